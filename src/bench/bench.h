@@ -1,0 +1,52 @@
+// Speed of prefill and decode, in llama-bench's columns, beside the roof.
+#ifndef THERMOCLINE_BENCH_BENCH_H_
+#define THERMOCLINE_BENCH_BENCH_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "engine/session.h"
+#include "model/model.h"
+
+namespace thermocline::bench {
+
+struct BenchOptions {
+  std::vector<int64_t> prompt_lengths = {512};    // 0: none
+  std::vector<int64_t> generate_lengths = {128};  // 0: none
+  std::vector<int> threads;                       // empty: physical cores
+  int repetitions = 5;
+  engine::SessionOptions session;
+  ProgressFn progress;
+};
+
+struct BenchRow {
+  std::string test;  // "pp512", "tg128"
+  int num_threads;
+  std::vector<double> tokens_per_s;  // one per repetition
+  double mean, stddev, median;
+  uint64_t bytes_per_token;  // weights and KV read, mean over the test
+  double gb_per_s;           // at the median
+  double roof_gb_per_s;      // read loop over 256 MiB, same run, same threads
+  bool in_cache;             // weights < 2 * last-level cache: no percentage
+};
+
+struct BenchReport {
+  std::string model_name;  // "llama 8.80 M F16"
+  uint64_t model_bytes;
+  uint64_t num_params;
+  std::vector<BenchRow> rows;
+};
+
+Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
+                             const BenchOptions& options);
+
+enum class BenchFormat { kMarkdown, kJson, kCsv };
+std::string FormatBench(const BenchReport& report, BenchFormat format);
+
+}  // namespace thermocline::bench
+
+#endif  // THERMOCLINE_BENCH_BENCH_H_

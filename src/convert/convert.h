@@ -1,0 +1,29 @@
+// Hugging Face folders to GGUF.
+#ifndef THERMOCLINE_CONVERT_CONVERT_H_
+#define THERMOCLINE_CONVERT_CONVERT_H_
+
+#include <string>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "tensor/dtype.h"
+
+namespace thermocline::convert {
+
+struct ConvertOptions {
+  // F32, F16, BF16, Q8_0 or Q4_0 for matrices whose rows divide into blocks;
+  // norms and biases stay F32, rows that do not divide fall back to F16.
+  DType dtype = DType::kF16;
+  ProgressFn progress;
+};
+
+// Reads config.json, tokenizer.json and safetensors (one file, or shards with
+// an index) of `folder`, writes one GGUF v3 file. One tensor in memory at a
+// time. All inputs are untrusted: kNotFound, kCorrupt, kUnsupported name the
+// file and the field; unknown architectures and pre-tokenizers are named.
+Status ConvertHuggingFace(const std::string& folder, const std::string& output,
+                          const ConvertOptions& options);
+
+}  // namespace thermocline::convert
+
+#endif  // THERMOCLINE_CONVERT_CONVERT_H_

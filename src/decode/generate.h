@@ -1,0 +1,60 @@
+// Prompt in, text out, token by token, until something says stop.
+#ifndef THERMOCLINE_DECODE_GENERATE_H_
+#define THERMOCLINE_DECODE_GENERATE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "decode/sampler.h"
+#include "engine/session.h"
+#include "text/tokenizer.h"
+
+namespace thermocline::decode {
+
+struct GenerateOptions {
+  int64_t max_tokens = -1;                // -1: until the context is full
+  std::vector<std::string> stop_strings;  // -r; the text ends before the match
+  bool ignore_eos = false;  // end-of-generation tokens are never chosen
+  SamplerOptions sampler;
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+enum class StopReason {
+  kMaxTokens,
+  kEndOfGeneration,
+  kStopString,
+  kContextFull,
+  kCancelled,
+  kReceiver
+};
+
+struct GenerateReport {
+  StopReason reason;
+  int64_t num_prompt_tokens;
+  int64_t num_generated_tokens;
+  double prompt_seconds;    // prefill
+  double generate_seconds;  // decoding and sampling after it
+  uint32_t seed;
+};
+
+// Receives whole UTF-8 text as it becomes certain (text that might be the start
+// of a stop string is held back). Returns false to stop: the reader is gone.
+using TextFn = std::function<bool(std::string_view text)>;
+
+// Prefills `prompt` behind the session's position, then decodes. Errors of the
+// session pass through; kInvalidArgument: an empty prompt; kResourceExhausted:
+// a prompt longer than the context, before any work.
+Result<GenerateReport> Generate(engine::Session& session,
+                                std::span<const text::TokenId> prompt,
+                                const GenerateOptions& options,
+                                const TextFn& on_text);
+
+}  // namespace thermocline::decode
+
+#endif  // THERMOCLINE_DECODE_GENERATE_H_

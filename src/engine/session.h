@@ -1,0 +1,93 @@
+// One sequence being computed: tokens in, logits out.
+#ifndef THERMOCLINE_ENGINE_SESSION_H_
+#define THERMOCLINE_ENGINE_SESSION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "kernels/isa.h"
+#include "model/model.h"
+#include "tensor/dtype.h"
+
+namespace thermocline::engine {
+
+inline constexpr int64_t kDefaultContextMax = 4096;
+
+struct SessionOptions {
+  int64_t context = 0;         // positions; 0: the model's, at most 4096
+  int num_threads = 0;         // 0: physical cores
+  DType k_type = DType::kF16;  // F32, F16, Q8_0
+  DType v_type = DType::kF16;
+  int64_t batch = 512;  // tokens computed together in prefill, at most
+  kernels::Isa isa = kernels::BestIsa();
+  const std::atomic<bool>* cancel = nullptr;  // looked at between layers
+  ProgressFn progress;                        // tokens of a long prefill
+};
+
+// Bytes of anonymous memory that a session allocates, all at Create.
+struct MemoryNeed {
+  uint64_t kv_bytes;
+  uint64_t scratch_bytes;  // activations of one batch, per-thread scratch
+  uint64_t total() const { return kv_bytes + scratch_bytes; }
+};
+
+// kInvalidArgument when the options do not fit the model (context < 1, a KV
+// type that head widths do not divide into, batch < 1); kResourceExhausted
+// when a product overflows.
+Result<MemoryNeed> PlanMemory(const model::Config& config,
+                              const SessionOptions& options);
+
+enum class LogitsOf { kNone, kLast, kAll };
+
+// Owns     KV cache, scratch and thread pool. Keeps the model alive.
+// Threads  one caller at a time.
+// Invariants
+//   1. Logits depend on the tokens, model, ISA and KV types only: not on the
+//      number of threads, nor on how a sequence was cut into Decode calls.
+//   2. After an error, position() is what it was before the call.
+//   3. Decode allocates nothing.
+class Session {
+ public:
+  // Besides PlanMemory's errors: kResourceExhausted when the need exceeds the
+  // machine's RAM, before anything is allocated, with both numbers.
+  static Result<std::unique_ptr<Session>> Create(
+      std::shared_ptr<const model::Model> model, const SessionOptions& options);
+  virtual ~Session() = default;
+
+  // Computes `tokens` at positions position()... and moves on behind them.
+  // logits: [V] for kLast, [T, V] for kAll, unused for kNone; size CHECKed.
+  // kResourceExhausted: more tokens than the context has left (nothing is
+  // computed). kInvalidArgument: an id outside the vocabulary, named; no
+  // tokens. kCorrupt: a layer's output is not finite, the layer named.
+  // kCancelled: the flag was set.
+  virtual Status Decode(std::span<const text::TokenId> tokens, LogitsOf which,
+                        std::span<float> logits) = 0;
+
+  virtual int64_t position() const = 0;
+  virtual int64_t context() const = 0;
+  virtual int num_threads() const = 0;
+  virtual kernels::Isa isa() const = 0;
+  virtual const MemoryNeed& memory() const = 0;
+  virtual const model::Model& model() const = 0;
+
+  // Forgets everything from position `length` on. Requires length <=
+  // position(). (CHECKed)
+  virtual void Truncate(int64_t length) = 0;
+};
+
+// Bytes of weights that decoding one token reads: all matrices but the
+// embedding table, of which one row (all of it when it is the head too).
+uint64_t WeightBytesPerToken(const model::Model& model);
+
+// Bytes of the KV cache that a token at `position` reads.
+uint64_t KvBytesPerToken(const model::Config& config,
+                         const SessionOptions& options, int64_t position);
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_SESSION_H_

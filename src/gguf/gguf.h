@@ -1,0 +1,102 @@
+// GGUF files, version 2 and 3: metadata and tensors, read from untrusted bytes.
+// The format byte by byte: docs/formats/gguf.md.
+#ifndef THERMOCLINE_GGUF_GGUF_H_
+#define THERMOCLINE_GGUF_GGUF_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+#include "tensor/tensor_view.h"
+
+namespace thermocline::gguf {
+
+enum class ValueType : uint32_t {  // the format's numbers
+  kU8 = 0,
+  kI8 = 1,
+  kU16 = 2,
+  kI16 = 3,
+  kU32 = 4,
+  kI32 = 5,
+  kF32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kU64 = 10,
+  kI64 = 11,
+  kF64 = 12,
+};
+
+// An array of scalars or strings (never of arrays). Integers of any width are
+// held as int64 (u64 values above its range are refused when read), floats as
+// double.
+struct Array {
+  ValueType elem_type;
+  std::variant<std::vector<int64_t>, std::vector<double>,
+               std::vector<std::string>>
+      values;  // bools: int64
+  size_t size() const;
+};
+
+struct KeyValue {
+  std::string key;
+  ValueType type;
+  std::variant<int64_t, double, bool, std::string, Array> value;
+};
+
+struct TensorInfo {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  uint64_t num_bytes;
+  const std::byte* data;  // in the mapping of its shard
+  int shard_idx;
+};
+
+// A model file, or all shards of one, mapped and validated: every size and
+// offset is checked before it is used, so reading any tensor stays inside the
+// mapping. Immutable; safe from any thread. Keeps the mappings.
+class File {
+ public:
+  // Opens `path`; if it is the first shard of a split file, the others too.
+  // kNotFound, kIo; kCorrupt and kUnsupported name the file and the field.
+  static Result<std::unique_ptr<const File>> Open(const std::string& path);
+
+  // Parses one file from memory that outlives the File. No splits.
+  static Result<std::unique_ptr<const File>> Parse(
+      std::span<const std::byte> bytes, const std::string& name);
+
+  virtual ~File() = default;
+  virtual const std::string& path() const = 0;
+  virtual uint32_t version() const = 0;
+  virtual uint64_t num_file_bytes() const = 0;  // all shards
+  virtual int num_shards() const = 0;
+  virtual std::span<const KeyValue> metadata() const = 0;
+  virtual std::span<const TensorInfo> tensors() const = 0;
+
+  // Null if absent. O(1).
+  virtual const KeyValue* Find(std::string_view key) const = 0;
+  virtual const TensorInfo* FindTensor(std::string_view name) const = 0;
+
+  // The view of a tensor; an empty view if it is absent.
+  TensorView Tensor(std::string_view name) const;
+
+  // Typed access. nullopt: the key is absent. kCorrupt: it is there with
+  // another type or out of range; the message names file, key, both types.
+  // Integers are accepted in any width and sign that holds the value.
+  Result<std::optional<int64_t>> Int(std::string_view key) const;
+  Result<std::optional<double>> Float(std::string_view key) const;
+  Result<std::optional<bool>> Bool(std::string_view key) const;
+  Result<std::optional<std::string>> String(std::string_view key) const;
+};
+
+}  // namespace thermocline::gguf
+
+#endif  // THERMOCLINE_GGUF_GGUF_H_

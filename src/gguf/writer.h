@@ -1,0 +1,47 @@
+// Writes GGUF v3: metadata first, then tensors as they are made, one at a time.
+#ifndef THERMOCLINE_GGUF_WRITER_H_
+#define THERMOCLINE_GGUF_WRITER_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/gguf.h"
+
+namespace thermocline::gguf {
+
+// Usage: add metadata and declare all tensors, Start, then give the data of
+// every tensor in the declared order, then Finish. The file appears under its
+// name at Finish (os::AtomicFile). Not thread-safe.
+class Writer {
+ public:
+  static constexpr uint64_t kAlignment = 32;
+  static Result<std::unique_ptr<Writer>> Create(const std::string& path);
+  virtual ~Writer() = default;
+
+  // kInvalidArgument: a key twice, or an empty one.
+  virtual Status AddInt(const std::string& key, ValueType type,
+                        int64_t value) = 0;
+  virtual Status AddFloat(const std::string& key, float value) = 0;
+  virtual Status AddBool(const std::string& key, bool value) = 0;
+  virtual Status AddString(const std::string& key, std::string value) = 0;
+  virtual Status AddArray(const std::string& key, Array values) = 0;
+  // A key as read from another file.
+  virtual Status AddKeyValue(const KeyValue& kv) = 0;
+
+  // kInvalidArgument: a name twice, a row that does not divide into blocks.
+  virtual Status DeclareTensor(const std::string& name, DType dtype,
+                               const Shape& shape) = 0;
+
+  virtual Status Start() = 0;
+  // bytes.size() is the declared tensor's. May be called several times per
+  // tensor with consecutive pieces.
+  virtual Status WriteTensorData(std::span<const std::byte> bytes) = 0;
+  virtual Status Finish() = 0;
+};
+
+}  // namespace thermocline::gguf
+
+#endif  // THERMOCLINE_GGUF_WRITER_H_

@@ -1,0 +1,32 @@
+// Instruction sets that the CPU kernels are built for.
+#ifndef THERMOCLINE_KERNELS_ISA_H_
+#define THERMOCLINE_KERNELS_ISA_H_
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace thermocline::kernels {
+
+// In order of preference on its architecture, worst first.
+enum class Isa {
+  kScalar,       // kernels/ref: plain C++, the reference
+  kAvx2,         // AVX2, FMA, F16C
+  kAvx512,       // AVX-512 F, BW, DQ, VL, CD
+  kAvx512Vnni,   // the above and VNNI
+  kNeonDotprod,  // Armv8.2 with dot product
+};
+
+// "scalar", "avx2", "avx512", "avx512-vnni", "neon-dotprod": values of --isa.
+std::string_view NameOf(Isa isa);
+std::optional<Isa> ParseIsa(std::string_view name);
+
+// What this build holds and this CPU can run, worst first; always has kScalar.
+std::vector<Isa> SupportedIsas();
+
+// The last of SupportedIsas().
+Isa BestIsa();
+
+}  // namespace thermocline::kernels
+
+#endif  // THERMOCLINE_KERNELS_ISA_H_

@@ -1,0 +1,109 @@
+// Every CPU operation behind one table of functions, one table per ISA.
+//
+// Kernels own no thread, memory or file: they get pointers and a sub-range, so
+// the caller decides parallelism. None of them allocates, locks, logs or fails.
+// All are safe on disjoint outputs. A result depends on the inputs and the ISA
+// only, never on how the caller cut the work: each output element is computed
+// by the same instruction sequence whatever the range, so logits are bit-equal
+// for every thread count. Inputs and outputs do not alias unless said.
+//
+// kernels/ref holds the scalar table, the reference; kernels/cpu the others.
+#ifndef THERMOCLINE_KERNELS_KERNELS_H_
+#define THERMOCLINE_KERNELS_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/isa.h"
+#include "tensor/dtype.h"
+#include "tensor/op_kinds.h"
+
+namespace thermocline::kernels {
+
+// out[t * out_stride + r] = dot(weight row r, x[t]) for r < num_rows, t < T.
+// Cost: reads num_rows * row_bytes once; DRAM-bound at T = 1.
+struct MatMulArgs {
+  const std::byte* weights;  // [num_rows, n], rows row_bytes apart, unaligned
+  size_t row_bytes;
+  size_t num_rows;
+  size_t n;            // elements per row; a multiple of the block
+  const std::byte* x;  // float weight types: f32 [T, n]; quantised: T
+                       // activation rows (activation_row.h); 64-byte aligned
+  size_t x_stride_bytes;
+  size_t num_tokens;  // T >= 1
+  float* out;
+  size_t out_stride;  // in floats
+};
+using MatMulFn = void (*)(const MatMulArgs& args);
+
+// Attention of the query heads that share one KV head, for one token, over the
+// first num_positions positions (causality is the caller's choice of it):
+//   s[g][p] = scale * dot(q[g], k[p]);  out[g] = sum_p softmax(s[g])[p] * v[p]
+struct AttentionArgs {
+  const float* q;  // [num_queries, k_width]
+  size_t num_queries;
+  DType k_dtype;  // F32, F16 or Q8_0, and so v_dtype
+  DType v_dtype;
+  const std::byte* k;  // row p at k + p * k_stride_bytes, k_width elements
+  size_t k_stride_bytes;
+  const std::byte* v;
+  size_t v_stride_bytes;
+  size_t k_width;  // a multiple of 32 for Q8_0; any otherwise
+  size_t v_width;
+  size_t num_positions;  // >= 1
+  float scale;
+  float* scores;  // scratch [num_queries, num_positions]
+  float* out;     // [num_queries, v_width]
+};
+
+struct KernelTable {
+  Isa isa;
+
+  // Null where the type cannot be computed. Use matmul().
+  MatMulFn matmul_by_type[64];
+  MatMulFn matmul(DType weight_dtype) const {
+    return matmul_by_type[static_cast<uint32_t>(weight_dtype)];
+  }
+
+  // Rounds x [n] into the activation row at `out` (ActivationRowBytes(n)).
+  void (*quantize_activations)(const float* x, size_t n, std::byte* out);
+
+  // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. out may be x.
+  void (*rms_norm)(const float* x, const float* weight, float eps, size_t n,
+                   float* out);
+
+  // out[i] = (x[i] - mean) / sqrt(var + eps) * weight[i] + bias[i]; bias may
+  // be null; var divides by n. out may be x.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias,
+                     float eps, size_t n, float* out);
+
+  // Rotates each of num_heads heads of `head_width` contiguous floats in place:
+  // pair i < num_pairs by the angle whose cosine and sine are given, pairs as
+  // in `kind`; elements past 2 * num_pairs stay.
+  void (*rope)(float* heads, size_t num_heads, size_t head_width, RopeKind kind,
+               const float* cos, const float* sin, size_t num_pairs);
+
+  // out[i] = f(gate[i]) * up[i]; kDRelu: relu(gate) * relu(up). With a null
+  // gate: out[i] = f(up[i]) (not kDRelu). out may be gate or up.
+  void (*activate)(Activation activation, float threshold, const float* gate,
+                   const float* up, size_t n, float* out);
+
+  // y[i] += x[i]
+  void (*add)(const float* x, size_t n, float* y);
+
+  // Writes x [n] as F32, F16 (nearest even) or Q8_0 at out: a row of the KV
+  // cache. n % 32 == 0 for Q8_0.
+  void (*store_row)(DType dtype, const float* x, size_t n, std::byte* out);
+
+  void (*attention)(const AttentionArgs& args);
+
+  // Whether every x[i] is finite.
+  bool (*all_finite)(const float* x, size_t n);
+};
+
+// The table of an ISA in SupportedIsas() (CHECKed). Lives forever.
+const KernelTable& KernelsFor(Isa isa);
+
+}  // namespace thermocline::kernels
+
+#endif  // THERMOCLINE_KERNELS_KERNELS_H_

@@ -1,0 +1,72 @@
+// What an architecture is, as data: the engine's layer loop reads this
+// description and has no copy per architecture.
+#ifndef THERMOCLINE_MODEL_CONFIG_H_
+#define THERMOCLINE_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "gguf/gguf.h"
+#include "tensor/op_kinds.h"
+
+namespace thermocline::model {
+
+enum class NormKind { kRms, kLayer };
+
+// Scaling of rotary positions beyond the trained context.
+enum class RopeScaling { kNone, kLinear, kYarn };
+
+struct RopeConfig {
+  RopeKind kind = RopeKind::kNorm;
+  int width = 0;  // rotated elements per head, even, <= head width
+  float freq_base = 10000.0f;
+  RopeScaling scaling = RopeScaling::kNone;
+  float factor = 1.0f;            // context is stretched by it; > 0
+  int64_t original_context = 0;   // YaRN: what the model was trained with
+  float attention_factor = 1.0f;  // YaRN: multiplies the magnitude
+};
+
+struct FfnConfig {
+  Activation activation = Activation::kSilu;
+  float threshold = 0.0f;  // FATReLU
+  bool gated = true;
+};
+
+struct Config {
+  std::string architecture;  // "llama"
+  std::string name;          // general.name, for people
+  int64_t context_length = 0;
+  int64_t num_layers = 0;  // L
+  int64_t width = 0;       // D
+  int64_t ffn_width = 0;   // F
+  int64_t num_heads = 0;   // H
+  int64_t num_kv_heads = 0;
+  int64_t key_width = 0;    // K of q and k heads
+  int64_t value_width = 0;  // K of v heads
+  int64_t vocab_size = 0;   // V
+  NormKind norm = NormKind::kRms;
+  float norm_epsilon = 1e-5f;
+  bool qkv_bias = false;  // required by the architecture; others may have it
+  RopeConfig rope;
+  FfnConfig ffn;
+};
+
+// Overrides that a user can ask for.
+struct ConfigOverrides {
+  std::optional<Activation> ffn_activation;  // --ffn-act
+  std::optional<float> ffn_threshold;        // --ffn-threshold
+};
+
+// Reads and validates every field (ranges, divisibility, limits below), so that
+// nothing later multiplies or divides by an unchecked number. kCorrupt,
+// kUnsupported (architecture, named, with the list of what runs).
+inline constexpr int64_t kMaxLayers = 4096;
+inline constexpr int64_t kMaxWidth = int64_t{1} << 24;
+Result<Config> ReadConfig(const gguf::File& file,
+                          const ConfigOverrides& overrides = {});
+
+}  // namespace thermocline::model
+
+#endif  // THERMOCLINE_MODEL_CONFIG_H_

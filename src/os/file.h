@@ -1,0 +1,72 @@
+// Reading whole files, mapping them, and writing them whole or not at all.
+#ifndef THERMOCLINE_OS_FILE_H_
+#define THERMOCLINE_OS_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace thermocline::os {
+
+// The whole file, pipes and /dev/stdin too. kNotFound, kIo (a folder, no
+// permission), kResourceExhausted past max_bytes; all name the path.
+Result<std::string> ReadFile(const std::string& path,
+                             uint64_t max_bytes = uint64_t{4} << 30);
+
+// A regular file mapped read-only and shared. Move-only.
+// While it lives the mapping is listed for FindMappedFile. A file that shrinks
+// meanwhile makes reads past its end raise SIGBUS: the program decides what
+// to do then.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  // kNotFound, kIo (folder, pipe, permission); an empty file maps to 0 bytes.
+  static Result<MappedFile> Open(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const std::string& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::string path_;
+  std::span<const std::byte> bytes_;
+  int slot_ = -1;  // in the list of mappings; -1 if none
+};
+
+// The path of the mapped file that holds `address`, else null. Async-signal-
+// safe; the pointer is good while that MappedFile lives.
+const char* FindMappedFile(const void* address);
+
+// Writes a file that appears under its name at Commit, whole or not at all.
+// Where the name is a device, pipe or other thing that is not a regular file
+// (-o /dev/null), writes go straight to it. A symbolic link keeps pointing: its
+// target is replaced. Destruction without Commit removes the temporary file.
+class AtomicFile {
+ public:
+  static Result<std::unique_ptr<AtomicFile>> Create(const std::string& path);
+  ~AtomicFile();
+
+  Status Write(std::span<const std::byte> bytes);  // kIo names path and cause
+  Status Write(std::string_view text);
+  uint64_t num_written() const;
+  Status Commit();  // flushes, syncs, renames; at most once
+
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+ private:
+  struct State;
+  explicit AtomicFile(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace thermocline::os
+
+#endif  // THERMOCLINE_OS_FILE_H_

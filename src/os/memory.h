@@ -1,0 +1,55 @@
+// Aligned memory, and how much of it the machine has.
+#ifndef THERMOCLINE_OS_MEMORY_H_
+#define THERMOCLINE_OS_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "base/status.h"
+
+namespace thermocline::os {
+
+// Zeroed anonymous memory, 64-byte aligned (page-aligned from 1 MiB on, where
+// huge pages are asked for). Move-only; frees when destroyed.
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  // kResourceExhausted when the system refuses; the message has the size.
+  static Result<AlignedBuffer> Allocate(size_t num_bytes);
+  AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
+  ~AlignedBuffer();
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  // The first `count` elements as T. Requires that they fit. (CHECKed)
+  template <typename T>
+  std::span<T> as(size_t count) const {
+    CheckFits(count, sizeof(T));
+    return {reinterpret_cast<T*>(data_), count};
+  }
+
+ private:
+  void CheckFits(size_t count, size_t elem_bytes) const;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;          // asked for
+  size_t mapped_bytes_ = 0;  // of the mapping, 0 if from the heap
+};
+
+struct MemoryInfo {
+  uint64_t total_bytes;      // RAM, or the cgroup's limit if that is less
+  uint64_t available_bytes;  // what could be had without swapping
+};
+MemoryInfo ReadMemoryInfo();
+
+struct ProcessMemory {
+  uint64_t peak_resident_bytes;  // VmHWM; mapped file pages included
+  uint64_t anonymous_bytes;      // RssAnon now
+};
+ProcessMemory ReadProcessMemory();
+
+}  // namespace thermocline::os
+
+#endif  // THERMOCLINE_OS_MEMORY_H_

@@ -1,0 +1,33 @@
+// Choices that a model's description makes and kernels carry out.
+#ifndef THERMOCLINE_TENSOR_OP_KINDS_H_
+#define THERMOCLINE_TENSOR_OP_KINDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace thermocline {
+
+// Non-linearity of an FFN. With a gate: h = f(gate) * up; without: h = f(up).
+enum class Activation : uint8_t {
+  kSilu,     // x / (1 + exp(-x))
+  kGelu,     // tanh form: 0.5x(1 + tanh(sqrt(2/pi)(x + 0.044715x^3)))
+  kRelu,     // max(x, 0)
+  kFatRelu,  // x if x >= threshold, else 0 (ProSparse)
+  kDRelu,    // max(gate, 0) * max(up, 0) (Bamboo); needs a gate
+};
+
+// The value of thermocline.ffn.activation: silu|gelu|relu|fatrelu|drelu.
+std::string_view NameOf(Activation activation);
+std::optional<Activation> ParseActivation(std::string_view name);
+
+// Which elements of a head rotate together; n = rotated width.
+enum class RopeKind : uint8_t {
+  kNone,
+  kNorm,  // (2i, 2i + 1)
+  kNeox,  // (i, i + n/2)
+};
+
+}  // namespace thermocline
+
+#endif  // THERMOCLINE_TENSOR_OP_KINDS_H_

@@ -1,0 +1,73 @@
+// Text to token ids and back.
+#ifndef THERMOCLINE_TEXT_TOKENIZER_H_
+#define THERMOCLINE_TEXT_TOKENIZER_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "text/vocab.h"
+
+namespace thermocline::text {
+
+struct EncodeOptions {
+  bool add_special = true;     // BOS/EOS where the vocabulary asks for them
+  bool parse_special = false;  // control tokens written out in the text match;
+                               // user-defined ones always do
+};
+
+// Immutable after Create, so safe from any number of threads.
+class Tokenizer {
+ public:
+  // kCorrupt: duplicate-size mismatches, ids out of range, merges that name no
+  // token, a malformed byte token. kUnsupported: unknown pre-tokenizer, named.
+  static Result<std::unique_ptr<const Tokenizer>> Create(Vocab vocab);
+  virtual ~Tokenizer() = default;
+
+  // Any bytes, invalid UTF-8 and NUL included. Time linear in text.size() up
+  // to a logarithm; memory linear. kResourceExhausted past 2^31 - 1 tokens.
+  virtual Result<std::vector<TokenId>> Encode(
+      std::string_view text, const EncodeOptions& options) const = 0;
+
+  // The bytes that a token stands for; not always whole UTF-8 characters. With
+  // show_special, control tokens give their text, otherwise nothing. Requires
+  // 0 <= id < num_tokens() (CHECKed).
+  virtual std::string_view Piece(TokenId id, bool show_special) const = 0;
+
+  // All pieces joined, with the space that Encode put in front removed (SPM
+  // with add_space_prefix).
+  std::string Decode(std::span<const TokenId> ids, bool show_special) const;
+
+  const Vocab& vocab() const { return vocab_; }
+  int num_tokens() const { return static_cast<int>(vocab_.tokens.size()); }
+
+  // EOS, EOT, EOM, and the texts by which models end their turn
+  // (<|im_end|>, <|eot_id|>, ...).
+  bool IsEndOfGeneration(TokenId id) const;
+
+ protected:
+  explicit Tokenizer(Vocab vocab) : vocab_(std::move(vocab)) {}
+  Vocab vocab_;
+  std::vector<bool> ends_generation_;
+};
+
+// Passes bytes through, holding back a UTF-8 character until it is whole, so
+// that a terminal never sees half of one.
+class StreamDecoder {
+ public:
+  // Appends the piece; returns what can be shown now. Bytes that can never
+  // become valid UTF-8 pass at once.
+  std::string Push(std::string_view piece);
+  // What is held back, at the end of the stream.
+  std::string Flush();
+
+ private:
+  std::string pending_;
+};
+
+}  // namespace thermocline::text
+
+#endif  // THERMOCLINE_TEXT_TOKENIZER_H_
