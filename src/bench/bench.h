@@ -19,12 +19,14 @@ struct BenchOptions {
   std::vector<int64_t> generate_lengths = {128};  // 0: none
   std::vector<int> threads;                       // empty: physical cores
   int repetitions = 5;
-  engine::SessionOptions session;
+  engine::SessionOptions session;  // context and num_threads are the bench's
   ProgressFn progress;
 };
 
 struct BenchRow {
-  std::string test;  // "pp512", "tg128"
+  std::string test;    // "pp512", "tg128"
+  int64_t num_prompt;  // one of the two is 0
+  int64_t num_generate;
   int num_threads;
   std::vector<double> tokens_per_s;  // one per repetition
   double mean, stddev, median;
@@ -36,11 +38,18 @@ struct BenchRow {
 
 struct BenchReport {
   std::string model_name;  // "llama 8.80 M F16"
+  std::string model_path;
+  std::string isa;  // "avx512-vnni"
   uint64_t model_bytes;
   uint64_t num_params;
   std::vector<BenchRow> rows;
 };
 
+// Runs every test on every thread count, each once to warm up and then
+// `repetitions` times, with a read probe before each. Token ids are fixed.
+// Excludes tokenising and sampling. kInvalidArgument: nothing to run, a
+// negative length, or one beyond the model's context. kCorrupt: a repetition
+// gave other logits than the one before: no time is reported then.
 Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
                              const BenchOptions& options);
 

@@ -34,6 +34,9 @@ enum class ValueType : uint32_t {  // the format's numbers
   kF64 = 12,
 };
 
+// As the format's documentation names it: "u32", "string".
+std::string_view NameOf(ValueType type);
+
 // An array of scalars or strings (never of arrays). Integers of any width are
 // held as int64 (u64 values above its range are refused when read), floats as
 // double.
@@ -47,17 +50,17 @@ struct Array {
 
 struct KeyValue {
   std::string key;
-  ValueType type;
+  ValueType type = ValueType::kU8;
   std::variant<int64_t, double, bool, std::string, Array> value;
 };
 
 struct TensorInfo {
   std::string name;
-  DType dtype;
+  DType dtype = DType::kF32;
   Shape shape;
-  uint64_t num_bytes;
-  const std::byte* data;  // in the mapping of its shard
-  int shard_idx;
+  uint64_t num_bytes = 0;
+  const std::byte* data = nullptr;  // in the mapping of its shard
+  int shard_idx = 0;
 };
 
 // A model file, or all shards of one, mapped and validated: every size and

@@ -20,16 +20,19 @@ struct ActivationRow {
   int8_t* q;
 };
 
-constexpr size_t ActivationQuantOffset(size_t n) {
+// The functions are always inlined: files compiled for different instruction
+// sets use them, and the linker would keep one copy for all.
+[[gnu::always_inline]] constexpr size_t ActivationQuantOffset(size_t n) {
   return (n / 32 * sizeof(float) + n / 16 * sizeof(int16_t) + 63) / 64 * 64;
 }
 
 // Bytes of one row; a multiple of 64.
-constexpr size_t ActivationRowBytes(size_t n) {
+[[gnu::always_inline]] constexpr size_t ActivationRowBytes(size_t n) {
   return ActivationQuantOffset(n) + (n + 63) / 64 * 64;
 }
 
-inline ActivationRow ActivationRowAt(std::byte* base, size_t n) {
+[[gnu::always_inline]] inline ActivationRow ActivationRowAt(std::byte* base,
+                                                            size_t n) {
   return {reinterpret_cast<float*>(base),
           reinterpret_cast<int16_t*>(base + n / 32 * sizeof(float)),
           reinterpret_cast<int8_t*>(base + ActivationQuantOffset(n))};

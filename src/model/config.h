@@ -25,7 +25,7 @@ struct RopeConfig {
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0f;            // context is stretched by it; > 0
   int64_t original_context = 0;   // YaRN: what the model was trained with
-  float attention_factor = 1.0f;  // YaRN: multiplies the magnitude
+  float attention_factor = 1.0f;  // multiplies cosines and sines
 };
 
 struct FfnConfig {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/status.h"
@@ -42,7 +43,10 @@ struct MemoryInfo {
   uint64_t total_bytes;      // RAM, or the cgroup's limit if that is less
   uint64_t available_bytes;  // what could be had without swapping
 };
-MemoryInfo ReadMemoryInfo();
+// Limits of cgroups v1 and v2 count, those of the enclosing groups too. The
+// roots are where procfs and sysfs are mounted.
+MemoryInfo ReadMemoryInfo(const std::string& proc_root = "/proc",
+                          const std::string& sys_root = "/sys");
 
 struct ProcessMemory {
   uint64_t peak_resident_bytes;  // VmHWM; mapped file pages included

@@ -6,6 +6,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/check.h"
 #include "base/status.h"
 
 namespace thermocline::os {
@@ -24,7 +25,7 @@ class ThreadPool {
   struct Options {
     int num_threads = 0;  // 0: one per physical core this process may use
     bool pin = true;      // worker i > 0 to the i-th CPU of the topology
-    int spin_us = 50;
+    int spin_us = 50;     // not used with more threads than CPUs
   };
   // kInvalidArgument: num_threads < 0 or > kMaxThreads. kIo: no more threads.
   static constexpr int kMaxThreads = 512;
@@ -42,9 +43,10 @@ class ThreadPool {
 
   // Calls body(begin, end, worker_idx) for disjoint ranges of at most `grain`
   // elements that together make [0, n); workers take ranges in order as they
-  // become free.
+  // become free. Requires grain > 0. (CHECKed)
   template <typename Body>
   void ParallelFor(size_t n, size_t grain, Body&& body) {
+    TC_CHECK(grain > 0);
     if (n == 0) return;
     if (n <= grain || num_threads() == 1) {
       for (size_t begin = 0; begin < n; begin += grain) {

@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_OS_TOPOLOGY_H_
 #define THERMOCLINE_OS_TOPOLOGY_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct Topology {
 
 // Reads sysfs under `sys_root`; missing files give one core per allowed CPU.
 Topology ReadTopology(const std::string& sys_root = "/sys");
+
+// The same for a given list of CPUs instead of the affinity mask.
+Topology ReadTopology(const std::string& sys_root,
+                      std::span<const int> allowed_cpus);
 
 }  // namespace thermocline::os
 

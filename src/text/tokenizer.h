@@ -22,25 +22,30 @@ struct EncodeOptions {
 // Immutable after Create, so safe from any number of threads.
 class Tokenizer {
  public:
-  // kCorrupt: duplicate-size mismatches, ids out of range, merges that name no
-  // token, a malformed byte token. kUnsupported: unknown pre-tokenizer, named.
+  // kCorrupt: no tokens, arrays of different lengths, ids out of range, scores
+  // that are not numbers, a merge without two sides, a malformed byte token.
+  // kUnsupported: unknown pre-tokenizer, named. Tolerated, because files have
+  // them: empty tokens (never match), the same text twice (the first counts),
+  // merges that name no token.
   static Result<std::unique_ptr<const Tokenizer>> Create(Vocab vocab);
   virtual ~Tokenizer() = default;
 
   // Any bytes, invalid UTF-8 and NUL included. Time linear in text.size() up
-  // to a logarithm; memory linear. kResourceExhausted past 2^31 - 1 tokens.
+  // to a logarithm; memory linear. kResourceExhausted: more than 1 GiB of text.
   virtual Result<std::vector<TokenId>> Encode(
       std::string_view text, const EncodeOptions& options) const = 0;
 
   // The bytes that a token stands for; not always whole UTF-8 characters. With
-  // show_special, control tokens give their text, otherwise nothing. Requires
-  // 0 <= id < num_tokens() (CHECKed).
+  // show_special, control and unknown tokens give their text, otherwise
+  // nothing. Requires 0 <= id < num_tokens() (CHECKed).
   virtual std::string_view Piece(TokenId id, bool show_special) const = 0;
 
-  // All pieces joined, with the space that Encode put in front removed (SPM
-  // with add_space_prefix).
+  // All pieces joined, without the spaces that Encode put in front of text, at
+  // the start and behind special tokens (SPM with add_space_prefix).
   std::string Decode(std::span<const TokenId> ids, bool show_special) const;
 
+  // As given, except that every token has a type, and tokens whose text only
+  // ever is a control token (<|im_end|>, ...) have that type.
   const Vocab& vocab() const { return vocab_; }
   int num_tokens() const { return static_cast<int>(vocab_.tokens.size()); }
 

@@ -1,0 +1,111 @@
+#include "bench/bench.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace thermocline::bench {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::shared_ptr<const model::Model> OpenGolden() {
+  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
+                                  "/testdata/golden/llama-gqa-Q4_0.gguf");
+  if (!model.has_value()) {
+    ADD_FAILURE() << model.error().message;
+    return nullptr;
+  }
+  return *model;
+}
+
+BenchOptions SmallOptions() {
+  BenchOptions options;
+  options.prompt_lengths = {5, 0};
+  options.generate_lengths = {3};
+  options.threads = {1, 2};
+  options.repetitions = 2;
+  return options;
+}
+
+TEST(RunBenchTest, GivesARowPerTestAndThreadCount) {
+  const auto model = OpenGolden();
+  ASSERT_NE(model, nullptr);
+  uint64_t last_done = 0;
+  BenchOptions options = SmallOptions();
+  options.progress = [&](std::string_view, uint64_t done, uint64_t total) {
+    EXPECT_EQ(done, last_done + 1);
+    EXPECT_EQ(total, 12u);  // 2 tests x 2 thread counts x (1 + 2) runs
+    last_done = done;
+  };
+  const auto report = RunBench(model, options);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  EXPECT_EQ(last_done, 12u);
+  ASSERT_EQ(report->rows.size(), 4u);
+  const char* const tests[] = {"pp5", "tg3", "pp5", "tg3"};
+  for (size_t i = 0; i < 4; ++i) {
+    const BenchRow& row = report->rows[i];
+    EXPECT_EQ(row.test, tests[i]);
+    EXPECT_EQ(row.num_threads, i < 2 ? 1 : 2);
+    EXPECT_EQ(row.tokens_per_s.size(), 2u);
+    EXPECT_GT(row.mean, 0.0);
+    EXPECT_TRUE(std::isfinite(row.stddev));
+    EXPECT_GT(row.roof_gb_per_s, 0.0);
+    EXPECT_NEAR(row.gb_per_s,
+                row.median * static_cast<double>(row.bytes_per_token) / 1e9,
+                1e-9 * row.gb_per_s);
+  }
+  // A batch shares the weights among its tokens.
+  EXPECT_LT(report->rows[0].bytes_per_token, report->rows[1].bytes_per_token);
+  EXPECT_GE(report->rows[1].bytes_per_token,
+            engine::WeightBytesPerToken(*model));
+  EXPECT_THAT(report->model_name, HasSubstr("llama"));
+  EXPECT_GT(report->num_params, 0u);
+}
+
+TEST(RunBenchTest, RefusesWhatCannotRun) {
+  const auto model = OpenGolden();
+  ASSERT_NE(model, nullptr);
+  const auto message = [&](const BenchOptions& options) {
+    const auto report = RunBench(model, options);
+    return report.has_value() ? std::string() : report.error().message;
+  };
+  BenchOptions options = SmallOptions();
+  options.prompt_lengths = {0};
+  options.generate_lengths = {0};
+  EXPECT_THAT(message(options), HasSubstr("nothing to run"));
+
+  options = SmallOptions();
+  options.prompt_lengths = {model->config().context_length + 1};
+  EXPECT_THAT(message(options),
+              HasSubstr(std::to_string(model->config().context_length)));
+  EXPECT_THAT(message(options),
+              HasSubstr(std::to_string(model->config().context_length + 1)));
+
+  options = SmallOptions();
+  options.generate_lengths = {-3};
+  EXPECT_THAT(message(options), HasSubstr("-3"));
+
+  options = SmallOptions();
+  options.repetitions = 0;
+  EXPECT_THAT(message(options), HasSubstr("repetitions"));
+}
+
+TEST(RunBenchTest, StopsWhenCancelled) {
+  const auto model = OpenGolden();
+  ASSERT_NE(model, nullptr);
+  const std::atomic<bool> cancel = true;
+  BenchOptions options = SmallOptions();
+  options.session.cancel = &cancel;
+  const auto report = RunBench(model, options);
+  ASSERT_FALSE(report.has_value());
+  EXPECT_EQ(report.error().code, ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace thermocline::bench

@@ -1,0 +1,106 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "bench/bench.h"
+
+namespace thermocline::bench {
+namespace {
+
+BenchReport Sample() {
+  BenchReport report = {.model_name = "llama 8.80 M F16",
+                        .model_path = "a \"b\",c.gguf",
+                        .isa = "avx2",
+                        .model_bytes = 17'600'000,
+                        .num_params = 8'800'000};
+  report.rows.push_back({.test = "pp512",
+                         .num_prompt = 512,
+                         .num_generate = 0,
+                         .num_threads = 2,
+                         .tokens_per_s = {75.0, 77.0},
+                         .mean = 76.0,
+                         .stddev = 1.5,
+                         .median = 76.0,
+                         .bytes_per_token = 34'375,
+                         .gb_per_s = 0.5,
+                         .roof_gb_per_s = 20.0,
+                         .in_cache = false});
+  report.rows.push_back(report.rows[0]);
+  report.rows[1].test = "tg128";
+  report.rows[1].in_cache = true;
+  return report;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(FormatBenchTest, MarkdownHasLlamaBenchsColumns) {
+  const auto lines = Lines(FormatBench(Sample(), BenchFormat::kMarkdown));
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0],
+            "| model                          |       size |     params | "
+            "backend    | threads |          test |                  t/s |     "
+            "GB/s | % of roof |");
+  EXPECT_EQ(lines[1],
+            "| ------------------------------ | ---------: | ---------: | "
+            "---------- | ------: | ------------: | -------------------: | "
+            "-------: | --------: |");
+  EXPECT_EQ(lines[2],
+            "| llama 8.80 M F16               |  16.78 MiB |     8.80 M | CPU  "
+            "      |       2 |         pp512 |         76.00 ± 1.50 |     0.50 "
+            "|       2.5 |");
+  EXPECT_THAT(lines[3], ::testing::HasSubstr("tg128"));
+  EXPECT_THAT(lines[3], ::testing::HasSubstr("|  in cache |"));
+}
+
+TEST(FormatBenchTest, MarkdownCellsCannotBreakTheTable) {
+  BenchReport report = Sample();
+  report.model_name = "a|b";
+  EXPECT_THAT(FormatBench(report, BenchFormat::kMarkdown),
+              ::testing::HasSubstr("a\\|b"));
+}
+
+TEST(FormatBenchTest, JsonParses) {
+  const auto json =
+      nlohmann::json::parse(FormatBench(Sample(), BenchFormat::kJson));
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["model_filename"], "a \"b\",c.gguf");
+  EXPECT_EQ(json[0]["n_prompt"], 512);
+  EXPECT_EQ(json[0]["n_threads"], 2);
+  EXPECT_EQ(json[0]["avg_ts"], 76.0);
+  EXPECT_EQ(json[0]["samples_ts"].size(), 2u);
+  EXPECT_EQ(json[0]["percent_of_roof"], 2.5);
+  EXPECT_TRUE(json[1]["percent_of_roof"].is_null());
+  EXPECT_EQ(json[1]["in_cache"], true);
+}
+
+TEST(FormatBenchTest, JsonReplacesInvalidUtf8) {
+  BenchReport report = Sample();
+  report.model_path = "\xff.gguf";
+  EXPECT_EQ(nlohmann::json::parse(
+                FormatBench(report, BenchFormat::kJson))[0]["model_filename"],
+            "\xef\xbf\xbd.gguf");
+}
+
+TEST(FormatBenchTest, CsvQuotesAndHasAsManyFieldsAsNames) {
+  const auto lines = Lines(FormatBench(Sample(), BenchFormat::kCsv));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[1], ::testing::StartsWith("\"a \"\"b\"\",c.gguf\","));
+  const auto commas = [](const std::string& line) {
+    return std::count(line.begin(), line.end(), ',');
+  };
+  EXPECT_EQ(commas(lines[1]), commas(lines[0]) + 1);  // one inside the quotes
+  EXPECT_THAT(lines[1], ::testing::EndsWith(",false,2.500"));
+  EXPECT_THAT(lines[2], ::testing::EndsWith(",true,"));
+}
+
+}  // namespace
+}  // namespace thermocline::bench

@@ -1,0 +1,131 @@
+// `thermocline bench`: tokens per second, beside what memory allows.
+#include "bench/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/session_flags.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "os/thread_pool.h"
+
+namespace thermocline::cli {
+namespace {
+
+constexpr int64_t kMaxLength = int64_t{1} << 32;
+constexpr int64_t kMaxRepetitions = 10000;
+
+struct BenchFlags {
+  ModelFlags model;
+  SessionFlags session;
+  std::vector<int64_t> prompt_lengths = {512};
+  std::vector<int64_t> generate_lengths = {128};
+  bool prompt_given = false;
+  bool generate_given = false;
+  std::vector<int64_t> threads;
+  int64_t repetitions = 5;
+  bench::BenchFormat format = bench::BenchFormat::kMarkdown;
+};
+
+// A length that nobody asked for gives way to a small model.
+void CapDefault(const char* flag, bool given, int64_t context,
+                std::vector<int64_t>& lengths) {
+  if (given || lengths.front() <= context) return;
+  LogInfo("{} {} instead of {}: the model's context", flag, context,
+          lengths.front());
+  lengths.front() = context;
+}
+
+Status Run(const BenchFlags& flags) {
+  ProgressLine progress;
+  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  bench::BenchOptions options;
+  options.prompt_lengths = flags.prompt_lengths;
+  options.generate_lengths = flags.generate_lengths;
+  const int64_t context = model->config().context_length;
+  CapDefault("-p", flags.prompt_given, context, options.prompt_lengths);
+  CapDefault("-n", flags.generate_given, context, options.generate_lengths);
+  options.threads.assign(flags.threads.begin(), flags.threads.end());
+  options.repetitions = static_cast<int>(flags.repetitions);
+  options.session =
+      MakeSessionOptions(flags.session, model->config(), progress);
+  options.session.progress = {};  // runs, not the tokens inside one
+  options.progress = progress.callback();
+  const auto report = bench::RunBench(model, options);
+  progress.Clear();
+  TC_RETURN_IF_ERROR(report);
+  std::string text = bench::FormatBench(*report, flags.format);
+  if (flags.format == bench::BenchFormat::kMarkdown) {
+    text +=
+        fmt::format("\nbuild: thermocline {}, {}\n", TC_VERSION, report->isa);
+  }
+  return WriteStdout(text);
+}
+
+Status StoreFormat(const std::string& text, bench::BenchFormat& format) {
+  if (text == "md") {
+    format = bench::BenchFormat::kMarkdown;
+  } else if (text == "json") {
+    format = bench::BenchFormat::kJson;
+  } else if (text == "csv") {
+    format = bench::BenchFormat::kCsv;
+  } else {
+    return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of md, json, csv",
+                text);
+  }
+  return {};
+}
+
+bool AllZero(const std::vector<int64_t>& lengths) {
+  return std::ranges::all_of(lengths, [](int64_t n) { return n == 0; });
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "bench", "Measures speed, beside the roof that memory sets");
+  AddModelFlags(*app, flags->model);
+  auto* prompt =
+      AddIntList(*app, "-p,--n-prompt", flags->prompt_lengths, 0, kMaxLength,
+                 "Prompt lengths to prefill; 0: none (default 512)");
+  auto* generate =
+      AddIntList(*app, "-n,--n-gen", flags->generate_lengths, 0, kMaxLength,
+                 "Numbers of tokens to generate; 0: none (default 128)");
+  AddIntList(*app, "-t,--threads", flags->threads, 1,
+             os::ThreadPool::kMaxThreads,
+             "Thread counts to try (default: physical cores)");
+  AddInt(*app, "-r,--repetitions", flags->repetitions, 1, kMaxRepetitions,
+         "Measured runs of each test, after one to warm up (default 5)");
+  AddParsed(*app, "-o,--output", "FORMAT",
+            "md, json or csv, to standard output (default md)",
+            [flags](const std::string& text) {
+              return StoreFormat(text, flags->format);
+            });
+  AddEngineFlags(*app, flags->session);
+  app->footer(
+      "GB/s: bytes that the tokens needed, per second. % of roof: of the best\n"
+      "plain read of 256 MiB in the same run with as many threads; 'in cache'\n"
+      "when the weights are smaller than twice the last-level cache.\n\n"
+      "Examples:\n"
+      "  thermocline bench -m model.gguf\n"
+      "  thermocline bench -m model.gguf -p 0 -n 64,128 -t 1,2 -r 10 -o csv");
+  app->callback([flags, prompt, generate, &action] {
+    if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
+      throw CLI::ValidationError("nothing to run: -p and -n are both 0");
+    }
+    flags->prompt_given = prompt->count() > 0;
+    flags->generate_given = generate->count() > 0;
+    action = [flags] { return Run(*flags); };
+  });
+}
+
+}  // namespace thermocline::cli

@@ -1,0 +1,61 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "cli/test_main.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kModel = TestData("golden/llama-gqa-Q4_0.gguf");
+
+TEST(BenchCommandTest, PrintsTheTableAndTheBuild) {
+  const MainResult result = RunMain(
+      {"bench", "-m", kModel, "-p", "8", "-n", "4", "-r", "1", "-t", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("| model "));
+  EXPECT_THAT(result.out, HasSubstr(" pp8 |"));
+  EXPECT_THAT(result.out, HasSubstr(" tg4 |"));
+  EXPECT_THAT(result.out, HasSubstr("build: thermocline " TC_VERSION));
+}
+
+// A copy of the model whose context is 64 positions.
+std::string CopyWithSmallContext() {
+  std::ifstream file(kModel, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const std::string key = "llama.context_length";
+  const uint32_t context = 64;
+  // Behind the key: its type, u32, then the value.
+  std::memcpy(bytes.data() + bytes.find(key) + key.size() + sizeof(uint32_t),
+              &context, sizeof(context));
+  const std::string path = TempPath("context64.gguf");
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+TEST(BenchCommandTest, OnlyDefaultsGiveWayToASmallContext) {
+  const std::string model = CopyWithSmallContext();
+  const MainResult capped =
+      RunMain({"bench", "-m", model, "-r", "1", "-t", "1"});
+  ASSERT_EQ(capped.exit_code, 0) << capped.err;
+  EXPECT_THAT(capped.err, HasSubstr("-p 64 instead of 512"));
+  EXPECT_THAT(capped.out, HasSubstr(" pp64 |"));
+  EXPECT_THAT(capped.out, HasSubstr(" tg64 |"));
+  const MainResult asked =
+      RunMain({"bench", "-m", model, "-p", "65", "-n", "0", "-r", "1"});
+  EXPECT_EQ(asked.exit_code, 1);
+  EXPECT_THAT(asked.err, HasSubstr("pp65"));
+  EXPECT_THAT(asked.err, HasSubstr("context is 64"));
+  std::remove(model.c_str());
+}
+
+}  // namespace
+}  // namespace thermocline::cli

@@ -1,0 +1,169 @@
+#include "cli/cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "cli/args.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/signals.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "kernels/isa.h"
+
+namespace thermocline::cli {
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+std::string VersionText() {
+  std::vector<std::string_view> isas;
+  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+    isas.push_back(kernels::NameOf(isa));
+  }
+  return fmt::format("thermocline {} (kernels: {})", TC_VERSION,
+                     fmt::join(isas, ", "));
+}
+
+void AddCommands(CLI::App& root, Action& action) {
+  root.formatter(MakeHelpFormatter());
+  root.set_help_flag("-h,--help", "This page");
+  root.set_version_flag("--version", VersionText(), "The version");
+  root.footer(
+      "Examples:\n"
+      "  thermocline run -m model.gguf -p \"Once upon a time\" -n 128\n"
+      "  thermocline inspect model.gguf\n"
+      "  thermocline bench -m model.gguf -t 1,2\n"
+      "\n'thermocline COMMAND --help' shows a command's flags and examples.");
+  AddRunCommand(root, action);
+  AddInspectCommand(root, action);
+  AddConvertCommand(root, action);
+  AddTokenizeCommand(root, action);
+  AddEvalCommand(root, action);
+  AddBenchCommand(root, action);
+  for (CLI::App* command : root.get_subcommands({})) {
+    command->group("Commands");
+  }
+}
+
+// The app that `args` lead to by their leading words: "eval", "logits".
+const CLI::App* FindChosenApp(const CLI::App& root,
+                              std::span<const std::string> args) {
+  const CLI::App* app = &root;
+  for (const std::string& arg : args) {
+    const CLI::App* next = nullptr;
+    for (const CLI::App* sub : app->get_subcommands(
+             [&](const CLI::App* s) { return s->get_name() == arg; })) {
+      next = sub;
+    }
+    if (next == nullptr) break;
+    app = next;
+  }
+  return app;
+}
+
+bool TakesValue(const CLI::App& app, std::string_view flag) {
+  const CLI::Option* option = app.get_option_no_throw(std::string(flag));
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+// "thermocline eval logits".
+std::string PathOf(const CLI::App& app) {
+  if (app.get_parent() == nullptr) return app.get_name();
+  return PathOf(*app.get_parent()) + " " + app.get_name();
+}
+
+int UsageError(const CLI::App& app, const std::string& message) {
+  WriteStderr(
+      FormatError(fmt::format("{} (see '{} --help')", message, PathOf(app)),
+                  StderrTakesColour()));
+  return kExitUsage;
+}
+
+std::string DescribeParseError(const CLI::App& root,
+                               const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> extras = root.remaining(true);
+    if (!extras.empty()) {
+      return fmt::format("unknown argument '{}'", FlagAsTyped(extras.front()));
+    }
+  }
+  const std::string text = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    // Every flag takes one value or none, so it can only be missing.
+    return text.substr(0, text.find(':')) + ": its value is missing";
+  }
+  return text;
+}
+
+// The failed action's exit code, its message printed.
+int Failure(const Error& error) {
+  if (InterruptSignal() != 0) return 128 + InterruptSignal();
+  if (error.code == ErrorCode::kCancelled) return 0;  // the reader went away
+  WriteStderr(FormatError(error.message, StderrTakesColour()));
+  return kExitFailure;
+}
+
+int RunAction(const Action& action) {
+  Status status;
+  try {
+    status = action();
+  } catch (const std::bad_alloc&) {
+    status = Fail(ErrorCode::kResourceExhausted, "out of memory");
+  } catch (const std::exception& error) {
+    status = Fail(ErrorCode::kIo, "unexpected failure: {}", error.what());
+  }
+  return status.has_value() ? 0 : Failure(status.error());
+}
+
+int ParseAndRun(std::vector<std::string> args) {
+  CLI::App root("Runs large language models that do not fit fast memory.",
+                "thermocline");
+  Action action;
+  AddCommands(root, action);
+  if (args.empty()) {
+    WriteStderr(root.help());
+    return kExitUsage;
+  }
+  const CLI::App* app = FindChosenApp(root, args);
+  args = RewriteArgs(
+      args, [app](std::string_view flag) { return TakesValue(*app, flag); });
+  std::reverse(args.begin(), args.end());  // the parser takes from the back
+  try {
+    root.parse(args);
+  } catch (const CLI::CallForHelp&) {
+    return RunAction([app] { return WriteStdout(app->help()); });
+  } catch (const CLI::CallForVersion& version) {
+    return RunAction(
+        [&] { return WriteStdout(std::string(version.what()) + "\n"); });
+  } catch (const CLI::ParseError& error) {
+    return UsageError(*app, DescribeParseError(root, error));
+  }
+  if (!action) return UsageError(*app, "a command is missing");
+  return RunAction(action);
+}
+
+}  // namespace
+
+int Main(int argc, const char* const* argv) {
+  EnsureStandardStreams();
+  InstallSignalHandlers();
+  SetLogSink([](LogLevel level, std::string_view line) {
+    WriteStderr(level == LogLevel::kWarning
+                    ? FormatWarning(line, StderrTakesColour())
+                    : fmt::format("thermocline: {}\n", line));
+  });
+  return ParseAndRun({argv + std::min(argc, 1), argv + argc});
+}
+
+}  // namespace thermocline::cli

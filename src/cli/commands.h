@@ -1,0 +1,25 @@
+// The subcommands. Each function adds one to `parent`: its flags, its help, and
+// a callback that sets `action` when the subcommand was chosen.
+#ifndef THERMOCLINE_CLI_COMMANDS_H_
+#define THERMOCLINE_CLI_COMMANDS_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "base/status.h"
+
+namespace thermocline::cli {
+
+// What to do after parsing. kCancelled: stopped on request, without a message.
+using Action = std::function<Status()>;
+
+void AddRunCommand(CLI::App& parent, Action& action);
+void AddInspectCommand(CLI::App& parent, Action& action);
+void AddConvertCommand(CLI::App& parent, Action& action);
+void AddTokenizeCommand(CLI::App& parent, Action& action);
+void AddEvalCommand(CLI::App& parent, Action& action);  // logits, ppl
+void AddBenchCommand(CLI::App& parent, Action& action);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_COMMANDS_H_

@@ -1,0 +1,88 @@
+// `thermocline convert`: a Hugging Face folder to a GGUF file.
+#include "convert/convert.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/signals.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "gguf/gguf.h"
+
+namespace thermocline::cli {
+namespace {
+
+struct ConvertFlags {
+  std::string folder;
+  std::string output;
+  DType dtype = DType::kF16;
+};
+
+Status RefuseToReplaceInput(const ConvertFlags& flags) {
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(flags.folder, error)) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(entry.path(), flags.output, ignored)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "{}: is one of the files to convert; give -o another name",
+                  flags.output);
+    }
+  }
+  return {};
+}
+
+Result<std::string> DescribeOutput(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return path + "\n";
+  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
+  uint64_t num_params = 0;
+  for (const gguf::TensorInfo& tensor : file->tensors()) {
+    num_params += tensor.shape.num_elems();
+  }
+  return fmt::format("{}: {} tensors, {} parameters, {}\n", path,
+                     file->tensors().size(), FormatCount(num_params),
+                     FormatBytes(file->num_file_bytes()));
+}
+
+Status Run(const ConvertFlags& flags) {
+  TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags));
+  ProgressLine progress;
+  TC_RETURN_IF_ERROR(
+      convert::ConvertHuggingFace(flags.folder, flags.output,
+                                  {.dtype = flags.dtype,
+                                   .cancel = CancelFlag(),
+                                   .progress = progress.callback()}));
+  progress.Clear();
+  TC_ASSIGN_OR_RETURN(const std::string description,
+                      DescribeOutput(flags.output));
+  return WriteStdout("wrote " + description);
+}
+
+}  // namespace
+
+void AddConvertCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<ConvertFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "convert", "Makes a GGUF file of a Hugging Face folder");
+  AddRequiredPath(*app, "HF_FOLDER", flags->folder, "",
+                  "Folder with config.json, tokenizer.json and safetensors");
+  AddRequiredPath(*app, "-o,--output", flags->output, "FILE",
+                  "GGUF file to write; replaced only when all went well");
+  AddDType(*app, "--type", flags->dtype,
+           {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0},
+           "Type of the matrices: f32, f16, bf16, q8_0, q4_0 (default f16)");
+  app->footer(
+      "Examples:\n"
+      "  thermocline convert ./TinyLlama -o tinyllama-f16.gguf\n"
+      "  thermocline convert ./TinyLlama -o tinyllama-q8_0.gguf --type q8_0");
+  app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });
+}
+
+}  // namespace thermocline::cli

@@ -1,0 +1,166 @@
+#include "cli/flags.h"
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+
+#include "cli/args.h"
+#include "cli/parse_text.h"
+
+namespace thermocline::cli {
+namespace {
+
+// CLI11's page with flags spelled as users of llama.cpp type them.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(32); }
+
+  std::string make_option_name(const CLI::Option* option,
+                               bool is_positional) const override {
+    return is_positional ? option->get_name(true, false)
+                         : DisplayNames(option->get_name(false, true));
+  }
+
+  std::string make_usage(const CLI::App* app,
+                         std::string /*name*/) const override {
+    std::string path = app->get_name();
+    for (const CLI::App* parent = app->get_parent(); parent != nullptr;
+         parent = parent->get_parent()) {
+      path = parent->get_name() + " " + path;
+    }
+    const bool has_commands =
+        !app->get_subcommands([](const CLI::App*) { return true; }).empty();
+    for (const CLI::Option* option : app->get_options(
+             [](const CLI::Option* o) { return o->get_positional(); })) {
+      path += " " + option->get_name(true, false);
+    }
+    return fmt::format("\nUsage: {} {}\n", path,
+                       has_commands ? "COMMAND [FLAGS]" : "[FLAGS]");
+  }
+};
+
+}  // namespace
+
+CLI::Option* AddParsed(CLI::App& app, const std::string& names,
+                       const std::string& placeholder,
+                       const std::string& description,
+                       std::function<Status(const std::string&)> store) {
+  // Strings only: CLI11's own conversions take octal, wrap around, and split
+  // "[a,b]". Called at each occurrence, so that the last one counts.
+  const auto call = [names, store](const CLI::results_t& results) {
+    const Status status = store(results.back());
+    if (status.has_value()) return true;
+    throw CLI::ValidationError(DisplayNames(names), status.error().message);
+  };
+  return app.add_option(names, call, description)
+      ->option_text(placeholder)
+      ->trigger_on_parse();
+}
+
+CLI::Option* AddInt(CLI::App& app, const std::string& names, int64_t& value,
+                    int64_t min, int64_t max, const std::string& description) {
+  return AddParsed(app, names, "N", description,
+                   [&value, min, max](const std::string& text) -> Status {
+                     TC_ASSIGN_OR_RETURN(value, ParseInt(text, min, max));
+                     return {};
+                   });
+}
+
+CLI::Option* AddInt(CLI::App& app, const std::string& names,
+                    std::optional<int64_t>& value, int64_t min, int64_t max,
+                    const std::string& description) {
+  return AddParsed(app, names, "N", description,
+                   [&value, min, max](const std::string& text) -> Status {
+                     TC_ASSIGN_OR_RETURN(value, ParseInt(text, min, max));
+                     return {};
+                   });
+}
+
+CLI::Option* AddIntList(CLI::App& app, const std::string& names,
+                        std::vector<int64_t>& value, int64_t min, int64_t max,
+                        const std::string& description) {
+  return AddParsed(app, names, "N,...", description,
+                   [&value, min, max](const std::string& text) -> Status {
+                     TC_ASSIGN_OR_RETURN(value, ParseIntList(text, min, max));
+                     return {};
+                   });
+}
+
+CLI::Option* AddFloat(CLI::App& app, const std::string& names, float& value,
+                      double min, double max, const std::string& description) {
+  return AddParsed(app, names, "X", description,
+                   [&value, min, max](const std::string& text) -> Status {
+                     TC_ASSIGN_OR_RETURN(const double parsed,
+                                         ParseFloat(text, min, max));
+                     value = static_cast<float>(parsed);
+                     return {};
+                   });
+}
+
+CLI::Option* AddText(CLI::App& app, const std::string& names,
+                     std::optional<std::string>& value,
+                     const std::string& placeholder,
+                     const std::string& description) {
+  return AddParsed(app, names, placeholder, description,
+                   [&value](const std::string& text) -> Status {
+                     value = text;
+                     return {};
+                   });
+}
+
+CLI::Option* AddRequiredPath(CLI::App& app, const std::string& names,
+                             std::string& value, const std::string& placeholder,
+                             const std::string& description) {
+  return AddParsed(
+             app, names, placeholder,
+             names.starts_with("-") ? description + " (required)" : description,
+             [&value](const std::string& text) -> Status {
+               if (text.empty()) {
+                 return Fail(ErrorCode::kInvalidArgument, "the path is empty");
+               }
+               value = text;
+               return {};
+             })
+      ->required();
+}
+
+CLI::Option* AddDType(CLI::App& app, const std::string& names, DType& value,
+                      std::vector<DType> types,
+                      const std::string& description) {
+  return AddParsed(
+      app, names, "TYPE", description,
+      [&value, types](const std::string& text) -> Status {
+        const std::optional<DType> dtype = ParseDType(text);
+        if (dtype.has_value() &&
+            std::find(types.begin(), types.end(), *dtype) != types.end()) {
+          value = *dtype;
+          return {};
+        }
+        std::vector<std::string> allowed;
+        for (const DType type : types) allowed.push_back(LowerName(type));
+        return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}", text,
+                    fmt::join(allowed, ", "));
+      });
+}
+
+std::string DisplayNames(const std::string& names) {
+  std::string out;
+  for (const std::string& name : CLI::detail::split(names, ',')) {
+    out += (out.empty() ? "" : ", ") + FlagAsTyped(name);
+  }
+  return out;
+}
+
+std::string LowerName(DType dtype) {
+  std::string name(NameOf(dtype));
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return name;
+}
+
+std::shared_ptr<CLI::FormatterBase> MakeHelpFormatter() {
+  return std::make_shared<HelpFormatter>();
+}
+
+}  // namespace thermocline::cli

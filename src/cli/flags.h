@@ -1,0 +1,75 @@
+// Flags on top of CLI11: strict numbers, llama.cpp's names, one look of help.
+//
+// All functions add a flag to `app` under `names` ("-n,--n-predict"), store
+// what it is given in `value`, and show `description` in the help. The last of
+// several occurrences counts. Wrong values are CLI::ValidationError, which the
+// program turns into exit code 2. `value` outlives the parsing.
+#ifndef THERMOCLINE_CLI_FLAGS_H_
+#define THERMOCLINE_CLI_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "tensor/dtype.h"
+
+namespace thermocline::cli {
+
+// A decimal integer in [min, max], shown as "N".
+CLI::Option* AddInt(CLI::App& app, const std::string& names, int64_t& value,
+                    int64_t min, int64_t max, const std::string& description);
+
+// The same for an optional: stays empty when the flag is absent.
+CLI::Option* AddInt(CLI::App& app, const std::string& names,
+                    std::optional<int64_t>& value, int64_t min, int64_t max,
+                    const std::string& description);
+
+// Integers in [min, max] separated by commas, shown as "N,...".
+CLI::Option* AddIntList(CLI::App& app, const std::string& names,
+                        std::vector<int64_t>& value, int64_t min, int64_t max,
+                        const std::string& description);
+
+// A finite number in [min, max], shown as "X".
+CLI::Option* AddFloat(CLI::App& app, const std::string& names, float& value,
+                      double min, double max, const std::string& description);
+
+// Text as it is, shown as `placeholder`.
+CLI::Option* AddText(CLI::App& app, const std::string& names,
+                     std::optional<std::string>& value,
+                     const std::string& placeholder,
+                     const std::string& description);
+
+// A path that must be given, not empty. A name without dashes ("FOLDER", with
+// no placeholder) is a positional argument.
+CLI::Option* AddRequiredPath(CLI::App& app, const std::string& names,
+                             std::string& value, const std::string& placeholder,
+                             const std::string& description);
+
+// One of `types`, by name in any case ("q8_0").
+CLI::Option* AddDType(CLI::App& app, const std::string& names, DType& value,
+                      std::vector<DType> types, const std::string& description);
+
+// Anything: `store` is called with the text at each occurrence; its error's
+// message becomes the usage error.
+CLI::Option* AddParsed(CLI::App& app, const std::string& names,
+                       const std::string& placeholder,
+                       const std::string& description,
+                       std::function<Status(const std::string&)> store);
+
+// "-n, --n-predict" from "-n,--n-predict": for messages, as a user types them.
+std::string DisplayNames(const std::string& names);
+
+// "f16": the name as flags and reports write it.
+std::string LowerName(DType dtype);
+
+// The help page's look; give it to the root, subcommands inherit it.
+std::shared_ptr<CLI::FormatterBase> MakeHelpFormatter();
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_FLAGS_H_

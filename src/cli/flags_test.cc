@@ -1,0 +1,109 @@
+#include "cli/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Parses `args` (in order) and returns the error's text, "" if there is none.
+std::string Parse(CLI::App& app, std::vector<std::string> args) {
+  std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+struct Flags {
+  CLI::App app{"test", "test"};
+  int64_t n = 7;
+  std::optional<int64_t> c;
+  std::vector<int64_t> list = {1};
+  float x = 0.5f;
+  std::optional<std::string> text;
+  DType dtype = DType::kF16;
+
+  Flags() {
+    AddInt(app, "-n,--num", n, -1, 100, "a number");
+    AddInt(app, "-c,--ctx", c, 1, 100, "maybe a number");
+    AddIntList(app, "-l,--list", list, 0, 9, "numbers");
+    AddFloat(app, "-x", x, 0, 1, "a fraction");
+    AddText(app, "-p,--prompt", text, "TEXT", "a text");
+    AddDType(app, "--ctk,--cache-type-k", dtype, {DType::kF16, DType::kQ8_0},
+             "a type");
+  }
+};
+
+TEST(FlagsTest, StoreWhatIsGivenAndKeepTheRest) {
+  Flags flags;
+  EXPECT_EQ(Parse(flags.app,
+                  {"-n", "-1", "-l", "3,4", "-x", "0.25", "--ctk", "Q8_0"}),
+            "");
+  EXPECT_EQ(flags.n, -1);
+  EXPECT_FALSE(flags.c.has_value());
+  EXPECT_THAT(flags.list, ElementsAre(3, 4));
+  EXPECT_EQ(flags.x, 0.25f);
+  EXPECT_FALSE(flags.text.has_value());
+  EXPECT_EQ(flags.dtype, DType::kQ8_0);
+}
+
+TEST(FlagsTest, TheLastOccurrenceCounts) {
+  Flags flags;
+  EXPECT_EQ(Parse(flags.app, {"-n", "1", "--num", "2", "-n3"}), "");
+  EXPECT_EQ(flags.n, 3);
+}
+
+TEST(FlagsTest, ValuesAreTakenAsTheyAre) {
+  for (const std::string value :
+       {"-n", "--prompt", "", "[a,b]", "{}", "-1", "a=b", "\"x\"", "%"}) {
+    Flags flags;
+    EXPECT_EQ(Parse(flags.app, {"-p", value}), "") << value;
+    EXPECT_EQ(flags.text, value);
+  }
+}
+
+TEST(FlagsTest, WrongValuesNameTheFlag) {
+  Flags flags;
+  EXPECT_EQ(Parse(flags.app, {"-n", "x"}),
+            "-n, --num: 'x' is not a whole number");
+  EXPECT_THAT(Parse(flags.app, {"-n", "101"}), HasSubstr("-1 to 100"));
+  EXPECT_THAT(Parse(flags.app, {"-n", "0x10"}), HasSubstr("0x10"));
+  EXPECT_EQ(Parse(flags.app, {"--ctk", "f32"}),
+            "-ctk, --cache-type-k: 'f32' is not one of f16, q8_0");
+  EXPECT_THAT(Parse(flags.app, {"-x", "nan"}), HasSubstr("not a number"));
+  EXPECT_NE(Parse(flags.app, {"-p"}), "");
+  EXPECT_NE(Parse(flags.app, {"--unknown"}), "");
+}
+
+TEST(FlagsTest, RequiredPathsMustBeGivenAndNotEmpty) {
+  CLI::App app;
+  std::string path;
+  AddRequiredPath(app, "-m,--model", path, "FILE", "the model");
+  EXPECT_THAT(Parse(app, {}), HasSubstr("--model is required"));
+  EXPECT_THAT(Parse(app, {"-m", ""}), HasSubstr("the path is empty"));
+  EXPECT_EQ(Parse(app, {"-m", "a"}), "");
+  EXPECT_EQ(path, "a");
+}
+
+TEST(HelpFormatterTest, SpellsFlagsAsUsersTypeThem) {
+  Flags flags;
+  flags.app.formatter(MakeHelpFormatter());
+  const std::string help = flags.app.help();
+  EXPECT_THAT(help, HasSubstr("-ctk, --cache-type-k TYPE"));
+  EXPECT_THAT(help, HasSubstr("-n, --num N"));
+  EXPECT_THAT(help, HasSubstr("Usage: test [FLAGS]"));
+}
+
+TEST(LowerNameTest, IsWhatFlagsTake) {
+  EXPECT_EQ(LowerName(DType::kQ8_0), "q8_0");
+  EXPECT_EQ(LowerName(DType::kBF16), "bf16");
+}
+
+}  // namespace
+}  // namespace thermocline::cli

@@ -1,0 +1,116 @@
+#include "cli/parse_text.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+namespace thermocline::cli {
+namespace {
+
+constexpr std::string_view kListSeparators = ", \t\r\n";
+
+std::optional<char> PlainEscape(char c) {
+  switch (c) {
+    case 'n':
+      return '\n';
+    case 'r':
+      return '\r';
+    case 't':
+      return '\t';
+    case '\\':
+    case '"':
+    case '\'':
+      return c;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The byte of "HH" at the start of `text`.
+std::optional<char> HexByte(std::string_view text) {
+  if (text.size() < 2) return std::nullopt;
+  uint8_t byte = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + 2, byte, 16);
+  if (error != std::errc() || end != text.data() + 2) return std::nullopt;
+  return static_cast<char>(byte);
+}
+
+}  // namespace
+
+Result<int64_t> ParseInt(std::string_view text, int64_t min, int64_t max) {
+  int64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} is out of range, allowed is {} to {}", text, min, max);
+  }
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return Fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number",
+                text);
+  }
+  if (value < min || value > max) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} is out of range, allowed is {} to {}", text, min, max);
+  }
+  return value;
+}
+
+Result<double> ParseFloat(std::string_view text, double min, double max) {
+  double value = 0.0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !std::isfinite(value)) {
+    return Fail(ErrorCode::kInvalidArgument, "'{}' is not a number", text);
+  }
+  if (value < min || value > max) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} is out of range, allowed is {} to {}", text, min, max);
+  }
+  return value;
+}
+
+Result<std::vector<int64_t>> ParseIntList(std::string_view text, int64_t min,
+                                          int64_t max) {
+  std::vector<int64_t> values;
+  size_t begin = text.find_first_not_of(kListSeparators);
+  while (begin != std::string_view::npos) {
+    size_t end = text.find_first_of(kListSeparators, begin);
+    if (end == std::string_view::npos) end = text.size();
+    TC_ASSIGN_OR_RETURN(const int64_t value,
+                        ParseInt(text.substr(begin, end - begin), min, max));
+    values.push_back(value);
+    begin = text.find_first_not_of(kListSeparators, end);
+  }
+  if (values.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "no number given");
+  }
+  return values;
+}
+
+std::string ProcessEscapes(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) {
+      if (const auto plain = PlainEscape(text[i + 1])) {
+        out += *plain;
+        i += 1;
+        continue;
+      }
+      const auto byte = text[i + 1] == 'x' ? HexByte(text.substr(i + 2))
+                                           : std::optional<char>();
+      if (byte.has_value()) {
+        out += *byte;
+        i += 3;
+        continue;
+      }
+    }
+    out += text[i];
+  }
+  return out;
+}
+
+}  // namespace thermocline::cli

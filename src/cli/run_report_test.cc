@@ -1,0 +1,47 @@
+#include "cli/run_report.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace thermocline::cli {
+namespace {
+
+using decode::StopReason;
+
+TEST(FormatRunSummaryTest, ShowsRatesBytesAndReason) {
+  const decode::GenerateReport report = {.reason = StopReason::kMaxTokens,
+                                         .num_prompt_tokens = 20,
+                                         .num_generated_tokens = 100,
+                                         .prompt_seconds = 0.5,
+                                         .generate_seconds = 2.0,
+                                         .seed = 42};
+  EXPECT_EQ(FormatRunSummary(
+                report, 20'000'000,
+                {.peak_resident_bytes = 3 << 20, .anonymous_bytes = 1 << 20}),
+            "prompt         20 tokens in    0.500 s      40.00 tok/s\n"
+            "generated     100 tokens in    2.000 s      50.00 tok/s  19.07 "
+            "MiB per token, 1.00 GB/s\n"
+            "stop: token limit, seed 42, peak memory 3.00 MiB resident (1.00 "
+            "MiB anonymous)\n");
+}
+
+TEST(FormatRunSummaryTest, DividesByNoZero) {
+  const std::string text = FormatRunSummary({}, 0, {});
+  EXPECT_EQ(text.find("nan"), std::string::npos);
+  EXPECT_EQ(text.find("inf"), std::string::npos);
+}
+
+TEST(DescribeStopTest, TellsReasonsApart) {
+  std::set<std::string> texts;
+  for (int reason = 0; reason <= static_cast<int>(StopReason::kReceiver);
+       ++reason) {
+    texts.insert(DescribeStop(static_cast<StopReason>(reason)));
+  }
+  EXPECT_EQ(texts.size(), 6u);
+  EXPECT_EQ(texts.count(""), 0u);
+}
+
+}  // namespace
+}  // namespace thermocline::cli

@@ -1,0 +1,149 @@
+#include "cli/session_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/flags.h"
+#include "cli/parse_text.h"
+#include "cli/signals.h"
+#include "os/thread_pool.h"
+
+namespace thermocline::cli {
+namespace {
+
+constexpr int64_t kMaxContext = int64_t{1} << 40;
+constexpr int64_t kMaxBatch = 1 << 16;
+const std::vector<DType> kKvTypes = {DType::kF32, DType::kF16, DType::kQ8_0};
+
+Status StoreIsa(const std::string& text, kernels::Isa& isa) {
+  const std::optional<kernels::Isa> parsed = kernels::ParseIsa(text);
+  const std::vector<kernels::Isa> supported = kernels::SupportedIsas();
+  if (parsed.has_value() && std::find(supported.begin(), supported.end(),
+                                      *parsed) != supported.end()) {
+    isa = *parsed;
+    return {};
+  }
+  std::vector<std::string_view> names;
+  for (const kernels::Isa each : supported) {
+    names.push_back(kernels::NameOf(each));
+  }
+  return Fail(ErrorCode::kInvalidArgument, "'{}' is {}; choose from {}", text,
+              parsed.has_value() ? "not for this CPU or not in this build"
+                                 : "not known",
+              fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void AddModelFlags(CLI::App& app, ModelFlags& flags) {
+  AddRequiredPath(app, "-m,--model", flags.path, "FILE",
+                  "GGUF model; of a split one, the first file");
+  app.add_flag("--check-tensors", flags.check_tensors,
+               "Scan all weights for NaN and infinity first");
+  AddParsed(app, "--ffn-act", "NAME",
+            "FFN activation instead of the model's: silu, gelu, relu, "
+            "fatrelu, drelu",
+            [&flags](const std::string& text) -> Status {
+              flags.overrides.ffn_activation = ParseActivation(text);
+              if (flags.overrides.ffn_activation.has_value()) return {};
+              return Fail(ErrorCode::kInvalidArgument,
+                          "'{}' is not one of silu, gelu, relu, fatrelu, drelu",
+                          text);
+            });
+  AddParsed(app, "--ffn-threshold", "X", "Threshold of fatrelu",
+            [&flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(const double value,
+                                  ParseFloat(text, -1e30, 1e30));
+              flags.overrides.ffn_threshold = static_cast<float>(value);
+              return {};
+            });
+}
+
+void AddThreadsFlag(CLI::App& app, SessionFlags& flags) {
+  AddInt(app, "-t,--threads", flags.num_threads, 0, os::ThreadPool::kMaxThreads,
+         "Threads; 0: one per physical core (default 0)");
+}
+
+void AddContextFlag(CLI::App& app, SessionFlags& flags,
+                    const std::string& fallback) {
+  AddInt(app, "-c,--ctx-size", flags.context, 0, kMaxContext,
+         "Positions of the context; 0: the model's (default " + fallback + ")");
+}
+
+void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
+  AddInt(app, "-b,--batch-size", flags.batch, 1, kMaxBatch,
+         fmt::format("Tokens computed together in prefill (default {})",
+                     flags.batch));
+  AddDType(app, "--ctk,--cache-type-k", flags.k_type, kKvTypes,
+           fmt::format("Keys in the KV cache: f32, f16, q8_0 (default {})",
+                       LowerName(flags.k_type)));
+  AddDType(app, "--ctv,--cache-type-v", flags.v_type, kKvTypes,
+           fmt::format("Values in the KV cache: f32, f16, q8_0 (default {})",
+                       LowerName(flags.v_type)));
+  AddParsed(
+      app, "--isa", "NAME",
+      fmt::format("Instruction set of the kernels (default {})",
+                  kernels::NameOf(flags.isa)),
+      [&flags](const std::string& text) { return StoreIsa(text, flags.isa); });
+}
+
+Result<std::shared_ptr<const model::Model>> OpenModel(const ModelFlags& flags,
+                                                      ProgressLine& progress) {
+  ExitOnInterrupt exit_on_interrupt;
+  auto model =
+      model::Model::Open(flags.path, {.overrides = flags.overrides,
+                                      .check_tensors = flags.check_tensors,
+                                      .progress = progress.callback()});
+  progress.Clear();
+  return model;
+}
+
+engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
+                                          const model::Config& config,
+                                          ProgressLine& progress) {
+  engine::SessionOptions options;
+  if (flags.context.has_value()) {
+    options.context =
+        *flags.context == 0 ? config.context_length : *flags.context;
+  }
+  options.num_threads = static_cast<int>(flags.num_threads);
+  options.k_type = flags.k_type;
+  options.v_type = flags.v_type;
+  options.batch = flags.batch;
+  options.isa = flags.isa;
+  options.cancel = CancelFlag();
+  options.progress = progress.callback();
+  return options;
+}
+
+Result<std::unique_ptr<engine::Session>> CreateSession(
+    std::shared_ptr<const model::Model> model,
+    const engine::SessionOptions& options) {
+  ExitOnInterrupt exit_on_interrupt;
+  return engine::Session::Create(std::move(model), options);
+}
+
+Result<const text::Tokenizer*> RequireTokenizer(const model::Model& model) {
+  if (model.tokenizer() != nullptr) return model.tokenizer();
+  return Fail(ErrorCode::kUnsupported,
+              "{}: has no vocabulary, so text cannot be read or written; "
+              "'thermocline eval logits --tokens' runs it on token ids",
+              model.file().path());
+}
+
+std::string DescribeMode(const engine::Session& session,
+                         const engine::SessionOptions& options) {
+  const std::string k_name = LowerName(options.k_type);
+  const std::string v_name = LowerName(options.v_type);
+  return fmt::format("dense, {}, {} thread{}, context {}, KV {} {}",
+                     kernels::NameOf(session.isa()), session.num_threads(),
+                     session.num_threads() == 1 ? "" : "s", session.context(),
+                     k_name == v_name ? k_name : k_name + "/" + v_name,
+                     FormatBytes(session.memory().kv_bytes));
+}
+
+}  // namespace thermocline::cli

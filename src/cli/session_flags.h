@@ -1,0 +1,70 @@
+// The flags by which every command that runs a model opens it.
+#ifndef THERMOCLINE_CLI_SESSION_FLAGS_H_
+#define THERMOCLINE_CLI_SESSION_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "cli/terminal.h"
+#include "engine/session.h"
+#include "model/model.h"
+
+namespace thermocline::cli {
+
+struct ModelFlags {
+  std::string path;
+  bool check_tensors = false;
+  model::ConfigOverrides overrides;
+};
+
+struct SessionFlags {
+  int64_t num_threads = 0;
+  std::optional<int64_t> context;
+  int64_t batch = engine::SessionOptions().batch;
+  DType k_type = DType::kF16;
+  DType v_type = DType::kF16;
+  kernels::Isa isa = kernels::BestIsa();
+};
+
+// -m, --check-tensors, --ffn-act, --ffn-threshold.
+void AddModelFlags(CLI::App& app, ModelFlags& flags);
+
+// -t as one number.
+void AddThreadsFlag(CLI::App& app, SessionFlags& flags);
+
+// -c; `fallback` says in the help what holds without it.
+void AddContextFlag(CLI::App& app, SessionFlags& flags,
+                    const std::string& fallback);
+
+// -b, -ctk, -ctv, --isa. The help shows the defaults that `flags` has now.
+void AddEngineFlags(CLI::App& app, SessionFlags& flags);
+
+// Opens the model; an interrupt meanwhile ends the process.
+Result<std::shared_ptr<const model::Model>> OpenModel(const ModelFlags& flags,
+                                                      ProgressLine& progress);
+
+// What the flags ask for, with the program's cancel flag. -c 0 is the model's
+// whole context, as in llama.cpp.
+engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
+                                          const model::Config& config,
+                                          ProgressLine& progress);
+
+// Session::Create; an interrupt meanwhile ends the process.
+Result<std::unique_ptr<engine::Session>> CreateSession(
+    std::shared_ptr<const model::Model> model,
+    const engine::SessionOptions& options);
+
+// The tokenizer of a model that must have one: kUnsupported otherwise.
+Result<const text::Tokenizer*> RequireTokenizer(const model::Model& model);
+
+// "dense, avx512-vnni, 2 threads, context 256, KV f16 6.00 MiB".
+std::string DescribeMode(const engine::Session& session,
+                         const engine::SessionOptions& options);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_SESSION_FLAGS_H_

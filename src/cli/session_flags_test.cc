@@ -1,0 +1,97 @@
+#include "cli/session_flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/signals.h"
+#include "cli/test_main.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct AllFlags {
+  CLI::App app;
+  ModelFlags model;
+  SessionFlags session;
+  AllFlags() {
+    AddModelFlags(app, model);
+    AddThreadsFlag(app, session);
+    AddContextFlag(app, session, "the model's");
+    AddEngineFlags(app, session);
+  }
+  std::string Parse(std::vector<std::string> args) {
+    std::reverse(args.begin(), args.end());
+    try {
+      app.parse(args);
+    } catch (const CLI::ParseError& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST(SessionFlagsTest, BecomeOptions) {
+  AllFlags flags;
+  ASSERT_EQ(
+      flags.Parse({"-m", "a.gguf", "-t", "3", "-c", "99", "-b", "7", "--ctk",
+                   "q8_0", "--ctv", "F32", "--isa", "scalar", "--ffn-act",
+                   "fatrelu", "--ffn-threshold", "0.25", "--check-tensors"}),
+      "");
+  EXPECT_EQ(flags.model.path, "a.gguf");
+  EXPECT_TRUE(flags.model.check_tensors);
+  EXPECT_EQ(flags.model.overrides.ffn_activation, Activation::kFatRelu);
+  EXPECT_EQ(flags.model.overrides.ffn_threshold, 0.25f);
+  ProgressLine progress;
+  const engine::SessionOptions options =
+      MakeSessionOptions(flags.session, {.context_length = 1000}, progress);
+  EXPECT_EQ(options.context, 99);
+  EXPECT_EQ(options.num_threads, 3);
+  EXPECT_EQ(options.batch, 7);
+  EXPECT_EQ(options.k_type, DType::kQ8_0);
+  EXPECT_EQ(options.v_type, DType::kF32);
+  EXPECT_EQ(options.isa, kernels::Isa::kScalar);
+  EXPECT_EQ(options.cancel, CancelFlag());
+}
+
+TEST(SessionFlagsTest, ContextZeroIsTheModelsOwn) {
+  ProgressLine progress;
+  const model::Config config = {.context_length = 100000};
+  SessionFlags flags;
+  EXPECT_EQ(MakeSessionOptions(flags, config, progress).context, 0);
+  flags.context = 0;
+  EXPECT_EQ(MakeSessionOptions(flags, config, progress).context, 100000);
+}
+
+TEST(SessionFlagsTest, RefuseWhatCannotBe) {
+  AllFlags flags;
+  EXPECT_THAT(flags.Parse({"-m", "a", "--isa", "mmx"}),
+              HasSubstr("'mmx' is not known; choose from scalar"));
+  EXPECT_THAT(flags.Parse({"-m", "a", "--ctk", "q4_0"}),
+              HasSubstr("f32, f16, q8_0"));
+  EXPECT_THAT(flags.Parse({"-m", "a", "--ffn-act", "tanh"}),
+              HasSubstr("silu, gelu"));
+  EXPECT_THAT(flags.Parse({"-m", "a", "-b", "0"}), HasSubstr("out of range"));
+  EXPECT_THAT(flags.Parse({"-m", "a", "-t", "513"}), HasSubstr("0 to 512"));
+}
+
+TEST(DescribeModeTest, NamesWhatRuns) {
+  const auto model = model::Model::Open(TestData("golden/llama-gqa-f16.gguf"));
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  engine::SessionOptions options = {.context = 64,
+                                    .num_threads = 1,
+                                    .v_type = DType::kF32,
+                                    .isa = kernels::Isa::kScalar};
+  const auto session = CreateSession(*model, options);
+  ASSERT_TRUE(session.has_value()) << session.error().message;
+  EXPECT_THAT(DescribeMode(**session, options),
+              ::testing::StartsWith(
+                  "dense, scalar, 1 thread, context 64, KV f16/f32 "));
+}
+
+}  // namespace
+}  // namespace thermocline::cli

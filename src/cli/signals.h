@@ -1,0 +1,33 @@
+// What the program does when the system interrupts it.
+#ifndef THERMOCLINE_CLI_SIGNALS_H_
+#define THERMOCLINE_CLI_SIGNALS_H_
+
+#include <atomic>
+
+namespace thermocline::cli {
+
+// SIGINT, SIGTERM: the first one sets the cancel flag, so that work stops in
+// order; a second one ends the process at once with 128 + signal. SIGPIPE is
+// ignored: writing says EPIPE. SIGBUS in a mapped file (it shrank, or its disk
+// failed) becomes one message with the file's name and exit code 1.
+void InstallSignalHandlers();
+
+// Set by the first interrupt; never cleared.
+const std::atomic<bool>* CancelFlag();
+
+// The number of the signal that set the flag, 0 if none did.
+int InterruptSignal();
+
+// While one lives, the first interrupt ends the process at once. For work that
+// cannot be cancelled and would leave nothing behind, as opening a model.
+class ExitOnInterrupt {
+ public:
+  ExitOnInterrupt();
+  ~ExitOnInterrupt();
+  ExitOnInterrupt(const ExitOnInterrupt&) = delete;
+  ExitOnInterrupt& operator=(const ExitOnInterrupt&) = delete;
+};
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_SIGNALS_H_

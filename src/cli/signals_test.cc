@@ -1,0 +1,94 @@
+#include "cli/signals.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "os/file.h"
+
+namespace thermocline::cli {
+namespace {
+
+// Every test runs in a child of its own: signals and exits belong to processes.
+
+TEST(SignalsDeathTest, FirstInterruptSetsTheFlagAndTheSecondExits) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        std::raise(SIGINT);
+        if (!CancelFlag()->load() || InterruptSignal() != SIGINT) ::_exit(1);
+        std::raise(SIGINT);
+        ::_exit(2);
+      },
+      ::testing::ExitedWithCode(130), "");
+}
+
+TEST(SignalsDeathTest, TerminationCountsAsAnInterrupt) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        std::raise(SIGTERM);
+        ::_exit(InterruptSignal() == SIGTERM ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST(SignalsDeathTest, InterruptEndsAnExitScopeAtOnce) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        {
+          ExitOnInterrupt finished;
+        }
+        ExitOnInterrupt scope;
+        std::raise(SIGINT);
+        ::_exit(1);
+      },
+      ::testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        std::raise(SIGINT);
+        ExitOnInterrupt scope;
+        ::_exit(1);
+      },
+      ::testing::ExitedWithCode(130), "");
+}
+
+TEST(SignalsDeathTest, WritingToAClosedPipeDoesNotKill) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        int ends[2];
+        if (::pipe(ends) != 0) ::_exit(1);
+        ::close(ends[0]);
+        ::_exit(::write(ends[1], "x", 1) == -1 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST(SignalsDeathTest, AShrinkingMappedFileIsNamed) {
+  const std::string path =
+      ::testing::TempDir() + "shrinks_" + std::to_string(::getpid());
+  std::ofstream(path) << std::string(1 << 16, 'x');
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        auto file = os::MappedFile::Open(path);
+        if (!file.has_value() || ::truncate(path.c_str(), 0) != 0) ::_exit(3);
+        const volatile std::byte* bytes = file->bytes().data();
+        [[maybe_unused]] const std::byte read = bytes[1 << 15];
+        ::_exit(4);
+      },
+      ::testing::ExitedWithCode(1),
+      "thermocline: error: .*shrinks_.*: shrank or cannot be read");
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace thermocline::cli

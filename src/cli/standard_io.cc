@@ -1,0 +1,91 @@
+#include "cli/standard_io.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "cli/signals.h"
+
+namespace thermocline::cli {
+namespace {
+
+std::string ErrnoText(int error) {
+  return std::generic_category().message(error);
+}
+
+// Blocks until `fd` takes bytes again: somebody may have set O_NONBLOCK on the
+// terminal or pipe that we share.
+void WaitFor(int fd, short events) {
+  pollfd request = {.fd = fd, .events = events, .revents = 0};
+  ::poll(&request, 1, -1);
+}
+
+// Returns 0 or the errno that stopped it.
+int WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t num_written = ::write(fd, text.data(), text.size());
+    if (num_written >= 0) {
+      text.remove_prefix(static_cast<size_t>(num_written));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      WaitFor(fd, POLLOUT);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void EnsureStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    // open() gives the lowest free number: this one.
+    if (::open("/dev/null", O_RDWR) != fd) return;
+  }
+}
+
+bool StdoutIsTerminal() { return ::isatty(STDOUT_FILENO) == 1; }
+bool StderrIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+Status WriteStdout(std::string_view text) {
+  const int error = WriteAll(STDOUT_FILENO, text);
+  if (error == 0) return {};
+  if (error == EPIPE) {
+    return Fail(ErrorCode::kCancelled, "standard output was closed");
+  }
+  return Fail(ErrorCode::kIo, "cannot write standard output: {}",
+              ErrnoText(error));
+}
+
+void WriteStderr(std::string_view text) { WriteAll(STDERR_FILENO, text); }
+
+Result<std::string> ReadStdin(size_t max_bytes) {
+  std::string text;
+  std::array<char, 1 << 16> buffer;
+  while (true) {
+    const ssize_t num_read = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (num_read == 0) return text;
+    if (num_read > 0) {
+      text.append(buffer.data(), static_cast<size_t>(num_read));
+      if (text.size() <= max_bytes) continue;
+      return Fail(ErrorCode::kResourceExhausted,
+                  "standard input is longer than {} bytes", max_bytes);
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      WaitFor(STDIN_FILENO, POLLIN);
+    } else if (errno != EINTR) {
+      return Fail(ErrorCode::kIo, "cannot read standard input: {}",
+                  ErrnoText(errno));
+    }
+    if (CancelFlag()->load()) {
+      return Fail(ErrorCode::kCancelled, "interrupted");
+    }
+  }
+}
+
+}  // namespace thermocline::cli

@@ -1,0 +1,32 @@
+// Standard input and output as bytes, without buffering of our own.
+#ifndef THERMOCLINE_CLI_STANDARD_IO_H_
+#define THERMOCLINE_CLI_STANDARD_IO_H_
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace thermocline::cli {
+
+// Opens /dev/null for those of descriptors 0 to 2 that the caller closed, so
+// that no model file becomes "standard output".
+void EnsureStandardStreams();
+
+bool StdoutIsTerminal();
+bool StderrIsTerminal();
+
+// Writes all of `text` at once. kCancelled: the reader is gone (`| head`), so
+// there is nothing left to do. kIo names the cause (disk full).
+Status WriteStdout(std::string_view text);
+
+// Writes to standard error; failures have no one to go to.
+void WriteStderr(std::string_view text);
+
+// All of standard input. kCancelled after an interrupt; kIo;
+// kResourceExhausted past `max_bytes`.
+Result<std::string> ReadStdin(size_t max_bytes = size_t{4} << 30);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_STANDARD_IO_H_

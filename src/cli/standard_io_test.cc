@@ -1,0 +1,86 @@
+#include "cli/standard_io.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+
+namespace thermocline::cli {
+namespace {
+
+TEST(WriteStdoutTest, WritesBytesAsTheyAre) {
+  ::testing::internal::CaptureStdout();
+  const std::string text("a\0b\xff\n", 5);
+  ASSERT_TRUE(WriteStdout(text).has_value());
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), text);
+}
+
+// Runs `body` with descriptor `fd` replaced by `other`.
+template <typename Body>
+void WithDescriptor(int fd, int other, Body&& body) {
+  const int saved = ::dup(fd);
+  ::dup2(other, fd);
+  body();
+  ::dup2(saved, fd);
+  ::close(saved);
+}
+
+TEST(WriteStdoutTest, TellsAGoneReaderFromAFullDisk) {
+  std::signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::close(ends[0]);
+  Status gone;
+  WithDescriptor(STDOUT_FILENO, ends[1], [&] { gone = WriteStdout("x"); });
+  ::close(ends[1]);
+  ASSERT_FALSE(gone.has_value());
+  EXPECT_EQ(gone.error().code, ErrorCode::kCancelled);
+
+  const int full = ::open("/dev/full", O_WRONLY);
+  ASSERT_GE(full, 0);
+  Status error;
+  WithDescriptor(STDOUT_FILENO, full, [&] { error = WriteStdout("x"); });
+  ::close(full);
+  ASSERT_FALSE(error.has_value());
+  EXPECT_EQ(error.error().code, ErrorCode::kIo);
+  EXPECT_THAT(error.error().message,
+              ::testing::HasSubstr("cannot write standard output: No space"));
+}
+
+TEST(ReadStdinTest, ReadsAllBytesUpToTheLimit) {
+  const std::string text("x\0y\n", 4);
+  for (const size_t limit : {size_t{4}, size_t{3}}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    ASSERT_EQ(::write(ends[1], text.data(), text.size()), 4);
+    ::close(ends[1]);
+    Result<std::string> read;
+    WithDescriptor(STDIN_FILENO, ends[0], [&] { read = ReadStdin(limit); });
+    ::close(ends[0]);
+    ASSERT_EQ(read.has_value(), limit == 4);
+    if (read.has_value()) {
+      EXPECT_EQ(*read, text);
+    } else {
+      EXPECT_EQ(read.error().code, ErrorCode::kResourceExhausted);
+    }
+  }
+}
+
+TEST(EnsureStandardStreamsDeathTest, FillsClosedDescriptors) {
+  EXPECT_EXIT(
+      {
+        ::close(STDIN_FILENO);
+        ::close(STDOUT_FILENO);
+        EnsureStandardStreams();
+        const bool quiet = WriteStdout("nobody hears this").has_value();
+        const int next = ::open("/dev/null", O_RDONLY);
+        ::_exit(quiet && next > STDERR_FILENO ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace thermocline::cli

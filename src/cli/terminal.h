@@ -1,0 +1,53 @@
+// What a person at a terminal sees besides the result.
+#ifndef THERMOCLINE_CLI_TERMINAL_H_
+#define THERMOCLINE_CLI_TERMINAL_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/progress.h"
+
+namespace thermocline::cli {
+
+// Whether standard error takes colours: a terminal that is not "dumb", and
+// NO_COLOR is unset or empty (no-color.org).
+bool StderrTakesColour();
+
+// "thermocline: error: text\n", the second word red where colours are taken.
+// Line ends inside the text become spaces: an error is one line.
+std::string FormatError(std::string_view text, bool colour);
+std::string FormatWarning(std::string_view text, bool colour);
+
+// "prefill  57 %  (1200 of 2100)".
+std::string FormatProgress(std::string_view what, uint64_t num_done,
+                           uint64_t num_total);
+
+// One line on standard error that is rewritten while work goes on. Silent
+// unless standard error is a terminal and the work takes over a second.
+// Threads: one at a time. The destructor wipes the line.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ~ProgressLine() { Clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void Update(std::string_view what, uint64_t num_done, uint64_t num_total);
+  void Clear();
+
+  // Update as a callback; empty where nothing would be shown. Valid while this
+  // object lives.
+  ProgressFn callback();
+
+ private:
+  bool enabled_;
+  bool shown_ = false;
+  Stopwatch since_start_;
+  Stopwatch since_update_;
+};
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_TERMINAL_H_

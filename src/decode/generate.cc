@@ -1,0 +1,190 @@
+#include "decode/generate.h"
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/clock.h"
+#include "decode/stop_matcher.h"
+
+namespace thermocline::decode {
+namespace {
+
+using text::TokenId;
+
+// Tokens in, whole characters out to the receiver, stop strings cut off.
+class TextOutput {
+ public:
+  TextOutput(const text::Tokenizer& tokenizer,
+             const std::vector<std::string>& stop_strings,
+             const TextFn& on_text)
+      : tokenizer_(tokenizer), stops_(stop_strings), on_text_(on_text) {}
+
+  // Returns why to stop, if so.
+  std::optional<StopReason> Push(TokenId token) {
+    // A model may have more rows in its head than its vocabulary has tokens.
+    if (token >= tokenizer_.num_tokens()) return std::nullopt;
+    const std::string_view piece =
+        tokenizer_.Piece(token, /*show_special=*/false);
+    const bool wants_more = Send(stops_.Push(decoder_.Push(piece)));
+    if (stops_.matched()) return StopReason::kStopString;
+    if (!wants_more) return StopReason::kReceiver;
+    return std::nullopt;
+  }
+
+  // Sends what was held back in case more came.
+  void Finish() {
+    if (stops_.matched()) return;
+    std::string rest = stops_.Push(decoder_.Flush());
+    rest += stops_.Flush();
+    Send(rest);
+  }
+
+ private:
+  bool Send(std::string_view text) { return text.empty() || on_text_(text); }
+
+  const text::Tokenizer& tokenizer_;
+  text::StreamDecoder decoder_;
+  StopMatcher stops_;
+  const TextFn& on_text_;
+};
+
+class Generation {
+ public:
+  Generation(engine::Session& session, const GenerateOptions& options,
+             std::unique_ptr<Sampler> sampler, const TextFn& on_text)
+      : session_(session),
+        tokenizer_(*session.model().tokenizer()),
+        options_(options),
+        sampler_(std::move(sampler)),
+        output_(tokenizer_, options.stop_strings, on_text),
+        logits_(static_cast<size_t>(session.model().config().vocab_size)) {
+    report_.seed = sampler_->seed();
+    for (TokenId id = 0; id < tokenizer_.num_tokens(); ++id) {
+      if (options.ignore_eos && tokenizer_.IsEndOfGeneration(id)) {
+        never_chosen_.push_back(static_cast<size_t>(id));
+      }
+    }
+  }
+
+  Result<GenerateReport> Run(std::span<const TokenId> prompt) {
+    report_.num_prompt_tokens = static_cast<int64_t>(prompt.size());
+    Stopwatch prompt_watch;
+    Status status = session_.Decode(prompt, engine::LogitsOf::kLast, logits_);
+    report_.prompt_seconds = prompt_watch.Seconds();
+    if (status.has_value()) {
+      for (const TokenId token : prompt) sampler_->Accept(token);
+      Stopwatch generate_watch;
+      status = Loop();
+      report_.generate_seconds = generate_watch.Seconds();
+    }
+    if (!status.has_value()) {
+      if (status.error().code != ErrorCode::kCancelled) {
+        return tl::unexpected(std::move(status).error());
+      }
+      report_.reason = StopReason::kCancelled;
+    }
+    if (report_.reason != StopReason::kReceiver) output_.Finish();
+    return report_;
+  }
+
+ private:
+  // Sets the reason unless it fails.
+  Status Loop() {
+    while (true) {
+      if (options_.cancel != nullptr && options_.cancel->load()) {
+        return Stop(StopReason::kCancelled);
+      }
+      if (report_.num_generated_tokens == options_.max_tokens) {
+        return Stop(StopReason::kMaxTokens);
+      }
+      const TokenId token = Next();
+      if (IsEndOfGeneration(token)) return Stop(StopReason::kEndOfGeneration);
+      if (const std::optional<StopReason> reason = output_.Push(token)) {
+        return Stop(*reason);
+      }
+      // Not decoded when nothing would be chosen from its logits.
+      if (report_.num_generated_tokens == options_.max_tokens) continue;
+      if (session_.position() == session_.context()) {
+        return Stop(StopReason::kContextFull);
+      }
+      TC_RETURN_IF_ERROR(session_.Decode(std::span(&token, 1),
+                                         engine::LogitsOf::kLast, logits_));
+    }
+  }
+
+  Status Stop(StopReason reason) {
+    report_.reason = reason;
+    return {};
+  }
+
+  TokenId Next() {
+    for (const size_t id : never_chosen_) {
+      if (id < logits_.size()) {
+        logits_[id] = -std::numeric_limits<float>::infinity();
+      }
+    }
+    const TokenId token = sampler_->Sample(logits_);
+    sampler_->Accept(token);
+    ++report_.num_generated_tokens;
+    return token;
+  }
+
+  bool IsEndOfGeneration(TokenId token) const {
+    return token < tokenizer_.num_tokens() &&
+           tokenizer_.IsEndOfGeneration(token);
+  }
+
+  engine::Session& session_;
+  const text::Tokenizer& tokenizer_;
+  const GenerateOptions& options_;
+  std::unique_ptr<Sampler> sampler_;
+  TextOutput output_;
+  std::vector<size_t> never_chosen_;
+  std::vector<float> logits_;
+  GenerateReport report_ = {};
+};
+
+Status CheckRequest(const engine::Session& session,
+                    std::span<const TokenId> prompt,
+                    const GenerateOptions& options) {
+  if (prompt.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the prompt has no tokens: there is nothing to continue");
+  }
+  const int64_t num_left = session.context() - session.position();
+  if (prompt.size() > static_cast<uint64_t>(num_left)) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "the prompt has {} tokens, but the context of {} positions "
+                "has {} left: use a larger one (-c) or a shorter prompt",
+                prompt.size(), session.context(), num_left);
+  }
+  if (options.max_tokens < -1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-n {}: must be a number of tokens, or -1 for as many as the "
+                "context holds",
+                options.max_tokens);
+  }
+  if (session.model().tokenizer() == nullptr) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: the file has no vocabulary, so its tokens have no text",
+                session.model().file().path());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<GenerateReport> Generate(engine::Session& session,
+                                std::span<const TokenId> prompt,
+                                const GenerateOptions& options,
+                                const TextFn& on_text) {
+  TC_RETURN_IF_ERROR(CheckRequest(session, prompt, options));
+  TC_ASSIGN_OR_RETURN(
+      auto sampler,
+      Sampler::Create(options.sampler, session.model().config().vocab_size));
+  return Generation(session, options, std::move(sampler), on_text).Run(prompt);
+}
+
+}  // namespace thermocline::decode

@@ -1,0 +1,134 @@
+#include "engine/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "engine/testing/compute_fixture.h"
+
+namespace thermocline::engine {
+namespace {
+
+using testing::ComputeFixture;
+using testing::OwnedTensor;
+
+// Width 4, two heads of 2 that share one KV head.
+model::Config SmallConfig(RopeKind rope) {
+  model::Config config;
+  config.num_layers = 1;
+  config.width = config.ffn_width = 4;
+  config.num_heads = 2;
+  config.num_kv_heads = 1;
+  config.key_width = config.value_width = 2;
+  config.rope.kind = rope;
+  config.rope.width = 2;
+  return config;
+}
+
+std::vector<float> Identity4() {
+  return {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
+}
+
+struct SmallWeights {
+  // q is x; k and v are its first and its last two elements.
+  OwnedTensor q{DType::kF32, Identity4(), 4};
+  OwnedTensor k{DType::kF32, std::vector<float>{1, 0, 0, 0, 0, 1, 0, 0}, 4};
+  OwnedTensor v{DType::kF32, std::vector<float>{0, 0, 1, 0, 0, 0, 0, 1}, 4};
+  OwnedTensor out{DType::kF32, Identity4(), 4};
+  OwnedTensor v_bias{DType::kF32, std::vector<float>{10, 20}, 2};
+  OwnedTensor out_bias{DType::kF32, std::vector<float>{0, 0, 0, 1000}, 4};
+
+  model::AttentionWeights Views() const {
+    model::AttentionWeights weights;
+    weights.q = q.view();
+    weights.k = k.view();
+    weights.v = v.view();
+    weights.out = out.view();
+    weights.v_bias = v_bias.view();
+    weights.out_bias = out_bias.view();
+    return weights;
+  }
+};
+
+class AttentionTest : public ::testing::Test {
+ protected:
+  explicit AttentionTest(RopeKind rope = RopeKind::kNone)
+      : config_(SmallConfig(rope)),
+        fixture_(config_, {.batch = 2, .context = 4, .num_threads = 2}),
+        cache_(KvCache::Create(
+                   PlanKvCache(config_, DType::kF32, DType::kF32, 4).value())
+                   .value()),
+        attention_(&config_, &weights_, 0, &fixture_.compute(),
+                   &fixture_.scratch(), &cache_) {}
+
+  void SetInput(size_t t, const std::vector<float>& x) {
+    std::copy(x.begin(), x.end(), fixture_.scratch().normed.row(t));
+  }
+  std::vector<float> OutputOf(size_t t) {
+    const auto row = fixture_.scratch().delta.span(t);
+    return {row.begin(), row.end()};
+  }
+
+  SmallWeights tensors_;
+  model::AttentionWeights weights_ = tensors_.Views();
+  model::Config config_;
+  ComputeFixture fixture_;
+  KvCache cache_;
+  Attention attention_;
+};
+
+TEST_F(AttentionTest, FirstTokenSeesItsOwnValueInEveryHead) {
+  SetInput(0, {1, 2, 3, 4});
+  attention_.Run(0, 1);
+  EXPECT_EQ(OutputOf(0), (std::vector<float>{13, 24, 13, 1024}));
+}
+
+TEST_F(AttentionTest, LaterTokensWeighEarlierOnes) {
+  SetInput(0, {1, 0, 3, 4});
+  SetInput(1, {0, 2, 5, 6});
+  attention_.Run(0, 2);
+  EXPECT_EQ(OutputOf(0), (std::vector<float>{13, 24, 13, 1024}));
+  // Token 1, head 0: q (0, 2) against k (1, 0) and (0, 2): 0 and 4.
+  // Head 1: q (5, 6): 5 and 12. Values (13, 24) and (15, 26).
+  const double share0 = 1.0 / (1.0 + std::exp(-4.0 / std::sqrt(2.0)));
+  const double share1 = 1.0 / (1.0 + std::exp(-7.0 / std::sqrt(2.0)));
+  const auto out = OutputOf(1);
+  EXPECT_NEAR(out[0], 13 + 2 * share0, 1e-4);
+  EXPECT_NEAR(out[1], 24 + 2 * share0, 1e-4);
+  EXPECT_NEAR(out[2], 13 + 2 * share1, 1e-4);
+  EXPECT_NEAR(out[3], 1024 + 2 * share1, 1e-4);
+}
+
+TEST_F(AttentionTest, OneByOneIsTheSameAsTogether) {
+  SetInput(0, {1, 0, 3, 4});
+  SetInput(1, {0, 2, 5, 6});
+  attention_.Run(0, 2);
+  const auto together = OutputOf(1);
+  SetInput(0, {1, 0, 3, 4});
+  attention_.Run(0, 1);
+  SetInput(0, {0, 2, 5, 6});
+  attention_.Run(1, 1);
+  EXPECT_EQ(OutputOf(0), together);
+}
+
+class RotatedAttentionTest : public AttentionTest {
+ protected:
+  RotatedAttentionTest() : AttentionTest(RopeKind::kNorm) {}
+};
+
+TEST_F(RotatedAttentionTest, KeysAreStoredRotatedAndValuesAreNot) {
+  SetInput(0, {1, 2, 3, 4});
+  fixture_.scratch().rope_cos.row(0)[0] = 0.0f;  // a quarter turn
+  fixture_.scratch().rope_sin.row(0)[0] = 1.0f;
+  attention_.Run(2, 1);
+  const auto* key = reinterpret_cast<const float*>(cache_.keys(0, 2));
+  EXPECT_FLOAT_EQ(key[0], -2.0f);
+  EXPECT_FLOAT_EQ(key[1], 1.0f);
+  const auto* value = reinterpret_cast<const float*>(cache_.values(0, 2));
+  EXPECT_FLOAT_EQ(value[0], 13.0f);
+  EXPECT_FLOAT_EQ(value[1], 24.0f);
+}
+
+}  // namespace
+}  // namespace thermocline::engine

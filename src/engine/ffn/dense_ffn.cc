@@ -1,0 +1,61 @@
+#include "engine/ffn/dense_ffn.h"
+
+#include <array>
+#include <span>
+
+namespace thermocline::engine {
+namespace {
+
+class DenseFfn final : public FfnExecutor {
+ public:
+  DenseFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
+           const Compute* compute, const Scratch* scratch)
+      : config_(config),
+        weights_(weights),
+        compute_(compute),
+        scratch_(scratch) {}
+
+  void Run(size_t num_tokens) override {
+    const std::array<Product, 2> up_and_gate = {{
+        {weights_->up, weights_->up_bias, scratch_->up},
+        {weights_->gate, weights_->gate_bias, scratch_->gate},
+    }};
+    MultiplyAll(*compute_, scratch_->normed, num_tokens,
+                std::span(up_and_gate).first(config_->gated ? 2 : 1));
+    Activate(num_tokens);
+    const std::array<Product, 1> down = {
+        {{weights_->down, weights_->down_bias, scratch_->delta}}};
+    MultiplyAll(*compute_, scratch_->up, num_tokens, down);
+  }
+
+ private:
+  // Leaves the hidden vector in scratch.up.
+  void Activate(size_t num_tokens) const {
+    compute_->pool->ParallelFor(
+        num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+          for (size_t t = begin; t < end; ++t) {
+            float* up = scratch_->up.row(t);
+            const float* gate =
+                config_->gated ? scratch_->gate.row(t) : nullptr;
+            compute_->kernels->activate(config_->activation, config_->threshold,
+                                        gate, up, scratch_->up.width, up);
+          }
+        });
+  }
+
+  const model::FfnConfig* config_;
+  const model::FfnWeights* weights_;
+  const Compute* compute_;
+  const Scratch* scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<FfnExecutor> MakeDenseFfn(const model::FfnConfig* config,
+                                          const model::FfnWeights* weights,
+                                          const Compute* compute,
+                                          const Scratch* scratch) {
+  return std::make_unique<DenseFfn>(config, weights, compute, scratch);
+}
+
+}  // namespace thermocline::engine

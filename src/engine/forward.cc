@@ -1,0 +1,133 @@
+#include "engine/forward.h"
+
+#include <array>
+#include <atomic>
+
+#include "base/check.h"
+#include "engine/ffn/dense_ffn.h"
+#include "engine/norm.h"
+#include "tensor/codec.h"
+
+namespace thermocline::engine {
+
+Forward::Forward(const model::Model* model, const Compute* compute,
+                 const Scratch* scratch, const KvCache* cache)
+    : model_(model),
+      compute_(compute),
+      scratch_(scratch),
+      rope_(model->config().rope, model->weights().rope_freq_factors) {
+  const model::Config& config = model->config();
+  layers_.reserve(model->weights().layers.size());
+  for (const model::LayerWeights& weights : model->weights().layers) {
+    const int64_t layer_idx = static_cast<int64_t>(layers_.size());
+    layers_.push_back({
+        .weights = &weights,
+        .attention = Attention(&config, &weights.attention, layer_idx, compute,
+                               scratch, cache),
+        .ffn = MakeDenseFfn(&config.ffn, &weights.ffn, compute, scratch),
+    });
+  }
+}
+
+Status Forward::Run(std::span<const text::TokenId> tokens,
+                    int64_t first_position, const BetweenLayers& between_layers,
+                    std::span<float> logits) {
+  const size_t num_tokens = tokens.size();
+  Embed(tokens, first_position);
+  if (!AllFinite(scratch_->residual, num_tokens)) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: the embedding of a token is not finite: the weights are "
+                "damaged (--check-tensors finds where)",
+                model_->file().path());
+  }
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (!between_layers(static_cast<int64_t>(i))) {
+      return Fail(ErrorCode::kCancelled, "cancelled");
+    }
+    const Layer& layer = layers_[i];
+    Normalize(layer.weights->attention.norm, layer.weights->attention.norm_bias,
+              num_tokens);
+    layer.attention.Run(first_position, num_tokens);
+    AddDelta(num_tokens);
+    Normalize(layer.weights->ffn.norm, layer.weights->ffn.norm_bias,
+              num_tokens);
+    layer.ffn->Run(num_tokens);
+    AddDelta(num_tokens);
+    if (!AllFinite(scratch_->residual, num_tokens)) {
+      return Fail(ErrorCode::kCorrupt,
+                  "{}: the output of layer {} is not finite: its weights are "
+                  "damaged (--check-tensors finds where), or the file says "
+                  "wrong things about the model",
+                  model_->file().path(), i);
+    }
+  }
+  return ComputeLogits(num_tokens, logits);
+}
+
+void Forward::Embed(std::span<const text::TokenId> tokens,
+                    int64_t first_position) {
+  const TensorView& table = model_->weights().token_embedding;
+  compute_->pool->ParallelFor(
+      tokens.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t t = begin; t < end; ++t) {
+          DequantizeRow(table.dtype,
+                        table.row(static_cast<uint64_t>(tokens[t])),
+                        scratch_->residual.span(t));
+          rope_.Angles(first_position + static_cast<int64_t>(t),
+                       scratch_->rope_cos.row(t), scratch_->rope_sin.row(t));
+        }
+      });
+}
+
+void Forward::Normalize(const TensorView& weight, const TensorView& bias,
+                        size_t num_tokens) {
+  engine::Normalize(*compute_, model_->config(), weight, bias,
+                    scratch_->residual, num_tokens, scratch_->normed);
+}
+
+void Forward::AddDelta(size_t num_tokens) {
+  compute_->pool->ParallelFor(
+      num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t t = begin; t < end; ++t) {
+          compute_->kernels->add(scratch_->delta.row(t), scratch_->delta.width,
+                                 scratch_->residual.row(t));
+        }
+      });
+}
+
+bool Forward::AllFinite(const Rows& rows, size_t num_tokens) {
+  std::atomic<bool> all_finite = true;
+  compute_->pool->ParallelFor(
+      num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t t = begin; t < end; ++t) {
+          if (!compute_->kernels->all_finite(rows.row(t), rows.width)) {
+            all_finite.store(false, std::memory_order_relaxed);
+          }
+        }
+      });
+  return all_finite.load(std::memory_order_relaxed);
+}
+
+Status Forward::ComputeLogits(size_t num_tokens, std::span<float> logits) {
+  if (logits.empty()) return {};
+  const model::Weights& weights = model_->weights();
+  const size_t vocab_size = static_cast<size_t>(model_->config().vocab_size);
+  const size_t num_rows = logits.size() / vocab_size;
+  TC_CHECK(num_rows * vocab_size == logits.size() && num_rows <= num_tokens);
+  const Rows last = {scratch_->residual.row(num_tokens - num_rows),
+                     scratch_->residual.width, scratch_->residual.stride};
+  engine::Normalize(*compute_, model_->config(), weights.output_norm,
+                    weights.output_norm_bias, last, num_rows, scratch_->normed);
+  const Rows out = {logits.data(), vocab_size, vocab_size};
+  const std::array<Product, 1> head = {{{weights.head, TensorView(), out}}};
+  MultiplyAll(*compute_, scratch_->normed, num_rows, head);
+  if (!AllFinite(out, num_rows)) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: the logits are not finite: the output norm or the head "
+                "is damaged (--check-tensors finds where)",
+                model_->file().path());
+  }
+  return {};
+}
+
+}  // namespace thermocline::engine

@@ -1,0 +1,72 @@
+// Keys and values of every position that a sequence has passed.
+#ifndef THERMOCLINE_ENGINE_KV_KV_CACHE_H_
+#define THERMOCLINE_ENGINE_KV_KV_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/status.h"
+#include "model/config.h"
+#include "os/memory.h"
+#include "tensor/dtype.h"
+
+namespace thermocline::engine {
+
+// Per layer: K [context, KVH * K], then V [context, KVH * Kv]. The heads of a
+// position lie together, as a token writes them; one head's rows are strided.
+struct KvLayout {
+  DType k_type;
+  DType v_type;
+  int64_t num_layers;
+  int64_t context;
+  uint64_t k_row_bytes;  // of one position, all heads
+  uint64_t v_row_bytes;
+  uint64_t k_head_bytes;
+  uint64_t v_head_bytes;
+  uint64_t v_offset;  // of the values behind a layer's start
+  uint64_t layer_bytes;
+  uint64_t num_bytes;  // of everything
+
+  // Bytes that attention over `num_positions` reads, all layers.
+  uint64_t BytesRead(int64_t num_positions) const {
+    return static_cast<uint64_t>(num_layers) *
+           static_cast<uint64_t>(num_positions) * (k_row_bytes + v_row_bytes);
+  }
+};
+
+// kInvalidArgument: a type other than F32, F16, Q8_0, or a head width that
+// Q8_0's blocks do not divide; kResourceExhausted: the size overflows.
+Result<KvLayout> PlanKvCache(const model::Config& config, DType k_type,
+                             DType v_type, int64_t context);
+
+// Owns the memory. Threads: readers and writers of different rows.
+class KvCache {
+ public:
+  static Result<KvCache> Create(const KvLayout& layout);
+
+  const KvLayout& layout() const { return layout_; }
+  std::byte* keys(int64_t layer_idx, int64_t position) const {
+    return layer(layer_idx) +
+           static_cast<uint64_t>(position) * layout_.k_row_bytes;
+  }
+  std::byte* values(int64_t layer_idx, int64_t position) const {
+    return layer(layer_idx) + layout_.v_offset +
+           static_cast<uint64_t>(position) * layout_.v_row_bytes;
+  }
+
+ private:
+  KvCache(const KvLayout& layout, os::AlignedBuffer buffer)
+      : layout_(layout), buffer_(std::move(buffer)) {}
+  std::byte* layer(int64_t layer_idx) const {
+    return buffer_.data() +
+           static_cast<uint64_t>(layer_idx) * layout_.layer_bytes;
+  }
+
+  KvLayout layout_;
+  os::AlignedBuffer buffer_;
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_KV_KV_CACHE_H_

@@ -1,0 +1,108 @@
+#include "engine/matmul.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "kernels/activation_row.h"
+#include "tensor/dtype.h"
+
+namespace thermocline::engine {
+namespace {
+
+// What one thread takes at a time: long enough to hide the taking (~100 ns),
+// short enough that the last one to finish is not waited for.
+constexpr size_t kPieceBytes = 32 << 10;
+// Pieces end at whole cache lines of the output.
+constexpr size_t kRowAlignment = 64 / sizeof(float);
+
+size_t RowsPerPiece(const TensorView& weight) {
+  const size_t row_bytes = std::max<size_t>(weight.row_bytes(), 1);
+  return RoundUp(std::max<size_t>(kPieceBytes / row_bytes, 1), kRowAlignment);
+}
+
+// The input as one weight type takes it.
+struct Input {
+  const std::byte* rows;
+  size_t stride_bytes;
+};
+
+void RoundRows(const Compute& compute, const Rows& x, size_t num_tokens) {
+  const size_t row_bytes = kernels::ActivationRowBytes(x.width);
+  compute.pool->ParallelFor(
+      num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t t = begin; t < end; ++t) {
+          compute.kernels->quantize_activations(
+              x.row(t), x.width, compute.rounded_rows + t * row_bytes);
+        }
+      });
+}
+
+void MultiplyPiece(const Compute& compute, const Product& product,
+                   const Input& input, size_t num_tokens, size_t first_row,
+                   size_t num_rows) {
+  const TensorView& weight = product.weight;
+  kernels::MatMulArgs args;
+  args.weights = weight.row(first_row);
+  args.row_bytes = weight.row_bytes();
+  args.num_rows = num_rows;
+  args.n = weight.shape.ne[0];
+  args.x = input.rows;
+  args.x_stride_bytes = input.stride_bytes;
+  args.num_tokens = num_tokens;
+  args.out = product.out.data + first_row;
+  args.out_stride = product.out.stride;
+  compute.kernels->matmul(weight.dtype)(args);
+  if (!product.bias) return;
+  const float* bias = reinterpret_cast<const float*>(product.bias.data);
+  for (size_t t = 0; t < num_tokens; ++t) {
+    compute.kernels->add(bias + first_row, num_rows,
+                         product.out.row(t) + first_row);
+  }
+}
+
+}  // namespace
+
+void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
+                 std::span<const Product> products) {
+  TC_CHECK(products.size() <= kMaxProducts);
+  const bool any_rounded = std::ranges::any_of(
+      products,
+      [](const Product& product) { return !IsFloat(product.weight.dtype); });
+  if (any_rounded) RoundRows(compute, x, num_tokens);
+  const Input exact = {reinterpret_cast<const std::byte*>(x.data),
+                       x.stride * sizeof(float)};
+  const Input rounded = {compute.rounded_rows,
+                         kernels::ActivationRowBytes(x.width)};
+
+  // Pieces of all products, numbered through: product i has those from
+  // first_piece[i] on.
+  std::array<size_t, kMaxProducts + 1> first_piece = {};
+  std::array<size_t, kMaxProducts> rows_per_piece = {};
+  for (size_t i = 0; i < products.size(); ++i) {
+    const TensorView& weight = products[i].weight;
+    TC_DCHECK(weight.shape.ne[0] == x.width);
+    rows_per_piece[i] = RowsPerPiece(weight);
+    first_piece[i + 1] =
+        first_piece[i] +
+        CeilDiv<size_t>(weight.shape.num_rows(), rows_per_piece[i]);
+  }
+  compute.pool->ParallelFor(
+      first_piece[products.size()], 1,
+      [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t piece = begin; piece < end; ++piece) {
+          size_t i = 0;
+          while (piece >= first_piece[i + 1]) ++i;
+          const Product& product = products[i];
+          const size_t row = (piece - first_piece[i]) * rows_per_piece[i];
+          const size_t num_rows = std::min<size_t>(
+              rows_per_piece[i], product.weight.shape.num_rows() - row);
+          MultiplyPiece(compute, product,
+                        IsFloat(product.weight.dtype) ? exact : rounded,
+                        num_tokens, row, num_rows);
+        }
+      });
+}
+
+}  // namespace thermocline::engine

@@ -1,0 +1,41 @@
+// Matrix products of one input with several weights, over all threads.
+#ifndef THERMOCLINE_ENGINE_MATMUL_H_
+#define THERMOCLINE_ENGINE_MATMUL_H_
+
+#include <cstddef>
+#include <span>
+
+#include "engine/rows.h"
+#include "kernels/kernels.h"
+#include "os/thread_pool.h"
+#include "tensor/tensor_view.h"
+
+namespace thermocline::engine {
+
+// What a step of the forward pass computes with. Owns nothing.
+struct Compute {
+  os::ThreadPool* pool = nullptr;
+  const kernels::KernelTable* kernels = nullptr;
+  // Where inputs of quantised weights are rounded to 8 bits: room for the
+  // activation rows of a batch of the widest input (Scratch::rounded_rows).
+  std::byte* rounded_rows = nullptr;
+};
+
+// out[t] = weight * x[t] + bias
+struct Product {
+  TensorView weight;  // [R, n], a type that the kernels have
+  TensorView bias;    // [R] F32, or absent
+  Rows out;           // [T, R]
+};
+
+// Computes `products`, at most kMaxProducts, with the same input in one
+// parallel region. An input that meets quantised weights is rounded to 8 bits
+// once. x: [T, n], rows 64-byte aligned, aliases no output. Allocates nothing.
+// Cost: reads every weight once; bit-equal for every thread count.
+inline constexpr size_t kMaxProducts = 3;
+void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
+                 std::span<const Product> products);
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_MATMUL_H_

@@ -1,0 +1,110 @@
+#include "engine/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/testing/compute_fixture.h"
+
+namespace thermocline::engine {
+namespace {
+
+using testing::ComputeFixture;
+using testing::OwnedTensor;
+
+constexpr size_t kWidth = 64;
+constexpr size_t kTokens = 5;
+
+model::Config ConfigOf(int64_t width) {
+  model::Config config;
+  config.width = config.ffn_width = width;
+  config.num_heads = config.num_kv_heads = 1;
+  config.key_width = config.value_width = config.rope.width = 32;
+  return config;
+}
+
+std::vector<float> RandomFloats(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
+  return values;
+}
+
+struct Output {
+  explicit Output(size_t num_rows)
+      : floats(kTokens * (num_rows + 3), 99.0f),
+        rows{floats.data(), num_rows, num_rows + 3} {}
+  std::vector<float> floats;  // rows with a gap that must stay 99
+  Rows rows;
+};
+
+// Row counts that do not divide into pieces; several pieces each.
+constexpr size_t kManyRows = 1001;
+constexpr size_t kFewRows = 3;
+
+struct Outputs {
+  Output a{kManyRows}, b{kFewRows}, c{kManyRows};
+};
+
+void RunAll(int num_threads, Outputs& outputs) {
+  ComputeFixture fixture(
+      ConfigOf(kWidth),
+      {.batch = kTokens, .context = 8, .num_threads = num_threads});
+  const Rows& x = fixture.scratch().normed;
+  for (size_t t = 0; t < kTokens; ++t) {
+    const auto values = RandomFloats(kWidth, 100 + t);
+    std::copy(values.begin(), values.end(), x.row(t));
+  }
+  const auto values = RandomFloats(kManyRows * kWidth, 1);
+  const OwnedTensor f32(DType::kF32, values, kWidth);
+  const OwnedTensor few(DType::kF16, std::span(values).first(kFewRows * kWidth),
+                        kWidth);
+  const OwnedTensor q8(DType::kQ8_0, values, kWidth);
+  const OwnedTensor bias(DType::kF32, RandomFloats(kManyRows, 2), kManyRows);
+  const std::array<Product, 3> products = {{
+      {f32.view(), bias.view(), outputs.a.rows},
+      {few.view(), TensorView(), outputs.b.rows},
+      {q8.view(), bias.view(), outputs.c.rows},
+  }};
+  MultiplyAll(fixture.compute(), x, kTokens, products);
+}
+
+TEST(MatMul, SeveralTypesAtOnceAgainstPlainSums) {
+  Outputs outputs;
+  RunAll(2, outputs);
+  const auto weights = RandomFloats(kManyRows * kWidth, 1);
+  const auto bias = RandomFloats(kManyRows, 2);
+  for (size_t t = 0; t < kTokens; ++t) {
+    const auto x = RandomFloats(kWidth, 100 + t);
+    for (size_t r = 0; r < kManyRows; ++r) {
+      double dot = 0.0;
+      for (size_t i = 0; i < kWidth; ++i) dot += weights[r * kWidth + i] * x[i];
+      ASSERT_NEAR(outputs.a.rows.row(t)[r], dot + bias[r], 1e-4);
+      // Two roundings to 8 bits, 64 terms.
+      ASSERT_NEAR(outputs.c.rows.row(t)[r], dot + bias[r], 0.1);
+      if (r < kFewRows) {
+        ASSERT_NEAR(outputs.b.rows.row(t)[r], dot, 5e-3);
+      }
+    }
+    EXPECT_EQ(outputs.a.rows.row(t)[kManyRows], 99.0f);
+    EXPECT_EQ(outputs.b.rows.row(t)[kFewRows], 99.0f);
+  }
+}
+
+TEST(MatMul, BitEqualForEveryThreadCount) {
+  Outputs one;
+  RunAll(1, one);
+  for (const int num_threads : {2, 3, 7}) {
+    Outputs many;
+    RunAll(num_threads, many);
+    EXPECT_EQ(one.a.floats, many.a.floats);
+    EXPECT_EQ(one.b.floats, many.b.floats);
+    EXPECT_EQ(one.c.floats, many.c.floats);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::engine

@@ -1,0 +1,113 @@
+#include "engine/scratch.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "kernels/activation_row.h"
+
+namespace thermocline::engine {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kFloatsPerLine = kAlignment / sizeof(float);
+
+// Hands out consecutive aligned pieces. Planning (null base) and binding run
+// the same calls, so the plan is exact by construction.
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+
+  std::byte* TakeBytes(uint64_t count, uint64_t bytes_each) {
+    const std::optional<uint64_t> num_bytes = CheckedMul(count, bytes_each);
+    const std::optional<uint64_t> end =
+        num_bytes.has_value() ? CheckedAdd(used_, *num_bytes) : std::nullopt;
+    if (!end.has_value() || *end > UINT64_MAX - kAlignment) {
+      overflowed_ = true;
+      return nullptr;
+    }
+    std::byte* piece = base_ == nullptr ? nullptr : base_ + used_;
+    used_ = RoundUp(*end, kAlignment);
+    return piece;
+  }
+
+  Rows TakeRows(uint64_t num_rows, uint64_t width) {
+    if (width > UINT64_MAX / kAlignment) {
+      overflowed_ = true;
+      return {};
+    }
+    const uint64_t stride = RoundUp(width, kFloatsPerLine);
+    std::byte* piece = TakeBytes(num_rows, stride * sizeof(float));
+    return {reinterpret_cast<float*>(piece), width, stride};
+  }
+
+  uint64_t used() const { return used_; }
+  bool overflowed() const { return overflowed_; }
+
+ private:
+  std::byte* base_;
+  uint64_t used_ = 0;
+  bool overflowed_ = false;
+};
+
+Scratch Carve(const model::Config& config, const ScratchShape& shape,
+              Carver& carver) {
+  const uint64_t batch = static_cast<uint64_t>(shape.batch);
+  const uint64_t width = static_cast<uint64_t>(config.width);
+  const uint64_t ffn_width = static_cast<uint64_t>(config.ffn_width);
+  const uint64_t num_heads = static_cast<uint64_t>(config.num_heads);
+  const uint64_t num_kv_heads = static_cast<uint64_t>(config.num_kv_heads);
+  const uint64_t key_width = static_cast<uint64_t>(config.key_width);
+  const uint64_t value_width = static_cast<uint64_t>(config.value_width);
+  const uint64_t num_pairs = static_cast<uint64_t>(config.rope.width) / 2;
+  const uint64_t group = num_heads / num_kv_heads;
+  // The limits of model::Config keep each of these products far below 2^64;
+  // the context is the user's and is not limited.
+  const std::optional<uint64_t> scores =
+      CheckedMul(group, static_cast<uint64_t>(shape.context));
+
+  Scratch scratch;
+  scratch.residual = carver.TakeRows(batch, width);
+  scratch.normed = carver.TakeRows(batch, width);
+  scratch.delta = carver.TakeRows(batch, width);
+  scratch.q = carver.TakeRows(batch, num_heads * key_width);
+  scratch.k = carver.TakeRows(batch, num_kv_heads * key_width);
+  scratch.v = carver.TakeRows(batch, num_kv_heads * value_width);
+  scratch.attended = carver.TakeRows(batch, num_heads * value_width);
+  if (config.ffn.gated) scratch.gate = carver.TakeRows(batch, ffn_width);
+  scratch.up = carver.TakeRows(batch, ffn_width);
+  scratch.rope_cos = carver.TakeRows(batch, num_pairs);
+  scratch.rope_sin = carver.TakeRows(batch, num_pairs);
+  scratch.scores = carver.TakeRows(static_cast<uint64_t>(shape.num_threads),
+                                   scores.value_or(UINT64_MAX));
+  const uint64_t widest = std::max({width, num_heads * value_width, ffn_width});
+  scratch.rounded_rows =
+      carver.TakeBytes(batch, kernels::ActivationRowBytes(widest));
+  return scratch;
+}
+
+}  // namespace
+
+Result<uint64_t> ScratchBytes(const model::Config& config,
+                              const ScratchShape& shape) {
+  Carver carver(nullptr);
+  Carve(config, shape, carver);
+  if (carver.overflowed()) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "activations of {} tokens over {} positions need more memory "
+                "than can be addressed: use a smaller context (-c)",
+                shape.batch, shape.context);
+  }
+  return carver.used();
+}
+
+Scratch MakeScratch(const model::Config& config, const ScratchShape& shape,
+                    std::byte* base) {
+  Carver carver(base);
+  const Scratch scratch = Carve(config, shape, carver);
+  TC_CHECK(!carver.overflowed());
+  return scratch;
+}
+
+}  // namespace thermocline::engine

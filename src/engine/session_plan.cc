@@ -1,0 +1,110 @@
+#include "engine/session_plan.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "base/units.h"
+#include "os/thread_pool.h"
+#include "os/topology.h"
+
+namespace thermocline::engine {
+namespace {
+
+Result<int64_t> ContextOf(const model::Config& config,
+                          const SessionOptions& options) {
+  if (options.context < 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-c {}: a context has at least one position", options.context);
+  }
+  if (options.context > 0) return options.context;
+  if (config.context_length <= 0) return kDefaultContextMax;
+  return std::min(config.context_length, kDefaultContextMax);
+}
+
+Result<int> NumThreadsOf(const SessionOptions& options) {
+  if (options.num_threads < 0 ||
+      options.num_threads > os::ThreadPool::kMaxThreads) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-t {}: the number of threads is 1 to {}, or 0 for one per "
+                "physical core",
+                options.num_threads, os::ThreadPool::kMaxThreads);
+  }
+  if (options.num_threads > 0) return options.num_threads;
+  return std::clamp(os::ReadTopology().num_cores, 1,
+                    os::ThreadPool::kMaxThreads);
+}
+
+}  // namespace
+
+Result<SessionPlan> PlanSession(const model::Config& config,
+                                const SessionOptions& options) {
+  if (options.batch < 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-b {}: a batch has at least one token", options.batch);
+  }
+  SessionPlan plan = {};
+  TC_ASSIGN_OR_RETURN(const int64_t context, ContextOf(config, options));
+  TC_ASSIGN_OR_RETURN(plan.scratch.num_threads, NumThreadsOf(options));
+  plan.scratch.context = context;
+  plan.scratch.batch = std::min(options.batch, context);
+  TC_ASSIGN_OR_RETURN(
+      plan.kv, PlanKvCache(config, options.k_type, options.v_type, context));
+  plan.need.kv_bytes = plan.kv.num_bytes;
+  TC_ASSIGN_OR_RETURN(plan.need.scratch_bytes,
+                      ScratchBytes(config, plan.scratch));
+  if (!CheckedAdd(plan.need.kv_bytes, plan.need.scratch_bytes).has_value()) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "a context of {} positions needs more memory than can be "
+                "addressed: use a smaller one (-c)",
+                context);
+  }
+  return plan;
+}
+
+Status CheckFits(const SessionPlan& plan, uint64_t ram_bytes) {
+  if (plan.need.total() <= ram_bytes) return {};
+  return Fail(ErrorCode::kResourceExhausted,
+              "a context of {} positions needs {} (KV cache {}, activations "
+              "{}), more than the {} of RAM here: use a smaller context (-c) "
+              "or an 8-bit KV cache (-ctk q8_0 -ctv q8_0)",
+              plan.kv.context, FormatBytes(plan.need.total()),
+              FormatBytes(plan.need.kv_bytes),
+              FormatBytes(plan.need.scratch_bytes), FormatBytes(ram_bytes));
+}
+
+Result<MemoryNeed> PlanMemory(const model::Config& config,
+                              const SessionOptions& options) {
+  TC_ASSIGN_OR_RETURN(const SessionPlan plan, PlanSession(config, options));
+  return plan.need;
+}
+
+uint64_t KvBytesPerToken(const model::Config& config,
+                         const SessionOptions& options, int64_t position) {
+  const auto plan = PlanSession(config, options);
+  TC_CHECK(plan.has_value());
+  return plan->kv.BytesRead(position + 1);
+}
+
+uint64_t WeightBytesPerToken(const model::Model& model) {
+  const model::Weights& weights = model.weights();
+  uint64_t num_bytes = 0;
+  const auto add = [&](std::initializer_list<TensorView> views) {
+    for (const TensorView& view : views) {
+      if (view) num_bytes += view.num_bytes();
+    }
+  };
+  add({weights.output_norm, weights.output_norm_bias, weights.head});
+  if (!weights.tied) num_bytes += weights.token_embedding.row_bytes();
+  for (const model::LayerWeights& layer : weights.layers) {
+    const model::AttentionWeights& a = layer.attention;
+    const model::FfnWeights& f = layer.ffn;
+    add({a.norm, a.norm_bias, a.q, a.k, a.v, a.out});
+    add({a.q_bias, a.k_bias, a.v_bias, a.out_bias});
+    add({f.norm, f.norm_bias, f.gate, f.up, f.down});
+    add({f.gate_bias, f.up_bias, f.down_bias});
+  }
+  return num_bytes;
+}
+
+}  // namespace thermocline::engine

@@ -1,0 +1,81 @@
+// That decoding allocates nothing. The operators below replace those of the
+// whole test program; they count while a test asks for it.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "engine/session.h"
+#include "engine/testing/tiny_model.h"
+
+namespace {
+std::atomic<bool> counting = false;
+std::atomic<int> num_allocations = 0;
+
+void* Allocate(std::size_t num_bytes, std::size_t alignment) {
+  if (counting) ++num_allocations;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment, num_bytes) != 0) std::abort();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t num_bytes) {
+  return Allocate(num_bytes, alignof(std::max_align_t));
+}
+void* operator new(std::size_t num_bytes, std::align_val_t alignment) {
+  return Allocate(num_bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace thermocline::engine {
+namespace {
+
+TEST(Allocation, TheCounterCounts) {
+  num_allocations = 0;
+  counting = true;
+  const std::vector<int> vector(10);
+  counting = false;
+  EXPECT_EQ(num_allocations, 1);
+}
+
+TEST(Allocation, DecodeAllocatesNothing) {
+  testing::TinySpec spec = testing::WideSpec(DType::kQ4_K);
+  spec.value_dtype = DType::kF16;
+  const auto model = testing::MakeTinyModel(spec);
+  ASSERT_NE(model, nullptr);
+  SessionOptions options;
+  options.num_threads = 3;
+  options.batch = 8;
+  int num_reports = 0;
+  options.progress = [&](std::string_view, uint64_t, uint64_t) {
+    ++num_reports;
+  };
+  const auto session = Session::Create(model, options);
+  ASSERT_TRUE(session.has_value());
+  const auto tokens = testing::RandomTokens(20, spec.vocab_size);
+  std::vector<float> logits(20 * 50);
+  num_allocations = 0;
+  counting = true;
+  // Nothing in between that could allocate: no EXPECT.
+  const Status first = (*session)->Decode(tokens, LogitsOf::kAll, logits);
+  const Status second = (*session)->Decode(
+      std::span(tokens).first(1), LogitsOf::kLast, std::span(logits).first(50));
+  (*session)->Truncate(3);
+  counting = false;
+  EXPECT_EQ(num_allocations, 0);
+  EXPECT_TRUE(first.has_value() && second.has_value());
+  EXPECT_GT(num_reports, 0);
+}
+
+}  // namespace
+}  // namespace thermocline::engine

@@ -1,0 +1,63 @@
+// What the steps of a layer compute with, for tests of one step.
+#ifndef THERMOCLINE_ENGINE_TESTING_COMPUTE_FIXTURE_H_
+#define THERMOCLINE_ENGINE_TESTING_COMPUTE_FIXTURE_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/matmul.h"
+#include "engine/scratch.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+#include "os/memory.h"
+#include "os/thread_pool.h"
+#include "tensor/codec.h"
+#include "tensor/tensor_view.h"
+
+namespace thermocline::engine::testing {
+
+// A thread pool, a kernel table and scratch for a configuration.
+class ComputeFixture {
+ public:
+  ComputeFixture(const model::Config& config, const ScratchShape& shape,
+                 kernels::Isa isa = kernels::Isa::kScalar)
+      : pool_(os::ThreadPool::Create(
+                  {.num_threads = shape.num_threads, .pin = false})
+                  .value()),
+        buffer_(os::AlignedBuffer::Allocate(ScratchBytes(config, shape).value())
+                    .value()),
+        scratch_(MakeScratch(config, shape, buffer_.data())),
+        compute_{pool_.get(), &kernels::KernelsFor(isa),
+                 scratch_.rounded_rows} {}
+
+  const Compute& compute() const { return compute_; }
+  const Scratch& scratch() const { return scratch_; }
+
+ private:
+  std::unique_ptr<os::ThreadPool> pool_;
+  os::AlignedBuffer buffer_;
+  Scratch scratch_;
+  Compute compute_;
+};
+
+// A matrix [num_rows, n] of any type that owns its bytes.
+class OwnedTensor {
+ public:
+  OwnedTensor(DType dtype, std::span<const float> values, uint64_t n)
+      : bytes_(BytesOf(dtype, values.size())) {
+    QuantizeRow(dtype, values, bytes_.data());
+    view_ = {dtype, {{n, values.size() / n, 1, 1}, 2}, bytes_.data()};
+  }
+  OwnedTensor(const OwnedTensor&) = delete;
+  OwnedTensor& operator=(const OwnedTensor&) = delete;
+  const TensorView& view() const { return view_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  TensorView view_;
+};
+
+}  // namespace thermocline::engine::testing
+
+#endif  // THERMOCLINE_ENGINE_TESTING_COMPUTE_FIXTURE_H_

@@ -1,0 +1,116 @@
+#include "eval/logits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace thermocline::eval {
+namespace {
+
+const std::vector<text::TokenId> kTokens = {1, 15, 7, 300, 42, 7, 0};
+
+std::unique_ptr<engine::Session> OpenSession(int64_t context) {
+  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
+                                  "/testdata/golden/llama-gqa-f16.gguf");
+  if (!model.has_value()) {
+    ADD_FAILURE() << model.error().message;
+    return nullptr;
+  }
+  auto session = engine::Session::Create(
+      *model, {.context = context, .num_threads = 1, .k_type = DType::kF32});
+  if (!session.has_value()) {
+    ADD_FAILURE() << session.error().message;
+    return nullptr;
+  }
+  return *std::move(session);
+}
+
+// The bytes that WriteLogits gives.
+Result<std::vector<std::byte>> Collect(engine::Session& session,
+                                       std::span<const text::TokenId> tokens,
+                                       bool one_by_one) {
+  std::vector<std::byte> all;
+  TC_RETURN_IF_ERROR(WriteLogits(
+      session, tokens, one_by_one, [&](std::span<const std::byte> bytes) {
+        all.insert(all.end(), bytes.begin(), bytes.end());
+        return Status();
+      }));
+  return all;
+}
+
+TEST(WriteLogitsTest, GivesEveryPositionInOrder) {
+  const auto session = OpenSession(64);
+  ASSERT_NE(session, nullptr);
+  const size_t vocab_size =
+      static_cast<size_t>(session->model().config().vocab_size);
+  const auto bytes = Collect(*session, kTokens, /*one_by_one=*/false);
+  ASSERT_TRUE(bytes.has_value()) << bytes.error().message;
+  ASSERT_EQ(bytes->size(), kTokens.size() * vocab_size * sizeof(float));
+
+  // The last row is what decoding all of them gives as the last logits.
+  session->Truncate(0);
+  std::vector<float> last(vocab_size);
+  ASSERT_TRUE(
+      session->Decode(kTokens, engine::LogitsOf::kLast, last).has_value());
+  EXPECT_EQ(
+      std::memcmp(bytes->data() + bytes->size() - vocab_size * sizeof(float),
+                  last.data(), vocab_size * sizeof(float)),
+      0);
+}
+
+TEST(WriteLogitsTest, OneByOneGivesTheSameBits) {
+  const auto session = OpenSession(64);
+  ASSERT_NE(session, nullptr);
+  const auto batch = Collect(*session, kTokens, /*one_by_one=*/false);
+  ASSERT_TRUE(batch.has_value());
+  session->Truncate(0);
+  const auto single = Collect(*session, kTokens, /*one_by_one=*/true);
+  ASSERT_TRUE(single.has_value());
+  EXPECT_EQ(*batch, *single);
+}
+
+TEST(WriteLogitsTest, RefusesBeforeAnyWork) {
+  const auto session = OpenSession(4);
+  ASSERT_NE(session, nullptr);
+  const auto none = Collect(*session, {}, false);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, ErrorCode::kInvalidArgument);
+  for (const bool one_by_one : {false, true}) {
+    const auto too_many = Collect(*session, kTokens, one_by_one);
+    ASSERT_FALSE(too_many.has_value());
+    EXPECT_EQ(too_many.error().code, ErrorCode::kResourceExhausted);
+    EXPECT_THAT(too_many.error().message,
+                ::testing::HasSubstr("7 tokens do not fit the context"));
+    EXPECT_EQ(session->position(), 0);
+  }
+}
+
+TEST(WriteLogitsTest, StopsAtAFailingWriter) {
+  const auto session = OpenSession(64);
+  ASSERT_NE(session, nullptr);
+  int num_calls = 0;
+  const Status status = WriteLogits(*session, kTokens, /*one_by_one=*/true,
+                                    [&](std::span<const std::byte>) -> Status {
+                                      ++num_calls;
+                                      return Fail(ErrorCode::kIo, "disk full");
+                                    });
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().message, "disk full");
+  EXPECT_EQ(num_calls, 1);
+}
+
+TEST(WriteLogitsTest, NamesAWrongToken) {
+  const auto session = OpenSession(64);
+  ASSERT_NE(session, nullptr);
+  const std::vector<text::TokenId> tokens = {1, 9999};
+  const auto bytes = Collect(*session, tokens, false);
+  ASSERT_FALSE(bytes.has_value());
+  EXPECT_THAT(bytes.error().message, ::testing::HasSubstr("9999"));
+}
+
+}  // namespace
+}  // namespace thermocline::eval

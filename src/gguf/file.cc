@@ -1,0 +1,186 @@
+// gguf::File over mapped files or memory: opening, joining shards, lookup.
+
+#include <new>
+#include <utility>
+
+#include "gguf/gguf.h"
+#include "gguf/parse.h"
+#include "gguf/quote.h"
+#include "gguf/split.h"
+#include "os/file.h"
+
+namespace thermocline::gguf {
+namespace {
+
+class FileImpl : public File {
+ public:
+  explicit FileImpl(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const override { return path_; }
+  uint32_t version() const override { return version_; }
+  uint64_t num_file_bytes() const override { return num_file_bytes_; }
+  int num_shards() const override { return num_shards_; }
+  std::span<const KeyValue> metadata() const override { return metadata_; }
+  std::span<const TensorInfo> tensors() const override { return tensors_; }
+
+  const KeyValue* Find(std::string_view key) const override {
+    const auto it = key_index_.find(key);
+    return it == key_index_.end() ? nullptr : &metadata_[it->second];
+  }
+  const TensorInfo* FindTensor(std::string_view name) const override {
+    const auto it = tensor_index_.find(name);
+    return it == tensor_index_.end() ? nullptr : &tensors_[it->second];
+  }
+
+  // Takes over the first, or only, file: its metadata is the model's.
+  Status AddFirst(std::span<const std::byte> bytes) {
+    auto parsed = ParseFile(bytes);
+    if (!parsed) return Annotate(path_, parsed.error());
+    version_ = parsed->version;
+    num_file_bytes_ = bytes.size();
+    num_shards_ = 1;
+    metadata_ = std::move(parsed->metadata);
+    tensors_ = std::move(parsed->tensors);
+    auto index = IndexKeys(metadata_);
+    if (!index) return Annotate(path_, index.error());
+    key_index_ = std::move(*index);
+    return {};
+  }
+
+  Status MapFirst() {
+    TC_ASSIGN_OR_RETURN(os::MappedFile map, os::MappedFile::Open(path_));
+    TC_RETURN_IF_ERROR(AddFirst(map.bytes()));
+    maps_.push_back(std::move(map));
+    return {};
+  }
+
+  // Maps the other shards if the metadata says that there are any.
+  Status MapOtherShards();
+
+  // To be called once, when all tensors are there.
+  Status IndexAllTensors() {
+    auto index = IndexTensors(tensors_);
+    if (!index) return Annotate(path_, index.error());
+    tensor_index_ = std::move(*index);
+    return {};
+  }
+
+ private:
+  Status CheckIsFirst() const;
+  Status MapShard(const std::string& path, int shard_idx, int count);
+
+  std::string path_;
+  std::vector<os::MappedFile> maps_;
+  uint32_t version_ = 0;
+  uint64_t num_file_bytes_ = 0;
+  int num_shards_ = 0;
+  std::vector<KeyValue> metadata_;
+  std::vector<TensorInfo> tensors_;
+  NameIndex key_index_;
+  NameIndex tensor_index_;
+};
+
+Status FileImpl::CheckIsFirst() const {
+  TC_ASSIGN_OR_RETURN(const auto split_no, Int("split.no"));
+  if (!split_no || *split_no == 0) return {};
+  const auto name = ParseShardName(path_);
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: a part of a split model but not its first (split.no is {}); "
+              "open the first instead{}",
+              path_, *split_no,
+              name ? ": " + ShardPath(name->prefix, 1, name->count) : "");
+}
+
+Status FileImpl::MapOtherShards() {
+  TC_ASSIGN_OR_RETURN(const auto split_count, Int("split.count"));
+  TC_RETURN_IF_ERROR(CheckIsFirst());
+  if (!split_count || *split_count == 1) return {};
+  if (*split_count < 1 || *split_count > kMaxShards) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: key \"split.count\" is {}; 1 to {} are possible", path_,
+                *split_count, kMaxShards);
+  }
+  const int count = static_cast<int>(*split_count);
+  const auto name = ParseShardName(path_);
+  if (!name || name->number != 1 || name->count != count) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: the first of {} files of a split model must be named "
+                "PREFIX-00001-of-{:05d}.gguf (was it renamed?)",
+                path_, count, count);
+  }
+  TC_ASSIGN_OR_RETURN(const auto num_tensors, Int("split.tensors.count"));
+  if (!num_tensors) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: key \"split.tensors.count\" is missing from a split model",
+                path_);
+  }
+  for (int i = 1; i < count; ++i) {
+    TC_RETURN_IF_ERROR(
+        MapShard(ShardPath(name->prefix, i + 1, count), i, count));
+  }
+  if (std::cmp_not_equal(*num_tensors, tensors_.size())) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: key \"split.tensors.count\" is {}, but the {} files hold "
+                "{} tensors",
+                path_, *num_tensors, count, tensors_.size());
+  }
+  return {};
+}
+
+Status FileImpl::MapShard(const std::string& path, int shard_idx, int count) {
+  auto map = os::MappedFile::Open(path);
+  if (!map) {
+    return Fail(map.error().code, "{}: part {} of {} cannot be opened: {}",
+                path_, shard_idx + 1, count, map.error().message);
+  }
+  // A File of its own for the typed access to its metadata, which is dropped.
+  FileImpl shard(path);
+  TC_RETURN_IF_ERROR(shard.AddFirst(map->bytes()));
+  TC_ASSIGN_OR_RETURN(const auto split_no, shard.Int("split.no"));
+  TC_ASSIGN_OR_RETURN(const auto split_count, shard.Int("split.count"));
+  if (split_no != shard_idx || split_count != count) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: split.no is {} and split.count is {}, but the name says "
+                "{} and {} (files of different models mixed up?)",
+                path, split_no ? std::to_string(*split_no) : "missing",
+                split_count ? std::to_string(*split_count) : "missing",
+                shard_idx, count);
+  }
+  num_file_bytes_ += map->bytes().size();
+  ++num_shards_;
+  for (TensorInfo& info : shard.tensors_) {
+    info.shard_idx = shard_idx;
+    tensors_.push_back(std::move(info));
+  }
+  maps_.push_back(std::move(*map));
+  return {};
+}
+
+tl::unexpected<Error> OutOfMemory(const std::string& path) {
+  return Fail(ErrorCode::kResourceExhausted,
+              "{}: not enough memory for its metadata", path);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const File>> File::Open(const std::string& path) try {
+  auto file = std::make_unique<FileImpl>(path);
+  TC_RETURN_IF_ERROR(file->MapFirst());
+  TC_RETURN_IF_ERROR(file->MapOtherShards());
+  TC_RETURN_IF_ERROR(file->IndexAllTensors());
+  return std::unique_ptr<const File>(std::move(file));
+} catch (const std::bad_alloc&) {
+  return OutOfMemory(path);
+}
+
+Result<std::unique_ptr<const File>> File::Parse(
+    std::span<const std::byte> bytes, const std::string& name) try {
+  auto file = std::make_unique<FileImpl>(name);
+  TC_RETURN_IF_ERROR(file->AddFirst(bytes));
+  TC_RETURN_IF_ERROR(file->IndexAllTensors());
+  return std::unique_ptr<const File>(std::move(file));
+} catch (const std::bad_alloc&) {
+  return OutOfMemory(name);
+}
+
+}  // namespace thermocline::gguf

@@ -1,0 +1,293 @@
+// Files on disk: real ones, split ones, ones that change under the mapping.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "gguf/split.h"
+#include "gguf/test_file.h"
+
+namespace thermocline::gguf {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A folder of its own for each test; removed afterwards.
+class Files : public ::testing::Test {
+ protected:
+  Files()
+      : folder_(fmt::format(
+            "{}file_{}_{}", ::testing::TempDir(), getpid(),
+            ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    fs::create_directories(folder_);
+  }
+  ~Files() override { fs::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const {
+    return folder_ + "/" + name;
+  }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(Path(name), std::ios::binary) << bytes;
+    return Path(name);
+  }
+  void WriteShard(int number, int count, TestFile& file) const {
+    Write(fs::path(ShardPath("m", number, count)), file.Bytes());
+  }
+  std::string Shard(int number, int count) const {
+    return Path(ShardPath("m", number, count));
+  }
+
+ private:
+  std::string folder_;
+};
+
+std::string Refusal(const std::string& path) {
+  const auto file = File::Open(path);
+  return file ? "" : file.error().message;
+}
+
+TestFile ShardFile(int split_no, int count) {
+  TestFile file;
+  file.Set("split.no", ValueType::kU16, Raw(static_cast<uint16_t>(split_no)));
+  file.Set("split.count", ValueType::kU16, Raw(static_cast<uint16_t>(count)));
+  file.Set("split.tensors.count", ValueType::kI32, Raw(int32_t{3}));
+  return file;
+}
+
+// Three tensors in three files: none, one and two of them.
+std::vector<TestFile> ThreeShards() {
+  std::vector<TestFile> shards = {ShardFile(0, 3), ShardFile(1, 3),
+                                  ShardFile(2, 3)};
+  shards[0].SetText("general.architecture", "llama");
+  shards[1].SetTensor("a", DType::kF32, {1}, Raw(1.0f));
+  shards[2].SetTensor("b", DType::kF32, {1}, Raw(2.0f));
+  shards[2].SetTensor("c", DType::kF32, {1}, Raw(3.0f));
+  return shards;
+}
+
+class Shards : public Files {
+ protected:
+  // What is said of the three, after `change`.
+  template <typename F>
+  std::string RefusalAfter(F&& change) {
+    std::vector<TestFile> shards = ThreeShards();
+    change(shards);
+    for (int i = 0; i < 3; ++i) {
+      WriteShard(i + 1, 3, shards[static_cast<size_t>(i)]);
+    }
+    return Refusal(Shard(1, 3));
+  }
+};
+
+TEST_F(Shards, AreOneModel) {
+  ASSERT_EQ(RefusalAfter([](auto&) {}), "");
+  const auto opened = File::Open(Shard(1, 3));
+  const File& file = **opened;
+  EXPECT_EQ(file.path(), Shard(1, 3));
+  EXPECT_EQ(file.num_shards(), 3);
+  EXPECT_EQ(file.num_file_bytes(), fs::file_size(Shard(1, 3)) +
+                                       fs::file_size(Shard(2, 3)) +
+                                       fs::file_size(Shard(3, 3)));
+  EXPECT_EQ(file.String("general.architecture").value(), "llama");
+  ASSERT_EQ(file.tensors().size(), 3u);
+  float expected = 1.0f;
+  for (const char* name : {"a", "b", "c"}) {
+    const TensorInfo* info = file.FindTensor(name);
+    ASSERT_NE(info, nullptr);
+    EXPECT_EQ(info->shard_idx, expected == 1.0f ? 1 : 2);
+    EXPECT_EQ(std::memcmp(info->data, &expected, 4), 0);
+    expected += 1.0f;
+  }
+}
+
+TEST_F(Shards, OnlyTheFirstOpens) {
+  ASSERT_EQ(RefusalAfter([](auto&) {}), "");
+  EXPECT_THAT(Refusal(Shard(2, 3)),
+              AllOf(HasSubstr("open the first"), HasSubstr(Shard(1, 3))));
+}
+
+TEST_F(Shards, MissingOne) {
+  ASSERT_EQ(RefusalAfter([](auto&) {}), "");
+  fs::remove(Shard(3, 3));
+  const auto file = File::Open(Shard(1, 3));
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(file.error().message,
+              AllOf(HasSubstr("part 3 of 3"), HasSubstr(Shard(3, 3))));
+}
+
+TEST_F(Shards, CountLies) {
+  const auto lie = [&](int32_t count) {
+    return RefusalAfter([&](auto& shards) {
+      shards[0].Set("split.count", ValueType::kI32, Raw(count));
+    });
+  };
+  EXPECT_THAT(lie(2), HasSubstr("must be named"));
+  EXPECT_THAT(lie(4), HasSubstr("must be named"));
+  EXPECT_THAT(lie(0), HasSubstr("split.count"));
+  EXPECT_THAT(lie(-1), HasSubstr("split.count"));
+  EXPECT_THAT(lie(INT32_MAX), HasSubstr("split.count"));
+}
+
+TEST_F(Shards, CountOfAnotherType) {
+  EXPECT_THAT(
+      RefusalAfter([](auto& shards) { shards[0].SetText("split.count", "3"); }),
+      HasSubstr("expected an integer"));
+}
+
+TEST_F(Shards, WrongNumbersInside) {
+  EXPECT_THAT(RefusalAfter([](auto& shards) {
+                shards[1].Set("split.no", ValueType::kU16, Raw(uint16_t{2}));
+              }),
+              HasSubstr("split.no is 2"));
+  EXPECT_THAT(RefusalAfter([](auto& shards) {
+                shards[2].Set("split.count", ValueType::kU16, Raw(uint16_t{4}));
+              }),
+              HasSubstr("split.count is 4"));
+  EXPECT_THAT(RefusalAfter([](auto& shards) { shards[1].Remove("split.no"); }),
+              HasSubstr("split.no is missing"));
+}
+
+TEST_F(Shards, TensorTotal) {
+  EXPECT_THAT(RefusalAfter([](auto& shards) {
+                shards[0].SetU32("split.tensors.count", 4);
+              }),
+              HasSubstr("is 4, but the 3 files hold 3 tensors"));
+  EXPECT_THAT(RefusalAfter([](auto& shards) {
+                shards[0].Remove("split.tensors.count");
+              }),
+              HasSubstr("split.tensors.count"));
+}
+
+TEST_F(Shards, SameTensorInTwo) {
+  EXPECT_THAT(RefusalAfter([](auto& shards) {
+                shards[2].RemoveTensor("b");
+                shards[2].SetTensor("a", DType::kF32, {1});
+              }),
+              HasSubstr("\"a\" occurs twice"));
+}
+
+TEST_F(Shards, DamageIsBlamedOnItsFile) {
+  ASSERT_EQ(RefusalAfter([](auto&) {}), "");
+  fs::resize_file(Shard(3, 3), fs::file_size(Shard(3, 3)) - 40);
+  EXPECT_THAT(Refusal(Shard(1, 3)),
+              AllOf(HasSubstr(Shard(3, 3)), HasSubstr("truncated")));
+}
+
+TEST_F(Shards, RenamedFirst) {
+  ASSERT_EQ(RefusalAfter([](auto&) {}), "");
+  fs::rename(Shard(1, 3), Path("model.gguf"));
+  EXPECT_THAT(Refusal(Path("model.gguf")), HasSubstr("renamed"));
+}
+
+TEST_F(Shards, LinkedFromElsewhere) {
+  // As download caches lay them out: names are links to nameless files.
+  ASSERT_EQ(RefusalAfter([](auto&) {}), "");
+  fs::create_directory(Path("links"));
+  for (int i = 1; i <= 3; ++i) {
+    fs::rename(Shard(i, 3), Path("blob" + std::to_string(i)));
+    fs::create_symlink("../blob" + std::to_string(i),
+                       Path("links/") + ShardPath("m", i, 3));
+  }
+  EXPECT_EQ(Refusal(Path("links/") + ShardPath("m", 1, 3)), "");
+  fs::remove(Path("blob2"));
+  EXPECT_THAT(Refusal(Path("links/") + ShardPath("m", 1, 3)),
+              HasSubstr("part 2 of 3"));
+}
+
+TEST_F(Files, CountOfOneIsAWholeModel) {
+  TestFile file;
+  file.SetU32("split.no", 0).SetU32("split.count", 1);
+  EXPECT_EQ(Refusal(Write("any-name.gguf", file.Bytes())), "");
+}
+
+TEST_F(Files, ThatAreNotThere) {
+  const auto file = File::Open(Path("absent.gguf"));
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(file.error().message, HasSubstr(Path("absent.gguf")));
+}
+
+TEST_F(Files, ThatAreFoldersOrEmpty) {
+  EXPECT_NE(Refusal(Path("")), "");
+  EXPECT_THAT(Refusal(Write("empty.gguf", "")), HasSubstr("empty"));
+}
+
+TEST(RealFiles, Open) {
+  const fs::path root = std::string(TC_SOURCE_DIR) + "/testdata";
+  int num_models = 0;
+  int num_vocabularies = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.path().extension() != ".gguf") continue;
+    const auto file = File::Open(entry.path());
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_EQ((*file)->version(), 3u);
+    EXPECT_EQ((*file)->num_file_bytes(), entry.file_size());
+    ++((*file)->tensors().empty() ? num_vocabularies : num_models);
+  }
+  EXPECT_GE(num_models, 12);
+  EXPECT_GE(num_vocabularies, 3);
+}
+
+TEST(RealFiles, KnownContent) {
+  const auto opened = File::Open(std::string(TC_SOURCE_DIR) +
+                                 "/testdata/golden/llama-gqa-Q4_K_M.gguf");
+  ASSERT_TRUE(opened) << opened.error().message;
+  const File& file = **opened;
+  EXPECT_EQ(file.metadata().size(), 20u);
+  EXPECT_EQ(file.tensors().size(), 21u);
+  EXPECT_EQ(file.Int("llama.embedding_length").value(), 256);
+  EXPECT_EQ(file.String("general.name").value(), "tiny-llama");
+  const TensorInfo* v = file.FindTensor("blk.1.attn_v.weight");
+  ASSERT_NE(v, nullptr);
+  EXPECT_EQ(v->dtype, DType::kQ6_K);
+  EXPECT_EQ(ToString(v->shape), "[256, 64]");
+  EXPECT_EQ(v->num_bytes, 13440u);
+  EXPECT_EQ(v->data - file.FindTensor("output.weight")->data, 513664);
+}
+
+TEST(Fixtures, OtherArchitecturesOpenAndPowerInferFilesAreNamed) {
+  const fs::path root = std::string(TC_SOURCE_DIR) + "/../shared/fixtures";
+  if (!fs::exists(root / "golden-powerinfer")) {
+    GTEST_SKIP() << "needs shared/fixtures/golden-powerinfer";
+  }
+  for (const char* name : {"mixtral-8x2-f16.gguf", "falcon-mqa-f16.gguf"}) {
+    EXPECT_EQ(Refusal(root / "golden" / name), "");
+  }
+  const auto sparse =
+      File::Open(root / "golden-powerinfer/llama-f16.powerinfer.gguf");
+  ASSERT_FALSE(sparse);
+  EXPECT_EQ(sparse.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(sparse.error().message, HasSubstr("a PowerInfer file"));
+}
+
+using FilesDeathTest = Files;
+
+TEST_F(FilesDeathTest, ShrinkingUnderTheMapRaisesSigbusAndNothingElse) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  TestFile file;
+  file.SetTensor("t", DType::kF32, {uint64_t{1} << 16});
+  const std::string path = Write("shrinks.gguf", file.Bytes());
+  const auto opened = File::Open(path);
+  ASSERT_TRUE(opened) << opened.error().message;
+  fs::resize_file(path, 1000);
+  // The metadata lives in memory of its own.
+  EXPECT_EQ((*opened)->tensors()[0].name, "t");
+  EXPECT_EXIT(
+      {
+        signal(SIGBUS, SIG_DFL);  // a sanitizer would report it its own way
+        const TensorInfo& info = (*opened)->tensors()[0];
+        const volatile std::byte* last = info.data + info.num_bytes - 1;
+        exit(static_cast<int>(*last));
+      },
+      ::testing::KilledBySignal(SIGBUS), "");
+}
+
+}  // namespace
+}  // namespace thermocline::gguf

@@ -1,0 +1,96 @@
+#include "kernels/testing.h"
+
+namespace thermocline::kernels {
+namespace {
+
+class FloatAttentionTest : public IsaTest {};
+TC_FOR_EACH_ISA(FloatAttentionTest);
+
+constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kQ8_0};
+constexpr float kSentinel = 12345.5f;
+
+struct Case {
+  DType k_dtype, v_dtype;
+  size_t num_queries, k_width, v_width, num_positions;
+};
+
+std::string Describe(const Case& c) {
+  return std::string(NameOf(c.k_dtype)) + "/" + std::string(NameOf(c.v_dtype)) +
+         " queries " + std::to_string(c.num_queries) + " widths " +
+         std::to_string(c.k_width) + ", " + std::to_string(c.v_width) +
+         " positions " + std::to_string(c.num_positions);
+}
+
+std::vector<float> Attend(const KernelTable& kernels, const Case& c) {
+  const WeightRows k(c.k_dtype, c.num_positions, c.k_width, 10, 1);
+  const WeightRows v(c.v_dtype, c.num_positions, c.v_width, 6, 2);
+  const std::vector<float> q = RandomFloats(c.num_queries * c.k_width, 3);
+  std::vector<float> scores(c.num_queries * c.num_positions + 1, kSentinel);
+  std::vector<float> out(c.num_queries * c.v_width + 1, kSentinel);
+  kernels.attention({.q = q.data(),
+                     .num_queries = c.num_queries,
+                     .k_dtype = c.k_dtype,
+                     .v_dtype = c.v_dtype,
+                     .k = k.data(),
+                     .k_stride_bytes = k.row_bytes(),
+                     .v = v.data(),
+                     .v_stride_bytes = v.row_bytes(),
+                     .k_width = c.k_width,
+                     .v_width = c.v_width,
+                     .num_positions = c.num_positions,
+                     .scale = 1 / std::sqrt(static_cast<float>(c.k_width)),
+                     .scores = scores.data(),
+                     .out = out.data()});
+  EXPECT_EQ(scores.back(), kSentinel) << "scratch overrun, " << Describe(c);
+  EXPECT_EQ(out.back(), kSentinel) << "output overrun, " << Describe(c);
+  out.pop_back();
+  return out;
+}
+
+// |k| and |v| are at most 1, or 128 / 16 for Q8_0.
+double Bound(DType dtype) { return dtype == DType::kQ8_0 ? 8 : 1; }
+
+void ExpectClose(const KernelTable& kernels, const KernelTable& scalar,
+                 const Case& c) {
+  const std::vector<float> out = Attend(kernels, c);
+  const std::vector<float> truth = Attend(scalar, c);
+  const auto width = static_cast<double>(c.k_width);
+  const auto positions = static_cast<double>(c.num_positions);
+  // An error of a score is a relative error of its weight.
+  const double score_error =
+      (width / 4 + 8) * Bound(c.k_dtype) * std::sqrt(width) * kRounding;
+  const double error = 2 * score_error + (1.25 * positions + 16) * kRounding;
+  for (size_t i = 0; i < out.size(); ++i) {
+    ASSERT_NEAR(out[i], truth[i], error * Bound(c.v_dtype))
+        << Describe(c) << " element " << i;
+  }
+}
+
+TEST_P(FloatAttentionTest, EveryPairOfTypesAgreesWithScalar) {
+  for (DType k_dtype : kKvTypes) {
+    for (DType v_dtype : kKvTypes) {
+      for (size_t num_positions : {1, 2, 3, 4, 5, 17, 64, 257}) {
+        for (size_t num_queries : {1, 2, 5, 8}) {
+          ExpectClose(kernels(), scalar(),
+                      {k_dtype, v_dtype, num_queries, 96, 64, num_positions});
+        }
+      }
+    }
+  }
+}
+
+TEST_P(FloatAttentionTest, OddWidthsAgreeWithScalar) {
+  for (DType dtype : {DType::kF32, DType::kF16}) {
+    for (size_t width : {1, 3, 5, 7, 8, 15, 16, 17, 31, 33, 48, 80, 129}) {
+      ExpectClose(kernels(), scalar(), {dtype, dtype, 3, width, width + 2, 13});
+      ExpectClose(kernels(), scalar(), {dtype, dtype, 4, width + 2, width, 6});
+    }
+  }
+}
+
+TEST_P(FloatAttentionTest, LongContextsAgreeWithScalar) {
+  ExpectClose(kernels(), scalar(), {DType::kF16, DType::kF16, 4, 64, 64, 4099});
+}
+
+}  // namespace
+}  // namespace thermocline::kernels

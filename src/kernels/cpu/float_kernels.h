@@ -1,0 +1,25 @@
+// The float kernels written with Highway. Each function fills its entries of
+// the table with the code compiled for that ISA, and leaves them alone where
+// the ISA has none (kScalar, or another architecture's). Contracts: kernels.h.
+#ifndef THERMOCLINE_KERNELS_CPU_FLOAT_KERNELS_H_
+#define THERMOCLINE_KERNELS_CPU_FLOAT_KERNELS_H_
+
+#include <string_view>
+
+#include "kernels/kernels.h"
+
+namespace thermocline::kernels {
+
+void FillFloatMatMuls(Isa isa, KernelTable& table);   // F32, F16, BF16
+void FillFloatOps(Isa isa, KernelTable& table);       // norms, rope, add, ...
+void FillFloatActivate(Isa isa, KernelTable& table);  // activate
+void FillFloatAttention(Isa isa, KernelTable& table);
+void FillFloatQuantize(Isa isa, KernelTable& table);  // and store_row
+
+// The name of the Highway target whose code FillFloatOps takes for this ISA,
+// told by that code: "AVX2", "AVX3", "NEON"; "" where there is none. For tests.
+std::string_view FloatTargetName(Isa isa);
+
+}  // namespace thermocline::kernels
+
+#endif  // THERMOCLINE_KERNELS_CPU_FLOAT_KERNELS_H_

@@ -1,0 +1,27 @@
+#include "kernels/cpu/int8_matmul.h"
+
+namespace thermocline::kernels {
+
+void FillInt8MatMuls(Isa isa, KernelTable& table) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case Isa::kAvx2:
+      FillInt8MatMulsAvx2(table);
+      break;
+    case Isa::kAvx512:
+      FillInt8MatMulsAvx512(table);
+      break;
+    case Isa::kAvx512Vnni:
+      FillInt8MatMulsAvx512Vnni(table);
+      break;
+#elif defined(__aarch64__)
+    case Isa::kNeonDotprod:
+      FillInt8MatMulsNeonDotprod(table);
+      break;
+#endif
+    default:
+      break;
+  }
+}
+
+}  // namespace thermocline::kernels

@@ -1,0 +1,25 @@
+// Matrix products of block-quantised weights with int8 activation rows, one
+// native file per instruction set.
+#ifndef THERMOCLINE_KERNELS_CPU_INT8_MATMUL_H_
+#define THERMOCLINE_KERNELS_CPU_INT8_MATMUL_H_
+
+#include "kernels/isa.h"
+#include "kernels/kernels.h"
+
+namespace thermocline::kernels {
+
+// Sets table.matmul_by_type of Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K to the
+// functions for `isa`, and nothing else. Does nothing for kScalar and for an
+// ISA of another architecture than the one this is built for. The functions
+// set need a CPU that has `isa`; filling the table does not.
+void FillInt8MatMuls(Isa isa, KernelTable& table);
+
+// The parts of FillInt8MatMuls; each is compiled with the flags of its ISA.
+void FillInt8MatMulsAvx2(KernelTable& table);
+void FillInt8MatMulsAvx512(KernelTable& table);
+void FillInt8MatMulsAvx512Vnni(KernelTable& table);
+void FillInt8MatMulsNeonDotprod(KernelTable& table);
+
+}  // namespace thermocline::kernels
+
+#endif  // THERMOCLINE_KERNELS_CPU_INT8_MATMUL_H_

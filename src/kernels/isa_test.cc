@@ -1,0 +1,47 @@
+#include "kernels/isa.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace thermocline::kernels {
+namespace {
+
+TEST(IsaTest, NamesRoundTrip) {
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni,
+                  Isa::kNeonDotprod}) {
+    EXPECT_EQ(ParseIsa(NameOf(isa)), isa) << NameOf(isa);
+  }
+  EXPECT_EQ(NameOf(Isa::kAvx512Vnni), "avx512-vnni");
+  EXPECT_EQ(NameOf(Isa::kNeonDotprod), "neon-dotprod");
+}
+
+TEST(IsaTest, UnknownNamesAreRefused) {
+  EXPECT_EQ(ParseIsa(""), std::nullopt);
+  EXPECT_EQ(ParseIsa("AVX2"), std::nullopt);
+  EXPECT_EQ(ParseIsa("avx512-vnni "), std::nullopt);
+}
+
+TEST(IsaTest, SupportedStartsWithScalarAndRises) {
+  const std::vector<Isa> isas = SupportedIsas();
+  ASSERT_FALSE(isas.empty());
+  EXPECT_EQ(isas.front(), Isa::kScalar);
+  EXPECT_EQ(isas.back(), BestIsa());
+  EXPECT_TRUE(std::is_sorted(isas.begin(), isas.end()));
+  EXPECT_EQ(std::adjacent_find(isas.begin(), isas.end()), isas.end());
+}
+
+TEST(IsaTest, SupportedBelongsToThisArchitecture) {
+  const std::vector<Isa> isas = SupportedIsas();
+#if defined(__x86_64__)
+  EXPECT_THAT(isas, ::testing::Not(::testing::Contains(Isa::kNeonDotprod)));
+  EXPECT_EQ(__builtin_cpu_supports("avx2") != 0,
+            std::find(isas.begin(), isas.end(), Isa::kAvx2) != isas.end());
+#else
+  EXPECT_THAT(isas, ::testing::Not(::testing::Contains(Isa::kAvx2)));
+#endif
+}
+
+}  // namespace
+}  // namespace thermocline::kernels

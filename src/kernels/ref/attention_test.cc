@@ -1,0 +1,97 @@
+// Known answers that every table must give.
+#include <limits>
+
+#include "kernels/testing.h"
+
+namespace thermocline::kernels {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatNear;
+using ::testing::Pointwise;
+
+class AttentionTest : public IsaTest {
+ protected:
+  // F32 keys and values of width `width`, one after another.
+  std::vector<float> Attend(const std::vector<float>& q, size_t num_queries,
+                            const std::vector<float>& k,
+                            const std::vector<float>& v, size_t width,
+                            float scale) const {
+    const size_t num_positions = k.size() / width;
+    std::vector<float> scores(num_queries * num_positions);
+    std::vector<float> out(num_queries * width);
+    kernels().attention({.q = q.data(),
+                         .num_queries = num_queries,
+                         .k_dtype = DType::kF32,
+                         .v_dtype = DType::kF32,
+                         .k = AsBytes(k.data()),
+                         .k_stride_bytes = width * sizeof(float),
+                         .v = AsBytes(v.data()),
+                         .v_stride_bytes = width * sizeof(float),
+                         .k_width = width,
+                         .v_width = width,
+                         .num_positions = num_positions,
+                         .scale = scale,
+                         .scores = scores.data(),
+                         .out = out.data()});
+    return out;
+  }
+};
+TC_FOR_EACH_ISA(AttentionTest);
+
+TEST_P(AttentionTest, OnePositionIsItsValue) {
+  EXPECT_THAT(Attend({3, 4, 5}, 1, {1, 2, 3}, {7, -8, 0.1f}, 3, 0.5f),
+              ElementsAre(7, -8, 0.1f));
+}
+
+TEST_P(AttentionTest, EqualScoresGiveTheMean) {
+  EXPECT_THAT(Attend({0, 0}, 1, {1, 2, 3, 4}, {2, 10, 4, -10}, 2, 1),
+              ElementsAre(3, 0));
+}
+
+TEST_P(AttentionTest, ScaleMultipliesTheScore) {
+  // Scores 0 and ln 3: weights 1/4 and 3/4.
+  const float log3 = std::log(3.0f);
+  EXPECT_THAT(Attend({2 * log3}, 1, {0, 1}, {8, 16}, 1, 0.5f),
+              Pointwise(FloatNear(1e-5f), {14.0f}));
+}
+
+TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
+  EXPECT_THAT(Attend({1e18f}, 1, {1e18f, -1e18f, 0}, {5, 6, 7}, 1, 1),
+              ElementsAre(5));
+  EXPECT_THAT(Attend({1000}, 1, {-3, -1, -2}, {5, 6, 7}, 1, 1), ElementsAre(6));
+}
+
+TEST_P(AttentionTest, HeadsOfAGroupDoNotMix) {
+  const size_t width = 20, num_positions = 9;
+  const std::vector<float> k = RandomFloats(num_positions * width, 1);
+  const std::vector<float> v = RandomFloats(num_positions * width, 2);
+  for (size_t num_queries : {1, 2, 3, 4, 5, 7, 8}) {
+    const std::vector<float> q = RandomFloats(num_queries * width, 3);
+    const std::vector<float> together =
+        Attend(q, num_queries, k, v, width, 0.2f);
+    for (size_t g = 0; g < num_queries; ++g) {
+      const std::vector<float> alone =
+          Attend({q.begin() + g * width, q.begin() + (g + 1) * width}, 1, k, v,
+                 width, 0.2f);
+      EXPECT_TRUE(SameBits(
+          {together.begin() + g * width, together.begin() + (g + 1) * width},
+          alone))
+          << g << " of " << num_queries;
+    }
+  }
+}
+
+TEST_P(AttentionTest, NaNInOneKeyShows) {
+  std::vector<float> k(40, 0.5f);
+  for (size_t place : {0, 17, 39}) {
+    k[place] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> out =
+        Attend({1}, 1, k, std::vector<float>(40, 1.0f), 1, 1);
+    EXPECT_TRUE(std::isnan(out[0])) << place;
+    k[place] = 0.5f;
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::kernels

@@ -1,0 +1,32 @@
+// The scalar kernels: plain C++, the reference for all others and the table of
+// Isa::kScalar. Slow on purpose: sums are double, nothing is blocked.
+// Contracts: kernels/kernels.h.
+#ifndef THERMOCLINE_KERNELS_REF_REF_H_
+#define THERMOCLINE_KERNELS_REF_REF_H_
+
+#include <cstddef>
+
+#include "kernels/kernels.h"
+
+namespace thermocline::kernels::ref {
+
+// Null for types that cannot be computed.
+MatMulFn MatMulFor(DType weight_dtype);
+
+void QuantizeActivations(const float* x, size_t n, std::byte* out);
+void RmsNorm(const float* x, const float* weight, float eps, size_t n,
+             float* out);
+void LayerNorm(const float* x, const float* weight, const float* bias,
+               float eps, size_t n, float* out);
+void Rope(float* heads, size_t num_heads, size_t head_width, RopeKind kind,
+          const float* cos, const float* sin, size_t num_pairs);
+void Activate(Activation activation, float threshold, const float* gate,
+              const float* up, size_t n, float* out);
+void Add(const float* x, size_t n, float* y);
+void StoreRow(DType dtype, const float* x, size_t n, std::byte* out);
+void Attention(const AttentionArgs& args);
+bool AllFinite(const float* x, size_t n);
+
+}  // namespace thermocline::kernels::ref
+
+#endif  // THERMOCLINE_KERNELS_REF_REF_H_

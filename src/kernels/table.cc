@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/cpu/float_kernels.h"
+#include "kernels/cpu/int8_matmul.h"
+#include "kernels/kernels.h"
+#include "kernels/ref/ref.h"
+
+namespace thermocline::kernels {
+namespace {
+
+KernelTable ScalarTable() {
+  KernelTable table = {};
+  table.isa = Isa::kScalar;
+  for (uint32_t id = 0; id < std::size(table.matmul_by_type); ++id) {
+    table.matmul_by_type[id] = ref::MatMulFor(static_cast<DType>(id));
+  }
+  table.quantize_activations = ref::QuantizeActivations;
+  table.rms_norm = ref::RmsNorm;
+  table.layer_norm = ref::LayerNorm;
+  table.rope = ref::Rope;
+  table.activate = ref::Activate;
+  table.add = ref::Add;
+  table.store_row = ref::StoreRow;
+  table.attention = ref::Attention;
+  table.all_finite = ref::AllFinite;
+  return table;
+}
+
+// What an ISA has no code for stays scalar.
+KernelTable TableOf(Isa isa) {
+  KernelTable table = ScalarTable();
+  table.isa = isa;
+  FillFloatMatMuls(isa, table);
+  FillFloatOps(isa, table);
+  FillFloatActivate(isa, table);
+  FillFloatAttention(isa, table);
+  FillFloatQuantize(isa, table);
+  FillInt8MatMuls(isa, table);
+  return table;
+}
+
+}  // namespace
+
+const KernelTable& KernelsFor(Isa isa) {
+  static const std::vector<KernelTable> tables = [] {
+    std::vector<KernelTable> built;
+    for (Isa supported : SupportedIsas()) built.push_back(TableOf(supported));
+    return built;
+  }();
+  const auto table =
+      std::find_if(tables.begin(), tables.end(),
+                   [isa](const KernelTable& t) { return t.isa == isa; });
+  TC_CHECK(table != tables.end());
+  return *table;
+}
+
+}  // namespace thermocline::kernels

@@ -1,0 +1,255 @@
+#include "model/config.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "base/math.h"
+#include "gguf/quote.h"
+#include "model/key_reader.h"
+#include "model/refused_keys.h"
+
+namespace thermocline::model {
+namespace {
+
+using gguf::Quote;
+
+struct Architecture {
+  std::string_view name;
+  RopeKind rope;
+  bool qkv_bias;
+};
+constexpr Architecture kArchitectures[] = {
+    {"llama", RopeKind::kNorm, false},
+    {"qwen2", RopeKind::kNeox, true},
+};
+
+constexpr int64_t kMaxContext = std::numeric_limits<int32_t>::max();
+constexpr double kMaxRopeFactor = 1e6;
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
+
+// Which architecture the file has. Adapters and projectors carry the name of
+// the model that they belong to: they are told apart by their type.
+Result<Architecture> FindArchitecture(const gguf::File& file) {
+  TC_ASSIGN_OR_RETURN(const auto type, file.String("general.type"));
+  if (type && *type != "model") {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: key \"general.type\" is {}: not a model by itself",
+                file.path(), Quote(*type));
+  }
+  TC_ASSIGN_OR_RETURN(const auto name, file.String("general.architecture"));
+  if (!name) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: key \"general.architecture\" is missing", file.path());
+  }
+  std::string known;
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name == *name) return architecture;
+    known += known.empty() ? "" : ", ";
+    known += architecture.name;
+  }
+  return Fail(ErrorCode::kUnsupported,
+              "{}: the architecture {} does not run in this version; those "
+              "that do: {}",
+              file.path(), Quote(*name), known);
+}
+
+// The tensor is the truth about the vocabulary's size; a key must agree.
+Status ReadVocabSize(const KeyReader& keys, Config& config) {
+  constexpr std::string_view kEmbedding = "token_embd.weight";
+  const gguf::File& file = keys.file();
+  const gguf::TensorInfo* embedding = file.FindTensor(kEmbedding);
+  if (embedding == nullptr) {
+    return Fail(
+        ErrorCode::kCorrupt, "{}: tensor \"{}\" is missing{}", file.path(),
+        kEmbedding,
+        file.tensors().empty() ? " (a vocabulary without a model?)" : "");
+  }
+  const uint64_t num_rows = embedding->shape.num_rows();
+  if (!std::in_range<int32_t>(num_rows)) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: tensor \"{}\" has {} rows: too many for a vocabulary",
+                file.path(), kEmbedding, num_rows);
+  }
+  config.vocab_size = static_cast<int64_t>(num_rows);
+  TC_ASSIGN_OR_RETURN(
+      const int64_t by_key,
+      keys.IntOr("vocab_size", 0, kMaxContext, config.vocab_size));
+  if (by_key != config.vocab_size) {
+    return keys.Wrong(
+        "vocab_size", by_key,
+        fmt::format("tensor \"{}\" has {} rows", kEmbedding, num_rows));
+  }
+  return {};
+}
+
+Status ReadHeads(const KeyReader& keys, Config& config) {
+  TC_ASSIGN_OR_RETURN(
+      config.num_heads,
+      keys.SameForAllLayers("attention.head_count", config.num_layers, 1,
+                            kMaxWidth, std::nullopt));
+  TC_ASSIGN_OR_RETURN(
+      config.num_kv_heads,
+      keys.SameForAllLayers("attention.head_count_kv", config.num_layers, 1,
+                            kMaxWidth, config.num_heads));
+  if (config.num_heads % config.num_kv_heads != 0) {
+    return keys.Wrong(
+        "attention.head_count_kv", config.num_kv_heads,
+        fmt::format("it must divide the {} heads", config.num_heads));
+  }
+  // Without its own key a head's width is its share of the model's.
+  const int64_t share = config.width / config.num_heads;
+  const bool divides = config.width % config.num_heads == 0;
+  for (const auto& [suffix, width] :
+       {std::pair("attention.key_length", &Config::key_width),
+        std::pair("attention.value_length", &Config::value_width)}) {
+    TC_ASSIGN_OR_RETURN(config.*width,
+                        keys.IntOr(suffix, 1, kMaxWidth, divides ? share : 0));
+    if (config.*width == 0) {
+      return keys.Wrong(
+          "attention.head_count", config.num_heads,
+          fmt::format("it must divide the width {}", config.width));
+    }
+    // No overflow: both are at most kMaxWidth.
+    if (config.num_heads * (config.*width) > kMaxWidth) {
+      return keys.Wrong(
+          suffix, config.*width,
+          fmt::format("{} such heads are too wide", config.num_heads));
+    }
+  }
+  return {};
+}
+
+Result<RopeScaling> ReadScalingKind(const KeyReader& keys) {
+  const std::string key = keys.FullKey("rope.scaling.type");
+  TC_ASSIGN_OR_RETURN(const auto type, keys.file().String(key));
+  if (!type || *type == "linear") return RopeScaling::kLinear;
+  if (*type == "none") return RopeScaling::kNone;
+  if (*type == "yarn") return RopeScaling::kYarn;
+  return Fail(ErrorCode::kUnsupported,
+              "{}: key \"{}\" is {}; none, linear and yarn run in this version",
+              keys.file().path(), key, Quote(*type));
+}
+
+Status ReadRopeScaling(const KeyReader& keys, Config& config) {
+  RopeConfig& rope = config.rope;
+  TC_ASSIGN_OR_RETURN(rope.scaling, ReadScalingKind(keys));
+  // The older key counts where the newer one is absent; 0 is "unscaled".
+  TC_ASSIGN_OR_RETURN(const double legacy,
+                      keys.FloatOr("rope.scale_linear", 0, kMaxRopeFactor, 0));
+  TC_ASSIGN_OR_RETURN(
+      const double factor,
+      keys.FloatOr("rope.scaling.factor", 0, kMaxRopeFactor, legacy));
+  if (factor != 0.0 && factor < 1e-3) {
+    return keys.Wrong("rope.scaling.factor", factor, "too small");
+  }
+  if (rope.scaling != RopeScaling::kNone && factor != 0.0) {
+    rope.factor = static_cast<float>(factor);
+  }
+  if (rope.scaling == RopeScaling::kLinear && rope.factor == 1.0f) {
+    rope.scaling = RopeScaling::kNone;
+  }
+  TC_ASSIGN_OR_RETURN(rope.original_context,
+                      keys.IntOr("rope.scaling.original_context_length", 1,
+                                 kMaxContext, config.context_length));
+  TC_ASSIGN_OR_RETURN(const double attention_factor,
+                      keys.FloatOr("rope.scaling.attn_factor", 1e-3, 1e3, 1.0));
+  rope.attention_factor = static_cast<float>(attention_factor);
+  return {};
+}
+
+Status ReadRope(const KeyReader& keys, RopeKind kind, Config& config) {
+  RopeConfig& rope = config.rope;
+  rope.kind = kind;
+  TC_ASSIGN_OR_RETURN(
+      const int64_t width,
+      keys.IntOr("rope.dimension_count", 1, kMaxWidth, config.key_width));
+  if (width % 2 != 0 || width > config.key_width) {
+    return keys.Wrong("rope.dimension_count", width,
+                      fmt::format("it must be even and at most the head width "
+                                  "{}",
+                                  config.key_width));
+  }
+  rope.width = static_cast<int>(width);
+  TC_ASSIGN_OR_RETURN(const double base,
+                      keys.FloatOr("rope.freq_base", 0, kMaxFloat, 10000.0));
+  rope.freq_base = static_cast<float>(base);
+  if (!(rope.freq_base > 1.0f)) {
+    return keys.Wrong("rope.freq_base", base, "it must be greater than 1");
+  }
+  return ReadRopeScaling(keys, config);
+}
+
+Status ReadFfn(const KeyReader& keys, const ConfigOverrides& overrides,
+               FfnConfig& ffn) {
+  constexpr char kActivation[] = "thermocline.ffn.activation";
+  const gguf::File& file = keys.file();
+  TC_ASSIGN_OR_RETURN(const auto name, file.String(kActivation));
+  if (name) {
+    const auto activation = ParseActivation(*name);
+    if (!activation) {
+      return Fail(ErrorCode::kUnsupported,
+                  "{}: key \"{}\" is {}; silu, gelu, relu, fatrelu and drelu "
+                  "are known",
+                  file.path(), kActivation, Quote(*name));
+    }
+    ffn.activation = *activation;
+  }
+  const KeyReader own(file, "thermocline");
+  TC_ASSIGN_OR_RETURN(const double threshold,
+                      own.FloatOr("ffn.threshold", 0, kMaxFloat, 0.0));
+  ffn.threshold = static_cast<float>(threshold);
+
+  ffn.activation = overrides.ffn_activation.value_or(ffn.activation);
+  if (!overrides.ffn_threshold) return {};
+  ffn.threshold = *overrides.ffn_threshold;
+  if (!(ffn.threshold >= 0.0f && ffn.threshold <= kMaxFloat)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the FFN threshold is {}; it must be a finite number >= 0",
+                ffn.threshold);
+  }
+  if (ffn.activation != Activation::kFatRelu) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "an FFN threshold is given, but the activation is {}; only "
+                "fatrelu has one",
+                NameOf(ffn.activation));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Config> ReadConfig(const gguf::File& file,
+                          const ConfigOverrides& overrides) {
+  TC_ASSIGN_OR_RETURN(const Architecture architecture, FindArchitecture(file));
+  Config config;
+  config.architecture = architecture.name;
+  config.qkv_bias = architecture.qkv_bias;
+  TC_ASSIGN_OR_RETURN(auto name, file.String("general.name"));
+  config.name = std::move(name).value_or("");
+
+  const KeyReader keys(file, config.architecture);
+  TC_ASSIGN_OR_RETURN(config.context_length,
+                      keys.RequireInt("context_length", 1, kMaxContext));
+  TC_ASSIGN_OR_RETURN(config.num_layers,
+                      keys.RequireInt("block_count", 1, kMaxLayers));
+  TC_ASSIGN_OR_RETURN(config.width,
+                      keys.RequireInt("embedding_length", 1, kMaxWidth));
+  TC_ASSIGN_OR_RETURN(
+      config.ffn_width,
+      keys.SameForAllLayers("feed_forward_length", config.num_layers, 1,
+                            kMaxWidth, std::nullopt));
+  TC_RETURN_IF_ERROR(ReadHeads(keys, config));
+  TC_ASSIGN_OR_RETURN(
+      const double epsilon,
+      keys.RequireFloat("attention.layer_norm_rms_epsilon", 0.0, 1.0));
+  config.norm_epsilon = static_cast<float>(epsilon);
+  TC_RETURN_IF_ERROR(ReadRope(keys, architecture.rope, config));
+  TC_RETURN_IF_ERROR(CheckNoRefusedKeys(keys, config));
+  TC_RETURN_IF_ERROR(ReadFfn(keys, overrides, config.ffn));
+  TC_RETURN_IF_ERROR(ReadVocabSize(keys, config));
+  return config;
+}
+
+}  // namespace thermocline::model

@@ -1,0 +1,314 @@
+#include "model/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "model/test_model.h"
+
+namespace thermocline::model {
+namespace {
+
+using gguf::ParsedCopy;
+using gguf::Raw;
+using gguf::TestFile;
+using gguf::ValueType;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Config Read(TestFile file, const ConfigOverrides& overrides = {}) {
+  const ParsedCopy parsed(file.Bytes());
+  EXPECT_TRUE(parsed.file) << parsed.file.error().message;
+  auto config = ReadConfig(**parsed.file, overrides);
+  EXPECT_TRUE(config) << config.error().message;
+  return config.value_or(Config());
+}
+
+Error Refusal(TestFile file, const ConfigOverrides& overrides = {}) {
+  const ParsedCopy parsed(file.Bytes());
+  EXPECT_TRUE(parsed.file) << parsed.file.error().message;
+  const auto config = ReadConfig(**parsed.file, overrides);
+  EXPECT_FALSE(config);
+  return config ? Error() : config.error();
+}
+
+void ExpectCorrupt(TestFile file, const std::string& part) {
+  const Error error = Refusal(std::move(file));
+  EXPECT_EQ(error.code, ErrorCode::kCorrupt) << error.message;
+  EXPECT_THAT(error.message, AllOf(HasSubstr("test.gguf"), HasSubstr(part)));
+}
+
+TEST(ReadConfig, Llama) {
+  const Config config = Read(TestModel());
+  EXPECT_EQ(config.architecture, "llama");
+  EXPECT_EQ(config.name, "test");
+  EXPECT_EQ(config.context_length, 128);
+  EXPECT_EQ(config.num_layers, 2);
+  EXPECT_EQ(config.width, 32);
+  EXPECT_EQ(config.ffn_width, 64);
+  EXPECT_EQ(config.num_heads, 4);
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_EQ(config.key_width, 8);
+  EXPECT_EQ(config.value_width, 8);
+  EXPECT_EQ(config.vocab_size, 6);
+  EXPECT_EQ(config.norm, NormKind::kRms);
+  EXPECT_EQ(config.norm_epsilon, 1e-5f);
+  EXPECT_FALSE(config.qkv_bias);
+  EXPECT_EQ(config.rope.kind, RopeKind::kNorm);
+  EXPECT_EQ(config.rope.width, 8);
+  EXPECT_EQ(config.rope.freq_base, 10000.0f);
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
+  EXPECT_EQ(config.rope.factor, 1.0f);
+  EXPECT_EQ(config.rope.attention_factor, 1.0f);
+  EXPECT_EQ(config.ffn.activation, Activation::kSilu);
+  EXPECT_EQ(config.ffn.threshold, 0.0f);
+  EXPECT_TRUE(config.ffn.gated);
+}
+
+TEST(ReadConfig, Qwen2) {
+  const Config config =
+      Read(TestModel("qwen2").SetF32("qwen2.rope.freq_base", 1e6f));
+  EXPECT_EQ(config.architecture, "qwen2");
+  EXPECT_TRUE(config.qkv_bias);
+  EXPECT_EQ(config.rope.kind, RopeKind::kNeox);
+  EXPECT_EQ(config.rope.freq_base, 1e6f);
+}
+
+TEST(ReadConfig, KeysInOtherIntegerWidths) {
+  EXPECT_EQ(Read(TestModel().Set("llama.block_count", ValueType::kU64,
+                                 Raw(uint64_t{2})))
+                .num_layers,
+            2);
+  EXPECT_EQ(Read(TestModel().Set("llama.block_count", ValueType::kI8, "\2"))
+                .num_layers,
+            2);
+}
+
+TEST(ReadConfig, OtherArchitecturesAreNamed) {
+  const Error error =
+      Refusal(TestModel().SetText("general.architecture", "falcon"));
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.message,
+              AllOf(HasSubstr("\"falcon\""), HasSubstr("llama, qwen2")));
+  ExpectCorrupt(TestModel().Remove("general.architecture"),
+                "general.architecture");
+  ExpectCorrupt(TestModel().SetU32("general.architecture", 1),
+                "general.architecture");
+}
+
+TEST(ReadConfig, AdaptersAreNotModels) {
+  const Error error = Refusal(TestModel().SetText("general.type", "adapter"));
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("\"adapter\""));
+  Read(TestModel().SetText("general.type", "model"));
+}
+
+TEST(ReadConfig, RequiredKeys) {
+  for (const char* key :
+       {"llama.context_length", "llama.block_count", "llama.embedding_length",
+        "llama.feed_forward_length", "llama.attention.head_count",
+        "llama.attention.layer_norm_rms_epsilon"}) {
+    ExpectCorrupt(TestModel().Remove(key), key);
+    ExpectCorrupt(TestModel().SetText(key, "many"), key);
+  }
+}
+
+TEST(ReadConfig, IntegersOutOfRange) {
+  for (const char* key :
+       {"llama.context_length", "llama.block_count", "llama.embedding_length",
+        "llama.feed_forward_length", "llama.attention.head_count",
+        "llama.attention.head_count_kv", "llama.attention.key_length",
+        "llama.attention.value_length", "llama.rope.dimension_count",
+        "llama.rope.scaling.original_context_length"}) {
+    for (int64_t value : {int64_t{0}, int64_t{-1}, int64_t{1} << 31,
+                          int64_t{1} << 32, INT64_MAX, INT64_MIN}) {
+      ExpectCorrupt(TestModel().Set(key, ValueType::kI64, Raw(value)), key);
+    }
+  }
+  ExpectCorrupt(TestModel().SetU32("llama.block_count", kMaxLayers + 1),
+                "llama.block_count");
+  ExpectCorrupt(TestModel().SetU32("llama.embedding_length", kMaxWidth + 1),
+                "llama.embedding_length");
+}
+
+TEST(ReadConfig, Epsilon) {
+  const std::string key = "llama.attention.layer_norm_rms_epsilon";
+  EXPECT_EQ(Read(TestModel().SetF32(key, 1e-6f)).norm_epsilon, 1e-6f);
+  EXPECT_EQ(Read(TestModel().SetF32(key, 0.0f)).norm_epsilon, 0.0f);
+  ExpectCorrupt(TestModel().SetF32(key, -1e-6f), key);
+  ExpectCorrupt(TestModel().SetF32(key, 2.0f), key);
+  ExpectCorrupt(
+      TestModel().SetF32(key, std::numeric_limits<float>::quiet_NaN()), key);
+}
+
+TEST(ReadConfig, Heads) {
+  const std::string count = "llama.attention.head_count";
+  const std::string kv = "llama.attention.head_count_kv";
+  EXPECT_EQ(Read(TestModel().Remove(kv)).num_kv_heads, 4);
+  ExpectCorrupt(TestModel().SetU32(kv, 3), "must divide the 4 heads");
+  ExpectCorrupt(TestModel().SetU32(kv, 8), "must divide the 4 heads");
+  ExpectCorrupt(TestModel().SetU32(count, 6).Remove(kv), "divide the width 32");
+  // With its own widths nothing has to divide.
+  const Config wide = Read(TestModel()
+                               .SetU32(count, 6)
+                               .SetU32("llama.attention.key_length", 16)
+                               .SetU32("llama.attention.value_length", 12));
+  EXPECT_EQ(wide.key_width, 16);
+  EXPECT_EQ(wide.value_width, 12);
+  EXPECT_EQ(wide.rope.width, 16);
+  ExpectCorrupt(TestModel().SetU32("llama.attention.key_length", 1 << 23),
+                "too wide");
+}
+
+TEST(ReadConfig, PerLayerArrays) {
+  const std::string ffn = "llama.feed_forward_length";
+  EXPECT_EQ(
+      Read(TestModel().SetNumbers<uint32_t>(ffn, ValueType::kU32, {64, 64}))
+          .ffn_width,
+      64);
+  EXPECT_EQ(
+      Refusal(TestModel().SetNumbers<uint32_t>(ffn, ValueType::kU32, {64, 96}))
+          .code,
+      ErrorCode::kUnsupported);
+  ExpectCorrupt(
+      TestModel().SetNumbers<uint32_t>(ffn, ValueType::kU32, {64, 64, 64}),
+      ffn);
+}
+
+TEST(ReadConfig, RopeWidth) {
+  const std::string key = "llama.rope.dimension_count";
+  EXPECT_EQ(Read(TestModel().SetU32(key, 4)).rope.width, 4);
+  ExpectCorrupt(TestModel().SetU32(key, 3), "even");
+  ExpectCorrupt(TestModel().SetU32(key, 10), "head width 8");
+  ExpectCorrupt(TestModel().SetU32("llama.attention.key_length", 7), "even");
+}
+
+TEST(ReadConfig, RopeBase) {
+  const std::string key = "llama.rope.freq_base";
+  for (float bad :
+       {0.0f, 1.0f, -10000.0f, std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()}) {
+    ExpectCorrupt(TestModel().SetF32(key, bad), key);
+  }
+}
+
+TEST(ReadConfig, RopeScalingLinear) {
+  const std::string factor = "llama.rope.scaling.factor";
+  for (TestFile file : {TestModel().SetF32(factor, 4.0f),
+                        TestModel().SetF32("llama.rope.scale_linear", 4.0f),
+                        TestModel()
+                            .SetF32(factor, 4.0f)
+                            .SetF32("llama.rope.scale_linear", 2.0f)
+                            .SetText("llama.rope.scaling.type", "linear")}) {
+    const Config config = Read(file);
+    EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
+    EXPECT_EQ(config.rope.factor, 4.0f);
+  }
+  EXPECT_EQ(Read(TestModel().SetF32(factor, 0.0f)).rope.scaling,
+            RopeScaling::kNone);
+}
+
+TEST(ReadConfig, RopeScalingNoneIgnoresTheFactor) {
+  const Config config = Read(TestModel()
+                                 .SetText("llama.rope.scaling.type", "none")
+                                 .SetF32("llama.rope.scaling.factor", 4.0f));
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
+  EXPECT_EQ(config.rope.factor, 1.0f);
+}
+
+TEST(ReadConfig, RopeScalingYarn) {
+  TestFile file = TestModel()
+                      .SetText("llama.rope.scaling.type", "yarn")
+                      .SetF32("llama.rope.scaling.factor", 4.0f);
+  Config config = Read(file);
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kYarn);
+  EXPECT_EQ(config.rope.factor, 4.0f);
+  EXPECT_EQ(config.rope.original_context, 128) << "the model's by default";
+  config = Read(file.SetU32("llama.rope.scaling.original_context_length", 32)
+                    .SetF32("llama.rope.scaling.attn_factor", 0.5f));
+  EXPECT_EQ(config.rope.original_context, 32);
+  EXPECT_EQ(config.rope.attention_factor, 0.5f);
+}
+
+TEST(ReadConfig, RopeScalingThatIsWrong) {
+  const Error error =
+      Refusal(TestModel().SetText("llama.rope.scaling.type", "longrope"));
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("\"longrope\""));
+  for (float bad :
+       {-1.0f, 1e-4f, 1e7f, std::numeric_limits<float>::quiet_NaN()}) {
+    ExpectCorrupt(TestModel().SetF32("llama.rope.scaling.factor", bad),
+                  "rope.scaling.factor");
+  }
+  ExpectCorrupt(TestModel().SetF32("llama.rope.scaling.attn_factor", 0.0f),
+                "attn_factor");
+}
+
+TEST(ReadConfig, FfnActivation) {
+  const TestFile fatrelu = TestModel()
+                               .SetText("thermocline.ffn.activation", "fatrelu")
+                               .SetF32("thermocline.ffn.threshold", 0.01f);
+  const Config config = Read(fatrelu);
+  EXPECT_EQ(config.ffn.activation, Activation::kFatRelu);
+  EXPECT_EQ(config.ffn.threshold, 0.01f);
+
+  ConfigOverrides overrides;
+  overrides.ffn_threshold = 0.5f;
+  EXPECT_EQ(Read(fatrelu, overrides).ffn.threshold, 0.5f);
+  overrides = {Activation::kRelu, std::nullopt};
+  EXPECT_EQ(Read(fatrelu, overrides).ffn.activation, Activation::kRelu);
+}
+
+TEST(ReadConfig, FfnActivationThatIsWrong) {
+  const std::string key = "thermocline.ffn.activation";
+  const Error unknown = Refusal(TestModel().SetText(key, "swish"));
+  EXPECT_EQ(unknown.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(unknown.message, AllOf(HasSubstr("\"swish\""), HasSubstr(key)));
+  ExpectCorrupt(TestModel().SetU32(key, 1), key);
+  ExpectCorrupt(TestModel().SetF32("thermocline.ffn.threshold", -1.0f),
+                "thermocline.ffn.threshold");
+}
+
+TEST(ReadConfig, OverridesThatAreWrong) {
+  ConfigOverrides overrides;
+  overrides.ffn_threshold = 0.5f;
+  EXPECT_EQ(Refusal(TestModel(), overrides).code, ErrorCode::kInvalidArgument);
+  overrides.ffn_activation = Activation::kFatRelu;
+  EXPECT_EQ(Read(TestModel(), overrides).ffn.threshold, 0.5f);
+  for (float bad : {-0.1f, std::numeric_limits<float>::infinity(),
+                    std::numeric_limits<float>::quiet_NaN()}) {
+    overrides.ffn_threshold = bad;
+    EXPECT_EQ(Refusal(TestModel(), overrides).code,
+              ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(ReadConfig, VocabularySize) {
+  const std::string key = "llama.vocab_size";
+  EXPECT_EQ(Read(TestModel().SetU32(key, 6)).vocab_size, 6);
+  ExpectCorrupt(TestModel().SetU32(key, 7), "has 6 rows");
+  ExpectCorrupt(TestModel().RemoveTensor("token_embd.weight"),
+                "\"token_embd.weight\" is missing");
+}
+
+TEST(ReadConfig, RealFiles) {
+  const std::string root = std::string(TC_SOURCE_DIR) + "/testdata/";
+  const auto stories = gguf::File::Open(root + "models/stories260K.gguf");
+  ASSERT_TRUE(stories) << stories.error().message;
+  const auto config = ReadConfig(**stories);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->num_layers, 5);
+  EXPECT_EQ(config->vocab_size, 512);
+  EXPECT_EQ(config->ffn_width, 172);
+
+  const auto vocab =
+      gguf::File::Open(root + "tokenizers/ggml-vocab-llama-spm.gguf");
+  ASSERT_TRUE(vocab) << vocab.error().message;
+  const auto none = ReadConfig(**vocab);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("vocabulary without a model"));
+}
+
+}  // namespace
+}  // namespace thermocline::model

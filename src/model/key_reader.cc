@@ -1,0 +1,85 @@
+#include "model/key_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+namespace thermocline::model {
+
+std::string KeyReader::FullKey(std::string_view suffix) const {
+  return fmt::format("{}.{}", architecture_, suffix);
+}
+
+tl::unexpected<Error> KeyReader::Missing(std::string_view suffix) const {
+  return Fail(ErrorCode::kCorrupt, "{}: key \"{}\" is missing", file_.path(),
+              FullKey(suffix));
+}
+
+Result<int64_t> KeyReader::CheckRange(std::string_view suffix, int64_t value,
+                                      int64_t low, int64_t high) const {
+  if (value < low || value > high) {
+    return Wrong(suffix, value,
+                 fmt::format("{} to {} are possible", low, high));
+  }
+  return value;
+}
+
+Result<int64_t> KeyReader::RequireInt(std::string_view suffix, int64_t low,
+                                      int64_t high) const {
+  TC_ASSIGN_OR_RETURN(const auto value, file_.Int(FullKey(suffix)));
+  if (!value) return Missing(suffix);
+  return CheckRange(suffix, *value, low, high);
+}
+
+Result<int64_t> KeyReader::IntOr(std::string_view suffix, int64_t low,
+                                 int64_t high, int64_t fallback) const {
+  if (file_.Find(FullKey(suffix)) == nullptr) return fallback;
+  return RequireInt(suffix, low, high);
+}
+
+Result<int64_t> KeyReader::SameForAllLayers(
+    std::string_view suffix, int64_t num_layers, int64_t low, int64_t high,
+    std::optional<int64_t> fallback) const {
+  const gguf::KeyValue* kv = file_.Find(FullKey(suffix));
+  if (kv == nullptr && fallback) return *fallback;
+  if (kv == nullptr) return Missing(suffix);
+  const auto* array = std::get_if<gguf::Array>(&kv->value);
+  if (array == nullptr) return RequireInt(suffix, low, high);
+
+  const auto* values = std::get_if<std::vector<int64_t>>(&array->values);
+  if (values == nullptr) {
+    return Wrong(suffix, "an array", "its elements must be integers");
+  }
+  if (std::cmp_not_equal(values->size(), num_layers)) {
+    return Wrong(suffix, fmt::format("an array of {} elements", values->size()),
+                 fmt::format("the model has {} layers", num_layers));
+  }
+  if (std::ranges::adjacent_find(*values, std::not_equal_to()) !=
+      values->end()) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: key \"{}\" differs from layer to layer: not in this "
+                "version",
+                file_.path(), FullKey(suffix));
+  }
+  return CheckRange(suffix, values->front(), low, high);
+}
+
+Result<double> KeyReader::RequireFloat(std::string_view suffix, double low,
+                                       double high) const {
+  TC_ASSIGN_OR_RETURN(const auto value, file_.Float(FullKey(suffix)));
+  if (!value) return Missing(suffix);
+  if (!(*value >= low && *value <= high)) {  // NaN too
+    return Wrong(suffix, *value,
+                 fmt::format("{} to {} are possible", low, high));
+  }
+  return *value;
+}
+
+Result<double> KeyReader::FloatOr(std::string_view suffix, double low,
+                                  double high, double fallback) const {
+  if (file_.Find(FullKey(suffix)) == nullptr) return fallback;
+  return RequireFloat(suffix, low, high);
+}
+
+}  // namespace thermocline::model

@@ -1,0 +1,73 @@
+#include "model/model.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "model/vocab_reader.h"
+#include "model/weights.h"
+
+namespace thermocline::model {
+namespace {
+
+using TokenizerPtr = std::unique_ptr<const text::Tokenizer>;
+
+Result<TokenizerPtr> CreateTokenizer(const gguf::File& file) {
+  TC_ASSIGN_OR_RETURN(auto vocab, ReadVocab(file));
+  if (!vocab) return nullptr;
+  auto tokenizer = text::Tokenizer::Create(std::move(*vocab));
+  if (!tokenizer) return Annotate(file.path(), tokenizer.error());
+  return tokenizer;
+}
+
+// Null when the file has no vocabulary, or, with a warning, one of a kind that
+// we lack: token ids run all the same.
+Result<TokenizerPtr> ReadTokenizer(const gguf::File& file) {
+  auto tokenizer = CreateTokenizer(file);
+  if (!tokenizer && tokenizer.error().code == ErrorCode::kUnsupported) {
+    LogWarning("{}: only token ids can be used", tokenizer.error().message);
+    return nullptr;
+  }
+  return tokenizer;
+}
+
+Status CheckVocabFits(const gguf::File& file, const Config& config,
+                      const text::Tokenizer& tokenizer) {
+  if (tokenizer.num_tokens() > config.vocab_size) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: the vocabulary has {} tokens, but tensor "
+                "\"token_embd.weight\" has {} rows",
+                file.path(), tokenizer.num_tokens(), config.vocab_size);
+  }
+  if (tokenizer.num_tokens() < config.vocab_size) {
+    LogWarning("{}: the vocabulary has {} tokens for {} rows of embeddings",
+               file.path(), tokenizer.num_tokens(), config.vocab_size);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> Model::Open(const std::string& path,
+                                                 const OpenOptions& options) {
+  TC_ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
+  return FromFile(std::move(file), options);
+}
+
+Result<std::shared_ptr<const Model>> Model::FromFile(
+    std::unique_ptr<const gguf::File> file, const OpenOptions& options) {
+  std::shared_ptr<Model> model(new Model());
+  TC_ASSIGN_OR_RETURN(model->config_, ReadConfig(*file, options.overrides));
+  TC_ASSIGN_OR_RETURN(model->weights_, BindWeights(*file, model->config_));
+  TC_ASSIGN_OR_RETURN(model->tokenizer_, ReadTokenizer(*file));
+  if (model->tokenizer_) {
+    TC_RETURN_IF_ERROR(
+        CheckVocabFits(*file, model->config_, *model->tokenizer_));
+  }
+  if (options.check_tensors) {
+    TC_RETURN_IF_ERROR(CheckTensors(*file, options.progress));
+  }
+  model->file_ = std::move(file);
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+}  // namespace thermocline::model

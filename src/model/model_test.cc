@@ -1,0 +1,171 @@
+#include "model/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <limits>
+
+#include "model/test_log.h"
+#include "model/test_model.h"
+
+namespace thermocline::model {
+namespace {
+
+using gguf::ParsedCopy;
+using gguf::TestFile;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Opened {
+  explicit Opened(TestFile file, const OpenOptions& options = {})
+      : parsed(file.Bytes()),
+        model(Model::FromFile(std::move(*parsed.file), options)) {}
+  ParsedCopy parsed;
+  Result<std::shared_ptr<const Model>> model;
+};
+
+void ExpectRefused(TestFile file, ErrorCode code, const std::string& part) {
+  const Opened opened(std::move(file));
+  ASSERT_FALSE(opened.model) << part;
+  EXPECT_EQ(opened.model.error().code, code) << opened.model.error().message;
+  EXPECT_THAT(opened.model.error().message,
+              AllOf(HasSubstr("test.gguf"), HasSubstr(part)));
+}
+
+TEST(Model, HasAllParts) {
+  TestLog log;
+  const Opened opened(TestModel());
+  ASSERT_TRUE(opened.model) << opened.model.error().message;
+  const Model& model = **opened.model;
+  EXPECT_EQ(model.config().width, 32);
+  EXPECT_EQ(model.weights().layers.size(), 2u);
+  ASSERT_NE(model.tokenizer(), nullptr);
+  EXPECT_EQ(model.tokenizer()->num_tokens(), 6);
+  EXPECT_EQ(model.file().path(), "test.gguf");
+  EXPECT_THAT(log.lines(), IsEmpty());
+}
+
+TEST(Model, ErrorsOfAllParts) {
+  ExpectRefused(TestModel().Remove("llama.block_count"), ErrorCode::kCorrupt,
+                "block_count");
+  ExpectRefused(TestModel().RemoveTensor("output_norm.weight"),
+                ErrorCode::kCorrupt, "output_norm.weight");
+  ExpectRefused(TestModel().SetU32("tokenizer.ggml.scores", 1),
+                ErrorCode::kCorrupt, "scores");
+}
+
+TEST(Model, OverridesReachTheConfig) {
+  OpenOptions options;
+  options.overrides.ffn_activation = Activation::kRelu;
+  const Opened opened(TestModel(), options);
+  ASSERT_TRUE(opened.model) << opened.model.error().message;
+  EXPECT_EQ((*opened.model)->config().ffn.activation, Activation::kRelu);
+}
+
+TEST(Model, WithoutAVocabulary) {
+  TestLog log;
+  const Opened opened(TestModel().Remove("tokenizer.ggml.model"));
+  ASSERT_TRUE(opened.model) << opened.model.error().message;
+  EXPECT_EQ((*opened.model)->tokenizer(), nullptr);
+  EXPECT_THAT(log.lines(), IsEmpty());
+}
+
+TEST(Model, OpensWithAWarningWhenWeLackTheTokenizer) {
+  TestLog log;
+  const Opened opened(TestModel().SetText("tokenizer.ggml.model", "t5"));
+  ASSERT_TRUE(opened.model) << opened.model.error().message;
+  EXPECT_EQ((*opened.model)->tokenizer(), nullptr);
+  EXPECT_THAT(log.lines(), ElementsAre(AllOf(HasSubstr("\"t5\""),
+                                             HasSubstr("only token ids"))));
+}
+
+TEST(Model, OpensWithAWarningWhenWeLackThePreTokenizer) {
+  TestLog log;
+  const Opened opened(TestModel()
+                          .SetText("tokenizer.ggml.model", "gpt2")
+                          .SetText("tokenizer.ggml.pre", "of-the-future")
+                          .SetTexts("tokenizer.ggml.merges", {"a b"}));
+  ASSERT_TRUE(opened.model) << opened.model.error().message;
+  EXPECT_EQ((*opened.model)->tokenizer(), nullptr);
+  EXPECT_THAT(log.lines(), ElementsAre(AllOf(HasSubstr("test.gguf"),
+                                             HasSubstr("of-the-future"))));
+}
+
+TEST(Model, VocabularyLargerThanTheEmbedding) {
+  ExpectRefused(TestModel()
+                    .SetTensor("token_embd.weight", DType::kF16, {32, 5})
+                    .SetTensor("output.weight", DType::kF16, {32, 5}),
+                ErrorCode::kCorrupt, "has 6 tokens");
+}
+
+TEST(Model, EmbeddingLargerThanTheVocabulary) {
+  TestLog log;
+  const Opened opened(TestModel()
+                          .SetTensor("token_embd.weight", DType::kF16, {32, 8})
+                          .SetTensor("output.weight", DType::kF16, {32, 8}));
+  ASSERT_TRUE(opened.model) << opened.model.error().message;
+  EXPECT_EQ((*opened.model)->config().vocab_size, 8);
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("6 tokens for 8 rows")));
+}
+
+TEST(Model, ScansTensorsOnRequest) {
+  std::string data(32 * 4, '\0');
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(data.data() + 4, &infinity, 4);
+  const TestFile file =
+      TestModel().SetTensor("output_norm.weight", DType::kF32, {32}, data);
+  EXPECT_TRUE(Opened(file).model);
+  OpenOptions options;
+  options.check_tensors = true;
+  int num_calls = 0;
+  options.progress = [&](std::string_view, uint64_t, uint64_t) { ++num_calls; };
+  const Opened opened(file, options);
+  ASSERT_FALSE(opened.model);
+  EXPECT_EQ(opened.model.error().code, ErrorCode::kCorrupt);
+  EXPECT_THAT(opened.model.error().message,
+              AllOf(HasSubstr("output_norm.weight"), HasSubstr("element 1")));
+  EXPECT_GT(num_calls, 0);
+}
+
+TEST(Model, OpensTheRealFiles) {
+  namespace fs = std::filesystem;
+  const fs::path root = std::string(TC_SOURCE_DIR) + "/testdata";
+  std::vector<fs::path> paths = {root / "models/stories260K.gguf"};
+  for (const auto& entry : fs::directory_iterator(root / "golden")) {
+    if (entry.path().extension() == ".gguf") paths.push_back(entry.path());
+  }
+  ASSERT_GE(paths.size(), 12u);
+  OpenOptions options;
+  options.check_tensors = true;
+  for (const fs::path& path : paths) {
+    const auto model = Model::Open(path, options);
+    ASSERT_TRUE(model) << model.error().message;
+    const Model& m = **model;
+    EXPECT_NE(m.tokenizer(), nullptr) << path;
+    const bool is_tied = path.string().find("tied") != std::string::npos;
+    EXPECT_EQ(m.weights().rope_freq_factors.size(), is_tied ? 8u : 0u) << path;
+    EXPECT_EQ(
+        m.config().architecture,
+        path.string().find("qwen2") == std::string::npos ? "llama" : "qwen2");
+  }
+}
+
+TEST(Model, SaysWhatItCannotRun) {
+  const std::string root = std::string(TC_SOURCE_DIR) + "/../shared/fixtures/";
+  if (!std::filesystem::exists(root + "golden/mixtral-8x2-f16.gguf")) {
+    GTEST_SKIP() << "needs shared/fixtures/golden/mixtral-8x2-f16.gguf";
+  }
+  const auto mixtral = Model::Open(root + "golden/mixtral-8x2-f16.gguf");
+  ASSERT_FALSE(mixtral);
+  EXPECT_EQ(mixtral.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(mixtral.error().message, HasSubstr("mixture of experts"));
+  const auto falcon = Model::Open(root + "golden/falcon-mqa-f16.gguf");
+  ASSERT_FALSE(falcon);
+  EXPECT_THAT(falcon.error().message, HasSubstr("\"falcon\""));
+}
+
+}  // namespace
+}  // namespace thermocline::model

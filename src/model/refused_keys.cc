@@ -1,0 +1,96 @@
+#include "model/refused_keys.h"
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+namespace thermocline::model {
+namespace {
+
+constexpr double kAny = std::numeric_limits<double>::max();
+
+// A float key and the values with which it does nothing.
+struct Factor {
+  std::string_view suffix;
+  double off;  // as good as absent
+  double also_off;
+};
+constexpr Factor kFactors[] = {
+    {"attn_logit_softcapping", 0.0, 0.0},
+    {"final_logit_softcapping", 0.0, 0.0},
+    {"attention.clamp_kqv", 0.0, 0.0},
+    {"attention.max_alibi_bias", 0.0, 0.0},
+    {"embedding_scale", 0.0, 1.0},
+    {"residual_scale", 0.0, 1.0},
+    {"logit_scale", 0.0, 1.0},
+    {"rope.scaling.yarn_log_multiplier", 0.0, 0.0},
+    {"rope.scaling.yarn_ext_factor", -1.0, 1.0},
+    {"rope.scaling.yarn_attn_factor", -1.0, 1.0},
+    {"rope.scaling.yarn_beta_fast", -1.0, 32.0},
+    {"rope.scaling.yarn_beta_slow", -1.0, 1.0},
+};
+
+template <typename V>
+tl::unexpected<Error> Refuse(const KeyReader& keys, std::string_view suffix,
+                             const V& value, std::string_view what) {
+  return Fail(ErrorCode::kUnsupported,
+              "{}: key \"{}\" is {}: {} not in this "
+              "version",
+              keys.file().path(), keys.FullKey(suffix), value, what);
+}
+
+Status CheckFactors(const KeyReader& keys) {
+  for (const Factor& factor : kFactors) {
+    TC_ASSIGN_OR_RETURN(const double value,
+                        keys.FloatOr(factor.suffix, -kAny, kAny, factor.off));
+    if (value != factor.off && value != factor.also_off) {
+      return Refuse(keys, factor.suffix, value, "what it asks for is");
+    }
+  }
+  return {};
+}
+
+Status CheckAttention(const KeyReader& keys, const Config& config) {
+  TC_ASSIGN_OR_RETURN(const int64_t window,
+                      keys.IntOr("attention.sliding_window", 0,
+                                 std::numeric_limits<int64_t>::max(), 0));
+  if (window > 0 && window < config.context_length) {
+    return Refuse(keys, "attention.sliding_window", window,
+                  "sliding-window attention is");
+  }
+  const double usual = 1.0 / std::sqrt(static_cast<double>(config.key_width));
+  TC_ASSIGN_OR_RETURN(const double scale,
+                      keys.FloatOr("attention.scale", -kAny, kAny, 0.0));
+  // The key holds an F32: the usual scale rounded to it is the usual one.
+  if (scale != 0.0 && std::abs(scale - usual) > 1e-6 * usual) {
+    return Refuse(keys, "attention.scale", scale, "another scale is");
+  }
+  const std::string causal = keys.FullKey("attention.causal");
+  TC_ASSIGN_OR_RETURN(const auto is_causal, keys.file().Bool(causal));
+  if (!is_causal.value_or(true)) {
+    return Refuse(keys, "attention.causal", "false",
+                  "attention to later tokens is");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckNoRefusedKeys(const KeyReader& keys, const Config& config) {
+  TC_ASSIGN_OR_RETURN(
+      const int64_t num_experts,
+      keys.IntOr("expert_count", 0, std::numeric_limits<int64_t>::max(), 0));
+  if (num_experts > 0) {
+    return Refuse(keys, "expert_count", num_experts, "mixture of experts is");
+  }
+  const std::string parallel = keys.FullKey("use_parallel_residual");
+  TC_ASSIGN_OR_RETURN(const auto is_parallel, keys.file().Bool(parallel));
+  if (is_parallel.value_or(false)) {
+    return Refuse(keys, "use_parallel_residual", "true",
+                  "attention beside the FFN is");
+  }
+  TC_RETURN_IF_ERROR(CheckFactors(keys));
+  return CheckAttention(keys, config);
+}
+
+}  // namespace thermocline::model

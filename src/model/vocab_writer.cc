@@ -1,0 +1,62 @@
+#include "model/vocab_writer.h"
+
+#include <string>
+#include <vector>
+
+#include "model/vocab_keys.h"
+
+namespace thermocline::model {
+namespace {
+
+using gguf::ValueType;
+
+template <typename Held, typename T>
+gguf::Array ToArray(ValueType elem_type, const std::vector<T>& values) {
+  std::vector<Held> held;
+  held.reserve(values.size());
+  for (const T& value : values) held.push_back(static_cast<Held>(value));
+  return {elem_type, std::move(held)};
+}
+
+Status WriteSpecialTokens(const text::Vocab& vocab, gguf::Writer& writer) {
+  for (const SpecialToken& special : kSpecialTokens) {
+    const std::optional<text::TokenId>& id = vocab.*special.id;
+    // An SPM reader gives an absent key a default: "none" must be said.
+    const bool must_say =
+        vocab.kind == text::VocabKind::kSpm && special.spm_default >= 0;
+    if (!id && !must_say) continue;
+    TC_RETURN_IF_ERROR(writer.AddInt(special.key, ValueType::kU32,
+                                     id ? int64_t{*id} : kNoToken));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status WriteVocab(const text::Vocab& vocab, gguf::Writer& writer) {
+  const bool spm = vocab.kind == text::VocabKind::kSpm;
+  TC_RETURN_IF_ERROR(writer.AddString(kKeyModel, spm ? "llama" : "gpt2"));
+  if (!vocab.pre.empty()) {
+    TC_RETURN_IF_ERROR(writer.AddString(kKeyPre, vocab.pre));
+  }
+  TC_RETURN_IF_ERROR(
+      writer.AddArray(kKeyTokens, {ValueType::kString, vocab.tokens}));
+  if (!vocab.scores.empty()) {
+    TC_RETURN_IF_ERROR(writer.AddArray(
+        kKeyScores, ToArray<double>(ValueType::kF32, vocab.scores)));
+  }
+  if (!vocab.types.empty()) {
+    TC_RETURN_IF_ERROR(writer.AddArray(
+        kKeyTypes, ToArray<int64_t>(ValueType::kI32, vocab.types)));
+  }
+  if (!spm || !vocab.merges.empty()) {
+    TC_RETURN_IF_ERROR(
+        writer.AddArray(kKeyMerges, {ValueType::kString, vocab.merges}));
+  }
+  TC_RETURN_IF_ERROR(WriteSpecialTokens(vocab, writer));
+  TC_RETURN_IF_ERROR(writer.AddBool(kKeyAddBos, vocab.add_bos));
+  TC_RETURN_IF_ERROR(writer.AddBool(kKeyAddEos, vocab.add_eos));
+  return writer.AddBool(kKeyAddSpacePrefix, vocab.add_space_prefix);
+}
+
+}  // namespace thermocline::model

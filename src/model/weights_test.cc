@@ -1,0 +1,254 @@
+#include "model/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "model/test_model.h"
+
+namespace thermocline::model {
+namespace {
+
+using gguf::ParsedCopy;
+using gguf::Raw;
+using gguf::TestFile;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Bound {
+  explicit Bound(TestFile file)
+      : parsed(file.Bytes()),
+        weights(BindWeights(**parsed.file, ReadConfig(**parsed.file).value())) {
+  }
+  const TensorView view(const std::string& name) const {
+    return (*parsed.file)->Tensor(name);
+  }
+  ParsedCopy parsed;
+  Result<Weights> weights;
+};
+
+void ExpectRefused(TestFile file, ErrorCode code, const std::string& part) {
+  const Bound bound(std::move(file));
+  ASSERT_FALSE(bound.weights) << part;
+  EXPECT_EQ(bound.weights.error().code, code) << bound.weights.error().message;
+  EXPECT_THAT(bound.weights.error().message,
+              AllOf(HasSubstr("test.gguf"), HasSubstr(part)));
+}
+
+TEST(BindWeights, EveryRole) {
+  const Bound bound(TestModel("qwen2"));
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  const Weights& w = *bound.weights;
+  EXPECT_EQ(w.token_embedding.data, bound.view("token_embd.weight").data);
+  EXPECT_EQ(w.head.data, bound.view("output.weight").data);
+  EXPECT_EQ(w.output_norm.data, bound.view("output_norm.weight").data);
+  EXPECT_FALSE(w.output_norm_bias);
+  EXPECT_FALSE(w.tied);
+  EXPECT_THAT(w.rope_freq_factors, IsEmpty());
+  ASSERT_EQ(w.layers.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const LayerWeights& layer = w.layers[static_cast<size_t>(i)];
+    const auto data = [&](const char* name) {
+      return bound.view(fmt::format("blk.{}.{}", i, name)).data;
+    };
+    EXPECT_EQ(layer.attention.norm.data, data("attn_norm.weight"));
+    EXPECT_EQ(layer.attention.q.data, data("attn_q.weight"));
+    EXPECT_EQ(layer.attention.k.data, data("attn_k.weight"));
+    EXPECT_EQ(layer.attention.v.data, data("attn_v.weight"));
+    EXPECT_EQ(layer.attention.out.data, data("attn_output.weight"));
+    EXPECT_EQ(layer.attention.q_bias.data, data("attn_q.bias"));
+    EXPECT_EQ(layer.attention.k_bias.data, data("attn_k.bias"));
+    EXPECT_EQ(layer.attention.v_bias.data, data("attn_v.bias"));
+    EXPECT_FALSE(layer.attention.out_bias);
+    EXPECT_EQ(layer.ffn.norm.data, data("ffn_norm.weight"));
+    EXPECT_EQ(layer.ffn.gate.data, data("ffn_gate.weight"));
+    EXPECT_EQ(layer.ffn.up.data, data("ffn_up.weight"));
+    EXPECT_EQ(layer.ffn.down.data, data("ffn_down.weight"));
+    EXPECT_FALSE(layer.ffn.gate_bias);
+    EXPECT_EQ(layer.ffn.up.dtype, DType::kQ4_0);
+  }
+}
+
+TEST(BindWeights, OptionalBiases) {
+  const Bound bound(TestModel()
+                        .SetTensor("blk.1.attn_q.bias", DType::kF32, {32})
+                        .SetTensor("blk.1.attn_k.bias", DType::kF32, {16})
+                        .SetTensor("blk.1.attn_v.bias", DType::kF32, {16})
+                        .SetTensor("blk.1.attn_output.bias", DType::kF32, {32})
+                        .SetTensor("blk.1.ffn_gate.bias", DType::kF32, {64})
+                        .SetTensor("blk.1.ffn_up.bias", DType::kF32, {64})
+                        .SetTensor("blk.1.ffn_down.bias", DType::kF32, {32}));
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  const LayerWeights& layer = bound.weights->layers[1];
+  EXPECT_TRUE(layer.attention.q_bias && layer.attention.k_bias &&
+              layer.attention.v_bias && layer.attention.out_bias);
+  EXPECT_EQ(layer.ffn.gate_bias.data, bound.view("blk.1.ffn_gate.bias").data);
+  EXPECT_EQ(layer.ffn.up_bias.data, bound.view("blk.1.ffn_up.bias").data);
+  EXPECT_EQ(layer.ffn.down_bias.data, bound.view("blk.1.ffn_down.bias").data);
+  EXPECT_FALSE(bound.weights->layers[0].attention.q_bias);
+}
+
+TEST(BindWeights, TiedHead) {
+  const Bound bound(TestModel().RemoveTensor("output.weight"));
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  EXPECT_TRUE(bound.weights->tied);
+  EXPECT_EQ(bound.weights->head.data, bound.weights->token_embedding.data);
+}
+
+TEST(BindWeights, MissingTensors) {
+  for (const char* name : {"output_norm.weight", "blk.0.attn_norm.weight",
+                           "blk.0.attn_q.weight", "blk.1.attn_k.weight",
+                           "blk.1.attn_v.weight", "blk.1.attn_output.weight",
+                           "blk.0.ffn_norm.weight", "blk.0.ffn_gate.weight",
+                           "blk.0.ffn_up.weight", "blk.1.ffn_down.weight"}) {
+    ExpectRefused(TestModel().RemoveTensor(name), ErrorCode::kCorrupt,
+                  fmt::format("\"{}\" is missing", name));
+  }
+  for (const char* name :
+       {"blk.1.attn_q.bias", "blk.0.attn_k.bias", "blk.1.attn_v.bias"}) {
+    ExpectRefused(TestModel("qwen2").RemoveTensor(name), ErrorCode::kCorrupt,
+                  fmt::format("\"{}\" is missing", name));
+  }
+}
+
+TEST(BindWeights, WrongShapes) {
+  for (const char* name :
+       {"output.weight", "output_norm.weight", "blk.0.attn_norm.weight",
+        "blk.0.attn_q.weight", "blk.1.attn_k.weight", "blk.1.attn_v.weight",
+        "blk.1.attn_output.weight", "blk.0.ffn_norm.weight",
+        "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight", "blk.1.ffn_down.weight",
+        "blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias"}) {
+    ExpectRefused(TestModel("qwen2").SetTensor(name, DType::kF32, {96, 3}),
+                  ErrorCode::kCorrupt,
+                  fmt::format("\"{}\" has the shape [96, 3]", name));
+  }
+  // Transposed, or with an extent too many.
+  ExpectRefused(
+      TestModel().SetTensor("blk.0.ffn_up.weight", DType::kF16, {64, 32}),
+      ErrorCode::kCorrupt, "the metadata say [32, 64]");
+  ExpectRefused(
+      TestModel().SetTensor("blk.0.ffn_up.weight", DType::kF16, {32, 64, 2}),
+      ErrorCode::kCorrupt, "[32, 64, 2]");
+  // The embedding's width; its height is the vocabulary's size.
+  ExpectRefused(
+      TestModel().SetTensor("token_embd.weight", DType::kF16, {64, 6}),
+      ErrorCode::kCorrupt, "token_embd.weight");
+}
+
+TEST(BindWeights, TrailingOnesDoNotMatter) {
+  const Bound bound(
+      TestModel()
+          .SetTensor("output_norm.weight", DType::kF32, {32, 1})
+          .SetTensor("blk.0.ffn_up.weight", DType::kF16, {32, 64, 1, 1}));
+  EXPECT_TRUE(bound.weights) << bound.weights.error().message;
+}
+
+TEST(BindWeights, TypesWithoutKernels) {
+  for (DType dtype : {DType::kI32, DType::kF64, DType::kIQ4_NL}) {
+    ExpectRefused(TestModel().SetTensor("blk.0.ffn_up.weight", dtype, {32, 64}),
+                  ErrorCode::kUnsupported, std::string(NameOf(dtype)));
+  }
+}
+
+TEST(BindWeights, VectorsAreF32) {
+  ExpectRefused(
+      TestModel().SetTensor("blk.0.attn_norm.weight", DType::kF16, {32}),
+      ErrorCode::kUnsupported, "must be F32");
+  ExpectRefused(TestModel().SetTensor("blk.0.attn_q.bias", DType::kBF16, {32}),
+                ErrorCode::kUnsupported, "must be F32");
+}
+
+TEST(BindWeights, TensorsThatNobodyAskedFor) {
+  for (const char* name :
+       {"blk.0.attn_q_norm.weight", "blk.2.attn_norm.weight",
+        "blk.0.ffn_gate_exps.weight", "rope_factors_long.weight", "extra",
+        "output_norm.bias"}) {
+    ExpectRefused(TestModel().SetTensor(name, DType::kF32, {32}),
+                  ErrorCode::kUnsupported, name);
+  }
+}
+
+TEST(BindWeights, HarmlessTensorsAreIgnored) {
+  const Bound bound(
+      TestModel()
+          .SetTensor("blk.0.attn_rot_embd.weight", DType::kF32, {4})
+          .SetTensor("rope.freqs", DType::kF32, {4}));
+  EXPECT_TRUE(bound.weights) << bound.weights.error().message;
+}
+
+std::string Floats(std::initializer_list<float> values) {
+  std::string bytes;
+  for (float value : values) bytes += Raw(value);
+  return bytes;
+}
+
+TEST(BindWeights, RopeFactors) {
+  const std::string name = "rope_freqs.weight";
+  const Bound bound(
+      TestModel().SetTensor(name, DType::kF32, {4}, Floats({1, 2, 0.5f, 8})));
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  EXPECT_THAT(bound.weights->rope_freq_factors, ElementsAre(1, 2, 0.5f, 8));
+  for (float bad : {0.0f, std::numeric_limits<float>::infinity(),
+                    std::numeric_limits<float>::quiet_NaN()}) {
+    ExpectRefused(
+        TestModel().SetTensor(name, DType::kF32, {4}, Floats({1, 1, bad, 1})),
+        ErrorCode::kCorrupt, "element 2");
+  }
+  ExpectRefused(TestModel().SetTensor(name, DType::kF32, {8}),
+                ErrorCode::kCorrupt, "the metadata say [4]");
+  ExpectRefused(TestModel().SetTensor(name, DType::kF16, {4}),
+                ErrorCode::kUnsupported, "must be F32");
+}
+
+TEST(CheckTensors, FindsNanInfinityAndBadScales) {
+  const auto check = [](TestFile file) {
+    const ParsedCopy parsed(file.Bytes());
+    return CheckTensors(**parsed.file, {});
+  };
+  EXPECT_TRUE(check(TestModel()));
+  std::string data = std::string(32 * 4, '\0');
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(data.data() + 7 * 4, &nan, 4);
+  const Status norm = check(
+      TestModel().SetTensor("blk.1.ffn_norm.weight", DType::kF32, {32}, data));
+  ASSERT_FALSE(norm);
+  EXPECT_EQ(norm.error().code, ErrorCode::kCorrupt);
+  EXPECT_THAT(norm.error().message, AllOf(HasSubstr("blk.1.ffn_norm.weight"),
+                                          HasSubstr("element 7")));
+  // An infinite F16 scale in the second block of the first row.
+  std::string blocks(6 * 34, '\0');
+  blocks[34 + 1] = '\x7c';
+  const Status head = check(
+      TestModel().SetTensor("output.weight", DType::kQ8_0, {32, 6}, blocks));
+  ASSERT_FALSE(head);
+  EXPECT_THAT(head.error().message, HasSubstr("output.weight"));
+}
+
+TEST(CheckTensors, PassesOverTypesWithoutCodec) {
+  TestFile file;
+  file.SetTensor("ids", DType::kI32, {4});
+  const ParsedCopy parsed(file.Bytes());
+  EXPECT_TRUE(CheckTensors(**parsed.file, {}));
+}
+
+TEST(CheckTensors, ReportsProgressToTheEnd) {
+  TestFile file = TestModel();
+  const ParsedCopy parsed(file.Bytes());
+  std::vector<uint64_t> done;
+  uint64_t total = 0;
+  ASSERT_TRUE(CheckTensors(**parsed.file,
+                           [&](std::string_view, uint64_t d, uint64_t t) {
+                             done.push_back(d);
+                             total = t;
+                           }));
+  ASSERT_GT(done.size(), 2u);
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  EXPECT_EQ(done.front(), 0u);
+  EXPECT_EQ(done.back(), total);
+}
+
+}  // namespace
+}  // namespace thermocline::model

@@ -1,0 +1,195 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "os/file.h"
+#include "os/unique_fd.h"
+
+namespace thermocline::os {
+namespace {
+
+constexpr size_t kBufferBytes = 256 * kKiB;
+
+// Where a chain of symbolic links ends, whether or not something is there.
+Result<std::filesystem::path> FollowLinks(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // the kernel's own limit
+  std::filesystem::path target = path;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    std::error_code error;
+    if (!std::filesystem::is_symlink(target, error)) return target;
+    const auto next = std::filesystem::read_symlink(target, error);
+    if (error) {
+      return tl::unexpected(
+          FileError(path, "cannot read the link", error.value()));
+    }
+    target = target.parent_path() / next;  // an absolute `next` replaces it
+  }
+  return tl::unexpected(FileError(path, "cannot write", ELOOP));
+}
+
+int OpenNoInterrupt(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = open(path.c_str(), flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+// Folders are synced so that the new name survives a power cut. File systems
+// that cannot do that lose nothing but this.
+void SyncFolder(const std::filesystem::path& folder) {
+  const std::string name = folder.empty() ? "." : folder.string();
+  const UniqueFd fd(OpenNoInterrupt(name, O_RDONLY | O_DIRECTORY));
+  if (fd) (void)fsync(fd.get());
+}
+
+}  // namespace
+
+struct AtomicFile::State {
+  std::string path;       // as the caller named it
+  std::string target;     // what is replaced; empty: written directly
+  std::string temporary;  // empty once renamed or removed
+  UniqueFd fd;
+  std::string buffer;
+  uint64_t num_written = 0;
+  bool committed = false;
+
+  ~State() { RemoveTemporary(); }
+
+  void RemoveTemporary() {
+    if (!temporary.empty()) (void)unlink(temporary.c_str());
+    temporary.clear();
+  }
+
+  // A new file beside the target: renaming works only within a file system.
+  Status OpenTemporary() {
+    static std::atomic<uint64_t> num_created{0};
+    constexpr int kMaxTries = 100;         // left over from killed processes
+    constexpr size_t kMaxNameBytes = 200;  // names end at 255
+    const std::filesystem::path wanted = target;
+    const std::string name =
+        wanted.filename().string().substr(0, kMaxNameBytes);
+    for (int i = 0; i < kMaxTries; ++i) {
+      const std::string candidate =
+          wanted.parent_path() / fmt::format(".{}.tmp-{}-{}", name, getpid(),
+                                             num_created.fetch_add(1));
+      fd = UniqueFd(OpenNoInterrupt(candidate, O_WRONLY | O_CREAT | O_EXCL));
+      if (fd) {
+        temporary = candidate;
+        return {};
+      }
+      if (errno != EEXIST) break;
+    }
+    return tl::unexpected(
+        FileError(path, "cannot create a file in this folder", errno));
+  }
+
+  Status WriteOut(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t count = write(fd.get(), bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) {
+        return tl::unexpected(FileError(path, "cannot write", errno));
+      }
+      bytes.remove_prefix(static_cast<size_t>(count));
+    }
+    return {};
+  }
+
+  Status FlushBuffer() {
+    TC_RETURN_IF_ERROR(WriteOut(buffer));
+    buffer.clear();
+    return {};
+  }
+
+  Status Publish() {
+    TC_RETURN_IF_ERROR(FlushBuffer());
+    if (!temporary.empty() && fsync(fd.get()) != 0) {
+      return tl::unexpected(FileError(path, "cannot write", errno));
+    }
+    if (const int error = fd.Close(); error != 0) {
+      return tl::unexpected(FileError(path, "cannot write", error));
+    }
+    if (temporary.empty()) return {};
+    if (std::rename(temporary.c_str(), target.c_str()) != 0) {
+      return tl::unexpected(FileError(path, "cannot put in place", errno));
+    }
+    temporary.clear();
+    SyncFolder(std::filesystem::path(target).parent_path());
+    return {};
+  }
+};
+
+AtomicFile::AtomicFile(std::unique_ptr<State> state)
+    : state_(std::move(state)) {}
+
+AtomicFile::~AtomicFile() = default;
+
+Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(
+    const std::string& path) {
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return Fail(ErrorCode::kInvalidArgument, "'{}' cannot name an output file",
+                path.c_str());
+  }
+  auto state = std::make_unique<State>();
+  state->path = path;
+  struct stat info;
+  const bool exists = stat(path.c_str(), &info) == 0;
+  if ((exists && S_ISDIR(info.st_mode)) || path.back() == '/') {
+    return Fail(ErrorCode::kIo, "{}: is a folder, not a file", path);
+  }
+  if (exists && !S_ISREG(info.st_mode)) {
+    state->fd = UniqueFd(OpenNoInterrupt(path, O_WRONLY));
+    if (!state->fd) {
+      return tl::unexpected(FileError(path, "cannot write", errno));
+    }
+  } else {
+    if (exists && access(path.c_str(), W_OK) != 0) {
+      return tl::unexpected(FileError(path, "cannot replace", errno));
+    }
+    TC_ASSIGN_OR_RETURN(const auto target, FollowLinks(path));
+    state->target = target.string();
+    TC_RETURN_IF_ERROR(state->OpenTemporary());
+  }
+  return std::unique_ptr<AtomicFile>(new AtomicFile(std::move(state)));
+}
+
+Status AtomicFile::Write(std::span<const std::byte> bytes) {
+  return Write(std::string_view(reinterpret_cast<const char*>(bytes.data()),
+                                bytes.size()));
+}
+
+Status AtomicFile::Write(std::string_view text) {
+  TC_CHECK(!state_->committed);
+  if (state_->buffer.size() + text.size() > kBufferBytes) {
+    TC_RETURN_IF_ERROR(state_->FlushBuffer());
+  }
+  if (text.size() > kBufferBytes) {
+    TC_RETURN_IF_ERROR(state_->WriteOut(text));
+  } else {
+    state_->buffer += text;
+  }
+  state_->num_written += text.size();
+  return {};
+}
+
+uint64_t AtomicFile::num_written() const { return state_->num_written; }
+
+Status AtomicFile::Commit() {
+  TC_CHECK(!state_->committed);
+  state_->committed = true;
+  Status status = state_->Publish();
+  state_->RemoveTemporary();
+  return status;
+}
+
+}  // namespace thermocline::os

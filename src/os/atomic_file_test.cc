@@ -1,0 +1,161 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "os/file.h"
+#include "os/test_folder.h"
+
+namespace thermocline::os {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status WriteWhole(const std::string& path, std::string_view text) {
+  TC_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
+  TC_RETURN_IF_ERROR(file->Write(text));
+  return file->Commit();
+}
+
+TEST(AtomicFileTest, AppearsAtCommit) {
+  const TestFolder folder;
+  const std::string path = folder / "out";
+  auto file = AtomicFile::Create(path).value();
+  const std::string large(1'000'000, 'z');
+  EXPECT_TRUE(file->Write("abc").has_value());
+  EXPECT_TRUE(file->Write(large).has_value());
+  EXPECT_TRUE(file->Write(std::as_bytes(std::span("de", 2))).has_value());
+  EXPECT_EQ(file->num_written(), 3 + large.size() + 2);
+  EXPECT_FALSE(fs::exists(path));
+  ASSERT_TRUE(file->Commit().has_value());
+  EXPECT_EQ(TestFolder::Read(path), "abc" + large + "de");
+  EXPECT_EQ(folder.num_entries(), 1);
+}
+
+TEST(AtomicFileTest, WithoutCommitNothingChanges) {
+  const TestFolder folder;
+  const std::string path = folder.Write("out", "old");
+  {
+    auto file = AtomicFile::Create(path).value();
+    EXPECT_TRUE(file->Write(std::string(600'000, 'n')).has_value());
+    EXPECT_EQ(folder.num_entries(), 2);
+  }
+  EXPECT_EQ(TestFolder::Read(path), "old");
+  EXPECT_EQ(folder.num_entries(), 1);
+}
+
+TEST(AtomicFileTest, ReplacesWhatWasThere) {
+  const TestFolder folder;
+  const std::string path = folder.Write("out", "a much longer old text");
+  ASSERT_TRUE(WriteWhole(path, "new").has_value());
+  EXPECT_EQ(TestFolder::Read(path), "new");
+}
+
+TEST(AtomicFileTest, ModeFollowsTheUmask) {
+  const TestFolder folder;
+  const mode_t saved = umask(027);
+  ASSERT_TRUE(WriteWhole(folder / "out", "x").has_value());
+  umask(saved);
+  struct stat info;
+  ASSERT_EQ(stat((folder / "out").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+}
+
+TEST(AtomicFileTest, LinksKeepPointing) {
+  const TestFolder folder;
+  const std::string target = folder.Write("deep/target", "old");
+  fs::create_symlink("deep/target", folder / "middle");
+  fs::create_symlink(folder / "middle", folder / "link");
+  ASSERT_TRUE(WriteWhole(folder / "link", "new").has_value());
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_TRUE(fs::is_symlink(folder / "middle"));
+  EXPECT_EQ(TestFolder::Read(target), "new");
+}
+
+TEST(AtomicFileTest, DanglingLinksGetTheirTarget) {
+  const TestFolder folder;
+  fs::create_symlink("later", folder / "link");
+  ASSERT_TRUE(WriteWhole(folder / "link", "new").has_value());
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(TestFolder::Read(folder / "later"), "new");
+}
+
+TEST(AtomicFileTest, LoopsOfLinksAreRefused) {
+  const TestFolder folder;
+  fs::create_symlink("b", folder / "a");
+  fs::create_symlink("a", folder / "b");
+  EXPECT_FALSE(WriteWhole(folder / "a", "x").has_value());
+  EXPECT_EQ(folder.num_entries(), 2);
+}
+
+TEST(AtomicFileTest, DevicesAndPipesAreWrittenDirectly) {
+  EXPECT_TRUE(WriteWhole("/dev/null", "x").has_value());
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  const TestFolder folder;
+  const std::string fifo = folder / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::string received;
+  std::thread reader([&] { received = TestFolder::Read(fifo); });
+  EXPECT_TRUE(WriteWhole(fifo, "through").has_value());
+  reader.join();
+  EXPECT_EQ(received, "through");
+  EXPECT_TRUE(fs::is_fifo(fifo));
+}
+
+TEST(AtomicFileTest, AFullDeviceIsReported) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+  const Status status = WriteWhole("/dev/full", "x");
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, ErrorCode::kIo);
+  EXPECT_NE(status.error().message.find("/dev/full"), std::string::npos);
+  auto file = AtomicFile::Create("/dev/full").value();
+  EXPECT_FALSE(file->Write(std::string(1'000'000, 'x')).has_value());
+}
+
+TEST(AtomicFileTest, PlacesThatCannotBeWritten) {
+  const TestFolder folder;
+  EXPECT_EQ(WriteWhole(folder.path(), "x").error().code, ErrorCode::kIo);
+  EXPECT_FALSE(WriteWhole(folder / "no-such-file/", "x").has_value());
+  const Status missing = WriteWhole(folder / "none/out", "x");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(missing.error().message.find("none/out"), std::string::npos);
+  EXPECT_EQ(WriteWhole("", "x").error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(AtomicFileTest, PermissionsAreRespected) {
+  if (geteuid() == 0) GTEST_SKIP() << "needs a user without root's rights";
+  const TestFolder folder;
+  const std::string file = folder.Write("closed/kept", "old");
+  chmod(file.c_str(), 0400);
+  EXPECT_EQ(WriteWhole(file, "new").error().code, ErrorCode::kIo);
+  EXPECT_EQ(TestFolder::Read(file), "old");
+  chmod((folder / "closed").c_str(), 0500);
+  EXPECT_EQ(WriteWhole(folder / "closed/new", "x").error().code,
+            ErrorCode::kIo);
+  chmod((folder / "closed").c_str(), 0700);
+}
+
+TEST(AtomicFileTest, LongNamesAndRelativeNames) {
+  const TestFolder folder;
+  const std::string path = folder / std::string(250, 'n');
+  ASSERT_TRUE(WriteWhole(path, "x").has_value());
+  EXPECT_EQ(TestFolder::Read(path), "x");
+  const fs::path here = fs::current_path();
+  fs::current_path(folder.path());
+  EXPECT_TRUE(WriteWhole("plain", "y").has_value());
+  fs::current_path(here);
+  EXPECT_EQ(TestFolder::Read(folder / "plain"), "y");
+}
+
+TEST(AtomicFileTest, AnEmptyFileAppearsToo) {
+  const TestFolder folder;
+  auto file = AtomicFile::Create(folder / "out").value();
+  ASSERT_TRUE(file->Commit().has_value());
+  EXPECT_TRUE(fs::exists(folder / "out"));
+}
+
+}  // namespace
+}  // namespace thermocline::os

@@ -1,0 +1,113 @@
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "os/file.h"
+#include "os/unique_fd.h"
+
+namespace thermocline::os {
+namespace {
+
+// One mapping, as a signal handler can read it at any moment: the path is set
+// before the range and cleared after it. The copy of the path stays where it is
+// when the MappedFile moves.
+struct Slot {
+  std::atomic<bool> taken{false};
+  std::atomic<uintptr_t> begin{0};
+  std::atomic<uintptr_t> end{0};
+  std::atomic<char*> path{nullptr};
+};
+static_assert(std::atomic<uintptr_t>::is_always_lock_free);
+
+constexpr int kMaxMappings = 4096;
+constinit std::array<Slot, kMaxMappings> slots;
+
+// The slot's index, or -1 when all are taken or there is no memory.
+int TakeSlot(const std::string& path, std::span<const std::byte> bytes) {
+  for (int i = 0; i < kMaxMappings; ++i) {
+    Slot& slot = slots[static_cast<size_t>(i)];
+    if (slot.taken.load(std::memory_order_relaxed)) continue;
+    if (slot.taken.exchange(true)) continue;
+    slot.path.store(strdup(path.c_str()));
+    const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+    slot.end.store(begin + bytes.size());
+    slot.begin.store(begin);
+    return i;
+  }
+  return -1;
+}
+
+void FreeSlot(int index) {
+  Slot& slot = slots[static_cast<size_t>(index)];
+  slot.end.store(0);
+  slot.begin.store(0);
+  std::free(slot.path.exchange(nullptr));
+  slot.taken.store(false);
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::Open(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const UniqueFd file, OpenForReading(path));
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) {
+    return tl::unexpected(FileError(path, "cannot map", errno));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Fail(ErrorCode::kIo,
+                "{}: is a pipe or device; only ordinary files can be mapped",
+                path);
+  }
+  MappedFile mapped;
+  mapped.path_ = path;
+  if (info.st_size == 0) return mapped;
+  const size_t size = static_cast<size_t>(info.st_size);
+  void* memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (memory == MAP_FAILED) {
+    return tl::unexpected(FileError(path, "cannot map", errno));
+  }
+  mapped.bytes_ = {static_cast<const std::byte*>(memory), size};
+  mapped.slot_ = TakeSlot(path, mapped.bytes_);
+  if (mapped.slot_ < 0) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "{}: cannot map: {} files are mapped already", path,
+                kMaxMappings);
+  }
+  return mapped;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept {
+  *this = std::move(other);
+}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (slot_ >= 0) FreeSlot(slot_);
+  if (!bytes_.empty()) {
+    munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+}
+
+const char* FindMappedFile(const void* address) {
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  for (const Slot& slot : slots) {
+    const uintptr_t begin = slot.begin.load();
+    if (begin != 0 && begin <= wanted && wanted < slot.end.load()) {
+      return slot.path.load();
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace thermocline::os

@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <vector>
+
+#include "os/file.h"
+#include "os/test_folder.h"
+
+namespace thermocline::os {
+namespace {
+
+TEST(MappedFileTest, ShowsTheBytes) {
+  const TestFolder folder;
+  const std::string path = folder.Write("f", std::string("ab\0c", 4));
+  const auto file = MappedFile::Open(path);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_EQ(file->path(), path);
+  ASSERT_EQ(file->bytes().size(), 4u);
+  EXPECT_EQ(std::memcmp(file->bytes().data(), "ab\0c", 4), 0);
+}
+
+TEST(MappedFileTest, EmptyFilesMapToNothing) {
+  const TestFolder folder;
+  const auto file = MappedFile::Open(folder.Write("f", ""));
+  ASSERT_TRUE(file.has_value());
+  EXPECT_TRUE(file->bytes().empty());
+}
+
+TEST(MappedFileTest, OnlyOrdinaryFilesCanBeMapped) {
+  const TestFolder folder;
+  EXPECT_EQ(MappedFile::Open(folder / "none").error().code,
+            ErrorCode::kNotFound);
+  EXPECT_EQ(MappedFile::Open(folder.path()).error().code, ErrorCode::kIo);
+  EXPECT_EQ(MappedFile::Open("/dev/null").error().code, ErrorCode::kIo);
+}
+
+TEST(MappedFileTest, AddressesLeadToThePathWhileItLives) {
+  const TestFolder folder;
+  const std::string path = folder.Write("f", "0123456789");
+  const std::byte* inside = nullptr;
+  {
+    auto opened = MappedFile::Open(path);
+    ASSERT_TRUE(opened.has_value());
+    const MappedFile file = std::move(opened).value();
+    inside = file.bytes().data();
+    ASSERT_NE(FindMappedFile(inside), nullptr);
+    EXPECT_EQ(FindMappedFile(inside), FindMappedFile(inside + 9));
+    EXPECT_EQ(path, FindMappedFile(inside));
+    EXPECT_EQ(FindMappedFile(inside + 10), nullptr);
+    EXPECT_EQ(FindMappedFile(inside - 1), nullptr);
+  }
+  EXPECT_EQ(FindMappedFile(inside), nullptr);
+  EXPECT_EQ(FindMappedFile(nullptr), nullptr);
+}
+
+TEST(MappedFileTest, MovesKeepTheMapping) {
+  const TestFolder folder;
+  // A short name lives inside the string object, which moves.
+  MappedFile a = MappedFile::Open(folder.Write("a", "aaa")).value();
+  MappedFile b = MappedFile::Open(folder.Write("b", "bbbb")).value();
+  const std::byte* of_a = a.bytes().data();
+  b = std::move(a);
+  EXPECT_EQ(b.bytes().data(), of_a);
+  EXPECT_STREQ(FindMappedFile(of_a), (folder / "a").c_str());
+}
+
+TEST(MappedFileTest, SlotsAreUsedAgain) {
+  const TestFolder folder;
+  const std::string path = folder.Write("f", "x");
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_TRUE(MappedFile::Open(path).has_value());
+  }
+  std::vector<MappedFile> many;
+  bool refused = false;
+  for (int i = 0; i < 5'000 && !refused; ++i) {
+    auto file = MappedFile::Open(path);
+    if (file.has_value()) {
+      many.push_back(std::move(file).value());
+    } else {
+      EXPECT_EQ(file.error().code, ErrorCode::kResourceExhausted);
+      refused = true;
+    }
+  }
+  EXPECT_TRUE(refused);
+  many.clear();
+  EXPECT_TRUE(MappedFile::Open(path).has_value());
+}
+
+}  // namespace
+}  // namespace thermocline::os

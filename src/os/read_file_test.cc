@@ -1,0 +1,75 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "os/file.h"
+#include "os/test_folder.h"
+
+namespace thermocline::os {
+namespace {
+
+TEST(ReadFileTest, BytesComeAsTheyAre) {
+  const TestFolder folder;
+  std::string text("a\0\r\n\xff", 5);
+  EXPECT_EQ(ReadFile(folder.Write("f", text)).value(), text);
+  EXPECT_EQ(ReadFile(folder.Write("empty", "")).value(), "");
+  text.assign(3'000'001, 'x');
+  EXPECT_EQ(ReadFile(folder.Write("large", text)).value(), text);
+}
+
+TEST(ReadFileTest, ErrorsNameThePath) {
+  const TestFolder folder;
+  const auto missing = ReadFile(folder / "nowhere");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(missing.error().message.find("nowhere"), std::string::npos);
+  const auto as_folder = ReadFile(folder.path());
+  ASSERT_FALSE(as_folder.has_value());
+  EXPECT_EQ(as_folder.error().code, ErrorCode::kIo);
+  folder.Write("file", "x");
+  EXPECT_EQ(ReadFile(folder / "file/child").error().code, ErrorCode::kNotFound);
+}
+
+TEST(ReadFileTest, LimitIsInclusive) {
+  const TestFolder folder;
+  const std::string path = folder.Write("f", "12345");
+  EXPECT_EQ(ReadFile(path, 5).value(), "12345");
+  const auto refused = ReadFile(path, 4);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+}
+
+// Such files announce no size.
+TEST(ReadFileTest, ProcfsAndPipes) {
+  EXPECT_FALSE(ReadFile("/proc/self/status").value().empty());
+  const TestFolder folder;
+  const std::string fifo = folder / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::string text(200'000, 'y');
+  std::thread writer([&] { std::ofstream(fifo) << text; });
+  EXPECT_EQ(ReadFile(fifo).value(), text);
+  writer.join();
+  std::thread second([&] { std::ofstream(fifo) << "123456"; });
+  EXPECT_EQ(ReadFile(fifo, 3).error().code, ErrorCode::kResourceExhausted);
+  second.join();
+}
+
+TEST(ReadFileTest, StandardInput) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "hello", 5), 5);
+  close(ends[1]);
+  const int saved = dup(0);
+  dup2(ends[0], 0);
+  close(ends[0]);
+  EXPECT_EQ(ReadFile("/dev/stdin").value(), "hello");
+  if (saved >= 0) {
+    dup2(saved, 0);
+    close(saved);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::os

@@ -1,0 +1,60 @@
+// Byte-level BPE: the bytes of a word merge by the rank of the merge.
+#ifndef THERMOCLINE_TEXT_BPE_H_
+#define THERMOCLINE_TEXT_BPE_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/merge_table.h"
+#include "text/pretokenizer.h"
+#include "text/vocab_tokenizer.h"
+
+namespace thermocline::text {
+
+class BpeTokenizer final : public VocabTokenizer {
+ public:
+  // Requires CheckVocab and CompleteTypes. kCorrupt: a merge without two
+  // sides. kUnsupported: unknown pre-tokenizer. A merge whose sides or result
+  // are no tokens is kept: others may lead from it to a token.
+  static Result<std::unique_ptr<const BpeTokenizer>> Create(Vocab vocab);
+
+ private:
+  // A token's id where a text is one, else V and up: an intermediate result.
+  using Symbol = MergeTable::Symbol;
+
+  explicit BpeTokenizer(Vocab vocab);
+
+  Status EncodePlain(std::string_view text, EncodeScratch& scratch,
+                     std::vector<TokenId>* tokens) const final;
+  std::string PieceBytes(TokenId id) const final;
+
+  Status ReadMerges();
+  void ReadBytes();
+  void ReadWords();
+  Symbol Intern(std::string_view text);
+  bool IsToken(Symbol symbol) const {
+    return symbol < static_cast<Symbol>(num_tokens());
+  }
+  void EncodeWord(std::string_view word, EncodeScratch& scratch,
+                  std::vector<TokenId>* tokens) const;
+  // Appends the tokens of the bytes of a symbol that is none.
+  void EncodeBytes(Symbol symbol, std::vector<TokenId>* tokens) const;
+
+  PreTokenizer pre_tokenizer_;
+  MergeTable merges_;
+  std::array<Symbol, 256> byte_symbols_;
+  std::deque<std::string> other_texts_;  // of the symbols from V on
+  std::unordered_map<std::string_view, Symbol> other_symbols_;
+  // Whole words by their bytes, where these go before merges.
+  std::unordered_map<std::string, TokenId> words_;
+};
+
+}  // namespace thermocline::text
+
+#endif  // THERMOCLINE_TEXT_BPE_H_

@@ -1,0 +1,114 @@
+#include "text/bpe.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "text/small_vocabs.h"
+
+namespace thermocline::text {
+namespace {
+
+constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
+
+std::unique_ptr<const Tokenizer> Make(Vocab vocab) {
+  auto tokenizer = Tokenizer::Create(std::move(vocab));
+  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+  return *std::move(tokenizer);
+}
+
+std::string Encode(const Tokenizer& tokenizer, std::string_view text) {
+  std::string joined;
+  for (const TokenId id : *tokenizer.Encode(text, kPlain)) {
+    joined += (joined.empty() ? "" : "|") +
+              tokenizer.vocab().tokens[static_cast<size_t>(id)];
+  }
+  return joined;
+}
+
+TEST(BpeTest, MergesWithinWordsByRank) {
+  const auto tokenizer = Make(SmallBpeVocab());
+  EXPECT_EQ(Encode(*tokenizer, "the the"), "t|he|Ġthe");
+  EXPECT_EQ(Encode(*tokenizer, " aaaaa"), "Ġa|aaaa");
+  EXPECT_EQ(Encode(*tokenizer, "12 \n"), "12|Ġ|Ċ");
+  EXPECT_EQ(Encode(*tokenizer, "é\xff"), "Ã©|ÿ");
+  EXPECT_EQ(Encode(*tokenizer, ""), "");
+}
+
+TEST(BpeTest, MergeNeedsTwoSides) {
+  for (const char* bad : {"", " ", "ab", "a ", " b"}) {
+    Vocab vocab = SmallBpeVocab();
+    vocab.merges[1] = bad;
+    const auto tokenizer = Tokenizer::Create(vocab);
+    ASSERT_FALSE(tokenizer) << bad;
+    EXPECT_EQ(tokenizer.error().code, ErrorCode::kCorrupt);
+    EXPECT_NE(tokenizer.error().message.find("merge 1 "), std::string::npos);
+  }
+}
+
+TEST(BpeTest, MergesThatNameNoToken) {
+  Vocab vocab = SmallBpeVocab();
+  // "xy" is no token, but leads to one; "xyq" leads nowhere; the last is noise.
+  for (const char* merge : {"x y", "xy z", "xy q", "\xff\xff w"}) {
+    vocab.merges.emplace_back(merge);
+  }
+  AddToken(&vocab, "xyz", TokenType::kNormal);
+  const auto tokenizer = Make(vocab);
+  EXPECT_EQ(Encode(*tokenizer, "xyz"), "xyz");
+  EXPECT_EQ(Encode(*tokenizer, "xyqxy"), "x|y|q|x|y");
+}
+
+TEST(BpeTest, BytesWithoutTokens) {
+  Vocab vocab = SmallBpeVocab();
+  vocab.tokens[1 + 'x'] = "";
+  EXPECT_EQ(Encode(*Make(vocab), "axb"), "a|b");
+  vocab.unk = 0;
+  EXPECT_EQ(Encode(*Make(vocab), "axb"), "a|<|endoftext|>|b");
+}
+
+TEST(BpeTest, WholeWordsGoBeforeMergesOnlyWhereTheModelWantsIt) {
+  for (const bool whole : {true, false}) {
+    Vocab vocab = SmallBpeVocab(whole ? "llama-bpe" : "dbrx");
+    AddToken(&vocab, "Ġcat", TokenType::kNormal);
+    AddToken(&vocab, "Ġdog", TokenType::kControl);
+    const auto tokenizer = Make(vocab);
+    EXPECT_EQ(Encode(*tokenizer, " cat"), whole ? "Ġcat" : "Ġ|c|a|t");
+    EXPECT_EQ(Encode(*tokenizer, " dog"), "Ġ|d|o|g");
+    EXPECT_EQ(Encode(*tokenizer, " cats"), "Ġ|c|a|t|s");
+  }
+}
+
+TEST(BpeTest, PiecesAreBytes) {
+  const auto tokenizer = Make(SmallBpeVocab());
+  EXPECT_EQ(tokenizer->Piece(1, false), std::string_view("\0", 1));
+  EXPECT_EQ(tokenizer->Piece(1 + 0xff, false), "\xff");
+  EXPECT_EQ(tokenizer->Piece(260, false), " the");
+  EXPECT_EQ(tokenizer->Piece(0, false), "");
+  EXPECT_EQ(tokenizer->Piece(0, true), "<|endoftext|>");
+}
+
+TEST(BpeTest, UnknownPreTokenizer) {
+  const auto tokenizer = Tokenizer::Create(SmallBpeVocab("klingon"));
+  ASSERT_FALSE(tokenizer);
+  EXPECT_EQ(tokenizer.error().code, ErrorCode::kUnsupported);
+}
+
+TEST(BpeTest, RandomBytesRoundTrip) {
+  Random random(7);
+  for (const char* pre : {"gpt-2", "llama-bpe", "qwen2", "falcon", "starcoder",
+                          "deepseek-llm", "deepseek-coder", "default"}) {
+    const auto tokenizer = Make(SmallBpeVocab(pre));
+    for (int round = 0; round < 100; ++round) {
+      std::string text(random.Below(50), '\0');
+      for (char& c : text) c = static_cast<char>(random.Below(256));
+      const auto ids = tokenizer->Encode(text, kPlain);
+      ASSERT_TRUE(ids);
+      ASSERT_EQ(tokenizer->Decode(*ids, false), text);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::text

@@ -1,0 +1,229 @@
+#include "text/pretokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+#include "text/utf8.h"
+
+namespace thermocline::text {
+namespace {
+
+// The patterns below are written as the field writes them. SpellOut replaces
+// \s, \S, \p{L}, \p{N} and \p{P} by these sets, because the regex engine's own
+// differ from those that models were trained with: its \s has U+180E, and its
+// Unicode 14 lacks what came in 15.1.
+constexpr std::string_view kSpaces =
+    R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029})"
+    R"(\x{202F}\x{205F}\x{3000})";
+constexpr std::string_view kLetters =
+    R"(\p{L}\x{1123F}-\x{11240}\x{11F02}\x{11F04}-\x{11F10}\x{11F12}-\x{11F33})"
+    R"(\x{1342F}\x{13441}-\x{13446}\x{1B132}\x{1B155}\x{1DF25}-\x{1DF2A})"
+    R"(\x{1E030}-\x{1E06D}\x{1E4D0}-\x{1E4EB}\x{2B739}\x{2EBF0}-\x{2EE5D})"
+    R"(\x{31350}-\x{323AF})";
+constexpr std::string_view kNumbers =
+    R"(\p{N}\x{11F50}-\x{11F59}\x{1D2C0}-\x{1D2D3}\x{1E4F0}-\x{1E4F9})";
+constexpr std::string_view kPunctuation =
+    R"(\p{P}\x{11B00}-\x{11B09}\x{11F43}-\x{11F4F})";
+
+struct Shorthand {
+  std::string_view written;
+  std::string_view set;
+  bool negated = false;  // then only outside of [...]
+};
+constexpr std::array<Shorthand, 5> kShorthands = {{{R"(\s)", kSpaces},
+                                                   {R"(\S)", kSpaces, true},
+                                                   {R"(\p{L})", kLetters},
+                                                   {R"(\p{N})", kNumbers},
+                                                   {R"(\p{P})", kPunctuation}}};
+
+std::string SpellOut(std::string_view pattern) {
+  std::string spelled;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size();) {
+    const std::string_view rest = pattern.substr(i);
+    const auto shorthand = std::find_if(
+        kShorthands.begin(), kShorthands.end(),
+        [rest](const Shorthand& s) { return rest.starts_with(s.written); });
+    if (shorthand != kShorthands.end()) {
+      if (!in_class) spelled += shorthand->negated ? "[^" : "[";
+      spelled += shorthand->set;
+      if (!in_class) spelled += "]";
+      i += shorthand->written.size();
+      continue;
+    }
+    const size_t num_taken = pattern[i] == '\\' ? 2 : 1;
+    if (pattern[i] == '[') in_class = true;
+    if (pattern[i] == ']') in_class = false;
+    spelled += pattern.substr(i, num_taken);
+    i += num_taken;
+  }
+  return spelled;
+}
+
+constexpr const char* kGpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))";
+constexpr const char* kLlama3 =
+    R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen2 =
+    R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kOneNumber = R"(\p{N})";
+constexpr const char* kThreeDigits = "[0-9][0-9][0-9]";
+constexpr const char* kFalconPunctuation = R"([\p{P}\$\+<=>\^~\|`]+)";
+constexpr const char* kDefaultPunctuation = R"([\p{P}\$\+<=>\^~\|]+)";
+
+constexpr const char* kLineBreak = R"([\r\n])";
+// Scripts without spaces between words. The range from U+0800 is as DeepSeek
+// has it, minus the white space in it, which counts as \s only.
+constexpr const char* kDeepSeekCjk =
+    R"([\x{800}-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027}\x{202A}-\x{202E})"
+    R"(\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{9FA5}\x{AC00}-\x{D7FF}]+)";
+// Letters of the scripts that have case.
+constexpr const char* kDeepSeekLetters =
+    R"(\s?[A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF})"
+    R"(\x{1C4}-\x{293}\x{295}-\x{2AF}\x{370}-\x{373}\x{376}\x{377})"
+    R"(\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1})"
+    R"(\x{3A3}-\x{3F5}\x{3F7}-\x{481}\x{48A}-\x{52F}\x{531}-\x{556})"
+    R"(\x{10A0}-\x{10C5}\x{13A0}-\x{13F5}\x{13F8}-\x{13FD}\x{1C90}-\x{1CBA})"
+    R"(\x{1CBD}-\x{1CBF}\x{1D00}-\x{1D2B}\x{1D6B}-\x{1D77}\x{1D79}-\x{1D9A})"
+    R"(\x{1E00}-\x{1F15}\x{1F18}-\x{1F1D}\x{1F20}-\x{1F45}\x{1F48}-\x{1F4D})"
+    R"(\x{1F50}-\x{1F57}\x{1F59}\x{1F5B}\x{1F5D}\x{1F5F}-\x{1F7D})"
+    R"(\x{1F80}-\x{1FB4}\x{1FB6}-\x{1FBC}\x{1FBE}\x{1FC2}-\x{1FC4})"
+    R"(\x{1FC6}-\x{1FCC}\x{1FD0}-\x{1FD3}\x{1FD6}-\x{1FDB}\x{1FE0}-\x{1FEC})"
+    R"(\x{1FF2}-\x{1FF4}\x{1FF6}-\x{1FFC}\x{2102}\x{2107}\x{210A}-\x{2113})"
+    R"(\x{2115}\x{2119}-\x{211D}\x{2124}\x{2126}\x{2128}\x{212A}-\x{212D})"
+    R"(\x{212F}-\x{2134}\x{2139}\x{213C}-\x{213F}\x{2145}-\x{2149}\x{214E})"
+    R"(\x{2183}\x{2184}\x{2C00}-\x{2C7B}\x{2C7E}-\x{2CE4}\x{2CEB}-\x{2CEE})"
+    R"(\x{2CF2}\x{2CF3}\x{A640}-\x{A66D}\x{A680}-\x{A69B}\x{A722}-\x{A76F})"
+    R"(\x{A771}-\x{A787}\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF}\x{FB00}-\x{FB06})"
+    R"(\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{10400}-\x{1044F})"
+    R"(\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2})"
+    R"(\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}]+)";
+constexpr const char* kDeepSeekPunctuation =
+    R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F})"
+    R"(\x{3001}\x{3002}]+)";
+// White space at the end. Matching only from where a run of it starts finds the
+// same, without a second look at each of its characters.
+constexpr const char* kTrailingSpaces = R"((?<!\s)\s+$)";
+
+struct Rules {
+  std::vector<std::string_view> names;
+  std::vector<const char*> stages;
+  bool ignore_merges = false;
+};
+
+const std::vector<Rules>& AllRules() {
+  static const std::vector<Rules> rules = {
+      {{"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt"},
+       {kGpt2}},
+      {{"llama3", "llama-v3", "llama-bpe", "falcon3"}, {kLlama3}, true},
+      {{"dbrx", "smaug", "smaug-bpe"}, {kLlama3}},
+      {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2"}, {kQwen2}},
+      {{"falcon"}, {kFalconPunctuation, kGpt2, kThreeDigits}},
+      {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone"},
+       {kOneNumber, kGpt2}},
+      {{"deepseek-llm"},
+       {kLineBreak, kDeepSeekLetters, kDeepSeekPunctuation, kTrailingSpaces,
+        kDeepSeekCjk, R"(\p{N}+)"}},
+      {{"deepseek-coder"},
+       {kLineBreak, R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepSeekCjk, kOneNumber}},
+      {{"default"}, {kDefaultPunctuation, kGpt2, R"(\p{N}+)", kThreeDigits}},
+  };
+  return rules;
+}
+
+const Rules* FindRules(std::string_view name) {
+  for (const Rules& rules : AllRules()) {
+    if (std::find(rules.names.begin(), rules.names.end(), name) !=
+        rules.names.end()) {
+      return &rules;
+    }
+  }
+  return nullptr;
+}
+
+// Cuts one text, depth first, so that no list of pieces is ever held.
+class Splitter {
+ public:
+  // `text` and `valid` have the same length; `valid` is UTF-8.
+  Splitter(const std::vector<Regex>& stages, std::string_view text,
+           std::string_view valid,
+           const std::function<void(std::string_view)>& emit)
+      : stages_(stages), text_(text), valid_(valid), emit_(emit) {}
+
+  // Cuts [begin, end) by the stages from `stage` on.
+  Status Cut(size_t stage, size_t begin, size_t end) {
+    if (begin == end) return {};
+    if (stage == stages_.size()) {
+      emit_(text_.substr(begin, end - begin));
+      return {};
+    }
+    const std::string_view subject = valid_.substr(begin, end - begin);
+    size_t done = 0;  // relative to begin
+    while (done < subject.size()) {
+      TC_ASSIGN_OR_RETURN(const std::optional<RegexMatch> match,
+                          stages_[stage].Find(subject, done, scratch_));
+      if (!match || match->end <= match->begin) break;
+      TC_RETURN_IF_ERROR(Cut(stage + 1, begin + done, begin + match->begin));
+      TC_RETURN_IF_ERROR(
+          Cut(stage + 1, begin + match->begin, begin + match->end));
+      done = match->end;
+    }
+    return Cut(stage + 1, begin + done, end);
+  }
+
+ private:
+  const std::vector<Regex>& stages_;
+  const std::string_view text_, valid_;
+  const std::function<void(std::string_view)>& emit_;
+  RegexScratch scratch_;
+};
+
+}  // namespace
+
+Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
+  if (name.empty() || name == "default") {
+    LogWarning(
+        "the vocabulary does not name its pre-tokenizer; the default rules fit "
+        "few models and may degrade this one's answers (an old conversion?)");
+    name = "default";
+  }
+  const Rules* rules = FindRules(name);
+  if (rules == nullptr) {
+    return Fail(ErrorCode::kUnsupported, "unknown pre-tokenizer \"{}\"", name);
+  }
+  PreTokenizer pre_tokenizer;
+  pre_tokenizer.ignore_merges_ = rules->ignore_merges;
+  for (const char* stage : rules->stages) {
+    TC_ASSIGN_OR_RETURN(Regex regex, Regex::Compile(SpellOut(stage)));
+    pre_tokenizer.stages_.push_back(std::move(regex));
+  }
+  return pre_tokenizer;
+}
+
+Status PreTokenizer::ForEachWord(
+    std::string_view text,
+    const std::function<void(std::string_view)>& emit) const {
+  if (IsValidUtf8(text)) {
+    return Splitter(stages_, text, text, emit).Cut(0, 0, text.size());
+  }
+  const std::string masked = MaskInvalidUtf8(text);
+  return Splitter(stages_, text, masked, emit).Cut(0, 0, text.size());
+}
+
+Result<std::vector<std::string_view>> PreTokenizer::Split(
+    std::string_view text) const {
+  std::vector<std::string_view> words;
+  TC_RETURN_IF_ERROR(ForEachWord(
+      text, [&words](std::string_view word) { words.push_back(word); }));
+  return words;
+}
+
+}  // namespace thermocline::text

@@ -1,0 +1,176 @@
+#include "text/pretokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "base/random.h"
+
+namespace thermocline::text {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<std::string> Split(std::string_view name, std::string_view text) {
+  const auto pre_tokenizer = PreTokenizer::Create(name);
+  if (!pre_tokenizer) return {pre_tokenizer.error().message};
+  const auto words = pre_tokenizer->Split(text);
+  if (!words) return {words.error().message};
+  return {words->begin(), words->end()};
+}
+
+TEST(PreTokenizerTest, Gpt2) {
+  for (const char* name :
+       {"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt"}) {
+    EXPECT_THAT(Split(name, "Hello, it's 2024!"),
+                ElementsAre("Hello", ",", " it", "'s", " 2024", "!"))
+        << name;
+  }
+  EXPECT_THAT(Split("gpt-2", "a  b\n\n c "),
+              ElementsAre("a", " ", " b", "\n\n", " c", " "));
+  EXPECT_THAT(Split("gpt-2", "I'LL they'll 'tis"),
+              ElementsAre("I", "'", "LL", " they", "'ll", " '", "tis"));
+  EXPECT_THAT(Split("gpt-2", "\ta"), ElementsAre("\t", "a"));
+  EXPECT_THAT(Split("gpt-2", "größe中文½٣"), ElementsAre("größe中文", "½٣"));
+  EXPECT_THAT(Split("gpt-2", "a\u0301 x"), ElementsAre("a", "\u0301", " x"));
+  EXPECT_THAT(Split("gpt-2", "     "), ElementsAre("     "));
+  EXPECT_THAT(Split("gpt-2", ""), ElementsAre());
+}
+
+TEST(PreTokenizerTest, Llama3) {
+  for (const char* name : {"llama3", "llama-v3", "llama-bpe", "falcon3", "dbrx",
+                           "smaug", "smaug-bpe"}) {
+    EXPECT_THAT(
+        Split(name, "Hello I'LL (be) 12345"),
+        ElementsAre("Hello", " I", "'LL", " (", "be", ")", " ", "123", "45"))
+        << name;
+  }
+  EXPECT_THAT(Split("llama-bpe", "a \n\n  b"),
+              ElementsAre("a", " \n\n", " ", " b"));
+  EXPECT_THAT(Split("llama-bpe", "x!!\r\n\ty"),
+              ElementsAre("x", "!!\r\n", "\ty"));
+  EXPECT_THAT(Split("llama-bpe", "(word $word"),
+              ElementsAre("(word", " $", "word"));
+  EXPECT_THAT(Split("llama-bpe", "end "), ElementsAre("end", " "));
+}
+
+TEST(PreTokenizerTest, Qwen2TakesDigitsOneByOne) {
+  for (const char* name :
+       {"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2"}) {
+    EXPECT_THAT(Split(name, "You'Re 123 (a)\n"),
+                ElementsAre("You", "'Re", " ", "1", "2", "3", " (", "a", ")\n"))
+        << name;
+  }
+}
+
+TEST(PreTokenizerTest, Falcon) {
+  EXPECT_THAT(
+      Split("falcon", "a+b (12345) $9"),
+      ElementsAre("a", "+", "b", " ", "(", "123", "45", ")", " ", "$", "9"));
+  EXPECT_THAT(Split("falcon", "don't `x`"),
+              ElementsAre("don", "'", "t", " ", "`", "x", "`"));
+  EXPECT_THAT(Split("falcon", "x 123456 y"),
+              ElementsAre("x", " ", "123", "456", " y"));
+}
+
+TEST(PreTokenizerTest, StarcoderTakesDigitsFirst) {
+  for (const char* name :
+       {"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone"}) {
+    EXPECT_THAT(Split(name, "x = 42;"),
+                ElementsAre("x", " =", " ", "4", "2", ";"))
+        << name;
+  }
+  // White space in front of a digit is at the end of its piece.
+  EXPECT_THAT(Split("starcoder", "a   1"), ElementsAre("a", "   ", "1"));
+}
+
+TEST(PreTokenizerTest, DeepSeekLlm) {
+  EXPECT_THAT(
+      Split("deepseek-llm", "Hello, 世界 123!\n\nx"),
+      ElementsAre("Hello", ",", " ", "世界", " ", "123", "!", "\n", "\n", "x"));
+  EXPECT_THAT(Split("deepseek-llm", "a b  "), ElementsAre("a", " b", "  "));
+  EXPECT_THAT(Split("deepseek-llm", "  a"), ElementsAre(" ", " a"));
+  EXPECT_THAT(Split("deepseek-llm", "日\u3000本、"),
+              ElementsAre("日", "\u3000", "本", "、"));
+}
+
+TEST(PreTokenizerTest, DeepSeekCoder) {
+  EXPECT_THAT(
+      Split("deepseek-coder", "int x1 = 10;\n\t//ü"),
+      ElementsAre("int", " x", "1", " = ", "1", "0", ";", "\n", "\t//", "ü"));
+}
+
+TEST(PreTokenizerTest, DefaultWarns) {
+  std::vector<std::string> warnings;
+  SetLogSink([&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::kWarning) warnings.emplace_back(line);
+  });
+  EXPECT_THAT(
+      Split("", "a|b 1234x (y)"),
+      ElementsAre("a", "|", "b", " ", "123", "4", "x", " ", "(", "y", ")"));
+  EXPECT_THAT(Split("default", "ab"), ElementsAre("ab"));
+  EXPECT_THAT(Split("gpt-2", "ab"), ElementsAre("ab"));
+  SetLogSink({});
+  EXPECT_EQ(warnings.size(), 2u);
+}
+
+TEST(PreTokenizerTest, UnknownNameIsNamed) {
+  const auto pre_tokenizer = PreTokenizer::Create("klingon");
+  ASSERT_FALSE(pre_tokenizer);
+  EXPECT_EQ(pre_tokenizer.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(pre_tokenizer.error().message.find("klingon"), std::string::npos);
+}
+
+TEST(PreTokenizerTest, OnlySomeTakeWholeWords) {
+  EXPECT_TRUE(PreTokenizer::Create("llama-bpe")->ignore_merges());
+  EXPECT_TRUE(PreTokenizer::Create("llama3")->ignore_merges());
+  EXPECT_FALSE(PreTokenizer::Create("dbrx")->ignore_merges());
+  EXPECT_FALSE(PreTokenizer::Create("qwen2")->ignore_merges());
+  EXPECT_FALSE(PreTokenizer::Create("gpt-2")->ignore_merges());
+}
+
+TEST(PreTokenizerTest, UnicodeAsModelsWereTrainedWithIt) {
+  // U+180E is no space since Unicode 6.3; U+0085 is one.
+  EXPECT_THAT(Split("gpt-2", "a\u180Eb"), ElementsAre("a", "\u180E", "b"));
+  EXPECT_THAT(Split("gpt-2", "!\u0085\u0085!"),
+              ElementsAre("!", "\u0085", "\u0085", "!"));
+  // Ideographs of Unicode 15, numbers of 15.
+  EXPECT_THAT(Split("gpt-2", "x\U00031350\U00011F50!"),
+              ElementsAre("x\U00031350", "\U00011F50", "!"));
+  EXPECT_THAT(Split("falcon", "a\U00011F43"), ElementsAre("a", "\U00011F43"));
+}
+
+TEST(PreTokenizerTest, InvalidBytesAreSymbols) {
+  EXPECT_THAT(Split("gpt-2", "ab\xff\xfe c\xc3"),
+              ElementsAre("ab", "\xff\xfe", " c", "\xc3"));
+  EXPECT_THAT(Split("llama-bpe", " \x80\x80\n"), ElementsAre(" \x80\x80\n"));
+}
+
+TEST(PreTokenizerTest, WordsJoinedAreTheText) {
+  Random random(4);
+  for (const char* name : {"gpt-2", "llama3", "qwen2", "falcon", "starcoder",
+                           "deepseek-llm", "deepseek-coder", "default"}) {
+    const auto pre_tokenizer = PreTokenizer::Create(name);
+    ASSERT_TRUE(pre_tokenizer);
+    for (int round = 0; round < 200; ++round) {
+      std::string text(random.Below(60), '\0');
+      const uint64_t range = round % 2 == 0 ? 256 : 128;
+      for (char& c : text) c = static_cast<char>(random.Below(range));
+      const auto words = pre_tokenizer->Split(text);
+      ASSERT_TRUE(words);
+      std::string joined;
+      for (const std::string_view word : *words) {
+        ASSERT_FALSE(word.empty());
+        joined += word;
+      }
+      ASSERT_EQ(joined, text) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::text

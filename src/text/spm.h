@@ -1,0 +1,50 @@
+// SentencePiece's BPE: characters merge by the score of what they become.
+#ifndef THERMOCLINE_TEXT_SPM_H_
+#define THERMOCLINE_TEXT_SPM_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/vocab_tokenizer.h"
+
+namespace thermocline::text {
+
+class SpmTokenizer final : public VocabTokenizer {
+ public:
+  // Requires CheckVocab and CompleteTypes. kCorrupt: a malformed byte token.
+  static Result<std::unique_ptr<const SpmTokenizer>> Create(Vocab vocab);
+
+ private:
+  explicit SpmTokenizer(Vocab vocab);
+
+  Status EncodePlain(std::string_view text, EncodeScratch& scratch,
+                     std::vector<TokenId>* tokens) const final;
+  std::string PieceBytes(TokenId id) const final;
+
+  Status FindByteTokens();
+  void RankScores();
+  // Escapes spaces, puts one in front if the vocabulary wants it.
+  void Escape(std::string_view text, std::string* escaped) const;
+  // Length of the text at the start of `escaped` that merges on its own.
+  size_t WordLength(std::string_view escaped) const;
+  void EncodeWord(std::string_view word, EncodeScratch& scratch,
+                  std::vector<TokenId>* tokens) const;
+  // Appends the tokens for a character that is no token itself.
+  void EncodeUnknown(std::string_view bytes,
+                     std::vector<TokenId>* tokens) const;
+
+  std::array<TokenId, 256> byte_tokens_;  // -1: none
+  std::vector<uint32_t> ranks_;           // [V] 0: the highest score
+  size_t max_token_bytes_ = 0;
+  // No token has a space behind something else, so words are independent: many
+  // small problems instead of one large one, with the same result.
+  bool words_are_independent_ = true;
+};
+
+}  // namespace thermocline::text
+
+#endif  // THERMOCLINE_TEXT_SPM_H_

@@ -1,0 +1,141 @@
+#include "text/tiktoken.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/byte_text.h"
+#include "text/tokenizer.h"
+
+namespace thermocline::text {
+namespace {
+
+std::string Base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; ++k) {
+      group = group << 8 |
+              (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0u);
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      text +=
+          i + k <= bytes.size() ? kDigits[(group >> (18 - 6 * k)) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+// The 256 bytes, then `longer`.
+std::string MakeTable(const std::vector<std::string>& longer) {
+  std::string file;
+  for (int byte = 0; byte < 256; ++byte) {
+    file += Base64(std::string(1, static_cast<char>(byte))) + " " +
+            std::to_string(byte) + "\n";
+  }
+  for (size_t i = 0; i < longer.size(); ++i) {
+    file += Base64(longer[i]) + " " + std::to_string(256 + i) + "\n";
+  }
+  return file;
+}
+
+void ExpectCorrupt(std::string_view file) {
+  const auto table = ParseTiktoken(file);
+  ASSERT_FALSE(table) << file.substr(0, 100);
+  EXPECT_EQ(table.error().code, ErrorCode::kCorrupt);
+}
+
+TEST(TiktokenTest, MergesFollowFromRanks) {
+  const auto table =
+      ParseTiktoken(MakeTable({"ab", "bc", "abc", " a", " abc", "\xc3\xa9"}));
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(table->tokens.size(), 262u);
+  EXPECT_EQ(table->tokens['a'], "a");
+  EXPECT_EQ(table->tokens[' '], "Ġ");
+  EXPECT_EQ(table->tokens[260], "Ġabc");
+  EXPECT_THAT(table->merges, ::testing::ElementsAre("a b", "b c", "ab c", "Ġ a",
+                                                    "Ġ abc", "Ã ©"));
+}
+
+TEST(TiktokenTest, TokensThatNoStepMakesHaveNoMerge) {
+  // "abcd" first merges b and c, and neither a bc d nor its sides are tokens.
+  const auto table = ParseTiktoken(MakeTable({"bc", "ab", "abcd"}));
+  ASSERT_TRUE(table);
+  EXPECT_THAT(table->merges, ::testing::ElementsAre("b c", "a b"));
+}
+
+TEST(TiktokenTest, MakesAWorkingVocabulary) {
+  auto table = ParseTiktoken(MakeTable({"he", " t", " the"}));
+  ASSERT_TRUE(table);
+  Vocab vocab;
+  vocab.kind = VocabKind::kBpe;
+  vocab.pre = "llama-bpe";
+  vocab.tokens = table->tokens;
+  vocab.merges = table->merges;
+  const auto tokenizer = Tokenizer::Create(vocab);
+  ASSERT_TRUE(tokenizer);
+  EXPECT_EQ(*(*tokenizer)->Encode("the the", {}),
+            (std::vector<TokenId>{'t', 256, 258}));
+}
+
+TEST(TiktokenTest, AcceptsCarriageReturnsAndEmptyLines) {
+  std::string file = MakeTable({"ab"}) + "\n\r\n";
+  file.insert(file.find('\n'), "\r");
+  EXPECT_TRUE(ParseTiktoken(file));
+  file = MakeTable({"ab"});
+  file.pop_back();  // the last line need not end
+  EXPECT_TRUE(ParseTiktoken(file));
+}
+
+TEST(TiktokenTest, MalformedLines) {
+  const std::string good = MakeTable({});
+  for (const char* bad : {
+           "YWI=",      "YWI= ",     " 256",
+           "YWI=  256", "YWI= 256 ", "YWI= -1",
+           "YWI= +256", "YWI= 0x1",  "YWI= 99999999999999999999",
+           "YW=I 256",  "YWI 256",   "YWJ= 256",
+           "Y!I= 256",  "==== 256",  "= 256",
+           "YWI= 257",  "YWI= 255",  "YWI= 4294967296",
+           "YQ== 256",
+       }) {
+    ExpectCorrupt(good + bad + "\n");
+  }
+  ExpectCorrupt("");
+  ExpectCorrupt("YWI= 0\n");
+  const auto table = ParseTiktoken("IQ== 0\nnonsense\n");
+  ASSERT_FALSE(table);
+  EXPECT_NE(table.error().message.find("line 2"), std::string::npos);
+}
+
+TEST(TiktokenTest, TruncatedAtEveryByte) {
+  const std::string file = MakeTable({"ab", "abc", " a", "zzz", "zz"});
+  const auto whole = ParseTiktoken(file);
+  ASSERT_TRUE(whole);
+  for (size_t size = 0; size < file.size(); ++size) {
+    const auto table = ParseTiktoken(std::string_view(file).substr(0, size));
+    // Only a cut behind a whole line can go unnoticed.
+    const bool is_line_end =
+        size > 0 && (file[size - 1] == '\n' || file[size] == '\n');
+    if (!is_line_end) {
+      EXPECT_FALSE(table) << size;
+    }
+    if (table) {
+      EXPECT_LE(table->tokens.size(), whole->tokens.size());
+    }
+  }
+}
+
+TEST(TiktokenTest, VeryLongTokenIsNoTrouble) {
+  const auto table =
+      ParseTiktoken(MakeTable({"aa", std::string(1'000'000, 'a')}));
+  ASSERT_TRUE(table);
+  EXPECT_THAT(table->merges, ::testing::ElementsAre("a a"));
+}
+
+}  // namespace
+}  // namespace thermocline::text

@@ -1,0 +1,59 @@
+// Any bytes come back from their tokens, whole and streamed, and never crash
+// the parser of special tokens.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "text/small_vocabs.h"
+#include "text/tiktoken.h"
+#include "text/tokenizer.h"
+
+namespace {
+
+using thermocline::text::StreamDecoder;
+using thermocline::text::Tokenizer;
+
+std::vector<std::unique_ptr<const Tokenizer>> MakeTokenizers() {
+  std::vector<std::unique_ptr<const Tokenizer>> tokenizers;
+  const auto add = [&](thermocline::text::Vocab vocab) {
+    auto tokenizer = Tokenizer::Create(std::move(vocab));
+    TC_CHECK(tokenizer.has_value());
+    tokenizers.push_back(*std::move(tokenizer));
+  };
+  add(thermocline::text::SmallSpmVocab());
+  for (const char* pre : {"gpt-2", "llama-bpe", "qwen2", "falcon", "starcoder",
+                          "deepseek-llm", "deepseek-coder", "default"}) {
+    add(thermocline::text::SmallBpeVocab(pre));
+  }
+  return tokenizers;
+}
+
+void CheckRoundTrip(const Tokenizer& tokenizer, std::string_view bytes) {
+  for (const bool parse_special : {false, true}) {
+    const auto ids = tokenizer.Encode(bytes, {false, parse_special});
+    TC_CHECK(ids.has_value());
+    TC_CHECK(tokenizer.Decode(*ids, /*show_special=*/true) == bytes);
+    StreamDecoder decoder;
+    std::string streamed, joined;
+    for (const auto id : *ids) {
+      joined += tokenizer.Piece(id, true);
+      streamed += decoder.Push(tokenizer.Piece(id, true));
+    }
+    TC_CHECK(streamed + decoder.Flush() == joined);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto tokenizers = MakeTokenizers();
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  for (const auto& tokenizer : tokenizers) CheckRoundTrip(*tokenizer, bytes);
+  (void)thermocline::text::ParseTiktoken(bytes);
+  return 0;
+}

@@ -1,0 +1,142 @@
+#include "text/vocab_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <unordered_set>
+
+namespace thermocline::text {
+namespace {
+
+// Control tokens by their text alone; the first group ends a model's turn. The
+// fill-in-the-middle ones after it end generation too where a model writes them
+// unasked (padding, next file), which the others do not.
+constexpr std::array<std::string_view, 16> kEndTexts = {
+    "<|eot_id|>",    "<|im_end|>", "<|end|>", "<end_of_turn>",
+    "<|endoftext|>", "<|eom_id|>", "<EOT>",   "<｜end▁of▁sentence｜>",
+    "<|fim_pad|>",   "<fim-pad>",  "<PAD>",   "<|fim_repo|>",
+    "<|repo_name|>", "<fim-repo>", "<REPO>",  "<|file_sep|>"};
+constexpr std::array<std::string_view, 12> kOtherControlTexts = {
+    "<|fim_prefix|>", "<fim-prefix>", "<｜fim▁begin｜>", "<PRE>",
+    "<|fim_suffix|>", "<fim-suffix>", "<｜fim▁hole｜>",  "<SUF>",
+    "<|fim_middle|>", "<fim-middle>", "<｜fim▁end｜>",   "<MID>"};
+// Instruction-tuned DeepSeek Coder ends its turn with this one.
+constexpr std::string_view kDeepSeekCoderEnd = "<|EOT|>";
+
+constexpr std::array<std::string_view, 6> kPhi3Texts = {
+    "<|endoftext|>", "<|assistant|>", "<|placeholder1|>",
+    "<|system|>",    "<|end|>",       "<|user|>"};
+constexpr std::array<std::string_view, 3> kPhi3KeepSpaceAfter = {
+    "<unk>", "<s>", "<|endoftext|>"};
+
+template <size_t n>
+bool Contains(const std::array<std::string_view, n>& texts,
+              std::string_view text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+Status CheckSpecialId(std::string_view name, std::optional<TokenId> id,
+                      size_t num_tokens) {
+  if (!id || (*id >= 0 && static_cast<size_t>(*id) < num_tokens)) return {};
+  return Fail(ErrorCode::kCorrupt,
+              "vocabulary: the {} token is {}, but there are {} tokens", name,
+              *id, num_tokens);
+}
+
+bool IsPhi3(const Vocab& vocab) {
+  if (vocab.kind != VocabKind::kSpm) return false;
+  std::unordered_set<std::string_view> found;
+  for (const std::string& token : vocab.tokens) {
+    if (Contains(kPhi3Texts, token)) found.insert(token);
+  }
+  return found.size() == kPhi3Texts.size();
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+Status CheckVocab(const Vocab& vocab) {
+  const size_t n = vocab.tokens.size();
+  if (n == 0) return Fail(ErrorCode::kCorrupt, "vocabulary: it has no tokens");
+  if (n > size_t{std::numeric_limits<TokenId>::max()}) {
+    return Fail(ErrorCode::kCorrupt, "vocabulary: {} tokens are too many", n);
+  }
+  if (!vocab.scores.empty() && vocab.scores.size() != n) {
+    return Fail(ErrorCode::kCorrupt, "vocabulary: {} tokens but {} scores", n,
+                vocab.scores.size());
+  }
+  if (!vocab.types.empty() && vocab.types.size() != n) {
+    return Fail(ErrorCode::kCorrupt, "vocabulary: {} tokens but {} types", n,
+                vocab.types.size());
+  }
+  for (size_t i = 0; i < vocab.scores.size(); ++i) {
+    if (std::isnan(vocab.scores[i])) {
+      return Fail(ErrorCode::kCorrupt,
+                  "vocabulary: the score of token {} is not a number", i);
+    }
+  }
+  TC_RETURN_IF_ERROR(CheckSpecialId("BOS", vocab.bos, n));
+  TC_RETURN_IF_ERROR(CheckSpecialId("EOS", vocab.eos, n));
+  TC_RETURN_IF_ERROR(CheckSpecialId("EOT", vocab.eot, n));
+  TC_RETURN_IF_ERROR(CheckSpecialId("EOM", vocab.eom, n));
+  TC_RETURN_IF_ERROR(CheckSpecialId("unknown", vocab.unk, n));
+  return CheckSpecialId("padding", vocab.pad, n);
+}
+
+void CompleteTypes(Vocab* vocab) {
+  vocab->types.resize(vocab->tokens.size(), TokenType::kNormal);
+  for (size_t i = 0; i < vocab->tokens.size(); ++i) {
+    TokenType& type = vocab->types[i];
+    if (type < TokenType::kNormal || type > TokenType::kByte) {
+      type = TokenType::kNormal;
+    }
+    if (Contains(kEndTexts, vocab->tokens[i]) ||
+        Contains(kOtherControlTexts, vocab->tokens[i])) {
+      type = TokenType::kControl;
+    }
+  }
+}
+
+std::vector<bool> FindEndsOfGeneration(const Vocab& vocab) {
+  std::vector<bool> ends(vocab.tokens.size());
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const std::string& text = vocab.tokens[i];
+    const bool is_special = vocab.types[i] == TokenType::kControl ||
+                            vocab.types[i] == TokenType::kUserDefined;
+    ends[i] =
+        is_special && (Contains(kEndTexts, text) || text == kDeepSeekCoderEnd);
+  }
+  for (const auto& id : {vocab.eos, vocab.eot, vocab.eom}) {
+    if (id) ends[static_cast<size_t>(*id)] = true;
+  }
+  return ends;
+}
+
+std::vector<bool> FindSpaceSwallowers(const Vocab& vocab) {
+  std::vector<bool> swallows(vocab.tokens.size());
+  if (!IsPhi3(vocab)) return swallows;
+  for (size_t i = 0; i < swallows.size(); ++i) {
+    swallows[i] = !Contains(kPhi3KeepSpaceAfter, vocab.tokens[i]);
+  }
+  return swallows;
+}
+
+std::optional<uint8_t> ParseByteToken(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') {
+    return std::nullopt;
+  }
+  const int high = HexDigit(text[3]);
+  const int low = HexDigit(text[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<uint8_t>(high * 16 + low);
+}
+
+}  // namespace thermocline::text

@@ -1,0 +1,36 @@
+// What a vocabulary's entries mean beyond what the file says of them.
+#ifndef THERMOCLINE_TEXT_VOCAB_RULES_H_
+#define THERMOCLINE_TEXT_VOCAB_RULES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "text/vocab.h"
+
+namespace thermocline::text {
+
+// kCorrupt: no tokens, arrays of other lengths, special ids out of range,
+// scores that are not numbers.
+Status CheckVocab(const Vocab& vocab);
+
+// Fills in absent types, takes numbers that are no type for normal, and makes
+// control tokens of those whose text only ever is one (<|im_end|>, ...), since
+// conversions have marked them wrongly.
+void CompleteTypes(Vocab* vocab);
+
+// [V] the tokens after which a model has said what it had to say.
+std::vector<bool> FindEndsOfGeneration(const Vocab& vocab);
+
+// [V] the tokens that, found in text, swallow the white space behind them.
+// Files do not say; Phi-3's vocabulary is known by its tokens.
+std::vector<bool> FindSpaceSwallowers(const Vocab& vocab);
+
+// The byte that "<0xHH>" names; nullopt for any other text.
+std::optional<uint8_t> ParseByteToken(std::string_view text);
+
+}  // namespace thermocline::text
+
+#endif  // THERMOCLINE_TEXT_VOCAB_RULES_H_

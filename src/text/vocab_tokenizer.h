@@ -1,0 +1,75 @@
+// What both tokenizers share: special tokens, BOS and EOS, pieces.
+#ifndef THERMOCLINE_TEXT_VOCAB_TOKENIZER_H_
+#define THERMOCLINE_TEXT_VOCAB_TOKENIZER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/pair_merger.h"
+#include "text/special_tokens.h"
+#include "text/tokenizer.h"
+
+namespace thermocline::text {
+
+// Memory of one Encode call, reused from word to word.
+struct EncodeScratch {
+  PairMerger merger;
+  std::vector<uint32_t> symbols;
+  std::vector<uint32_t> offsets;
+  std::string text;
+};
+
+class VocabTokenizer : public Tokenizer {
+ public:
+  Result<std::vector<TokenId>> Encode(std::string_view text,
+                                      const EncodeOptions& options) const final;
+  std::string_view Piece(TokenId id, bool show_special) const final;
+
+ protected:
+  // Requires CheckVocab and CompleteTypes.
+  explicit VocabTokenizer(Vocab vocab);
+
+  // Must have succeeded before anything else is called; calls PieceBytes.
+  Status Init();
+
+  // Appends the tokens of a text without special tokens in it. What comes
+  // before it is a special token or nothing.
+  virtual Status EncodePlain(std::string_view text, EncodeScratch& scratch,
+                             std::vector<TokenId>* tokens) const = 0;
+
+  // The bytes of a normal or byte token.
+  virtual std::string PieceBytes(TokenId id) const = 0;
+
+  const std::string& TokenText(TokenId id) const {
+    return vocab_.tokens[static_cast<size_t>(id)];
+  }
+  TokenType Type(TokenId id) const {
+    return vocab_.types[static_cast<size_t>(id)];
+  }
+
+  // The token that plain text may become; never control or unknown ones, which
+  // text must not be able to forge.
+  std::optional<TokenId> FindPlain(std::string_view text) const;
+
+ private:
+  // Control and unknown tokens: they match, and show, only when asked to.
+  bool IsHidden(TokenId id) const {
+    return Type(id) == TokenType::kControl || Type(id) == TokenType::kUnknown;
+  }
+  Status BuildFinders();
+  void BuildPieces();
+
+  std::unordered_map<std::string_view, TokenId> plain_ids_;
+  SpecialTokenFinder user_defined_, all_special_;
+  std::vector<bool> swallows_space_;
+  std::string pieces_;                // joined
+  std::vector<size_t> piece_begins_;  // [V + 1]
+};
+
+}  // namespace thermocline::text
+
+#endif  // THERMOCLINE_TEXT_VOCAB_TOKENIZER_H_

@@ -1,0 +1,136 @@
+#include "text/vocab_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "text/small_vocabs.h"
+
+namespace thermocline::text {
+namespace {
+
+using Ids = std::vector<TokenId>;
+
+std::unique_ptr<const Tokenizer> Make(Vocab vocab) {
+  auto tokenizer = Tokenizer::Create(std::move(vocab));
+  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+  return *std::move(tokenizer);
+}
+
+Ids Encode(const Tokenizer& tokenizer, std::string_view text, bool add_special,
+           bool parse_special) {
+  const auto ids = tokenizer.Encode(text, {add_special, parse_special});
+  EXPECT_TRUE(ids);
+  return ids.value_or(Ids{});
+}
+
+constexpr TokenId kSpmTool = 259, kSpmA = 263, kSpmSpace = 271;
+constexpr TokenId kBpeTool = 257;
+
+TEST(VocabTokenizerTest, BosAndEosOnlyWhereTheVocabularyAsks) {
+  Vocab vocab = SmallSpmVocab();
+  EXPECT_EQ(Encode(*Make(vocab), "a", true, false), (Ids{1, kSpmA}));
+  EXPECT_EQ(Encode(*Make(vocab), "a", false, false), Ids{kSpmA});
+  EXPECT_EQ(Encode(*Make(vocab), "", true, false), Ids{1});
+  EXPECT_EQ(Encode(*Make(vocab), "", false, false), Ids{});
+  vocab.add_eos = true;
+  EXPECT_EQ(Encode(*Make(vocab), "a", true, false), (Ids{1, kSpmA, 2}));
+  vocab.add_bos = false;
+  EXPECT_EQ(Encode(*Make(vocab), "a", true, false), (Ids{kSpmA, 2}));
+  vocab.eos.reset();
+  EXPECT_EQ(Encode(*Make(vocab), "a", true, false), Ids{kSpmA});
+}
+
+TEST(VocabTokenizerTest, ControlTokensMatchOnlyWhenAskedTo) {
+  const auto spm = Make(SmallSpmVocab());
+  EXPECT_EQ(Encode(*spm, "<s>a</s>a", false, true), (Ids{1, kSpmA, 2, kSpmA}));
+  EXPECT_EQ(Encode(*spm, "<unk>", false, true), Ids{0});
+  EXPECT_EQ(Encode(*spm, "<s>", true, true), (Ids{1, 1}));
+  for (const TokenId id : Encode(*spm, "<s>a</s><unk>", false, false)) {
+    EXPECT_GT(id, 2);
+  }
+  const auto bpe = Make(SmallBpeVocab());
+  EXPECT_EQ(Encode(*bpe, "a<|endoftext|>", false, true), (Ids{1 + 'a', 0}));
+  for (const TokenId id : Encode(*bpe, "a<|endoftext|>", false, false)) {
+    EXPECT_NE(id, 0);
+  }
+}
+
+TEST(VocabTokenizerTest, UserDefinedTokensAlwaysMatch) {
+  const auto spm = Make(SmallSpmVocab());
+  const auto bpe = Make(SmallBpeVocab());
+  for (const bool parse_special : {true, false}) {
+    EXPECT_EQ(Encode(*spm, "a<|tool|>a", false, parse_special),
+              (Ids{kSpmA, kSpmTool, kSpmA}));
+    EXPECT_EQ(Encode(*spm, "<|tool|> a", false, parse_special),
+              (Ids{kSpmTool, 264, 274}));  // two spaces, a
+    EXPECT_EQ(Encode(*bpe, "a<|tool|>", false, parse_special),
+              (Ids{1 + 'a', kBpeTool}));
+  }
+}
+
+TEST(VocabTokenizerTest, NormalTokensOfControlTextAreControl) {
+  Vocab vocab = SmallBpeVocab();
+  AddToken(&vocab, "<|im_end|>", TokenType::kNormal);
+  const auto tokenizer = Make(vocab);
+  const TokenId end = tokenizer->num_tokens() - 1;
+  EXPECT_EQ(Encode(*tokenizer, "<|im_end|>", false, true), Ids{end});
+  EXPECT_GT(Encode(*tokenizer, "<|im_end|>", false, false).size(), 1u);
+  EXPECT_EQ(tokenizer->Piece(end, false), "");
+  EXPECT_TRUE(tokenizer->IsEndOfGeneration(end));
+}
+
+TEST(VocabTokenizerTest, FirstOfEqualTextsCountsAndEmptyOnesNever) {
+  Vocab vocab = SmallSpmVocab();
+  AddToken(&vocab, "▁a", TokenType::kNormal, 100);
+  AddToken(&vocab, "", TokenType::kNormal);
+  AddToken(&vocab, "", TokenType::kUserDefined);
+  AddToken(&vocab, "<|tool|>", TokenType::kUserDefined);
+  const auto tokenizer = Make(vocab);
+  EXPECT_EQ(Encode(*tokenizer, "a<|tool|>", false, true),
+            (Ids{kSpmA, kSpmTool}));
+  EXPECT_EQ(tokenizer->Piece(tokenizer->num_tokens() - 3, true), "");
+}
+
+TEST(VocabTokenizerTest, Phi3TokensSwallowSpaceBehindThem) {
+  Vocab vocab = SmallSpmVocab();
+  const auto first = static_cast<TokenId>(vocab.tokens.size());
+  for (const char* text : {"<|endoftext|>", "<|assistant|>", "<|placeholder1|>",
+                           "<|system|>", "<|end|>", "<|user|>"}) {
+    AddToken(&vocab, text, TokenType::kControl);
+  }
+  const auto tokenizer = Make(vocab);
+  EXPECT_EQ(
+      Encode(*tokenizer, "<|user|> \n\t a<|end|>\n<|assistant|>", false, true),
+      (Ids{first + 5, kSpmA, first + 4, first + 1}));
+  EXPECT_EQ(Encode(*tokenizer, "<|end|>\n", false, true), Ids{first + 4});
+  EXPECT_EQ(Encode(*tokenizer, "<|endoftext|>\na", false, true),
+            (Ids{first, kSpmSpace, 3 + '\n', 274}));
+}
+
+TEST(VocabTokenizerTest, RefusesTextBeyondItsLimit) {
+  const auto tokenizer = Make(SmallBpeVocab());
+  constexpr size_t kTooLong = (size_t{1} << 30) + 1;
+  const std::unique_ptr<void, decltype(&std::free)> untouched(
+      std::calloc(kTooLong, 1), &std::free);
+  ASSERT_NE(untouched, nullptr);
+  const auto ids = tokenizer->Encode(
+      {static_cast<const char*>(untouched.get()), kTooLong}, {});
+  ASSERT_FALSE(ids);
+  EXPECT_EQ(ids.error().code, ErrorCode::kResourceExhausted);
+}
+
+using VocabTokenizerDeathTest = ::testing::Test;
+
+TEST(VocabTokenizerDeathTest, PieceOutOfRangeIsAProgrammerError) {
+  const auto tokenizer = Make(SmallBpeVocab());
+  EXPECT_DEATH((void)tokenizer->Piece(-1, true), "check failed");
+  EXPECT_DEATH((void)tokenizer->Piece(tokenizer->num_tokens(), true),
+               "check failed");
+}
+
+}  // namespace
+}  // namespace thermocline::text
