@@ -15,10 +15,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
+// A path of this test's own; what is written there goes when the program ends.
 std::string TempPath(const std::string& name) {
+  struct Remover {
+    ~Remover() {
+      for (const std::string& path : paths) unlink(path.c_str());
+    }
+    std::vector<std::string> paths;
+  };
+  static Remover remover;
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  return fmt::format("{}writer_{}_{}_{}", ::testing::TempDir(), getpid(),
-                     test->name(), name);
+  return remover.paths.emplace_back(fmt::format(
+      "{}writer_{}_{}_{}", ::testing::TempDir(), getpid(), test->name(), name));
 }
 
 std::unique_ptr<Writer> MakeWriter(const std::string& path) {

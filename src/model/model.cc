@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -54,7 +55,7 @@ Result<std::shared_ptr<const Model>> Model::Open(const std::string& path,
 }
 
 Result<std::shared_ptr<const Model>> Model::FromFile(
-    std::unique_ptr<const gguf::File> file, const OpenOptions& options) {
+    std::unique_ptr<const gguf::File> file, const OpenOptions& options) try {
   std::shared_ptr<Model> model(new Model());
   TC_ASSIGN_OR_RETURN(model->config_, ReadConfig(*file, options.overrides));
   TC_ASSIGN_OR_RETURN(model->weights_, BindWeights(*file, model->config_));
@@ -68,6 +69,10 @@ Result<std::shared_ptr<const Model>> Model::FromFile(
   }
   model->file_ = std::move(file);
   return std::shared_ptr<const Model>(std::move(model));
+} catch (const std::bad_alloc&) {
+  // Nothing throws once the file has moved into the model.
+  return Fail(ErrorCode::kResourceExhausted,
+              "{}: not enough memory for its vocabulary", file->path());
 }
 
 }  // namespace thermocline::model

@@ -4,6 +4,8 @@
 #include <limits>
 #include <string_view>
 
+#include "base/log.h"
+
 namespace thermocline::model {
 namespace {
 
@@ -55,8 +57,12 @@ Status CheckAttention(const KeyReader& keys, const Config& config) {
                       keys.IntOr("attention.sliding_window", 0,
                                  std::numeric_limits<int64_t>::max(), 0));
   if (window > 0 && window < config.context_length) {
-    return Refuse(keys, "attention.sliding_window", window,
-                  "sliding-window attention is");
+    // Not refused: the first Mistral models carry it, and llama.cpp runs them
+    // with full attention. Up to `window` positions that is the same.
+    LogWarning(
+        "{}: trained with a sliding window of {} positions; past them this "
+        "version still attends to all, as llama.cpp does",
+        keys.file().path(), window);
   }
   const double usual = 1.0 / std::sqrt(static_cast<double>(config.key_width));
   TC_ASSIGN_OR_RETURN(const double scale,

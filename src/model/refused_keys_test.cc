@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "model/config.h"
+#include "model/test_log.h"
 #include "model/test_model.h"
 
 namespace thermocline::model {
@@ -63,11 +64,15 @@ TEST(RefusedKeys, FactorsThatDoNothing) {
                      .SetF32("llama.rope.scaling.yarn_beta_slow", 1.0f));
 }
 
-TEST(RefusedKeys, SlidingWindowShorterThanTheContext) {
+TEST(RefusedKeys, SlidingWindowShorterThanTheContextWarns) {
   const std::string key = "llama.attention.sliding_window";
+  const TestLog log;
   ExpectAccepted(TestModel().SetU32(key, 0));
   ExpectAccepted(TestModel().SetU32(key, 128));
-  ExpectRefused(TestModel().SetU32(key, 127), key);
+  EXPECT_TRUE(log.lines().empty());
+  ExpectAccepted(TestModel().SetU32(key, 127));
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_THAT(log.lines()[0], testing::HasSubstr("sliding window of 127"));
 }
 
 TEST(RefusedKeys, AttentionScale) {

@@ -146,7 +146,13 @@ class Int8MatMul {
     for (size_t t = 0; t < kTokens; ++t) sums[t] = acc[t];
     const size_t num_steps = num_elems / kStepElems;
     for (size_t s = 0; s < num_steps; ++s) {
-      AddStep(weights + s * kStepBytes, panel[s], sums);
+      const std::byte* step = weights + s * kStepBytes;
+      // The address may be past the weights, where no pointer may point.
+      const auto ahead = reinterpret_cast<uintptr_t>(step) + kPrefetchBytes;
+      for (size_t i = 0; i < kStepBytes; i += 64) {
+        __builtin_prefetch(reinterpret_cast<const void*>(ahead + i));
+      }
+      AddStep(step, panel[s], sums);
     }
     const size_t rest = num_elems % kStepElems;
     if (rest != 0) {
@@ -162,9 +168,6 @@ class Int8MatMul {
   [[gnu::always_inline]] static inline void AddStep(
       const std::byte* weights, const Input (&inputs)[kTokens],
       Acc (&sums)[kTokens]) {
-    for (size_t i = 0; i < kStepBytes; i += 64) {
-      __builtin_prefetch(weights + kPrefetchBytes + i);
-    }
     const Weights w = Format::Unpack(weights);
     for (size_t t = 0; t < kTokens; ++t) {
       sums[t] = Format::Step(w, inputs[t], sums[t]);
