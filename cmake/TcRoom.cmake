@@ -1,6 +1,8 @@
 # tc_room(NAME DEPS rooms... LIBS targets...): one folder under src/ becomes one
 # static library tc_NAME, one test program NAME_test from its *_test.cc files,
 # and one fuzz program NAME_STEM_fuzz per *_fuzz.cc file.
+# tc_test(NAME DEPS rooms... LIBS targets...): tests/NAME.cc becomes a test
+# program that may use any room.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -25,7 +27,42 @@ if(TC_SANITIZE)
 endif()
 if(TC_BUILD_FUZZERS)
   target_compile_options(tc_flags INTERFACE -fsanitize=fuzzer-no-link)
+  add_custom_target(fuzzers COMMENT "All fuzz programs are built")
 endif()
+if(TC_BUILD_TESTS)
+  add_custom_target(all_tests COMMENT "All test programs are built")
+  add_custom_target(header_check COMMENT "Every header compiles alone")
+endif()
+
+function(tc_add_tests target prefix)
+  target_compile_definitions(${target} PRIVATE
+    TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE GTest::gtest_main GTest::gmock)
+  gtest_discover_tests(${target} TEST_PREFIX "${prefix}."
+    DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    PROPERTIES TIMEOUT 600)
+  add_dependencies(all_tests ${target})
+endfunction()
+
+# Compiles each header of the room on its own, twice in one file so that a
+# missing include guard shows too. Part of no other target: ./test asks for it.
+function(tc_check_headers name)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src
+       ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  set(sources)
+  foreach(header ${headers})
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/header_check/${header}.cc)
+    file(CONFIGURE OUTPUT ${source} @ONLY
+         CONTENT "#include \"@header@\"\n#include \"@header@\"\n")
+    list(APPEND sources ${source})
+  endforeach()
+  if(sources)
+    add_library(${name}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+    target_link_libraries(${name}_headers PRIVATE tc_${name})
+    target_compile_options(${name}_headers PRIVATE -O0 -Wno-unused)
+    add_dependencies(header_check ${name}_headers)
+  endif()
+endfunction()
 
 function(tc_room name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
@@ -45,15 +82,13 @@ function(tc_room name)
     target_link_libraries(tc_${name} INTERFACE tc_flags ${ARG_DEPS} ${ARG_LIBS})
   endif()
 
-  if(TC_BUILD_TESTS AND tests)
-    add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE tc_${name} GTest::gtest_main
-                                               GTest::gmock)
-    target_compile_definitions(${name}_test PRIVATE
-      TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}."
-      DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
-      PROPERTIES TIMEOUT 600)
+  if(TC_BUILD_TESTS)
+    tc_check_headers(${name})
+    if(tests AND (NOT TC_TEST_ROOMS OR name IN_LIST TC_TEST_ROOMS))
+      add_executable(${name}_test ${tests})
+      target_link_libraries(${name}_test PRIVATE tc_${name})
+      tc_add_tests(${name}_test ${name})
+    endif()
   endif()
 
   if(TC_BUILD_FUZZERS)
@@ -62,6 +97,19 @@ function(tc_room name)
       add_executable(${name}_${stem} ${source})
       target_link_libraries(${name}_${stem} PRIVATE tc_${name})
       target_link_options(${name}_${stem} PRIVATE -fsanitize=fuzzer)
+      target_compile_definitions(${name}_${stem} PRIVATE
+        TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+      set_target_properties(${name}_${stem} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
+      add_dependencies(fuzzers ${name}_${stem})
     endforeach()
   endif()
+endfunction()
+
+function(tc_test name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
+  list(TRANSFORM ARG_DEPS PREPEND tc_)
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} ${ARG_LIBS})
+  tc_add_tests(${name} tests.${name})
 endfunction()

@@ -13,9 +13,13 @@
 namespace thermocline::cli {
 namespace {
 
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
 using ::testing::HasSubstr;
 
-const std::string kModel = TestData("golden/llama-gqa-Q4_0.gguf");
+const std::string kModel = InTestData("golden/llama-gqa-Q4_0.gguf");
 
 TEST(BenchCommandTest, PrintsTheTableAndTheBuild) {
   const MainResult result = RunMain(

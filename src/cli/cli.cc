@@ -106,10 +106,12 @@ std::string DescribeParseError(const CLI::App& root,
   return text;
 }
 
-// The failed action's exit code, its message printed.
+// The failed action's exit code, its message printed. What was stopped on
+// request has none: by a signal, or by the reader of our output going away.
 int Failure(const Error& error) {
-  if (InterruptSignal() != 0) return 128 + InterruptSignal();
-  if (error.code == ErrorCode::kCancelled) return 0;  // the reader went away
+  if (error.code == ErrorCode::kCancelled) {
+    return InterruptSignal() != 0 ? 128 + InterruptSignal() : 0;
+  }
   WriteStderr(FormatError(error.message, StderrTakesColour()));
   return kExitFailure;
 }

@@ -110,6 +110,7 @@ struct PplFlags {
   ModelFlags model;
   SessionFlags session;
   std::string text_file;
+  bool no_parse_special = false;
   bool json = false;
 };
 
@@ -136,7 +137,9 @@ Status RunPpl(const PplFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
                       RequireTokenizer(*model));
-  TC_ASSIGN_OR_RETURN(const auto tokens, tokenizer->Encode(text, {}));
+  TC_ASSIGN_OR_RETURN(
+      const auto tokens,
+      tokenizer->Encode(text, {.parse_special = !flags.no_parse_special}));
   engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
   options.context = ChunkLength(flags, model->config());
@@ -159,6 +162,9 @@ void AddPplCommand(CLI::App& parent, Action& action) {
   AddModelFlags(*app, flags->model);
   AddRequiredPath(*app, "-f,--file", flags->text_file, "FILE",
                   "Text; -: standard input");
+  app->add_flag("--no-parse-special", flags->no_parse_special,
+                "Special tokens written out in the text are plain text, as "
+                "for llama.cpp");
   app->add_flag("--json", flags->json, "One JSON object instead of a line");
   AddThreadsFlag(*app, flags->session);
   AddContextFlag(*app, flags->session, "512, or the model's if that is less");

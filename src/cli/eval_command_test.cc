@@ -12,9 +12,13 @@
 namespace thermocline::cli {
 namespace {
 
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
 using ::testing::HasSubstr;
 
-const std::string kModel = TestData("golden/llama-gqa-f16.gguf");
+const std::string kModel = InTestData("golden/llama-gqa-f16.gguf");
 
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -64,8 +68,8 @@ TEST(EvalLogitsCommandTest, WritesDevicesDirectly) {
 }
 
 TEST(EvalPplCommandTest, MeasuresInTheFormatAskedFor) {
-  const std::string model = TestData("models/stories260K.gguf");
-  const std::string text = TestData("demo/valid.txt");
+  const std::string model = InTestData("models/stories260K.gguf");
+  const std::string text = InTestData("demo/valid.txt");
   const std::string part = TempPath("part.txt");
   std::ofstream(part) << ReadAll(text).substr(0, 4000);
   const MainResult line =
@@ -83,7 +87,7 @@ TEST(EvalPplCommandTest, MeasuresInTheFormatAskedFor) {
 
 TEST(EvalPplCommandTest, SaysWhenTheTextIsTooShort) {
   const MainResult result = RunMain(
-      {"eval", "ppl", "-m", TestData("models/stories260K.gguf"), "-f", "-"},
+      {"eval", "ppl", "-m", InTestData("models/stories260K.gguf"), "-f", "-"},
       "Too short.");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("two chunks"));

@@ -6,10 +6,14 @@
 namespace thermocline::cli {
 namespace {
 
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
 using ::testing::HasSubstr;
 
 TEST(InspectCommandTest, PrintsTextOrJson) {
-  const std::string model = TestData("golden/qwen2-bias-f16.gguf");
+  const std::string model = InTestData("golden/qwen2-bias-f16.gguf");
   const MainResult text = RunMain({"inspect", model});
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("architecture    qwen2\n"));

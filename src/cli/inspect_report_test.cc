@@ -8,6 +8,10 @@
 namespace thermocline::cli {
 namespace {
 
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
 using ::testing::HasSubstr;
 
 TEST(ClassOfTest, FollowsTheNames) {
@@ -24,7 +28,7 @@ TEST(ClassOfTest, FollowsTheNames) {
 }
 
 TEST(InspectModelTest, DescribesAModelThatRuns) {
-  const auto report = InspectModel(TestData("models/stories260K.gguf"));
+  const auto report = InspectModel(InTestData("models/stories260K.gguf"));
   ASSERT_TRUE(report.has_value()) << report.error().message;
   EXPECT_EQ(report->architecture, "llama");
   EXPECT_EQ(report->shape.width, 64);
@@ -50,7 +54,7 @@ TEST(InspectModelTest, DescribesAModelThatRuns) {
 
 TEST(InspectModelTest, DescribesAVocabularyAndSaysThatItDoesNotRun) {
   const auto report =
-      InspectModel(TestData("tokenizers/ggml-vocab-gpt-2.gguf"));
+      InspectModel(InTestData("tokenizers/ggml-vocab-gpt-2.gguf"));
   ASSERT_TRUE(report.has_value()) << report.error().message;
   EXPECT_EQ(report->num_tensors, 0u);
   EXPECT_THAT(report->cannot_run, HasSubstr("no tensors"));
@@ -60,7 +64,7 @@ TEST(InspectModelTest, DescribesAVocabularyAndSaysThatItDoesNotRun) {
 }
 
 TEST(InspectModelTest, FailsOnlyOnWhatIsNoModelFile) {
-  const auto report = InspectModel(TestData("demo/valid.txt"));
+  const auto report = InspectModel(InTestData("demo/valid.txt"));
   ASSERT_FALSE(report.has_value());
   EXPECT_THAT(report.error().message, HasSubstr("valid.txt"));
 }

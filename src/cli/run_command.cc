@@ -60,8 +60,8 @@ void AddPromptFlags(CLI::App& app, RunFlags& flags) {
             });
   app.add_flag("--ignore-eos", flags.ignore_eos,
                "Never choose a token that ends the text");
-  app.add_flag(
-      "-e,--escape",
+  app.add_flag_callback(
+      "-e,--escape", [] {},
       "Read \\n \\t \\\" \\' \\\\ \\xHH in -p and -r; this is the default");
   app.add_flag("--no-escape", flags.no_escape, "Take backslashes as they are");
   app.add_flag("--no-bos", flags.no_bos,

@@ -10,6 +10,10 @@
 namespace thermocline::cli {
 namespace {
 
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
 using ::testing::HasSubstr;
 using Args = std::vector<std::string>;
 
@@ -18,7 +22,7 @@ const char kLily[] =
     "park.";
 
 Args RunArgs(const Args& more) {
-  Args args = {"run",    "-m", TestData("models/stories260K.gguf"),
+  Args args = {"run",    "-m", InTestData("models/stories260K.gguf"),
                "--temp", "0",  "-t",
                "1",      "-n", "24"};
   args.insert(args.end(), more.begin(), more.end());

@@ -12,6 +12,10 @@
 namespace thermocline::cli {
 namespace {
 
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
 using ::testing::HasSubstr;
 
 struct AllFlags {
@@ -80,7 +84,8 @@ TEST(SessionFlagsTest, RefuseWhatCannotBe) {
 }
 
 TEST(DescribeModeTest, NamesWhatRuns) {
-  const auto model = model::Model::Open(TestData("golden/llama-gqa-f16.gguf"));
+  const auto model =
+      model::Model::Open(InTestData("golden/llama-gqa-f16.gguf"));
   ASSERT_TRUE(model.has_value()) << model.error().message;
   engine::SessionOptions options = {.context = 64,
                                     .num_threads = 1,

@@ -65,6 +65,7 @@ Status WriteStdout(std::string_view text) {
 void WriteStderr(std::string_view text) { WriteAll(STDERR_FILENO, text); }
 
 Result<std::string> ReadStdin(size_t max_bytes) {
+  ExitOnInterrupt exit_on_interrupt;
   std::string text;
   std::array<char, 1 << 16> buffer;
   while (true) {
@@ -81,9 +82,6 @@ Result<std::string> ReadStdin(size_t max_bytes) {
     } else if (errno != EINTR) {
       return Fail(ErrorCode::kIo, "cannot read standard input: {}",
                   ErrnoText(errno));
-    }
-    if (CancelFlag()->load()) {
-      return Fail(ErrorCode::kCancelled, "interrupted");
     }
   }
 }

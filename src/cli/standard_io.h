@@ -23,7 +23,7 @@ Status WriteStdout(std::string_view text);
 // Writes to standard error; failures have no one to go to.
 void WriteStderr(std::string_view text);
 
-// All of standard input. kCancelled after an interrupt; kIo;
+// All of standard input; an interrupt meanwhile ends the process. kIo;
 // kResourceExhausted past `max_bytes`.
 Result<std::string> ReadStdin(size_t max_bytes = size_t{4} << 30);
 

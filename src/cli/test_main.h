@@ -26,10 +26,6 @@ inline std::string TempPath(const std::string& name) {
          name;
 }
 
-inline std::string TestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
-
 // `args` are those behind the program's name.
 inline MainResult RunMain(const std::vector<std::string>& args,
                           const std::string& stdin_bytes = "") {

@@ -8,10 +8,14 @@
 namespace thermocline::cli {
 namespace {
 
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
 using ::testing::HasSubstr;
 
-const std::string kSpm = TestData("tokenizers/ggml-vocab-llama-spm.gguf");
-const std::string kGpt2 = TestData("tokenizers/ggml-vocab-gpt-2.gguf");
+const std::string kSpm = InTestData("tokenizers/ggml-vocab-llama-spm.gguf");
+const std::string kGpt2 = InTestData("tokenizers/ggml-vocab-gpt-2.gguf");
 
 TEST(TokenizeCommandTest, GivesIdsOfStandardInput) {
   // Llama's own published example of ids.

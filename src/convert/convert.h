@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_CONVERT_CONVERT_H_
 #define THERMOCLINE_CONVERT_CONVERT_H_
 
+#include <atomic>
 #include <string>
 
 #include "base/progress.h"
@@ -14,6 +15,7 @@ struct ConvertOptions {
   // F32, F16, BF16, Q8_0 or Q4_0 for matrices whose rows divide into blocks;
   // norms and biases stay F32, rows that do not divide fall back to F16.
   DType dtype = DType::kF16;
+  const std::atomic<bool>* cancel = nullptr;  // looked at between tensors
   ProgressFn progress;
 };
 
@@ -21,6 +23,7 @@ struct ConvertOptions {
 // an index) of `folder`, writes one GGUF v3 file. One tensor in memory at a
 // time. All inputs are untrusted: kNotFound, kCorrupt, kUnsupported name the
 // file and the field; unknown architectures and pre-tokenizers are named.
+// kCancelled: the flag was set; nothing is left behind.
 Status ConvertHuggingFace(const std::string& folder, const std::string& output,
                           const ConvertOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <utility>
 
 #include "base/check.h"
@@ -132,6 +133,29 @@ class SessionImpl final : public Session {
   int64_t position_ = 0;
 };
 
+// Norms and biases are read as floats in place; matrices may lie anywhere.
+Status CheckAlignment(const model::Model& model) {
+  const auto is_aligned = [](std::initializer_list<TensorView> views) {
+    return std::ranges::all_of(views, [](const TensorView& view) {
+      return reinterpret_cast<uintptr_t>(view.data) % alignof(float) == 0;
+    });
+  };
+  const model::Weights& weights = model.weights();
+  bool all = is_aligned({weights.output_norm, weights.output_norm_bias});
+  for (const model::LayerWeights& layer : weights.layers) {
+    const model::AttentionWeights& a = layer.attention;
+    const model::FfnWeights& f = layer.ffn;
+    all = all && is_aligned({a.norm, a.norm_bias, a.q_bias, a.k_bias, a.v_bias,
+                             a.out_bias, f.norm, f.norm_bias, f.gate_bias,
+                             f.up_bias, f.down_bias});
+  }
+  if (all) return {};
+  return Fail(ErrorCode::kUnsupported,
+              "{}: its tensors do not lie at multiples of 4 bytes: the file "
+              "was written with an unusual general.alignment",
+              model.file().path());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::Create(
@@ -139,6 +163,7 @@ Result<std::unique_ptr<Session>> Session::Create(
   TC_CHECK(model != nullptr);
   const model::Config& config = model->config();
   TC_ASSIGN_OR_RETURN(const SessionPlan plan, PlanSession(config, options));
+  TC_RETURN_IF_ERROR(CheckAlignment(*model));
   TC_RETURN_IF_ERROR(CheckFits(plan, os::ReadMemoryInfo().total_bytes));
   if (config.context_length > 0 && plan.kv.context > config.context_length) {
     LogWarning(

@@ -54,7 +54,8 @@ enum class LogitsOf { kNone, kLast, kAll };
 class Session {
  public:
   // Besides PlanMemory's errors: kResourceExhausted when the need exceeds the
-  // machine's RAM, before anything is allocated, with both numbers.
+  // machine's RAM, before anything is allocated, with both numbers;
+  // kUnsupported when norms or biases are not aligned to floats.
   static Result<std::unique_ptr<Session>> Create(
       std::shared_ptr<const model::Model> model, const SessionOptions& options);
   virtual ~Session() = default;

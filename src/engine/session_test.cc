@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "engine/testing/tiny_model.h"
+#include "gguf/gguf.h"
 #include "os/memory.h"
 
 namespace thermocline::engine {
@@ -294,6 +298,23 @@ TEST(Session, RefusesOptionsThatDoNotFitTheModel) {
   ASSERT_FALSE(session.has_value());
   EXPECT_EQ(session.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(session.error().message.find("16"), std::string::npos);
+}
+
+TEST(Session, RefusesFloatsThatAreNotAligned) {
+  std::ifstream file(
+      std::string(TC_SOURCE_DIR) + "/testdata/golden/qwen2-bias-f16.gguf",
+      std::ios::binary);
+  std::string bytes = " ";  // in memory everything lies one byte further on
+  bytes.append(std::istreambuf_iterator<char>(file), {});
+  auto parsed =
+      gguf::File::Parse(std::as_bytes(std::span(bytes)).subspan(1), "shifted");
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  const auto model = model::Model::FromFile(*std::move(parsed));
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  const auto session = Session::Create(*model, {});
+  ASSERT_FALSE(session.has_value());
+  EXPECT_EQ(session.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(session.error().message.find("shifted"), std::string::npos);
 }
 
 TEST(Session, WarnsPastTheTrainedContext) {

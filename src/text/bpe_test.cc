@@ -20,8 +20,10 @@ std::unique_ptr<const Tokenizer> Make(Vocab vocab) {
 }
 
 std::string Encode(const Tokenizer& tokenizer, std::string_view text) {
+  const auto ids = tokenizer.Encode(text, kPlain);
+  if (!ids) return ids.error().message;
   std::string joined;
-  for (const TokenId id : *tokenizer.Encode(text, kPlain)) {
+  for (const TokenId id : *ids) {
     joined += (joined.empty() ? "" : "|") +
               tokenizer.vocab().tokens[static_cast<size_t>(id)];
   }

@@ -59,7 +59,7 @@ TEST(TokenizerTest, DecodeWithoutSpacePrefixKeepsSpaces) {
   Vocab vocab = SmallSpmVocab();
   vocab.add_space_prefix = false;
   const auto tokenizer = Make(vocab);
-  EXPECT_EQ(*tokenizer->Encode("a", {}), (Ids{1, 274}));
+  EXPECT_EQ(*tokenizer->Encode("a", {}), (Ids{1, 275}));
   EXPECT_EQ(tokenizer->Decode(*tokenizer->Encode(" the", {}), false), " the");
   const auto bpe = Make(SmallBpeVocab());
   EXPECT_EQ(bpe->Decode(*bpe->Encode(" the", {}), false), " the");

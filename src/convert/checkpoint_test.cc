@@ -1,0 +1,96 @@
+#include "convert/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "convert/hf_test_folder.h"
+
+namespace thermocline::convert {
+namespace {
+
+constexpr char kIndex[] = "model.safetensors.index.json";
+
+std::string OneTensor(const std::string& name) {
+  return ToSafetensors({{name, {"F32", {1}, {1.0f}}}});
+}
+
+void ExpectBad(const os::TestFolder& folder, ErrorCode code,
+               const std::string& part) {
+  const auto checkpoint = Checkpoint::Open(folder.path());
+  ASSERT_FALSE(checkpoint.has_value()) << part;
+  EXPECT_EQ(checkpoint.error().code, code) << checkpoint.error().message;
+  EXPECT_NE(checkpoint.error().message.find(part), std::string::npos)
+      << checkpoint.error().message;
+}
+
+TEST(CheckpointTest, OneFile) {
+  const os::TestFolder folder;
+  folder.Write("model.safetensors", OneTensor("t"));
+  const auto opened = Checkpoint::Open(folder.path());
+  ASSERT_TRUE(opened.has_value());
+  EXPECT_NE(opened->Find("t"), nullptr);
+  EXPECT_EQ(opened->Find("u"), nullptr);
+}
+
+TEST(CheckpointTest, ShardsJoin) {
+  const os::TestFolder folder;
+  folder.Write("1.safetensors", OneTensor("a"));
+  folder.Write("2.safetensors", OneTensor("b"));
+  folder.Write(kIndex, R"({"metadata": {}, "weight_map":
+      {"a": "1.safetensors", "b": "2.safetensors"}})");
+  const Checkpoint checkpoint = Checkpoint::Open(folder.path()).value();
+  EXPECT_EQ(checkpoint.tensors().size(), 2u);
+  EXPECT_EQ(checkpoint.Find("b")->bytes.size(), 4u);
+}
+
+TEST(CheckpointTest, NothingThere) {
+  const os::TestFolder folder;
+  ExpectBad(folder, ErrorCode::kNotFound, "model.safetensors");
+}
+
+TEST(CheckpointTest, MissingShardIsNamed) {
+  const os::TestFolder folder;
+  folder.Write(kIndex, R"({"weight_map": {"a": "1.safetensors"}})");
+  ExpectBad(folder, ErrorCode::kNotFound, "1.safetensors");
+}
+
+TEST(CheckpointTest, MissingTensorIsNamed) {
+  const os::TestFolder folder;
+  folder.Write("1.safetensors", OneTensor("a"));
+  folder.Write(kIndex, R"({"weight_map": {"a": "1.safetensors",
+                                          "gone": "1.safetensors"}})");
+  ExpectBad(folder, ErrorCode::kCorrupt, "\"gone\"");
+}
+
+TEST(CheckpointTest, TensorInTwoShards) {
+  const os::TestFolder folder;
+  folder.Write("1.safetensors", OneTensor("a"));
+  folder.Write("2.safetensors", OneTensor("a"));
+  folder.Write(kIndex, R"({"weight_map": {"a": "1.safetensors",
+                                          "b": "2.safetensors"}})");
+  ExpectBad(folder, ErrorCode::kCorrupt, "\"a\"");
+}
+
+TEST(CheckpointTest, ShardsStayInTheFolder) {
+  const os::TestFolder folder;
+  folder.Write("1.safetensors", OneTensor("a"));
+  for (const char* name : {"../1.safetensors", "/etc/passwd", "x/y", "..", ".",
+                           "", "./1.safetensors", "1\\u0000"}) {
+    folder.Write(kIndex,
+                 std::string(R"({"weight_map": {"a": ")") + name + "\"}}");
+    ExpectBad(folder, ErrorCode::kCorrupt, "plain file name");
+  }
+  folder.Write(kIndex, R"({"weight_map": {"a": 7}})");
+  ExpectBad(folder, ErrorCode::kCorrupt, "plain file name");
+}
+
+TEST(CheckpointTest, SenselessIndexes) {
+  const os::TestFolder folder;
+  for (const char* text :
+       {"", "[]", "{}", R"({"weight_map": []})", R"({"weight_map": {}})"}) {
+    folder.Write(kIndex, text);
+    ExpectBad(folder, ErrorCode::kCorrupt, kIndex);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::convert

@@ -1,0 +1,225 @@
+#include "convert/convert.h"
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "convert/checkpoint.h"
+#include "convert/hf_config.h"
+#include "convert/hf_tokenizer.h"
+#include "convert/tensor_plan.h"
+#include "convert/tensor_stream.h"
+#include "gguf/writer.h"
+#include "model/vocab_writer.h"
+#include "os/file.h"
+
+namespace thermocline::convert {
+namespace {
+
+namespace fs = std::filesystem;
+using gguf::ValueType;
+
+constexpr uint64_t kMaxConfigBytes = 16 * kMiB;
+constexpr uint64_t kMaxTokenizerBytes = 512 * kMiB;
+constexpr int64_t kQuantizationVersion = 2;
+constexpr char kRopeFactorsName[] = "rope_freqs.weight";
+
+struct FileType {
+  DType dtype;
+  int64_t id;  // general.file_type
+};
+constexpr FileType kFileTypes[] = {{DType::kF32, 0},
+                                   {DType::kF16, 1},
+                                   {DType::kQ4_0, 2},
+                                   {DType::kQ8_0, 7},
+                                   {DType::kBF16, 32}};
+
+std::string In(const std::string& folder, const char* name) {
+  return (fs::path(folder) / name).string();
+}
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+Result<int64_t> FileTypeOf(DType dtype) {
+  for (const FileType& type : kFileTypes) {
+    if (type.dtype == dtype) return type.id;
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "cannot convert to {}; f32, f16, bf16, q8_0 and q4_0 can be "
+              "chosen",
+              NameOf(dtype));
+}
+
+// A file that may be absent.
+Result<std::optional<NamedText>> ReadIfThere(const std::string& path) {
+  if (!Exists(path)) return std::nullopt;
+  TC_ASSIGN_OR_RETURN(auto text, os::ReadFile(path, kMaxTokenizerBytes));
+  return NamedText{path, std::move(text)};
+}
+
+Result<HfConfig> ReadConfigOf(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) {
+    return Fail(ErrorCode::kNotFound,
+                "{}: is not a folder (a Hugging Face model is a folder with "
+                "config.json in it)",
+                folder);
+  }
+  const std::string path = In(folder, "config.json");
+  TC_ASSIGN_OR_RETURN(const auto text, os::ReadFile(path, kMaxConfigBytes));
+  TC_ASSIGN_OR_RETURN(auto config, ParseHfConfig(text, path));
+  TC_ASSIGN_OR_RETURN(const auto generation,
+                      ReadIfThere(In(folder, "generation_config.json")));
+  if (generation) {
+    TC_RETURN_IF_ERROR(
+        ReadGenerationConfig(generation->text, generation->path, config));
+  }
+  return config;
+}
+
+Result<HfTokenizer> ReadTokenizerOf(const std::string& folder,
+                                    const HfConfig& config, uint64_t num_rows) {
+  TokenizerSources sources;
+  sources.num_rows = num_rows;
+  sources.bos_id = config.bos_id;
+  sources.eos_id = config.eos_id;
+  TC_ASSIGN_OR_RETURN(auto tokenizer,
+                      ReadIfThere(In(folder, "tokenizer.json")));
+  if (!tokenizer && Exists(In(folder, "tokenizer.model"))) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: has a SentencePiece tokenizer (tokenizer.model) and no "
+                "tokenizer.json; that is not in this version",
+                folder);
+  }
+  if (!tokenizer) {
+    return Fail(ErrorCode::kNotFound, "{}: there is no tokenizer.json", folder);
+  }
+  sources.tokenizer = std::move(*tokenizer);
+  TC_ASSIGN_OR_RETURN(sources.config,
+                      ReadIfThere(In(folder, "tokenizer_config.json")));
+  TC_ASSIGN_OR_RETURN(auto parsed, ParseHfTokenizer(sources));
+  // Newer folders keep the template in a file of its own.
+  TC_ASSIGN_OR_RETURN(auto chat,
+                      ReadIfThere(In(folder, "chat_template.jinja")));
+  if (chat) parsed.chat_templates = {{"default", std::move(chat->text)}};
+  return parsed;
+}
+
+std::string NameOfModel(const HfConfig& config, const std::string& folder) {
+  if (!config.name.empty()) return config.name;
+  std::error_code ignored;
+  fs::path path = fs::canonical(folder, ignored);
+  return path.filename().string();
+}
+
+Status WriteGeneral(const std::string& name, const HfConfig& config,
+                    int64_t file_type, gguf::Writer& writer) {
+  TC_RETURN_IF_ERROR(
+      writer.AddString("general.architecture", config.architecture));
+  TC_RETURN_IF_ERROR(writer.AddString("general.type", "model"));
+  TC_RETURN_IF_ERROR(writer.AddString("general.name", name));
+  TC_RETURN_IF_ERROR(
+      writer.AddInt("general.file_type", ValueType::kU32, file_type));
+  return writer.AddInt("general.quantization_version", ValueType::kU32,
+                       kQuantizationVersion);
+}
+
+// The default template, and any others under their names.
+Status WriteChatTemplates(const HfTokenizer& tokenizer, gguf::Writer& writer) {
+  constexpr char kKey[] = "tokenizer.chat_template";
+  std::vector<std::string> names;
+  for (const auto& [name, text] : tokenizer.chat_templates) {
+    const bool is_default = name == "default";
+    if (!is_default) names.push_back(name);
+    TC_RETURN_IF_ERROR(writer.AddString(
+        is_default ? kKey : std::string(kKey) + "." + name, text));
+  }
+  if (names.empty()) return {};
+  return writer.AddArray("tokenizer.chat_templates",
+                         {ValueType::kString, std::move(names)});
+}
+
+// Everything that is known before the first byte is written.
+struct Job {
+  HfConfig config;
+  HfTokenizer tokenizer;
+  std::vector<PlannedTensor> tensors;
+  std::vector<float> rope_factors;  // empty: none
+};
+
+Result<Job> Prepare(const std::string& folder, const Checkpoint& checkpoint,
+                    DType dtype, HfConfig config) {
+  Job job;
+  job.config = std::move(config);
+  auto tensors = PlanTensors(job.config, checkpoint, dtype);
+  if (!tensors) return Annotate(folder, tensors.error());
+  job.tensors = std::move(tensors).value();
+  const uint64_t num_rows = job.tensors.front().shape.ne[1];
+  job.config.vocab_size = static_cast<int64_t>(num_rows);
+  TC_ASSIGN_OR_RETURN(job.tokenizer,
+                      ReadTokenizerOf(folder, job.config, num_rows));
+  const HfRope& rope = job.config.rope;
+  if (rope.scaling == HfRope::Scaling::kLlama3) {
+    job.rope_factors =
+        RopeFactors(rope.llama3, rope.theta, job.config.head_width);
+  }
+  return job;
+}
+
+Status WriteTensors(const Job& job, const ConvertOptions& options,
+                    gguf::Writer& writer) {
+  uint64_t num_total = 0;
+  for (const PlannedTensor& tensor : job.tensors) {
+    TC_RETURN_IF_ERROR(
+        writer.DeclareTensor(tensor.name, tensor.dtype, tensor.shape));
+    num_total += tensor.source->bytes.size();
+  }
+  if (!job.rope_factors.empty()) {
+    const Shape shape = {{job.rope_factors.size(), 1, 1, 1}, 1};
+    TC_RETURN_IF_ERROR(
+        writer.DeclareTensor(kRopeFactorsName, DType::kF32, shape));
+  }
+  TC_RETURN_IF_ERROR(writer.Start());
+  uint64_t num_done = 0;
+  for (const PlannedTensor& tensor : job.tensors) {
+    if (options.cancel != nullptr && options.cancel->load()) {
+      return Fail(ErrorCode::kCancelled, "the conversion was interrupted");
+    }
+    ReportProgress(options.progress, tensor.name, num_done, num_total);
+    TC_RETURN_IF_ERROR(StreamTensor(tensor, writer));
+    num_done += tensor.source->bytes.size();
+  }
+  ReportProgress(options.progress, "converted", num_total, num_total);
+  if (job.rope_factors.empty()) return {};
+  return writer.WriteTensorData(std::as_bytes(std::span(job.rope_factors)));
+}
+
+}  // namespace
+
+Status ConvertHuggingFace(const std::string& folder, const std::string& output,
+                          const ConvertOptions& options) {
+  TC_ASSIGN_OR_RETURN(const int64_t file_type, FileTypeOf(options.dtype));
+  TC_ASSIGN_OR_RETURN(auto config, ReadConfigOf(folder));
+  TC_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(folder));
+  TC_ASSIGN_OR_RETURN(const Job job, Prepare(folder, checkpoint, options.dtype,
+                                             std::move(config)));
+  TC_ASSIGN_OR_RETURN(const auto writer, gguf::Writer::Create(output));
+  TC_RETURN_IF_ERROR(WriteGeneral(NameOfModel(job.config, folder), job.config,
+                                  file_type, *writer));
+  TC_RETURN_IF_ERROR(WriteConfig(job.config, *writer));
+  TC_RETURN_IF_ERROR(model::WriteVocab(job.tokenizer.vocab, *writer));
+  TC_RETURN_IF_ERROR(WriteChatTemplates(job.tokenizer, *writer));
+  if (const Status status = WriteTensors(job, options, *writer); !status) {
+    return Annotate(folder, status.error());
+  }
+  return writer->Finish();
+}
+
+}  // namespace thermocline::convert

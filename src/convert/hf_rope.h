@@ -1,0 +1,49 @@
+// The rotary embedding in config.json, in its older and newer spelling.
+#ifndef THERMOCLINE_CONVERT_HF_ROPE_H_
+#define THERMOCLINE_CONVERT_HF_ROPE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "convert/json.h"
+#include "gguf/writer.h"
+
+namespace thermocline::convert {
+
+// Llama 3.1's scaling: long wavelengths are stretched, short ones kept.
+struct Llama3Scaling {
+  double factor;
+  double low_freq_factor;
+  double high_freq_factor;
+  double original_context;
+};
+
+struct HfRope {
+  enum class Scaling { kNone, kLinear, kYarn, kLlama3 };
+  Scaling scaling = Scaling::kNone;
+  double theta = 10000.0;
+  double factor = 1.0;                     // linear, YaRN
+  int64_t original_context = 0;            // YaRN
+  std::optional<double> attention_factor;  // YaRN: in place of the usual one
+  Llama3Scaling llama3 = {};
+};
+
+// Reads rope_theta and rope_scaling, or rope_parameters. kCorrupt;
+// kUnsupported: a kind of scaling that does not run, named.
+Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length);
+
+// Writes the keys under `prefix` ("llama."). Llama 3's scaling has none: it is
+// the tensor of RopeFactors.
+Status WriteHfRope(const HfRope& rope, const std::string& prefix,
+                   gguf::Writer& writer);
+
+// The divisors of the rotary frequencies, [head_width / 2].
+std::vector<float> RopeFactors(const Llama3Scaling& scaling, double theta,
+                               int64_t head_width);
+
+}  // namespace thermocline::convert
+
+#endif  // THERMOCLINE_CONVERT_HF_ROPE_H_

@@ -1,0 +1,146 @@
+#include "convert/hf_rope.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "gguf/gguf.h"
+#include "os/test_folder.h"
+
+namespace thermocline::convert {
+namespace {
+
+using Scaling = HfRope::Scaling;
+
+Result<HfRope> Read(const Json& json) {
+  return ReadHfRope(JsonFields::Of(json, "config.json").value(), 4096);
+}
+
+void ExpectBad(const Json& json, ErrorCode code, const std::string& part) {
+  const auto rope = Read(json);
+  ASSERT_FALSE(rope.has_value()) << json.dump();
+  EXPECT_EQ(rope.error().code, code);
+  EXPECT_NE(rope.error().message.find(part), std::string::npos)
+      << rope.error().message;
+}
+
+TEST(HfRopeTest, BaseInEitherPlace) {
+  EXPECT_EQ(Read(Json::object())->theta, 10000.0);
+  EXPECT_EQ(Read({{"rope_theta", 5e5}})->theta, 5e5);
+  EXPECT_EQ(Read({{"rope_parameters",
+                   {{"rope_theta", 1e6}, {"rope_type", "default"}}}})
+                ->theta,
+            1e6);
+  ExpectBad({{"rope_theta", 1.0}}, ErrorCode::kCorrupt, "rope_theta");
+  ExpectBad({{"rope_theta", "x"}}, ErrorCode::kCorrupt, "rope_theta");
+}
+
+TEST(HfRopeTest, Linear) {
+  const HfRope rope =
+      Read({{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}}).value();
+  EXPECT_EQ(rope.scaling, Scaling::kLinear);
+  EXPECT_EQ(rope.factor, 4.0);
+  EXPECT_EQ(Read({{"rope_scaling", nullptr}})->scaling, Scaling::kNone);
+}
+
+TEST(HfRopeTest, Yarn) {
+  Json scaling = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  EXPECT_EQ(Read({{"rope_scaling", scaling}})->original_context, 4096);
+  scaling["original_max_position_embeddings"] = 1024;
+  scaling["beta_fast"] = 32;
+  scaling["beta_slow"] = 1;
+  scaling["truncate"] = true;
+  const HfRope rope = Read({{"rope_scaling", scaling}}).value();
+  EXPECT_EQ(rope.scaling, Scaling::kYarn);
+  EXPECT_EQ(rope.original_context, 1024);
+  EXPECT_EQ(rope.attention_factor, std::nullopt);
+  for (const auto& [key, value] :
+       {std::pair<const char*, Json>("beta_fast", 16),
+        {"mscale", 1.0},
+        {"truncate", false}}) {
+    Json changed = scaling;
+    changed[key] = value;
+    ExpectBad({{"rope_scaling", changed}}, ErrorCode::kUnsupported, key);
+  }
+}
+
+TEST(HfRopeTest, SenselessAndUnknownScaling) {
+  for (const char* type : {"dynamic", "longrope", "su"}) {
+    ExpectBad({{"rope_scaling", {{"type", type}, {"factor", 2.0}}}},
+              ErrorCode::kUnsupported, type);
+  }
+  ExpectBad({{"rope_scaling", {{"type", "linear"}}}}, ErrorCode::kCorrupt,
+            "factor");
+  ExpectBad({{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}},
+            ErrorCode::kCorrupt, "factor");
+  ExpectBad({{"rope_scaling", 3}}, ErrorCode::kCorrupt, "rope_scaling");
+  ExpectBad({{"rope_scaling",
+              {{"type", "llama3"},
+               {"factor", 8},
+               {"low_freq_factor", 4},
+               {"high_freq_factor", 4},
+               {"original_max_position_embeddings", 8192}}}},
+            ErrorCode::kCorrupt, "low_freq_factor");
+}
+
+std::unique_ptr<const gguf::File> Written(const HfRope& rope,
+                                          const os::TestFolder& folder) {
+  auto writer = gguf::Writer::Create(folder / "r.gguf").value();
+  EXPECT_TRUE(WriteHfRope(rope, "llama.", *writer).has_value());
+  EXPECT_TRUE(writer->Start().has_value());
+  EXPECT_TRUE(writer->Finish().has_value());
+  return gguf::File::Open(folder / "r.gguf").value();
+}
+
+TEST(WriteHfRopeTest, Keys) {
+  const os::TestFolder folder;
+  const auto plain = Written({.theta = 5e5}, folder);
+  EXPECT_EQ(plain->Float("llama.rope.freq_base").value(), 5e5);
+  EXPECT_EQ(plain->metadata().size(), 1u);
+  const auto linear =
+      Written({.scaling = Scaling::kLinear, .factor = 4.0}, folder);
+  EXPECT_EQ(linear->String("llama.rope.scaling.type").value(), "linear");
+  EXPECT_EQ(linear->Float("llama.rope.scaling.factor").value(), 4.0);
+  const auto yarn = Written({.scaling = Scaling::kYarn,
+                             .factor = 4.0,
+                             .original_context = 1024,
+                             .attention_factor = 1.0},
+                            folder);
+  EXPECT_EQ(yarn->String("llama.rope.scaling.type").value(), "yarn");
+  EXPECT_EQ(yarn->Int("llama.rope.scaling.original_context_length").value(),
+            1024);
+  // Together with the engine's own magnitude this makes 1.
+  EXPECT_NEAR(*yarn->Float("llama.rope.scaling.attn_factor").value() *
+                  (1.0 + 0.1 * std::log(4.0)),
+              1.0, 1e-6);
+}
+
+// Against the definition: frequencies, not factors, are blended.
+TEST(RopeFactorsTest, Llama31) {
+  const Llama3Scaling scaling = {8.0, 1.0, 4.0, 8192.0};
+  const auto factors = RopeFactors(scaling, 500000.0, 128);
+  ASSERT_EQ(factors.size(), 64u);
+  int num_blended = 0;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const double freq =
+        std::pow(500000.0, -2.0 * static_cast<double>(i) / 128.0);
+    const double turns = 8192.0 * freq / (2.0 * std::numbers::pi);
+    double expected = freq;
+    if (turns < 1.0) {
+      expected = freq / 8.0;
+    } else if (turns <= 4.0) {
+      const double smooth = (turns - 1.0) / 3.0;
+      expected = (1.0 - smooth) * freq / 8.0 + smooth * freq;
+      ++num_blended;
+    }
+    EXPECT_NEAR(freq / static_cast<double>(factors[i]) / expected, 1.0, 1e-6)
+        << i;
+  }
+  EXPECT_EQ(num_blended, 6);
+  EXPECT_EQ(factors.front(), 1.0f);
+  EXPECT_EQ(factors.back(), 8.0f);
+}
+
+}  // namespace
+}  // namespace thermocline::convert

@@ -1,0 +1,90 @@
+#include "convert/tensor_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "gguf/gguf.h"
+#include "os/test_folder.h"
+#include "tensor/codec.h"
+
+namespace thermocline::convert {
+namespace {
+
+// A tensor of these F32 values, streamed to a file and read back.
+class StreamTest : public ::testing::Test {
+ protected:
+  Status Stream(const std::vector<float>& values, DType dtype, Shape shape,
+                uint64_t head_width = 0) {
+    const SafeTensor source = {
+        "source", "F32", DType::kF32, {}, std::as_bytes(std::span(values))};
+    auto writer = gguf::Writer::Create(folder_ / "t.gguf").value();
+    TC_RETURN_IF_ERROR(writer->DeclareTensor("t", dtype, shape));
+    TC_RETURN_IF_ERROR(writer->Start());
+    TC_RETURN_IF_ERROR(
+        StreamTensor({"t", &source, dtype, shape, head_width}, *writer));
+    return writer->Finish();
+  }
+
+  std::vector<float> Read() const {
+    const auto file = gguf::File::Open(folder_ / "t.gguf").value();
+    const TensorView view = file->Tensor("t");
+    std::vector<float> values(view.shape.num_elems());
+    DequantizeRow(view.dtype, view.data, values);
+    return values;
+  }
+
+  os::TestFolder folder_;
+};
+
+std::vector<float> Counting(size_t n) {
+  std::vector<float> values(n);
+  for (size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i);
+  return values;
+}
+
+// More elements than one piece holds, in rows that do not divide the piece.
+TEST_F(StreamTest, ManyPieces) {
+  const auto values = Counting(3000 * 1001);
+  ASSERT_TRUE(Stream(values, DType::kF32, {{1001, 3000, 1, 1}, 2}).has_value());
+  EXPECT_EQ(Read(), values);
+}
+
+TEST_F(StreamTest, PermutedMatrixAndVector) {
+  ASSERT_TRUE(
+      Stream(Counting(24), DType::kF32, {{3, 8, 1, 1}, 2}, 4).has_value());
+  EXPECT_EQ(Read(), (std::vector<float>{0,  1,  2,  6,  7,  8,  3,  4,
+                                        5,  9,  10, 11, 12, 13, 14, 18,
+                                        19, 20, 15, 16, 17, 21, 22, 23}));
+  ASSERT_TRUE(
+      Stream(Counting(8), DType::kF32, {{8, 1, 1, 1}, 1}, 4).has_value());
+  EXPECT_EQ(Read(), (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
+}
+
+TEST_F(StreamTest, QuantisedRowsAreThoseOfTheCodec) {
+  const auto values = Counting(64 * 3);
+  ASSERT_TRUE(Stream(values, DType::kQ4_0, {{64, 3, 1, 1}, 2}).has_value());
+  std::vector<std::byte> bytes(BytesOf(DType::kQ4_0, values.size()));
+  QuantizeRow(DType::kQ4_0, values, bytes.data());
+  std::vector<float> expected(values.size());
+  DequantizeRow(DType::kQ4_0, bytes.data(), expected);
+  EXPECT_EQ(Read(), expected);
+}
+
+TEST_F(StreamTest, NumbersThatDoNotFitAreRefused) {
+  const Shape shape = {{4, 1, 1, 1}, 2};
+  EXPECT_TRUE(Stream({0, 65519.0f, 0, -65519.0f}, DType::kF16, shape));
+  for (const float bad : {65520.0f, -70000.0f}) {
+    const Status status = Stream({0, 0, bad, 0}, DType::kF16, shape);
+    ASSERT_FALSE(status.has_value());
+    EXPECT_NE(status.error().message.find("\"source\""), std::string::npos);
+    EXPECT_TRUE(Stream({0, 0, bad, 0}, DType::kF32, shape).has_value());
+  }
+  for (const float bad : {std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_FALSE(Stream({bad, 0, 0, 0}, DType::kF32, shape).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::convert

@@ -1,0 +1,244 @@
+// Logits and texts that independent engines computed: llama.cpp's logits of
+// tiny random models, and what the models kept here are known to write.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "decode/generate.h"
+#include "engine/session.h"
+#include "kernels/isa.h"
+#include "model/model.h"
+
+namespace thermocline {
+namespace {
+
+using Tokens = std::vector<text::TokenId>;
+
+// llama.cpp rounds activations to F16 for F16 weights (an independent pass in
+// double precision differs by up to 1.9e-7), to 8 bits for quantised ones.
+constexpr double kFloatNmse = 5e-7;
+constexpr double kQuantisedNmse = 1e-3;
+// Logits closer than this may change places.
+constexpr float kClearLead = 0.1f;
+
+std::string TestData(const std::string& path) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + path;
+}
+
+nlohmann::json ReadJson(const std::string& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+}
+
+std::vector<float> ReadFloats(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
+  return floats;
+}
+
+double Nmse(const std::vector<float>& got, const std::vector<float>& expected) {
+  double error = 0.0;
+  double power = 0.0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = static_cast<double>(got[i]) - expected[i];
+    error += difference * difference;
+    power += static_cast<double>(expected[i]) * expected[i];
+  }
+  return error / power;
+}
+
+void ExpectSameChoice(std::span<const float> got,
+                      std::span<const float> expected, size_t position) {
+  const auto best = std::ranges::max_element(expected);
+  const auto index = best - expected.begin();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const bool is_best = static_cast<ptrdiff_t>(i) == index;
+    if (!is_best && *best - expected[i] <= kClearLead) return;
+  }
+  EXPECT_EQ(std::ranges::max_element(got) - got.begin(), index)
+      << "position " << position;
+}
+
+std::unique_ptr<engine::Session> OpenSession(
+    const std::shared_ptr<const model::Model>& model, kernels::Isa isa) {
+  engine::SessionOptions options;
+  options.isa = isa;
+  options.num_threads = 2;
+  options.k_type = options.v_type = DType::kF32;
+  auto session = engine::Session::Create(model, options);
+  EXPECT_TRUE(session.has_value()) << session.error().message;
+  return session.has_value() ? *std::move(session) : nullptr;
+}
+
+std::vector<float> LogitsOf(engine::Session& session, const Tokens& tokens,
+                            size_t batch) {
+  const auto vocab_size =
+      static_cast<size_t>(session.model().config().vocab_size);
+  std::vector<float> logits(tokens.size() * vocab_size);
+  for (size_t begin = 0; begin < tokens.size(); begin += batch) {
+    const size_t count = std::min(batch, tokens.size() - begin);
+    const Status status = session.Decode(
+        std::span(tokens).subspan(begin, count), engine::LogitsOf::kAll,
+        std::span(logits).subspan(begin * vocab_size, count * vocab_size));
+    EXPECT_TRUE(status.has_value()) << status.error().message;
+  }
+  return logits;
+}
+
+struct GoldenCase {
+  std::string model;
+  kernels::Isa isa;
+};
+
+std::vector<GoldenCase> AllCases() {
+  std::vector<GoldenCase> cases;
+  for (const auto& entry : ReadJson(TestData("golden/manifest.json"))) {
+    for (const kernels::Isa isa : kernels::SupportedIsas()) {
+      cases.push_back({entry["model"].get<std::string>(), isa});
+    }
+  }
+  return cases;
+}
+
+std::string NameOfCase(const ::testing::TestParamInfo<GoldenCase>& param_info) {
+  std::string name = param_info.param.model + "_" +
+                     std::string(kernels::NameOf(param_info.param.isa));
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+class Golden : public ::testing::TestWithParam<GoldenCase> {};
+
+TEST_P(Golden, LogitsInOneBatchAndOneByOne) {
+  const GoldenCase& golden = GetParam();
+  nlohmann::json entry;
+  for (const auto& each : ReadJson(TestData("golden/manifest.json"))) {
+    if (each["model"] == golden.model) entry = each;
+  }
+  const auto tokens = entry["tokens"].get<Tokens>();
+  const auto expected =
+      ReadFloats(TestData("golden/" + entry["logits"].get<std::string>()));
+  const auto vocab_size = entry["shape"][1].get<size_t>();
+  ASSERT_EQ(expected.size(), tokens.size() * vocab_size);
+  const auto model = model::Model::Open(TestData("golden/" + golden.model));
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  ASSERT_EQ((*model)->config().vocab_size, static_cast<int64_t>(vocab_size));
+
+  const double tolerance =
+      golden.model.ends_with("f16.gguf") ? kFloatNmse : kQuantisedNmse;
+  for (const size_t batch : {tokens.size(), size_t{1}}) {
+    const auto session = OpenSession(*model, golden.isa);
+    ASSERT_NE(session, nullptr);
+    const auto logits = LogitsOf(*session, tokens, batch);
+    const double nmse = Nmse(logits, expected);
+    EXPECT_LE(nmse, tolerance) << "batch of " << batch;
+    RecordProperty("nmse", std::to_string(nmse * 1e9) + "e-9");
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      ExpectSameChoice(std::span(logits).subspan(t * vocab_size, vocab_size),
+                       std::span(expected).subspan(t * vocab_size, vocab_size),
+                       t);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Golden, ::testing::ValuesIn(AllCases()),
+                         NameOfCase);
+
+// The text that the model writes behind `prompt` at temperature 0.
+std::optional<std::string> GreedyText(
+    const std::shared_ptr<const model::Model>& model, const std::string& prompt,
+    const text::EncodeOptions& encode, int64_t max_tokens) {
+  const auto tokens = model->tokenizer()->Encode(prompt, encode);
+  const auto session = OpenSession(model, kernels::BestIsa());
+  if (!tokens.has_value() || session == nullptr) return std::nullopt;
+  decode::GenerateOptions options;
+  options.max_tokens = max_tokens;
+  options.sampler.temperature = 0.0f;
+  std::string text;
+  const auto report =
+      decode::Generate(*session, *tokens, options, [&](std::string_view piece) {
+        text += piece;
+        return true;
+      });
+  EXPECT_TRUE(report.has_value()) << report.error().message;
+  return text;
+}
+
+TEST(Stories260K, GoesOnAsItIsKnownTo) {
+  const auto model = model::Model::Open(TestData("models/stories260K.gguf"));
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  ASSERT_NE((*model)->tokenizer(), nullptr);
+  const auto text = GreedyText(*model, "Once upon a time", {}, 64);
+  ASSERT_TRUE(text.has_value());
+  EXPECT_TRUE(
+      text->starts_with(", there was a little girl named Lily. She loved to "
+                        "play outside in the park."))
+      << *text;
+}
+
+// The demo model, if it has been converted into models/.
+std::string DemoPath() {
+  const std::string folder = std::string(TC_SOURCE_DIR) + "/models";
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder, error)) {
+    const std::string path = entry.path().string().substr(folder.size());
+    if (path.ends_with(".gguf") && path.find("demo") != std::string::npos) {
+      return entry.path().string();
+    }
+  }
+  return {};
+}
+
+class Demo : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string path = DemoPath();
+    if (path.empty()) GTEST_SKIP() << "needs the demo model in models/";
+    auto model = model::Model::Open(path);
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    model_ = *std::move(model);
+    reference_ = ReadJson(TestData("demo/reference.json"));
+  }
+
+  std::shared_ptr<const model::Model> model_;
+  nlohmann::json reference_;
+};
+
+TEST_F(Demo, LogitsOfTheFirst128Positions) {
+  const auto tokens = reference_["logits"]["tokens"].get<Tokens>();
+  const auto expected = ReadFloats(TestData("demo/reference_logits.f32"));
+  ASSERT_EQ(expected.size(), tokens.size() * 2048);
+  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+    const auto session = OpenSession(model_, isa);
+    ASSERT_NE(session, nullptr);
+    EXPECT_LE(Nmse(LogitsOf(*session, tokens, tokens.size()), expected), 1e-6)
+        << kernels::NameOf(isa);
+  }
+}
+
+TEST_F(Demo, WritesTheReferenceStory) {
+  const auto& greedy = reference_["greedy"];
+  const auto prompt =
+      greedy["prompt_with_leading_endoftext"].get<std::string>();
+  const auto expected = greedy["text"].get<std::string>();
+  const auto text =
+      GreedyText(model_, "<|endoftext|>" + prompt,
+                 {.add_special = false, .parse_special = true}, -1);
+  ASSERT_TRUE(text.has_value());
+  EXPECT_EQ(prompt + *text, expected);
+}
+
+}  // namespace
+}  // namespace thermocline

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Shows that each house rule catches what it forbids and keeps what it allows."""
+
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import rule_format
+import rule_layers
+import rule_pairs
+import rule_sizes
+import rule_text
+from tree import Tree
+
+TABLE = '''# Architecture
+
+| level | folder | holds | may use | third party |
+|---|---|---|---|---|
+| 0 | `base/` | errors | std | fmt |
+| 1 | `os/` | files | base | |
+| 1 | `text/` | words | base | PCRE2 |
+| 2 | `gguf/` | container | os base | |
+| 3 | `engine/` | steps | levels 0-2 except text | |
+| 4 | `cli/` | program | all | CLI11 |
+
+| other | table |
+|---|---|
+'''
+
+
+class RuleTest(unittest.TestCase):
+    """A temporary tree per test: write(path, text), then check a rule."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.write(rule_layers.TABLE_PATH, TABLE)
+
+    def write(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    def violations(self, rule):
+        return [str(v) for v in rule.check(Tree(self.root))]
+
+    def expect_kept(self, rule):
+        self.assertEqual(self.violations(rule), [])
+
+    def expect_one(self, rule, *parts):
+        found = self.violations(rule)
+        self.assertEqual(len(found), 1, found)
+        for part in parts:
+            self.assertIn(part, found[0])
+
+
+class LayersTest(RuleTest):
+
+    def expect_include(self, path, include, *parts):
+        """The include in `path` is the one violation; kept if no parts."""
+        self.write('src/base/status.h', '')
+        self.write('src/text/vocab.h', '')
+        self.write('src/gguf/gguf.h', '')
+        self.write(path, f'// words\n#include {include}\n')
+        if parts:
+            self.expect_one(rule_layers, path, *parts)
+        else:
+            self.expect_kept(rule_layers)
+
+    def test_own_room_and_lower_rooms_are_allowed(self):
+        self.expect_include('src/gguf/x.cc', '"base/status.h"')
+        self.expect_include('src/gguf/x.cc', '"gguf/gguf.h"')
+        self.expect_include('src/engine/x.cc', '"gguf/gguf.h"')
+        self.expect_include('src/cli/x.cc', '"text/vocab.h"')
+
+    def test_room_above(self):
+        self.expect_include('src/base/x.cc', '"gguf/gguf.h"', ':2:',
+                            'room gguf is not allowed')
+
+    def test_room_beside(self):
+        self.expect_include('src/os/x.cc', '"text/vocab.h"', 'room text')
+
+    def test_subfolders_belong_to_their_room(self):
+        self.expect_include('src/os/linux/x.h', '"text/vocab.h"', 'room text')
+
+    def test_excepted_room(self):
+        self.expect_include('src/engine/x.cc', '"text/vocab.h"', 'room text')
+
+    def test_tests_in_a_room_keep_its_layer(self):
+        self.expect_include('src/os/x_test.cc', '"text/vocab.h"', 'room text')
+
+    def test_tests_folder_may_use_all_rooms(self):
+        self.expect_include('tests/x_test.cc', '"text/vocab.h"')
+
+    def test_include_must_be_a_file_under_src(self):
+        self.expect_include('src/gguf/x.cc', '"gguf/gone.h"', 'no file')
+        self.expect_include('src/gguf/x.cc', '"gguf.h"', 'no file')
+
+    def test_third_party_of_the_row(self):
+        self.expect_include('src/text/x.cc', '<pcre2.h>')
+        self.expect_include('src/cli/x.cc', '<CLI/CLI.hpp>')
+
+    def test_third_party_of_another_row(self):
+        self.expect_include('src/os/x.cc', '<pcre2.h>', 'PCRE2')
+        self.expect_include('src/os/x.cc', '"hwy/highway.h"', 'Highway')
+        self.expect_include('src/os/x.cc', '<nlohmann/json.hpp>', 'JSON')
+
+    def test_third_party_of_level_0_is_allowed_everywhere(self):
+        self.expect_include('src/os/x.cc', '<fmt/format.h>')
+
+    def test_third_party_outside_its_row_at_level_0(self):
+        self.expect_include('src/base/x.cc', '<tl/expected.hpp>', 'expected')
+
+    def test_test_libraries(self):
+        self.expect_include('src/os/x_test.cc', '<gtest/gtest.h>')
+        self.expect_include('src/os/x_test.cc', '<nlohmann/json.hpp>')
+        self.expect_include('src/os/x_test.cc', '<string>')
+        self.expect_include('src/os/x.cc', '<gmock/gmock.h>', 'tests only')
+
+    def test_headers_for_tests(self):
+        self.write('src/os/test_folder.h', '')
+        self.expect_include('src/os/testing.h', '<gtest/gtest.h>')
+        self.expect_include('src/os/x_test.cc', '"os/test_folder.h"')
+        self.expect_include('src/os/x.cc', '"os/test_folder.h"', 'tests only')
+
+    def test_system_headers(self):
+        for header in ('<vector>', '<sys/mman.h>', '<unistd.h>'):
+            self.expect_include('src/os/x.cc', header)
+
+    def test_unknown_header(self):
+        self.expect_include('src/os/x.cc', '<boost/any.hpp>', 'unknown header')
+        self.expect_include('src/os/x.cc', '<zlib.h>', 'unknown header')
+
+    def test_folder_without_a_row(self):
+        self.write('src/misc/x.h', '')
+        self.expect_one(rule_layers, 'src/misc/x.h', 'not in a room')
+
+    def test_linked_rooms(self):
+        self.write('src/os/CMakeLists.txt',
+                   'tc_room(os DEPS base LIBS Threads::Threads)\n')
+        self.expect_kept(rule_layers)
+        self.write('src/os/CMakeLists.txt', 'tc_room(os DEPS gguf base)\n')
+        self.expect_one(rule_layers, 'os may not link gguf')
+
+    def test_table_without_rows(self):
+        self.write(rule_layers.TABLE_PATH, '# Nothing\n')
+        self.expect_one(rule_layers, 'no table of rooms')
+
+    def test_table_that_points_up(self):
+        self.write(rule_layers.TABLE_PATH, TABLE.replace(
+            '| files | base |', '| files | base gguf |'))
+        self.expect_one(rule_layers, 'os (level 1) may not use gguf')
+
+    def test_table_with_unknown_names(self):
+        self.write(rule_layers.TABLE_PATH, TABLE.replace(
+            '| files | base | |', '| files | base bsae | |'))
+        self.expect_one(rule_layers, 'bsae')
+        self.write(rule_layers.TABLE_PATH, TABLE.replace('CLI11', 'CLI12'))
+        self.expect_one(rule_layers, 'CLI12')
+
+
+class PairsTest(RuleTest):
+
+    def test_source_with_its_test(self):
+        self.write('src/os/a.cc', '')
+        self.write('src/os/a_test.cc', '')
+        self.write('src/os/a_fuzz.cc', '')
+        self.expect_kept(rule_pairs)
+
+    def test_source_without_a_test(self):
+        self.write('src/os/a.cc', '')
+        self.write('src/gguf/a_test.cc', '')
+        self.expect_one(rule_pairs, 'src/os/a.cc', 'no _test.cc')
+
+    def test_exception_with_a_reason(self):
+        self.write('src/os/a.cc', '')
+        self.write(rule_pairs.EXCEPTIONS_PATH, '# why\n\nsrc/os/a.cc: one line')
+        self.expect_kept(rule_pairs)
+
+    def test_exception_without_a_reason(self):
+        self.write('src/os/a.cc', '')
+        self.write(rule_pairs.EXCEPTIONS_PATH, 'src/os/a.cc:\n')
+        self.expect_one(rule_pairs, ':1:', 'no reason')
+
+    def test_exception_that_is_not_needed(self):
+        self.write('src/os/a.cc', '')
+        self.write('src/os/a_test.cc', '')
+        self.write(rule_pairs.EXCEPTIONS_PATH, 'src/os/a.cc: was untested\n')
+        self.expect_one(rule_pairs, 'needs no exception')
+
+    def test_exception_listed_twice(self):
+        self.write('src/os/a.cc', '')
+        self.write(rule_pairs.EXCEPTIONS_PATH, 'src/os/a.cc: x\n' * 2)
+        self.expect_one(rule_pairs, ':2:', 'twice')
+
+
+class TextTest(RuleTest):
+
+    def expect_line(self, line, *parts):
+        self.write('src/os/a.h', f'// fine\n{line}\n')
+        if parts:
+            self.expect_one(rule_text, 'src/os/a.h:2:', *parts)
+        else:
+            self.expect_kept(rule_text)
+
+    def test_machine_paths(self):
+        for folder in ('home', 'root', 'work', 'Users'):
+            self.expect_line(f'"/{folder}/someone/x"', 'one machine')
+        self.expect_line('/tmp/some_' + 'jobs', 'one machine')
+
+    def test_paths_that_are_everywhere(self):
+        self.expect_line('/usr/lib /dev/null src/work/x.h out/home/x')
+        self.expect_line('https://example.org/home/x')
+
+    def test_registry_hosts(self):
+        for host in ('pypi.' + 'org', 'files.pythonho' + 'sted.org',
+                     'registry.npmjs.' + 'org', 'deb.de' + 'bian.org'):
+            self.expect_line(f'https://{host}/x', 'registry')
+
+    def test_markers(self):
+        for word in ('FIX' + 'ME', 'X' + 'XX', 'TO' + 'DO'):
+            self.expect_line(f'// {word}: later', 'marker')
+        self.expect_line('std::string name = "tmp.XXXXXX";')
+        self.expect_line('// TO' + 'DO(name): what would close it')
+
+    def test_larger_magnitude(self):
+        self.expect_line('if (std::fabs(x[i]) > std::fabs(peak)) peak = x[i];',
+                         'clang 19')
+        self.expect_line('if (std::abs(a) < std::abs(b)) b = a;', 'clang 19')
+        self.expect_line('if (std::fabs(x[i]) > magnitude) peak = x[i];')
+
+    def test_every_kind_of_file_is_read(self):
+        self.write('docs/a.md', '/home' + '/someone/')
+        self.expect_one(rule_text, 'docs/a.md')
+
+    def test_data_of_others_is_left_alone(self):
+        self.write('testdata/a.txt', '/home' + '/someone/')
+        self.write('docs/a.bin', b'\0/home' + b'/someone/')
+        self.expect_kept(rule_text)
+
+
+class SizesTest(RuleTest):
+
+    def test_file_at_the_limit(self):
+        self.write('src/os/a.cc', '\n' * rule_sizes.MAX_FILE_LINES)
+        self.expect_kept(rule_sizes)
+
+    def test_file_past_the_limit(self):
+        self.write('src/os/a.cc', '\n' * (rule_sizes.MAX_FILE_LINES + 1))
+        self.expect_one(rule_sizes, 'src/os/a.cc', '701 lines')
+        self.write(rule_sizes.EXCEPTIONS_PATH, 'src/os/a.cc: a table\n')
+        self.expect_kept(rule_sizes)
+
+    def test_exception_that_is_not_needed(self):
+        self.write('src/os/a.cc', '\n')
+        self.write(rule_sizes.EXCEPTIONS_PATH, 'src/os/a.cc: a table\n')
+        self.expect_one(rule_sizes, 'needs no exception')
+
+    def test_long_files_and_functions_are_reported(self):
+        body = '  x();\n' * (rule_sizes.REPORT_FUNCTION_LINES - 2)
+        self.write('src/os/a.cc', '\n' * 401)
+        self.write('src/os/b.cc', 'namespace a {\n'
+                   f'int Short(int x) {{\n{body}}}\n\n'
+                   'struct S {\n' + '  int x;\n' * 100 + '};\n'
+                   f'int Long(int x,\n         int y) {{\n{body}}}\n')
+        notes = rule_sizes.report(Tree(self.root))
+        self.assertEqual(notes, [
+            'src/os/a.cc: 401 lines',
+            'src/os/b.cc:175: a function of about 71 lines'])
+
+
+@unittest.skipUnless(shutil.which(rule_format.PROGRAM),
+                     f'{rule_format.PROGRAM} is not installed')
+class FormatTest(RuleTest):
+
+    def setUp(self):
+        super().setUp()
+        self.write('.clang-format', 'BasedOnStyle: Google\n')
+
+    def test_formatted(self):
+        self.write('src/os/a.cc', 'int main() { return 0; }\n')
+        self.expect_kept(rule_format)
+
+    def test_not_formatted(self):
+        self.write('src/os/a.cc', 'int x;\nint main() {return  0;}\n')
+        self.expect_one(rule_format, 'src/os/a.cc:2:', 'clang-format-19 -i')
+
+    def test_broken_configuration(self):
+        self.write('.clang-format', 'BasedOnStyle: Nobody\n')
+        self.write('src/os/a.cc', 'int x;\n')
+        self.assertTrue(self.violations(rule_format))
+
+
+class TreeTest(RuleTest):
+
+    def test_build_folder_is_left_out(self):
+        self.write('build/release/a.cc', '')
+        self.write('src/os/a.cc', '')
+        self.assertEqual(Tree(self.root).sources(), ['src/os/a.cc'])
+
+
+if __name__ == '__main__':
+    unittest.main()
