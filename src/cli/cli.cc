@@ -98,7 +98,7 @@ std::string DescribeParseError(const CLI::App& root,
       return fmt::format("unknown argument '{}'", FlagAsTyped(extras.front()));
     }
   }
-  const std::string text = error.what();
+  std::string text = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     // Every flag takes one value or none, so it can only be missing.
     return text.substr(0, text.find(':')) + ": its value is missing";

@@ -66,7 +66,7 @@ class TextReport {
   void Line(std::string_view label, std::string_view value) {
     out_ += fmt::format("{:<14}  {}\n", label, value);
   }
-  // "label  value unit" if there is one.
+  // Nothing without a value.
   void Number(std::string_view label, std::optional<int64_t> value) {
     if (value.has_value()) Line(label, fmt::format("{}", *value));
   }
@@ -82,10 +82,8 @@ void AddShape(const InspectReport& report, TextReport& text) {
   text.Number("layers", shape.num_layers);
   text.Number("width", shape.width);
   text.Number("ffn width", shape.ffn_width);
-  if (shape.num_heads.has_value()) {
-    text.Line("heads", fmt::format("{}, {} for keys and values",
-                                   *shape.num_heads, *shape.num_kv_heads));
-  }
+  text.Number("heads", shape.num_heads);
+  text.Number("kv heads", shape.num_kv_heads);
   if (!report.config.has_value()) return;
   const model::RopeConfig& rope = report.config->rope;
   text.Line("rope",
@@ -138,8 +136,8 @@ void AddTokenizer(const InspectReport& report, TextReport& text) {
         fmt::format("{} {} '{}'", special.name, id,
                     id < vocab.tokens.size() ? Plain(vocab.tokens[id]) : ""));
   }
-  if (vocab.add_bos) specials.push_back("bos is added");
-  if (vocab.add_eos) specials.push_back("eos is added");
+  if (vocab.add_bos) specials.emplace_back("bos is added");
+  if (vocab.add_eos) specials.emplace_back("eos is added");
   if (!specials.empty()) {
     text.Line("  specials", fmt::format("{}", fmt::join(specials, ", ")));
   }

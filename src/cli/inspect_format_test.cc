@@ -47,7 +47,7 @@ TEST(FormatInspectTest, DescribesWhatRuns) {
                               "KiB)\n"));
   EXPECT_THAT(text, HasSubstr("parameters      1.50 M\n"));
   EXPECT_THAT(text, HasSubstr("2 x Q4_0 (1000 B)"));
-  EXPECT_THAT(text, HasSubstr("heads           8, 4 for keys and values\n"));
+  EXPECT_THAT(text, HasSubstr("heads           8\nkv heads        4\n"));
   EXPECT_THAT(text, HasSubstr("fatrelu(0.5), gated"));
   EXPECT_THAT(text, HasSubstr("bos 0 '<s>', bos is added"));
   EXPECT_THAT(text, HasSubstr("4.00 KiB for the KV cache (f16, context 256)"));

@@ -56,12 +56,12 @@ void ReadTokenizer(const gguf::File& file, InspectReport& report) {
     report.tokenizer_problem = vocab.error().message;
     return;
   }
-  if (!vocab->has_value()) return;
-  const auto tokenizer = text::Tokenizer::Create(**vocab);
+  report.vocab = *std::move(vocab);
+  if (!report.vocab.has_value()) return;
+  const auto tokenizer = text::Tokenizer::Create(*report.vocab);
   if (!tokenizer.has_value()) {
     report.tokenizer_problem = tokenizer.error().message;
   }
-  report.vocab = *std::move(*vocab);
 }
 
 // Opens the model as `run` would, and plans its memory.

@@ -121,11 +121,10 @@ Result<std::string> ReadPrompt(const RunFlags& flags) {
   if (flags.prompt.has_value()) {
     return flags.no_escape ? *flags.prompt : ProcessEscapes(*flags.prompt);
   }
-  const bool from_stdin =
-      *flags.prompt_file == "-" || *flags.prompt_file == "/dev/stdin";
-  TC_ASSIGN_OR_RETURN(std::string text, from_stdin
+  const std::string path = flags.prompt_file.value_or("-");
+  TC_ASSIGN_OR_RETURN(std::string text, path == "-" || path == "/dev/stdin"
                                             ? ReadStdin()
-                                            : os::ReadFile(*flags.prompt_file));
+                                            : os::ReadFile(path));
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }

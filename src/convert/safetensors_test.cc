@@ -27,12 +27,13 @@ void ExpectCorrupt(const std::string& header, const std::string& data,
 }
 
 TEST(SafetensorsTest, HandMadeFile) {
-  const auto tensors = Parse(SafetensorsBytes(
+  const std::string bytes = SafetensorsBytes(
       R"({"b":{"dtype":"F16","shape":[2,1],"data_offsets":[4,8]},)"
       R"("__metadata__":{"format":"pt"},)"
       R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
       R"("z":{"dtype":"I64","shape":[0,5],"data_offsets":[8,8]}}  )",
-      "AAAABBBB"));
+      "AAAABBBB");
+  const auto tensors = Parse(bytes);
   ASSERT_TRUE(tensors.has_value()) << tensors.error().message;
   ASSERT_EQ(tensors->size(), 3u);
   const SafeTensor& a = (*tensors)[0];

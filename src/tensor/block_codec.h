@@ -58,6 +58,20 @@ inline int RoundInto(float value, float low, float high) {
   return static_cast<int>((clamped + kNoFraction) - kNoFraction);
 }
 
+// The number of largest magnitude, with its sign; the first one of equals.
+inline float SignedPeak(const float* values, int count) {
+  float peak = 0.0f;
+  float magnitude = 0.0f;
+  for (int i = 0; i < count; ++i) {
+    const float other = std::fabs(values[i]);
+    if (other > magnitude) {
+      magnitude = other;
+      peak = values[i];
+    }
+  }
+  return peak;
+}
+
 }  // namespace thermocline
 
 #endif  // THERMOCLINE_TENSOR_BLOCK_CODEC_H_

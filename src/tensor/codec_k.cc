@@ -178,10 +178,7 @@ uint8_t SubBlockNibble(const uint8_t qs[128], int i, int l) {
 // The step, of either sign, that fits x ~ step * q best with q in [-32, 31],
 // squared weights counting by their size.
 float SearchStep6(const float* x) {
-  float peak = 0.0f;
-  for (int l = 0; l < kSub6; ++l) {
-    if (std::fabs(x[l]) > std::fabs(peak)) peak = x[l];
-  }
+  const float peak = SignedPeak(x, kSub6);
   if (Reciprocal(peak) == 0.0f) return 0.0f;
   float best_step = 0.0f;
   float best_gain = -1.0f;  // error removed, up to a constant
@@ -293,11 +290,8 @@ void DecodeBlock(const BlockQ6_K& block, float* dst) {
 
 void EncodeBlock(const float* src, BlockQ6_K& block) {
   std::array<float, kNumSub6> steps;
-  float peak = 0.0f;
-  for (int i = 0; i < kNumSub6; ++i) {
-    steps[i] = SearchStep6(src + kSub6 * i);
-    if (std::fabs(steps[i]) > std::fabs(peak)) peak = steps[i];
-  }
+  for (int i = 0; i < kNumSub6; ++i) steps[i] = SearchStep6(src + kSub6 * i);
+  const float peak = SignedPeak(steps.data(), kNumSub6);
   block = {};
   const float to_scale = -128.0f * Reciprocal(peak);
   block.d = EncodeScale(peak / -128.0f);

@@ -36,19 +36,10 @@ void UnpackNibbles(const uint8_t qs[16], uint32_t high_bits, int q[32]) {
   }
 }
 
-// The element of largest magnitude, with its sign; the first one of equals.
-float SignedPeak(const float* src) {
-  float peak = 0.0f;
-  for (int j = 0; j < kBlock; ++j) {
-    if (std::fabs(src[j]) > std::fabs(peak)) peak = src[j];
-  }
-  return peak;
-}
-
 // x = d * (q - zero): the peak gets the one end of the range that has an extra
 // step, -zero, so d may be negative. Returns d.
 float QuantizeAroundZero(const float* src, int zero, int q[32]) {
-  const float d = SignedPeak(src) / static_cast<float>(-zero);
+  const float d = SignedPeak(src, kBlock) / static_cast<float>(-zero);
   const float inverse = Reciprocal(d);
   const float high = static_cast<float>(2 * zero - 1);
   for (int j = 0; j < kBlock; ++j) {
@@ -91,7 +82,7 @@ void DecodeBlock(const BlockQ8_0& block, float* dst) {
 }
 
 void EncodeBlock(const float* src, BlockQ8_0& block) {
-  const float d = std::fabs(SignedPeak(src)) / 127.0f;
+  const float d = std::fabs(SignedPeak(src, kBlock)) / 127.0f;
   const float inverse = Reciprocal(d);
   block.d = EncodeScale(d);
   for (int j = 0; j < kBlock; ++j) {

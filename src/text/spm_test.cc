@@ -95,6 +95,12 @@ TEST(SpmTest, PiecesAreBytes) {
   EXPECT_EQ(tokenizer->Piece(259, false), "<|tool|>");
 }
 
+TEST(SpmTest, LowerBlockIsASpace) {
+  const auto tokenizer = Make(SmallSpmVocab());
+  EXPECT_EQ(Encode(*tokenizer, "the▁the"), "▁the|▁the");
+  EXPECT_EQ(tokenizer->Decode(*tokenizer->Encode("a▁a", {}), false), "a a");
+}
+
 // Cutting at spaces must not change what merges: a token that no text here can
 // become, but that has a space inside, turns it off.
 TEST(SpmTest, WordByWordEqualsTheWholeText) {

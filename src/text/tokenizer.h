@@ -41,7 +41,8 @@ class Tokenizer {
   virtual std::string_view Piece(TokenId id, bool show_special) const = 0;
 
   // All pieces joined, without the spaces that Encode put in front of text, at
-  // the start and behind special tokens (SPM with add_space_prefix).
+  // the start and behind special tokens (SPM with add_space_prefix). Gives
+  // back what was encoded, but for U+2581, which SPM cannot tell from a space.
   std::string Decode(std::span<const TokenId> ids, bool show_special) const;
 
   // As given, except that every token has a type, and tokens whose text only

@@ -33,11 +33,24 @@ std::vector<std::unique_ptr<const Tokenizer>> MakeTokenizers() {
   return tokenizers;
 }
 
+// SPM writes spaces as U+2581, so text with that character in it comes back
+// with spaces.
+std::string ExpectedText(const Tokenizer& tokenizer, std::string_view bytes) {
+  constexpr std::string_view kSpace = "\u2581";
+  std::string text(bytes);
+  if (tokenizer.vocab().kind != thermocline::text::VocabKind::kSpm) return text;
+  for (size_t i = 0; (i = text.find(kSpace, i)) != std::string::npos;) {
+    text.replace(i, kSpace.size(), " ");
+  }
+  return text;
+}
+
 void CheckRoundTrip(const Tokenizer& tokenizer, std::string_view bytes) {
+  const std::string expected = ExpectedText(tokenizer, bytes);
   for (const bool parse_special : {false, true}) {
     const auto ids = tokenizer.Encode(bytes, {false, parse_special});
     TC_CHECK(ids.has_value());
-    TC_CHECK(tokenizer.Decode(*ids, /*show_special=*/true) == bytes);
+    TC_CHECK(tokenizer.Decode(*ids, /*show_special=*/true) == expected);
     StreamDecoder decoder;
     std::string streamed, joined;
     for (const auto id : *ids) {

@@ -129,33 +129,42 @@ constexpr size_t kLong = 10'000'000;
 constexpr size_t kLong = 10'000'000;
 #endif
 
-std::string Alternating(std::string_view unit, size_t num_bytes) {
-  std::string text;
-  while (text.size() < num_bytes) text += unit;
-  return text;
-}
+struct LongText {
+  std::string_view name, unit;  // repeated
+  size_t num_bytes = kLong;
+  std::string_view tail = {};
 
-class LongTextTest : public ::testing::TestWithParam<std::string> {};
+  std::string Make() const {
+    std::string text;
+    text.reserve(num_bytes + unit.size() + tail.size());
+    while (text.size() < num_bytes) text += unit;
+    return text.append(tail);
+  }
+};
+
+class LongTextTest : public ::testing::TestWithParam<LongText> {};
 
 TEST_P(LongTextTest, IsLinear) {
-  for (const auto& tokenizer : SmallTokenizers()) {
-    const auto ids = tokenizer->Encode(GetParam(), {false, true});
+  const std::string text = GetParam().Make();
+  // The second has the most stages, the third looks words up first.
+  for (const Vocab& vocab : {SmallSpmVocab(), SmallBpeVocab("deepseek-llm"),
+                             SmallBpeVocab("llama-bpe")}) {
+    const auto tokenizer = Make(vocab);
+    const auto ids = tokenizer->Encode(text, {false, true});
     ASSERT_TRUE(ids) << ids.error().message;
-    EXPECT_TRUE(tokenizer->Decode(*ids, true) == GetParam())
-        << tokenizer->vocab().pre;
+    EXPECT_TRUE(tokenizer->Decode(*ids, true) == text) << vocab.pre;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Texts, LongTextTest,
-    ::testing::Values(std::string(kLong, ' '), std::string(kLong, 'a'),
-                      std::string(kLong, '7'), std::string(kLong, '\n'),
-                      Alternating("\n ", kLong), std::string(kLong, ' ') + "a",
-                      Alternating("\xff\xc3\x80", kLong / 2),
-                      Alternating("<|tool|", kLong)),
-    [](const auto& param_info) {
-      return "Case" + std::to_string(param_info.index);
-    });
+    ::testing::Values(LongText{"Spaces", " "}, LongText{"Letters", "a"},
+                      LongText{"Digits", "7"}, LongText{"Newlines", "\n"},
+                      LongText{"NewlinesAndSpaces", "\n "},
+                      LongText{"SpacesThenLetter", " ", kLong, "a"},
+                      LongText{"InvalidBytes", "\xff\xc3\x80", kLong / 2},
+                      LongText{"AlmostSpecial", "<|tool|"}),
+    [](const auto& param_info) { return std::string(param_info.param.name); });
 
 }  // namespace
 }  // namespace thermocline::text

@@ -31,8 +31,8 @@ constexpr std::array<std::string_view, 6> kPhi3Texts = {
 constexpr std::array<std::string_view, 3> kPhi3KeepSpaceAfter = {
     "<unk>", "<s>", "<|endoftext|>"};
 
-template <size_t n>
-bool Contains(const std::array<std::string_view, n>& texts,
+template <size_t kCount>
+bool Contains(const std::array<std::string_view, kCount>& texts,
               std::string_view text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }

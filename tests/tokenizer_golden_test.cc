@@ -1,0 +1,230 @@
+// Token ids that llama.cpp gives for 46 strings, vocabulary by vocabulary.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gguf/gguf.h"
+#include "model/vocab_reader.h"
+#include "text/tiktoken.h"
+#include "text/tokenizer.h"
+
+namespace thermocline {
+namespace {
+
+using text::StreamDecoder;
+using text::TokenId;
+using text::Tokenizer;
+using text::TokenType;
+using text::Vocab;
+using text::VocabKind;
+using Ids = std::vector<TokenId>;
+
+constexpr size_t kNumCases = 46;
+
+std::string Golden(const std::string& file) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/tokenizers/" + file;
+}
+
+// Licensed to read, not to copy: not in the repository.
+std::string Fixture(const std::string& file) {
+  return std::string(TC_SOURCE_DIR) + "/../shared/fixtures/tokenizers/" + file;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> SplitBy(std::string_view content,
+                                 std::string_view separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const size_t end = content.find(separator);
+    if (end == std::string_view::npos) return parts;  // they all end with one
+    parts.emplace_back(content.substr(0, end));
+    content.remove_prefix(end + separator.size());
+  }
+}
+
+Result<Vocab> VocabOfGguf(const std::string& name) {
+  TC_ASSIGN_OR_RETURN(const auto file,
+                      gguf::File::Open(Golden("ggml-vocab-" + name + ".gguf")));
+  TC_ASSIGN_OR_RETURN(std::optional<Vocab> vocab, model::ReadVocab(*file));
+  if (!vocab) return Fail(ErrorCode::kNotFound, "{}: no vocabulary", name);
+  return *std::move(vocab);
+}
+
+Result<Vocab> VocabOfTiktoken(const std::string& path, const char* pre) {
+  TC_ASSIGN_OR_RETURN(text::TiktokenTable table,
+                      text::ParseTiktoken(ReadFile(path)));
+  Vocab vocab;
+  vocab.kind = VocabKind::kBpe;
+  vocab.pre = pre;
+  vocab.tokens = std::move(table.tokens);
+  vocab.merges = std::move(table.merges);
+  return vocab;
+}
+
+// RoBERTa and OPT: GPT-2's pieces under other ids.
+Result<Vocab> VocabOfOpt() {
+  Vocab vocab;
+  vocab.kind = VocabKind::kBpe;
+  vocab.pre = "roberta-bpe";
+  vocab.merges = SplitBy(ReadFile(Golden("gpt2/merges.txt")), "\n");
+  if (!vocab.merges.empty()) vocab.merges.erase(vocab.merges.begin());
+  const auto ids = nlohmann::json::parse(
+      ReadFile(Golden("opt/gpt2-vocab.json")), nullptr, false);
+  vocab.tokens.resize(ids.size());
+  for (const auto& [token, id] : ids.items()) {
+    vocab.tokens[id.get<size_t>()] = token;
+  }
+  vocab.types.assign(vocab.tokens.size(), TokenType::kNormal);
+  for (size_t id = 0; id < 4; ++id) vocab.types[id] = TokenType::kControl;
+  return vocab;
+}
+
+// Checks every golden case of `name`, and that each decodes to its text.
+void ExpectGolden(const std::string& name, const Result<Vocab>& vocab) {
+  ASSERT_TRUE(vocab) << vocab.error().message;
+  const auto made = Tokenizer::Create(*vocab);
+  ASSERT_TRUE(made) << made.error().message;
+  const Tokenizer& tokenizer = **made;
+  const std::string stem = Golden("ggml-vocab-" + name + ".gguf");
+  const auto texts =
+      SplitBy(ReadFile(stem + ".inp"), "\n__ggml_vocab_test__\n");
+  const auto lines = SplitBy(ReadFile(stem + ".out"), "\n");
+  ASSERT_EQ(texts.size(), kNumCases);
+  ASSERT_EQ(lines.size(), kNumCases);
+  for (size_t i = 0; i < kNumCases; ++i) {
+    std::istringstream line(lines[i]);
+    const Ids expected{std::istream_iterator<TokenId>(line), {}};
+    const auto ids = tokenizer.Encode(texts[i], {false, false});
+    ASSERT_TRUE(ids) << ids.error().message;
+    EXPECT_EQ(*ids, expected) << "case " << i << ": " << texts[i];
+    EXPECT_EQ(tokenizer.Decode(*ids, false), texts[i]) << "case " << i;
+  }
+}
+
+TEST(TokenizerGoldenTest, LlamaSpm) {
+  ExpectGolden("llama-spm", VocabOfGguf("llama-spm"));
+}
+
+TEST(TokenizerGoldenTest, Phi3) { ExpectGolden("phi-3", VocabOfGguf("phi-3")); }
+
+TEST(TokenizerGoldenTest, Gpt2) { ExpectGolden("gpt-2", VocabOfGguf("gpt-2")); }
+
+TEST(TokenizerGoldenTest, RobertaBpe) {
+  ExpectGolden("roberta-bpe", VocabOfOpt());
+}
+
+TEST(TokenizerGoldenTest, LlamaBpe) {
+  const std::string path = Fixture("llama3/tokenizer.model");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs " << path;
+  ExpectGolden("llama-bpe", VocabOfTiktoken(path, "llama-bpe"));
+}
+
+TEST(TokenizerGoldenTest, Qwen2AndDeepSeekR1Qwen) {
+  const std::string path = Fixture("qwen2/qwen.tiktoken");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs " << path;
+  ExpectGolden("qwen2", VocabOfTiktoken(path, "qwen2"));
+  ExpectGolden("deepseek-r1-qwen", VocabOfTiktoken(path, "deepseek-r1-qwen"));
+}
+
+class WithoutVocabularyTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(WithoutVocabularyTest, Golden) {
+  GTEST_SKIP() << GetParam() << ": no vocabulary in the fixtures";
+}
+
+INSTANTIATE_TEST_SUITE_P(Tokenizers, WithoutVocabularyTest,
+                         ::testing::Values("bert-bge", "chameleon", "command-r",
+                                           "deepseek-coder", "mpt", "refact"),
+                         [](const auto& param_info) {
+                           std::string name = param_info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+std::unique_ptr<const Tokenizer> Open(const std::string& name) {
+  auto vocab = VocabOfGguf(name);
+  if (!vocab) return nullptr;
+  auto tokenizer = Tokenizer::Create(*std::move(vocab));
+  return tokenizer ? *std::move(tokenizer) : nullptr;
+}
+
+Ids Encode(const Tokenizer& tokenizer, std::string_view text, bool add_special,
+           bool parse_special) {
+  const auto ids = tokenizer.Encode(text, {add_special, parse_special});
+  return ids.value_or(Ids{-1});
+}
+
+TEST(TokenizerGoldenTest, SpecialTokensOfLlama) {
+  const auto llama = Open("llama-spm");
+  ASSERT_NE(llama, nullptr);
+  EXPECT_EQ(Encode(*llama, "Hello world", true, false), (Ids{1, 15043, 3186}));
+  EXPECT_EQ(Encode(*llama, "<s>Hello</s> world", false, true),
+            (Ids{1, 15043, 2, 29871, 3186}));
+  EXPECT_THAT(Encode(*llama, "<s></s><unk>", true, false),
+              ::testing::Contains(::testing::Lt(3)).Times(1));  // BOS alone
+  EXPECT_EQ(llama->Decode(Ids{1, 15043, 3186}, false), "Hello world");
+  EXPECT_EQ(llama->Decode(Ids{1, 15043, 3186}, true), "<s>Hello world");
+  EXPECT_TRUE(llama->IsEndOfGeneration(2));
+}
+
+TEST(TokenizerGoldenTest, ChatOfPhi3) {
+  const auto phi = Open("phi-3");
+  ASSERT_NE(phi, nullptr);
+  // What the model's own tokenizer gives: no newline tokens.
+  EXPECT_EQ(Encode(*phi, "<|user|>\nHello<|end|>\n<|assistant|>\n", true, true),
+            (Ids{1, 32010, 15043, 32007, 32001}));
+  EXPECT_EQ(Encode(*phi, "a</s> b", false, false),  // user-defined
+            (Ids{263, 2, 289}));
+  for (const TokenId end : {32000, 32007}) {
+    EXPECT_TRUE(phi->IsEndOfGeneration(end)) << end;
+  }
+}
+
+TEST(TokenizerGoldenTest, SpecialTokensOfGpt2) {
+  const auto gpt2 = Open("gpt-2");
+  ASSERT_NE(gpt2, nullptr);
+  EXPECT_EQ(Encode(*gpt2, "Hello<|endoftext|> world", true, true),
+            (Ids{15496, 50256, 995}));
+  EXPECT_THAT(Encode(*gpt2, "<|endoftext|>", true, false),
+              ::testing::Not(::testing::Contains(50256)));
+  EXPECT_EQ(gpt2->Decode(Ids{15496, 50256, 995}, false), "Hello world");
+  EXPECT_TRUE(gpt2->IsEndOfGeneration(50256));
+}
+
+TEST(TokenizerGoldenTest, EmojiStreamsWhole) {
+  const std::string text = "🚀 (normal) 😶‍🌫️ (multiple emojis)";
+  for (const char* name : {"llama-spm", "gpt-2"}) {
+    const auto tokenizer = Open(name);
+    ASSERT_NE(tokenizer, nullptr);
+    StreamDecoder decoder;
+    std::string streamed;
+    size_t num_held_back = 0;
+    for (const TokenId id : Encode(*tokenizer, text, false, false)) {
+      const std::string now = decoder.Push(tokenizer->Piece(id, false));
+      num_held_back += now.empty() ? 1 : 0;
+      EXPECT_TRUE(now.empty() || (now[0] & 0xc0) != 0x80);
+      streamed += now;
+    }
+    EXPECT_GT(num_held_back, 0u);
+    if (tokenizer->vocab().add_space_prefix) streamed.erase(0, 1);
+    EXPECT_EQ(streamed + decoder.Flush(), text);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline
