@@ -67,55 +67,5 @@ TEST(FormatInspectTest, AFileCannotSteerTheTerminal) {
   EXPECT_THAT(FormatInspect(Sample()), Not(HasSubstr("\x1b")));
 }
 
-TEST(FormatInspectJsonTest, HasTheDocumentedKeys) {
-  const std::string json = FormatInspectJson(Running());
-  for (const char* key : {"file",
-                          "gguf_version",
-                          "shards",
-                          "file_bytes",
-                          "architecture",
-                          "name",
-                          "parameters",
-                          "tensors",
-                          "weight_bytes",
-                          "context_length",
-                          "layers",
-                          "width",
-                          "ffn_width",
-                          "heads",
-                          "kv_heads",
-                          "rope",
-                          "ffn",
-                          "quantisation",
-                          "embedding",
-                          "attention",
-                          "norms",
-                          "head",
-                          "other",
-                          "tokenizer",
-                          "tokenizer_problem",
-                          "memory",
-                          "runs",
-                          "executor",
-                          "isa",
-                          "reason"}) {
-    EXPECT_THAT(json, HasSubstr("\"" + std::string(key) + "\": ")) << key;
-  }
-  EXPECT_THAT(json, HasSubstr("\"name\": \"bad \\u001b[31m name \xef\xbf\xbd"));
-  EXPECT_THAT(json, HasSubstr("\"layers\": null"));
-  EXPECT_THAT(json, HasSubstr("\"width\": 64"));
-  EXPECT_THAT(json, HasSubstr("\"runs\": true"));
-}
-
-TEST(FormatInspectJsonTest, SaysWhyNot) {
-  InspectReport report = Sample();
-  report.cannot_run = "too new";
-  const std::string json = FormatInspectJson(report);
-  EXPECT_THAT(json, HasSubstr("\"runs\": false"));
-  EXPECT_THAT(json, HasSubstr("\"reason\": \"too new\""));
-  EXPECT_THAT(json, HasSubstr("\"memory\": null"));
-  EXPECT_THAT(json, HasSubstr("\"rope\": null"));
-}
-
 }  // namespace
 }  // namespace thermocline::cli

@@ -83,6 +83,7 @@ void TryToOpen(std::unique_ptr<const gguf::File> file, InspectReport& report) {
     return;
   }
   report.memory = *memory;
+  report.tied_head = (*model)->weights().tied;
   report.memory_context =
       std::min(config.context_length, engine::kDefaultContextMax);
 }
@@ -120,6 +121,15 @@ TensorClass ClassOf(std::string_view tensor_name) {
   }
   if (tensor_name.starts_with("output.")) return TensorClass::kHead;
   return TensorClass::kOther;
+}
+
+std::array<SpecialToken, 6> SpecialTokens(const text::Vocab& vocab) {
+  return {{{"bos", vocab.bos},
+           {"eos", vocab.eos},
+           {"eot", vocab.eot},
+           {"eom", vocab.eom},
+           {"unk", vocab.unk},
+           {"pad", vocab.pad}}};
 }
 
 Result<InspectReport> InspectModel(const std::string& path) {

@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_CLI_INSPECT_REPORT_H_
 #define THERMOCLINE_CLI_INSPECT_REPORT_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -42,6 +43,7 @@ struct InspectReport {
   std::optional<std::string> architecture, name;
   uint64_t num_params, num_tensors, num_weight_bytes;
   std::map<TensorClass, std::map<DType, TypeUse>> quantisation;
+  bool tied_head;  // of a model that runs: the embedding is its head
   ModelShape shape;
   std::optional<model::Config> config;  // of architectures that we know
 
@@ -55,6 +57,12 @@ struct InspectReport {
   std::string isa;
   std::string cannot_run;  // the reason; empty: it runs
 };
+
+struct SpecialToken {
+  const char* name;  // "bos"
+  std::optional<text::TokenId> id;
+};
+std::array<SpecialToken, 6> SpecialTokens(const text::Vocab& vocab);
 
 // Errors are those of gguf::File::Open only: a readable file that does not run
 // gives a report that says why.

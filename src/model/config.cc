@@ -124,9 +124,11 @@ Status ReadHeads(const KeyReader& keys, Config& config) {
 Result<RopeScaling> ReadScalingKind(const KeyReader& keys) {
   const std::string key = keys.FullKey("rope.scaling.type");
   TC_ASSIGN_OR_RETURN(const auto type, keys.file().String(key));
-  if (!type || *type == "linear") return RopeScaling::kLinear;
-  if (*type == "none") return RopeScaling::kNone;
-  if (*type == "yarn") return RopeScaling::kYarn;
+  if (!type) return RopeScaling::kLinear;
+  for (const RopeScaling scaling :
+       {RopeScaling::kNone, RopeScaling::kLinear, RopeScaling::kYarn}) {
+    if (*type == NameOf(scaling)) return scaling;
+  }
   return Fail(ErrorCode::kUnsupported,
               "{}: key \"{}\" is {}; none, linear and yarn run in this version",
               keys.file().path(), key, Quote(*type));
@@ -219,6 +221,18 @@ Status ReadFfn(const KeyReader& keys, const ConfigOverrides& overrides,
 }
 
 }  // namespace
+
+std::string_view NameOf(RopeScaling scaling) {
+  switch (scaling) {
+    case RopeScaling::kNone:
+      return "none";
+    case RopeScaling::kLinear:
+      return "linear";
+    case RopeScaling::kYarn:
+      return "yarn";
+  }
+  return "";
+}
 
 Result<Config> ReadConfig(const gguf::File& file,
                           const ConfigOverrides& overrides) {

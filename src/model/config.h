@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "gguf/gguf.h"
@@ -17,6 +18,7 @@ enum class NormKind { kRms, kLayer };
 
 // Scaling of rotary positions beyond the trained context.
 enum class RopeScaling { kNone, kLinear, kYarn };
+std::string_view NameOf(RopeScaling scaling);  // "none", "linear", "yarn"
 
 struct RopeConfig {
   RopeKind kind = RopeKind::kNorm;

@@ -10,6 +10,7 @@ namespace {
 // In the order of the enumeration.
 constexpr std::array<std::string_view, 5> kActivationNames = {
     "silu", "gelu", "relu", "fatrelu", "drelu"};
+constexpr std::array<std::string_view, 3> kRopeNames = {"none", "norm", "neox"};
 
 }  // namespace
 
@@ -24,6 +25,12 @@ std::optional<Activation> ParseActivation(std::string_view name) {
     if (kActivationNames[i] == name) return static_cast<Activation>(i);
   }
   return std::nullopt;
+}
+
+std::string_view NameOf(RopeKind kind) {
+  const auto index = static_cast<size_t>(kind);
+  TC_CHECK(index < kRopeNames.size());
+  return kRopeNames[index];
 }
 
 }  // namespace thermocline

@@ -27,6 +27,7 @@ enum class RopeKind : uint8_t {
   kNorm,  // (2i, 2i + 1)
   kNeox,  // (i, i + n/2)
 };
+std::string_view NameOf(RopeKind kind);  // "none", "norm", "neox"
 
 }  // namespace thermocline
 

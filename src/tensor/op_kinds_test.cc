@@ -23,5 +23,11 @@ TEST(OpKindsTest, NamesParseBack) {
   EXPECT_EQ(ParseActivation(""), std::nullopt);
 }
 
+TEST(OpKindsTest, RopeKindsHaveNames) {
+  EXPECT_EQ(NameOf(RopeKind::kNone), "none");
+  EXPECT_EQ(NameOf(RopeKind::kNorm), "norm");
+  EXPECT_EQ(NameOf(RopeKind::kNeox), "neox");
+}
+
 }  // namespace
 }  // namespace thermocline

@@ -132,7 +132,7 @@ constexpr size_t kLong = 10'000'000;
 struct LongText {
   std::string_view name, unit;  // repeated
   size_t num_bytes = kLong;
-  std::string_view tail = {};
+  std::string_view tail;
 
   std::string Make() const {
     std::string text;
