@@ -285,7 +285,8 @@ class RunTest(CliTest):
             self.assertIn(b"standard output: No space", result.stderr)
 
     def test_ctrl_c(self):
-        for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143),
+                           (signal.SIGHUP, 129)):
             process = start("run", "-m", STORIES, "-p", "Once", "-c", 65536,
                             "--ignore-eos", "-t", 2)
             self.assertTrue(process.stdout.read(1))
@@ -328,6 +329,12 @@ class BadFileTest(CliTest):
 
     def test_missing(self):
         self.assert_refused(self.folder / "absent.gguf", "absent.gguf")
+
+    def test_pipe_that_nothing_writes_to(self):
+        path = str(self.folder / "fifo")
+        os.mkfifo(path)
+        for args in (("inspect", path), ("run", "-m", path, "-p", "x")):
+            self.assert_fails(run(*args), "fifo: is a pipe")
 
     def test_folder(self):
         self.assert_refused(self.folder, self.folder.name)

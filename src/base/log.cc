@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "base/check.h"
+
 namespace thermocline {
 namespace {
 
@@ -15,7 +17,16 @@ LogSink& Sink() {
   return sink;
 }
 
+thread_local LogOnceScope* once_scope = nullptr;
+
 }  // namespace
+
+LogOnceScope::LogOnceScope() {
+  TC_CHECK(once_scope == nullptr);
+  once_scope = this;
+}
+
+LogOnceScope::~LogOnceScope() { once_scope = nullptr; }
 
 void SetLogSink(LogSink sink) {
   std::lock_guard lock(SinkMutex());
@@ -23,6 +34,7 @@ void SetLogSink(LogSink sink) {
 }
 
 void LogLine(LogLevel level, std::string_view line) {
+  if (once_scope != nullptr && !once_scope->lines_.emplace(line).second) return;
   std::lock_guard lock(SinkMutex());
   if (Sink()) Sink()(level, line);
 }

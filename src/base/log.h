@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +20,20 @@ using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 // Replaces the sink of the process; an empty sink drops everything.
 void SetLogSink(LogSink sink);
+
+// While one lives, its thread logs no line a second time. For reading again
+// what has already been read and warned of. They must not nest. (CHECKed)
+class LogOnceScope {
+ public:
+  LogOnceScope();
+  ~LogOnceScope();
+  LogOnceScope(const LogOnceScope&) = delete;
+  LogOnceScope& operator=(const LogOnceScope&) = delete;
+
+ private:
+  friend void LogLine(LogLevel level, std::string_view line);
+  std::set<std::string, std::less<>> lines_;
+};
 
 void LogLine(LogLevel level, std::string_view line);
 

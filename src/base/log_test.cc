@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace thermocline {
@@ -19,6 +20,26 @@ TEST(LogTest, LinesReachTheSinkUntilItIsRemoved) {
   SetLogSink({});
   LogInfo("dropped");
   EXPECT_EQ(lines, (std::vector<std::string>{"I 3 layers", "W no key x"}));
+}
+
+TEST(LogOnceScopeTest, EveryLineComesOnceWhileItLives) {
+  std::vector<std::string> lines;
+  SetLogSink(
+      [&](LogLevel, std::string_view line) { lines.emplace_back(line); });
+  {
+    const LogOnceScope once;
+    LogWarning("a");
+    LogWarning("b");
+    LogWarning("a");
+    std::thread([] { LogWarning("a"); }).join();  // not of this thread
+  }
+  LogWarning("a");
+  {
+    const LogOnceScope another;
+    LogWarning("a");
+  }
+  SetLogSink({});
+  EXPECT_EQ(lines, (std::vector<std::string>{"a", "b", "a", "a", "a"}));
 }
 
 }  // namespace

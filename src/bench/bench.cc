@@ -85,6 +85,9 @@ std::optional<uint64_t> FoldLogits(std::span<const float> logits,
   return finite ? std::optional(hash) : std::nullopt;
 }
 
+// Hears of tokens as they are done.
+using TickFn = std::function<void(size_t num_new)>;
+
 struct Sample {
   double seconds;  // in Decode only
   uint64_t hash;   // of all logits
@@ -92,7 +95,7 @@ struct Sample {
 
 Result<Sample> RunOnce(engine::Session& session, const Test& test,
                        std::span<const text::TokenId> tokens,
-                       std::span<float> logits) {
+                       std::span<float> logits, const TickFn& tick) {
   session.Truncate(0);
   Sample sample{.seconds = 0.0, .hash = 0xcbf29ce484222325u};
   const size_t step = test.num_prompt > 0 ? tokens.size() : 1;
@@ -109,6 +112,7 @@ Result<Sample> RunOnce(engine::Session& session, const Test& test,
                   test.name());
     }
     sample.hash = *hash;
+    tick(std::min(step, tokens.size() - begin));
   }
   return sample;
 }
@@ -119,13 +123,15 @@ uint64_t BytesPerToken(const model::Model& model,
                        const engine::SessionOptions& options,
                        const Test& test) {
   const uint64_t weight_bytes = engine::WeightBytesPerToken(model);
+  // Every position is one more row of each layer.
+  const auto row_bytes =
+      static_cast<double>(engine::KvBytesPerToken(model.config(), options, 0));
   const int64_t step = test.num_prompt > 0 ? options.batch : 1;
   double total = 0.0;
   for (int64_t begin = 0; begin < test.length(); begin += step) {
-    const int64_t last = std::min(begin + step, test.length()) - 1;
+    const int64_t end = std::min(begin + step, test.length());
     total += static_cast<double>(weight_bytes) +
-             static_cast<double>(
-                 engine::KvBytesPerToken(model.config(), options, last));
+             row_bytes * static_cast<double>(end);
   }
   return static_cast<uint64_t>(total / static_cast<double>(test.length()));
 }
@@ -146,10 +152,9 @@ void Summarise(BenchRow& row) {
   row.gb_per_s = row.median * static_cast<double>(row.bytes_per_token) / 1e9;
 }
 
-// One row; `tick` hears of every run.
+// One row.
 Result<BenchRow> RunTest(engine::Session& session, const Test& test,
-                         const BenchOptions& options,
-                         const std::function<void(std::string_view)>& tick) {
+                         const BenchOptions& options, const TickFn& tick) {
   const model::Config& config = session.model().config();
   const std::vector<text::TokenId> tokens =
       FixedTokens(test.length(), config.vocab_size);
@@ -161,15 +166,14 @@ Result<BenchRow> RunTest(engine::Session& session, const Test& test,
                .num_threads = session.num_threads()};
   row.bytes_per_token = BytesPerToken(session.model(), options.session, test);
   TC_ASSIGN_OR_RETURN(const Sample warm_up,
-                      RunOnce(session, test, tokens, logits));
-  tick(row.test);
+                      RunOnce(session, test, tokens, logits, tick));
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
     TC_ASSIGN_OR_RETURN(const probe::ReadRate roof,
                         probe::MeasureSequentialRead(session.num_threads(),
                                                      kRoofBytes, kRoofRounds));
     row.roof_gb_per_s = std::max(row.roof_gb_per_s, roof.gb_per_s_best);
     TC_ASSIGN_OR_RETURN(const Sample sample,
-                        RunOnce(session, test, tokens, logits));
+                        RunOnce(session, test, tokens, logits, tick));
     if (sample.hash != warm_up.hash) {
       return Fail(ErrorCode::kCorrupt,
                   "bench {}: the same tokens gave other logits in repetition "
@@ -178,7 +182,6 @@ Result<BenchRow> RunTest(engine::Session& session, const Test& test,
     }
     row.tokens_per_s.push_back(static_cast<double>(test.length()) /
                                std::max(sample.seconds, 1e-9));
-    tick(row.test);
   }
   Summarise(row);
   return row;
@@ -208,7 +211,10 @@ Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
   TC_ASSIGN_OR_RETURN(const std::vector<Test> tests,
                       ListTests(options, model->config()));
   BenchReport report{.model_path = model->file().path(),
-                     .isa = std::string(NameOf(options.session.isa))};
+                     .isa = std::string(NameOf(options.session.isa)),
+                     .batch = options.session.batch,
+                     .k_type = options.session.k_type,
+                     .v_type = options.session.v_type};
   for (const gguf::TensorInfo& tensor : model->file().tensors()) {
     report.model_bytes += tensor.num_bytes;
     report.num_params += tensor.shape.num_elems();
@@ -217,11 +223,15 @@ Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
 
   const std::vector<int> threads =
       options.threads.empty() ? std::vector<int>{0} : options.threads;
-  const uint64_t num_runs = threads.size() * tests.size() *
-                            static_cast<uint64_t>(options.repetitions + 1);
+  uint64_t num_tokens = 0;  // of the whole bench, warm-ups too
+  for (const Test& test : tests) {
+    num_tokens += static_cast<uint64_t>(test.length()) * threads.size() *
+                  static_cast<uint64_t>(options.repetitions + 1);
+  }
   uint64_t num_done = 0;
-  const auto tick = [&](std::string_view test) {
-    ReportProgress(options.progress, test, ++num_done, num_runs);
+  const auto tick = [&](size_t num_new) {
+    num_done += num_new;
+    ReportProgress(options.progress, "bench", num_done, num_tokens);
   };
   const bool in_cache =
       engine::WeightBytesPerToken(*model) < 2 * probe::LastLevelCacheBytes();

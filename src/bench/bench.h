@@ -40,6 +40,8 @@ struct BenchReport {
   std::string model_name;  // "llama 8.80 M F16"
   std::string model_path;
   std::string isa;  // "avx512-vnni"
+  int64_t batch;
+  DType k_type, v_type;
   uint64_t model_bytes;
   uint64_t num_params;
   std::vector<BenchRow> rows;

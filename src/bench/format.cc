@@ -54,7 +54,10 @@ std::string FormatJson(const BenchReport& report) {
                     {"model_n_params", report.num_params},
                     {"backends", "CPU"},
                     {"isa", report.isa},
+                    {"n_batch", report.batch},
                     {"n_threads", row.num_threads},
+                    {"type_k", NameOf(report.k_type)},
+                    {"type_v", NameOf(report.v_type)},
                     {"test", row.test},
                     {"n_prompt", row.num_prompt},
                     {"n_gen", row.num_generate},
@@ -88,17 +91,20 @@ std::string Quote(std::string_view text) {
 std::string FormatCsv(const BenchReport& report) {
   std::string out =
       "model_filename,model_type,model_size,model_n_params,backends,isa,"
-      "n_threads,test,n_prompt,n_gen,avg_ts,stddev_ts,median_ts,"
+      "n_batch,n_threads,type_k,type_v,test,n_prompt,n_gen,avg_ts,stddev_ts,"
+      "median_ts,"
       "bytes_per_token,gb_per_s,roof_gb_per_s,in_cache,percent_of_roof\n";
   for (const BenchRow& row : report.rows) {
     const std::optional<double> percent = PercentOfRoof(row);
     out += fmt::format(
-        "{},{},{},{},CPU,{},{},{},{},{},{:.6f},{:.6f},{:.6f},{},{:.6f},{:.6f},"
+        "{},{},{},{},CPU,{},{},{},{},{},{},{},{},{:.6f},{:.6f},{:.6f},{},{:.6f}"
+        ",{:.6f},"
         "{},{}\n",
         Quote(report.model_path), Quote(report.model_name), report.model_bytes,
-        report.num_params, report.isa, row.num_threads, row.test,
-        row.num_prompt, row.num_generate, row.mean, row.stddev, row.median,
-        row.bytes_per_token, row.gb_per_s, row.roof_gb_per_s, row.in_cache,
+        report.num_params, report.isa, report.batch, row.num_threads,
+        NameOf(report.k_type), NameOf(report.v_type), row.test, row.num_prompt,
+        row.num_generate, row.mean, row.stddev, row.median, row.bytes_per_token,
+        row.gb_per_s, row.roof_gb_per_s, row.in_cache,
         percent.has_value() ? fmt::format("{:.3f}", *percent) : "");
   }
   return out;

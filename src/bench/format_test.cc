@@ -15,6 +15,9 @@ BenchReport Sample() {
   BenchReport report = {.model_name = "llama 8.80 M F16",
                         .model_path = "a \"b\",c.gguf",
                         .isa = "avx2",
+                        .batch = 512,
+                        .k_type = DType::kF16,
+                        .v_type = DType::kQ8_0,
                         .model_bytes = 17'600'000,
                         .num_params = 8'800'000};
   report.rows.push_back({.test = "pp512",

@@ -12,20 +12,20 @@
 
 namespace thermocline::cli {
 
-// Whether `name` ("ctk") is one of those flags, ours or llama.cpp's: one that
-// we lack is then refused by its whole name.
-bool IsSingleDashName(std::string_view name);
-
 // Whether a flag as written ("-p", "--prompt") consumes the next argument.
 using TakesValueFn = std::function<bool(std::string_view flag)>;
 
-// Rewrites "-ctk" and "-ctk=f16" to two dashes where a flag stands; values of
-// flags, negative numbers and everything behind "--" stay.
+// Rewrites arguments that begin with one dash and two letters ("-ctk",
+// "-ngl=9", "-no-cnv") to two dashes where a flag stands, known or not: an
+// unknown one is then refused by its whole name. So a value sticks to a
+// one-letter flag only when it begins with no letter ("-n128"). Values of flags
+// and everything behind "--" stay.
 std::vector<std::string> RewriteArgs(std::span<const std::string> args,
                                      const TakesValueFn& takes_value);
 
-// The way back for messages: "--ctk" to "-ctk".
-std::string FlagAsTyped(std::string_view flag);
+// The way back for messages: "--ngl" to "-ngl" if the user typed that.
+std::string AsTyped(const std::string& arg,
+                    std::span<const std::string> typed_args);
 
 }  // namespace thermocline::cli
 

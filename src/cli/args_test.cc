@@ -15,11 +15,13 @@ bool TakesValue(std::string_view flag) {
 
 Args Rewrite(const Args& args) { return RewriteArgs(args, TakesValue); }
 
-TEST(RewriteArgsTest, GivesKnownMultiLetterFlagsTwoDashes) {
+TEST(RewriteArgsTest, GivesMultiLetterFlagsTwoDashes) {
   EXPECT_THAT(Rewrite({"run", "-ctk", "f16", "-ngl", "99", "-fa"}),
               ElementsAre("run", "--ctk", "f16", "--ngl", "99", "--fa"));
   EXPECT_THAT(Rewrite({"-ctk=f16", "-no-cnv"}),
               ElementsAre("--ctk=f16", "--no-cnv"));
+  EXPECT_THAT(Rewrite({"-pg", "1,2", "-rs", "-mM.gguf"}),
+              ElementsAre("--pg", "1,2", "--rs", "--mM.gguf"));
 }
 
 TEST(RewriteArgsTest, LeavesValuesAlone) {
@@ -29,8 +31,8 @@ TEST(RewriteArgsTest, LeavesValuesAlone) {
 }
 
 TEST(RewriteArgsTest, LeavesOtherArgumentsAlone) {
-  const Args args = {"-n",  "-1",     "-n128", "-1", "-c", "4096",
-                     "-ct", "--ctk2", "-x",    "-",  "",   "-mM.gguf"};
+  const Args args = {"-n",   "-1",     "-n128", "-n-1", "-c=9", "-c",
+                     "4096", "--ctk2", "-x",    "-",    "",     "-1e5"};
   EXPECT_EQ(Rewrite(args), args);
 }
 
@@ -43,11 +45,12 @@ TEST(RewriteArgsTest, SurvivesAMissingValue) {
   EXPECT_THAT(Rewrite({}), ElementsAre());
 }
 
-TEST(FlagAsTypedTest, UndoesTheRewriting) {
-  EXPECT_EQ(FlagAsTyped("--ngl"), "-ngl");
-  EXPECT_EQ(FlagAsTyped("--ctk=f16"), "-ctk=f16");
-  EXPECT_EQ(FlagAsTyped("--prompt"), "--prompt");
-  EXPECT_EQ(FlagAsTyped("-p"), "-p");
+TEST(AsTypedTest, UndoesTheRewriting) {
+  const Args typed = {"run", "-ngl", "--prompt", "-ctk=f16"};
+  EXPECT_EQ(AsTyped("--ngl", typed), "-ngl");
+  EXPECT_EQ(AsTyped("--ctk=f16", typed), "-ctk=f16");
+  EXPECT_EQ(AsTyped("--prompt", typed), "--prompt");
+  EXPECT_EQ(AsTyped("-p", typed), "-p");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/quote.h"
 #include "base/status.h"
 #include "cli/args.h"
 #include "cli/commands.h"
@@ -83,6 +84,13 @@ std::string PathOf(const CLI::App& app) {
   return PathOf(*app.get_parent()) + " " + app.get_name();
 }
 
+// Whether the arguments chose no command, or a group without one of its own.
+bool LacksCommand(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  if (!chosen.empty()) return LacksCommand(*chosen.front());
+  return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+}
+
 int UsageError(const CLI::App& app, const std::string& message) {
   WriteStderr(
       FormatError(fmt::format("{} (see '{} --help')", message, PathOf(app)),
@@ -91,11 +99,15 @@ int UsageError(const CLI::App& app, const std::string& message) {
 }
 
 std::string DescribeParseError(const CLI::App& root,
+                               std::span<const std::string> typed_args,
                                const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> extras = root.remaining(true);
     if (!extras.empty()) {
-      return fmt::format("unknown argument '{}'", FlagAsTyped(extras.front()));
+      const std::string extra = AsTyped(extras.front(), typed_args);
+      const bool is_command = !extra.starts_with("-") && LacksCommand(root);
+      return fmt::format("unknown {} '{}'", is_command ? "command" : "argument",
+                         Escape(extra));
     }
   }
   std::string text = error.what();
@@ -138,6 +150,7 @@ int ParseAndRun(std::vector<std::string> args) {
     return kExitUsage;
   }
   const CLI::App* app = FindChosenApp(root, args);
+  const std::vector<std::string> typed_args = args;
   args = RewriteArgs(
       args, [app](std::string_view flag) { return TakesValue(*app, flag); });
   std::reverse(args.begin(), args.end());  // the parser takes from the back
@@ -149,7 +162,7 @@ int ParseAndRun(std::vector<std::string> args) {
     return RunAction(
         [&] { return WriteStdout(std::string(version.what()) + "\n"); });
   } catch (const CLI::ParseError& error) {
-    return UsageError(*app, DescribeParseError(root, error));
+    return UsageError(*app, DescribeParseError(root, typed_args, error));
   }
   if (!action) return UsageError(*app, "a command is missing");
   return RunAction(action);
@@ -163,7 +176,7 @@ int Main(int argc, const char* const* argv) {
   SetLogSink([](LogLevel level, std::string_view line) {
     WriteStderr(level == LogLevel::kWarning
                     ? FormatWarning(line, StderrTakesColour())
-                    : fmt::format("thermocline: {}\n", line));
+                    : fmt::format("thermocline: {}\n", WithoutControls(line)));
   });
   return ParseAndRun({argv + std::min(argc, 1), argv + argc});
 }

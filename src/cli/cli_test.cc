@@ -78,7 +78,8 @@ TEST(MainTest, WrongUsageIsOneLineAndExitCode2) {
 TEST(MainTest, NamesWhatItDoesNotKnowAsItWasTyped) {
   EXPECT_THAT(RunMain({"run", "-m", "a", "-p", "x", "-ngl", "9"}).err,
               HasSubstr("unknown argument '-ngl'"));
-  EXPECT_THAT(RunMain({"fly"}).err, HasSubstr("unknown argument 'fly'"));
+  EXPECT_THAT(RunMain({"fly"}).err, HasSubstr("unknown command 'fly'"));
+  EXPECT_THAT(RunMain({"eval", "foo"}).err, HasSubstr("unknown command 'foo'"));
   EXPECT_THAT(RunMain({"run", "-p", "x"}).err, HasSubstr("--model"));
   EXPECT_THAT(RunMain({"run", "-m", "x", "-p"}).err,
               HasSubstr("--prompt: its value is missing"));

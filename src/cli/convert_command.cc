@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/output_file.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -25,20 +25,6 @@ struct ConvertFlags {
   DType dtype = DType::kF16;
 };
 
-Status RefuseToReplaceInput(const ConvertFlags& flags) {
-  std::error_code error;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(flags.folder, error)) {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(entry.path(), flags.output, ignored)) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "{}: is one of the files to convert; give -o another name",
-                  flags.output);
-    }
-  }
-  return {};
-}
-
 Result<std::string> DescribeOutput(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) return path + "\n";
   TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
@@ -52,7 +38,7 @@ Result<std::string> DescribeOutput(const std::string& path) {
 }
 
 Status Run(const ConvertFlags& flags) {
-  TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags));
+  TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, FilesIn(flags.folder)));
   ProgressLine progress;
   TC_RETURN_IF_ERROR(
       convert::ConvertHuggingFace(flags.folder, flags.output,
@@ -79,9 +65,11 @@ void AddConvertCommand(CLI::App& parent, Action& action) {
            {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0},
            "Type of the matrices: f32, f16, bf16, q8_0, q4_0 (default f16)");
   app->footer(
+      "Takes llama and qwen2 models with a byte-level BPE tokenizer.json; not\n"
+      "SentencePiece ones yet.\n\n"
       "Examples:\n"
-      "  thermocline convert ./TinyLlama -o tinyllama-f16.gguf\n"
-      "  thermocline convert ./TinyLlama -o tinyllama-q8_0.gguf --type q8_0");
+      "  thermocline convert ./Qwen2.5-0.5B -o qwen-f16.gguf\n"
+      "  thermocline convert ./Qwen2.5-0.5B -o qwen-q8_0.gguf --type q8_0");
   app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });
 }
 

@@ -18,7 +18,7 @@ TEST(ConvertCommandTest, RefusesToReplaceItsInput) {
   const MainResult result =
       RunMain({"convert", folder, "-o", folder + "/./config.json"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("one of the files to convert"));
+  EXPECT_THAT(result.err, HasSubstr("one of the files to read"));
   std::filesystem::remove_all(folder);
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/output_file.h"
 #include "cli/parse_text.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
@@ -36,8 +37,7 @@ struct LogitsFlags {
 Result<std::vector<text::TokenId>> ReadTokens(const LogitsFlags& flags) {
   std::vector<int64_t> ids = flags.tokens;
   if (flags.tokens_file.has_value()) {
-    TC_ASSIGN_OR_RETURN(const std::string text,
-                        os::ReadFile(*flags.tokens_file));
+    TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*flags.tokens_file));
     auto parsed = ParseIntList(text, 0, kMaxTokenId);
     if (!parsed.has_value()) {
       return Annotate(*flags.tokens_file, parsed.error());
@@ -47,7 +47,14 @@ Result<std::vector<text::TokenId>> ReadTokens(const LogitsFlags& flags) {
   return std::vector<text::TokenId>(ids.begin(), ids.end());
 }
 
+std::vector<std::string> InputFiles(const LogitsFlags& flags) {
+  std::vector<std::string> paths = ModelFiles(flags.model.path);
+  if (flags.tokens_file.has_value()) paths.push_back(*flags.tokens_file);
+  return paths;
+}
+
 Status RunLogits(const LogitsFlags& flags) {
+  TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, InputFiles(flags)));
   TC_ASSIGN_OR_RETURN(const auto tokens, ReadTokens(flags));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
@@ -84,7 +91,8 @@ void AddLogitsCommand(CLI::App& parent, Action& action) {
                             "Token ids, taken as they are: no BOS is added");
   auto* tokens_file =
       AddText(*app, "--tokens-file", flags->tokens_file, "FILE",
-              "File with the ids, separated by commas or white space");
+              "File with the ids, separated by commas or white space; -: "
+              "standard input");
   AddRequiredPath(*app, "-o,--output", flags->output, "FILE",
                   "File to write: f32 [T, V], little-endian, all positions");
   app->add_flag("--one-by-one", flags->one_by_one,
@@ -130,9 +138,7 @@ int64_t ChunkLength(const PplFlags& flags, const model::Config& config) {
 }
 
 Status RunPpl(const PplFlags& flags) {
-  TC_ASSIGN_OR_RETURN(
-      const std::string text,
-      flags.text_file == "-" ? ReadStdin() : os::ReadFile(flags.text_file));
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text_file));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,

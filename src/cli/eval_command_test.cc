@@ -59,6 +59,26 @@ TEST(EvalLogitsCommandTest, LeavesNothingBehindWhenItFails) {
   }
 }
 
+TEST(EvalLogitsCommandTest, RefusesToReplaceItsInput) {
+  const std::string model = TempPath("model-00001-of-00002.gguf");
+  const std::string shard = TempPath("model-00002-of-00002.gguf");
+  const std::string ids = TempPath("own_ids.txt");
+  std::filesystem::copy_file(kModel, model);
+  std::ofstream(shard) << "shard";
+  std::ofstream(ids) << "1 2";
+  for (const std::string& output : {model, shard, ids}) {
+    const std::string before = ReadAll(output);
+    const MainResult result = RunMain(
+        {"eval", "logits", "-m", model, "--tokens-file", ids, "-o", output});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("one of the files to read"));
+    EXPECT_EQ(ReadAll(output), before);
+  }
+  for (const std::string& path : {model, shard, ids}) {
+    std::filesystem::remove(path);
+  }
+}
+
 TEST(EvalLogitsCommandTest, WritesDevicesDirectly) {
   EXPECT_EQ(RunMain({"eval", "logits", "-m", kModel, "--tokens", "1", "-o",
                      "/dev/null"})

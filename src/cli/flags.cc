@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <string_view>
 
-#include "cli/args.h"
 #include "cli/parse_text.h"
 
 namespace thermocline::cli {
 namespace {
+
+// Spelled with one dash, as in llama.cpp; the parser knows them with two.
+constexpr std::string_view kSingleDashNames[] = {"--ctk", "--ctv", "--ub"};
 
 // CLI11's page with flags spelled as users of llama.cpp type them.
 class HelpFormatter : public CLI::Formatter {
@@ -146,7 +149,8 @@ CLI::Option* AddDType(CLI::App& app, const std::string& names, DType& value,
 std::string DisplayNames(const std::string& names) {
   std::string out;
   for (const std::string& name : CLI::detail::split(names, ',')) {
-    out += (out.empty() ? "" : ", ") + FlagAsTyped(name);
+    const bool single_dash = std::ranges::count(kSingleDashNames, name) > 0;
+    out += (out.empty() ? "" : ", ") + (single_dash ? name.substr(1) : name);
   }
   return out;
 }

@@ -4,21 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/quote.h"
 #include "base/units.h"
 #include "cli/inspect_report.h"
 
 namespace thermocline::cli {
 namespace {
-
-// Text of a file for a terminal: control characters, which could steer it,
-// become '?'.
-std::string Plain(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return out;
-}
 
 class TextReport {
  public:
@@ -79,14 +70,14 @@ void AddTokenizer(const InspectReport& report, TextReport& text) {
   if (!report.vocab.has_value()) {
     text.Line("tokenizer", report.tokenizer_problem.empty()
                                ? "none"
-                               : Plain(report.tokenizer_problem));
+                               : WithoutControls(report.tokenizer_problem));
     return;
   }
   const text::Vocab& vocab = *report.vocab;
   text.Line("tokenizer",
             fmt::format("{}{}, {} tokens, {} merges",
-                        Plain(report.tokenizer_model.value_or("")),
-                        vocab.pre.empty() ? "" : " (" + Plain(vocab.pre) + ")",
+                        Escape(report.tokenizer_model.value_or("")),
+                        vocab.pre.empty() ? "" : " (" + Escape(vocab.pre) + ")",
                         vocab.tokens.size(), vocab.merges.size()));
   std::vector<std::string> specials;
   for (const SpecialToken& special : SpecialTokens(vocab)) {
@@ -94,7 +85,7 @@ void AddTokenizer(const InspectReport& report, TextReport& text) {
     const size_t id = static_cast<size_t>(*special.id);
     specials.push_back(
         fmt::format("{} {} '{}'", special.name, id,
-                    id < vocab.tokens.size() ? Plain(vocab.tokens[id]) : ""));
+                    id < vocab.tokens.size() ? Escape(vocab.tokens[id]) : ""));
   }
   if (vocab.add_bos) specials.emplace_back("bos is added");
   if (vocab.add_eos) specials.emplace_back("eos is added");
@@ -102,7 +93,7 @@ void AddTokenizer(const InspectReport& report, TextReport& text) {
     text.Line("  specials", fmt::format("{}", fmt::join(specials, ", ")));
   }
   if (!report.tokenizer_problem.empty()) {
-    text.Line("  problem", Plain(report.tokenizer_problem));
+    text.Line("  problem", WithoutControls(report.tokenizer_problem));
   }
 }
 
@@ -114,8 +105,8 @@ std::string FormatInspect(const InspectReport& report) {
                                 report.gguf_version, report.num_shards,
                                 report.num_shards == 1 ? "" : "s",
                                 FormatBytes(report.num_file_bytes)));
-  text.Line("architecture", Plain(report.architecture.value_or("not given")));
-  if (report.name.has_value()) text.Line("name", Plain(*report.name));
+  text.Line("architecture", Escape(report.architecture.value_or("not given")));
+  if (report.name.has_value()) text.Line("name", Escape(*report.name));
   text.Line("parameters", FormatCount(report.num_params));
   AddShape(report, text);
   AddTensors(report, text);
@@ -132,7 +123,7 @@ std::string FormatInspect(const InspectReport& report) {
   if (report.cannot_run.empty()) {
     text.Line("runs", fmt::format("dense, {}", report.isa));
   } else {
-    text.Line("cannot run", Plain(report.cannot_run));
+    text.Line("cannot run", WithoutControls(report.cannot_run));
   }
   return std::move(text).text();
 }

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/inspect_report.h"
 
 namespace thermocline::cli {
@@ -64,7 +66,20 @@ TEST(FormatInspectTest, DescribesWhatDoesNotRun) {
 }
 
 TEST(FormatInspectTest, AFileCannotSteerTheTerminal) {
-  EXPECT_THAT(FormatInspect(Sample()), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(FormatInspect(Sample()),
+              HasSubstr("name            bad \\x1b[31m name \\xff\n"));
+  InspectReport report = Running();
+  const std::string bad = "\u009b2J\u202e\x1b\n" + std::string(1000, 'x');
+  report.name = report.architecture = report.tokenizer_model = bad;
+  report.vocab->pre = report.vocab->tokens[0] = bad;
+  report.tokenizer_problem = report.cannot_run = "\u009b2J\x1b\n";
+  const std::string text = FormatInspect(report);
+  for (const char* steering : {"\u009b", "\u202e", "\x1b"}) {
+    EXPECT_THAT(text, Not(HasSubstr(steering)));
+  }
+  EXPECT_LT(text.size(), 3000u);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'),
+            std::ranges::count(FormatInspect(Running()), '\n') + 1);
 }
 
 }  // namespace

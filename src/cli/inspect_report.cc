@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/log.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "model/vocab_reader.h"
@@ -49,8 +50,8 @@ void CountTensors(const gguf::File& file, InspectReport& report) {
   }
 }
 
+// The vocabulary, or why text cannot be used with it.
 void ReadTokenizer(const gguf::File& file, InspectReport& report) {
-  report.tokenizer_model = StringOrNothing(file, "tokenizer.ggml.model");
   auto vocab = model::ReadVocab(file);
   if (!vocab.has_value()) {
     report.tokenizer_problem = vocab.error().message;
@@ -64,28 +65,31 @@ void ReadTokenizer(const gguf::File& file, InspectReport& report) {
   }
 }
 
-// Opens the model as `run` would, and plans its memory.
-void TryToOpen(std::unique_ptr<const gguf::File> file, InspectReport& report) {
-  if (file->tensors().empty()) {
-    report.cannot_run = "there are no tensors, only metadata";
-    return;
+// What can be said of a file that is no model for us.
+void DescribeParts(const gguf::File& file, InspectReport& report) {
+  ReadTokenizer(file, report);
+  if (auto config = model::ReadConfig(file); config.has_value()) {
+    report.config = *std::move(config);
   }
-  const auto model = model::Model::FromFile(std::move(file));
-  if (!model.has_value()) {
-    report.cannot_run = model.error().message;
-    return;
+}
+
+void DescribeModel(const model::Model& model, InspectReport& report) {
+  report.config = model.config();
+  if (model.tokenizer() != nullptr) {
+    report.vocab = model.tokenizer()->vocab();
+  } else {
+    ReadTokenizer(model.file(), report);
   }
   const engine::SessionOptions options;
-  const model::Config& config = (*model)->config();
-  const auto memory = engine::PlanMemory(config, options);
+  const auto memory = engine::PlanMemory(model.config(), options);
   if (!memory.has_value()) {
     report.cannot_run = memory.error().message;
     return;
   }
   report.memory = *memory;
-  report.tied_head = (*model)->weights().tied;
+  report.tied_head = model.weights().tied;
   report.memory_context =
-      std::min(config.context_length, engine::kDefaultContextMax);
+      std::min(model.config().context_length, engine::kDefaultContextMax);
 }
 
 }  // namespace
@@ -141,14 +145,25 @@ Result<InspectReport> InspectModel(const std::string& path) {
   report.num_file_bytes = file->num_file_bytes();
   report.architecture = StringOrNothing(*file, "general.architecture");
   report.name = StringOrNothing(*file, "general.name");
+  report.tokenizer_model = StringOrNothing(*file, "tokenizer.ggml.model");
   report.shape = ReadShape(*file, report.architecture.value_or(""));
   report.isa = kernels::NameOf(kernels::BestIsa());
   CountTensors(*file, report);
-  ReadTokenizer(*file, report);
-  if (auto config = model::ReadConfig(*file); config.has_value()) {
-    report.config = *std::move(config);
+  const LogOnceScope log_once;
+  if (file->tensors().empty()) {
+    report.cannot_run = "there are no tensors, only metadata";
+    DescribeParts(*file, report);
+    return report;
   }
-  TryToOpen(std::move(file), report);
+  // Opens the model as `run` would; what fails takes the file along.
+  const auto model = model::Model::FromFile(std::move(file));
+  if (model.has_value()) {
+    DescribeModel(**model, report);
+  } else {
+    report.cannot_run = model.error().message;
+    TC_ASSIGN_OR_RETURN(file, gguf::File::Open(path));
+    DescribeParts(*file, report);
+  }
   return report;
 }
 

@@ -1,12 +1,16 @@
 #include "cli/parse_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "base/quote.h"
+
 namespace thermocline::cli {
 namespace {
 
+constexpr std::string_view kWhiteSpace = " \t\r\n";
 constexpr std::string_view kListSeparators = ", \t\r\n";
 
 std::optional<char> PlainEscape(char c) {
@@ -48,7 +52,7 @@ Result<int64_t> ParseInt(std::string_view text, int64_t min, int64_t max) {
   }
   if (error != std::errc() || end != text.data() + text.size()) {
     return Fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number",
-                text);
+                Escape(text));
   }
   if (value < min || value > max) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -63,7 +67,8 @@ Result<double> ParseFloat(std::string_view text, double min, double max) {
       std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() ||
       !std::isfinite(value)) {
-    return Fail(ErrorCode::kInvalidArgument, "'{}' is not a number", text);
+    return Fail(ErrorCode::kInvalidArgument, "'{}' is not a number",
+                Escape(text));
   }
   if (value < min || value > max) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -75,14 +80,22 @@ Result<double> ParseFloat(std::string_view text, double min, double max) {
 Result<std::vector<int64_t>> ParseIntList(std::string_view text, int64_t min,
                                           int64_t max) {
   std::vector<int64_t> values;
-  size_t begin = text.find_first_not_of(kListSeparators);
+  bool after_comma = false;
+  size_t begin = text.find_first_not_of(kWhiteSpace);
   while (begin != std::string_view::npos) {
-    size_t end = text.find_first_of(kListSeparators, begin);
-    if (end == std::string_view::npos) end = text.size();
+    const size_t end =
+        std::min(text.find_first_of(kListSeparators, begin), text.size());
+    if (begin == end) break;  // a comma where a number belongs
     TC_ASSIGN_OR_RETURN(const int64_t value,
                         ParseInt(text.substr(begin, end - begin), min, max));
     values.push_back(value);
-    begin = text.find_first_not_of(kListSeparators, end);
+    begin = text.find_first_not_of(kWhiteSpace, end);
+    after_comma = begin != std::string_view::npos && text[begin] == ',';
+    if (after_comma) begin = text.find_first_not_of(kWhiteSpace, begin + 1);
+  }
+  if (begin != std::string_view::npos || after_comma) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "a number is missing at a comma of the list");
   }
   if (values.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "no number given");

@@ -45,6 +45,10 @@ TEST(ParseIntListTest, SplitsAtCommasAndSpace) {
   EXPECT_THAT(ParseIntList("1,x", 0, 9).error().message, HasSubstr("'x'"));
   EXPECT_FALSE(ParseIntList("", 0, 9).has_value());
   EXPECT_FALSE(ParseIntList(" ,\n", 0, 9).has_value());
+  for (const char* text : {"1,,3", "1,2,", ",1", "1 , ,2", "1, "}) {
+    EXPECT_FALSE(ParseIntList(text, 0, 9).has_value()) << text;
+  }
+  EXPECT_THAT(ParseIntList("1 , 2 ", 0, 9).value(), ElementsAre(1, 2));
   EXPECT_FALSE(ParseIntList("1,10", 0, 9).has_value());
 }
 

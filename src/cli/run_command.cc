@@ -47,7 +47,7 @@ void AddPromptFlags(CLI::App& app, RunFlags& flags) {
           "Text to continue, as it is (no chat template)");
   AddText(app, "-f,--file", flags.prompt_file, "FILE",
           "File with the text to continue; -: standard input");
-  AddInt(app, "-n,--n-predict", flags.max_tokens, -2, kMaxInt,
+  AddInt(app, "-n,--predict,--n-predict", flags.max_tokens, -2, kMaxInt,
          "Tokens to generate; -1: until the context is full (default -1)");
   AddParsed(app, "-r,--reverse-prompt", "TEXT",
             "Stop where this text comes up; may be given several times",
@@ -121,10 +121,8 @@ Result<std::string> ReadPrompt(const RunFlags& flags) {
   if (flags.prompt.has_value()) {
     return flags.no_escape ? *flags.prompt : ProcessEscapes(*flags.prompt);
   }
-  const std::string path = flags.prompt_file.value_or("-");
-  TC_ASSIGN_OR_RETURN(std::string text, path == "-" || path == "/dev/stdin"
-                                            ? ReadStdin()
-                                            : os::ReadFile(path));
+  TC_ASSIGN_OR_RETURN(std::string text,
+                      ReadText(flags.prompt_file.value_or("-")));
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }
@@ -160,6 +158,11 @@ Status Run(const RunFlags& flags) {
                       RequireTokenizer(*model));
   TC_ASSIGN_OR_RETURN(const std::vector<text::TokenId> tokens,
                       EncodePrompt(*tokenizer, prompt, flags.no_bos));
+  if (tokens.empty()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: the prompt has no tokens: there is nothing to continue",
+                flags.prompt.has_value() ? "-p" : *flags.prompt_file);
+  }
   const engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
   TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));

@@ -7,9 +7,18 @@
 namespace thermocline::cli {
 namespace {
 
-// A rate of work too short for the clock is not a number worth printing.
-double PerSecond(int64_t count, double seconds) {
-  return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0;
+// "  40.00 tok/s", or nothing when nothing was timed.
+std::string Rate(int64_t count, double seconds) {
+  if (count == 0 || seconds <= 0.0) return "";
+  return fmt::format("  {:9.2f} tok/s", static_cast<double>(count) / seconds);
+}
+
+std::string BytesRate(int64_t count, double seconds, uint64_t bytes_per_token) {
+  if (count == 0 || seconds <= 0.0) return "";
+  const double bytes =
+      static_cast<double>(count) * static_cast<double>(bytes_per_token);
+  return fmt::format("  {} per token, {:.2f} GB/s",
+                     FormatBytes(bytes_per_token), bytes / 1e9 / seconds);
 }
 
 }  // namespace
@@ -35,19 +44,15 @@ const char* DescribeStop(decode::StopReason reason) {
 std::string FormatRunSummary(const decode::GenerateReport& report,
                              uint64_t bytes_per_token,
                              const os::ProcessMemory& memory) {
-  const double prompt_rate =
-      PerSecond(report.num_prompt_tokens, report.prompt_seconds);
-  const double generate_rate =
-      PerSecond(report.num_generated_tokens, report.generate_seconds);
   return fmt::format(
-      "prompt     {:6} tokens in {:8.3f} s  {:9.2f} tok/s\n"
-      "generated  {:6} tokens in {:8.3f} s  {:9.2f} tok/s  {} per token, "
-      "{:.2f} GB/s\n"
+      "prompt     {:6} tokens in {:8.3f} s{}\n"
+      "generated  {:6} tokens in {:8.3f} s{}{}\n"
       "stop: {}, seed {}, peak memory {} resident ({} anonymous)\n",
-      report.num_prompt_tokens, report.prompt_seconds, prompt_rate,
-      report.num_generated_tokens, report.generate_seconds, generate_rate,
-      FormatBytes(bytes_per_token),
-      generate_rate * static_cast<double>(bytes_per_token) / 1e9,
+      report.num_prompt_tokens, report.prompt_seconds,
+      Rate(report.num_prompt_tokens, report.prompt_seconds),
+      report.num_generated_tokens, report.generate_seconds,
+      Rate(report.num_decodes, report.generate_seconds),
+      BytesRate(report.num_decodes, report.generate_seconds, bytes_per_token),
       DescribeStop(report.reason), report.seed,
       FormatBytes(memory.peak_resident_bytes),
       FormatBytes(memory.anonymous_bytes));

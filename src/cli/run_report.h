@@ -13,7 +13,8 @@ namespace thermocline::cli {
 // "token limit", "end of text", ...
 const char* DescribeStop(decode::StopReason reason);
 
-// Three lines: prompt and generation with their speed, then the rest.
+// Three lines: prompt and generation with their speed (that of passes through
+// the model; none without a pass), then the rest.
 // bytes_per_token: weights and KV that a generated token reads.
 std::string FormatRunSummary(const decode::GenerateReport& report,
                              uint64_t bytes_per_token,

@@ -13,7 +13,8 @@ using decode::StopReason;
 TEST(FormatRunSummaryTest, ShowsRatesBytesAndReason) {
   const decode::GenerateReport report = {.reason = StopReason::kMaxTokens,
                                          .num_prompt_tokens = 20,
-                                         .num_generated_tokens = 100,
+                                         .num_generated_tokens = 101,
+                                         .num_decodes = 100,
                                          .prompt_seconds = 0.5,
                                          .generate_seconds = 2.0,
                                          .seed = 42};
@@ -21,10 +22,21 @@ TEST(FormatRunSummaryTest, ShowsRatesBytesAndReason) {
                 report, 20'000'000,
                 {.peak_resident_bytes = 3 << 20, .anonymous_bytes = 1 << 20}),
             "prompt         20 tokens in    0.500 s      40.00 tok/s\n"
-            "generated     100 tokens in    2.000 s      50.00 tok/s  19.07 "
+            "generated     101 tokens in    2.000 s      50.00 tok/s  19.07 "
             "MiB per token, 1.00 GB/s\n"
             "stop: token limit, seed 42, peak memory 3.00 MiB resident (1.00 "
             "MiB anonymous)\n");
+}
+
+TEST(FormatRunSummaryTest, ATokenOfThePrefillHasNoSpeed) {
+  const std::string text = FormatRunSummary({.num_prompt_tokens = 1,
+                                             .num_generated_tokens = 1,
+                                             .prompt_seconds = 0.5,
+                                             .generate_seconds = 1e-5},
+                                            1000, {});
+  EXPECT_NE(text.find("generated       1 tokens in    0.000 s\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(FormatRunSummaryTest, DividesByNoZero) {

@@ -19,6 +19,12 @@ constexpr int64_t kMaxContext = int64_t{1} << 40;
 constexpr int64_t kMaxBatch = 1 << 16;
 const std::vector<DType> kKvTypes = {DType::kF32, DType::kF16, DType::kQ8_0};
 
+std::string NamesOf(const std::vector<kernels::Isa>& isas) {
+  std::vector<std::string_view> names;
+  for (const kernels::Isa isa : isas) names.push_back(kernels::NameOf(isa));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 Status StoreIsa(const std::string& text, kernels::Isa& isa) {
   const std::optional<kernels::Isa> parsed = kernels::ParseIsa(text);
   const std::vector<kernels::Isa> supported = kernels::SupportedIsas();
@@ -27,14 +33,10 @@ Status StoreIsa(const std::string& text, kernels::Isa& isa) {
     isa = *parsed;
     return {};
   }
-  std::vector<std::string_view> names;
-  for (const kernels::Isa each : supported) {
-    names.push_back(kernels::NameOf(each));
-  }
   return Fail(ErrorCode::kInvalidArgument, "'{}' is {}; choose from {}", text,
               parsed.has_value() ? "not for this CPU or not in this build"
                                  : "not known",
-              fmt::join(names, ", "));
+              NamesOf(supported));
 }
 
 }  // namespace
@@ -75,7 +77,7 @@ void AddContextFlag(CLI::App& app, SessionFlags& flags,
 }
 
 void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
-  AddInt(app, "-b,--batch-size", flags.batch, 1, kMaxBatch,
+  AddInt(app, "-b,--batch-size,--ub,--ubatch-size", flags.batch, 1, kMaxBatch,
          fmt::format("Tokens computed together in prefill (default {})",
                      flags.batch));
   AddDType(app, "--ctk,--cache-type-k", flags.k_type, kKvTypes,
@@ -86,7 +88,9 @@ void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
                        LowerName(flags.v_type)));
   AddParsed(
       app, "--isa", "NAME",
-      fmt::format("Instruction set of the kernels (default {})",
+      fmt::format("Instruction set of the kernels; this CPU has {} (default "
+                  "{})",
+                  NamesOf(kernels::SupportedIsas()),
                   kernels::NameOf(flags.isa)),
       [&flags](const std::string& text) { return StoreIsa(text, flags.isa); });
 }

@@ -18,9 +18,11 @@ static_assert(std::atomic<bool>::is_always_lock_free &&
               "signal handlers use them");
 
 void OnInterrupt(int signal) {
+  // The number first: who sees the flag reads the number.
+  int none = 0;
+  g_signal.compare_exchange_strong(none, signal);
   const bool is_second = g_cancel.exchange(true);
   if (is_second || g_num_exit_scopes.load() > 0) ::_exit(128 + signal);
-  g_signal.store(signal);
 }
 
 // Appends to a fixed buffer; async-signal-safe.
@@ -73,6 +75,10 @@ void Install(int signal, void (*handler)(int)) {
 void InstallSignalHandlers() {
   Install(SIGINT, OnInterrupt);
   Install(SIGTERM, OnInterrupt);
+  // Under nohup it is ignored, and has to stay so.
+  struct sigaction hangup = {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) Install(SIGHUP, OnInterrupt);
   Install(SIGPIPE, SIG_IGN);
 
   struct sigaction action = {};

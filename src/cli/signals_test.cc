@@ -28,12 +28,27 @@ TEST(SignalsDeathTest, FirstInterruptSetsTheFlagAndTheSecondExits) {
       ::testing::ExitedWithCode(130), "");
 }
 
-TEST(SignalsDeathTest, TerminationCountsAsAnInterrupt) {
+TEST(SignalsDeathTest, TerminationAndHangupCountAsInterrupts) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    EXPECT_EXIT(
+        {
+          std::signal(signal, SIG_DFL);
+          InstallSignalHandlers();
+          std::raise(signal);
+          const bool is_set = CancelFlag()->load();
+          ::_exit(is_set && InterruptSignal() == signal ? 0 : 1);
+        },
+        ::testing::ExitedWithCode(0), "");
+  }
+}
+
+TEST(SignalsDeathTest, AnIgnoredHangupStaysIgnored) {
   EXPECT_EXIT(
       {
+        std::signal(SIGHUP, SIG_IGN);  // as nohup does
         InstallSignalHandlers();
-        std::raise(SIGTERM);
-        ::_exit(InterruptSignal() == SIGTERM ? 0 : 1);
+        std::raise(SIGHUP);
+        ::_exit(CancelFlag()->load() || InterruptSignal() != 0 ? 1 : 0);
       },
       ::testing::ExitedWithCode(0), "");
 }

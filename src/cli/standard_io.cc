@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/units.h"
 #include "cli/signals.h"
+#include "os/file.h"
 
 namespace thermocline::cli {
 namespace {
@@ -75,7 +77,9 @@ Result<std::string> ReadStdin(size_t max_bytes) {
       text.append(buffer.data(), static_cast<size_t>(num_read));
       if (text.size() <= max_bytes) continue;
       return Fail(ErrorCode::kResourceExhausted,
-                  "standard input is longer than {} bytes", max_bytes);
+                  "standard input: has more than {}, the most that is read "
+                  "here",
+                  FormatBytes(max_bytes));
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
       WaitFor(STDIN_FILENO, POLLIN);
@@ -84,6 +88,12 @@ Result<std::string> ReadStdin(size_t max_bytes) {
                   ErrnoText(errno));
     }
   }
+}
+
+Result<std::string> ReadText(const std::string& path) {
+  if (path == "-" || path == "/dev/stdin") return ReadStdin();
+  ExitOnInterrupt exit_on_interrupt;  // a pipe may have no writer
+  return os::ReadFile(path, kMaxTextBytes);
 }
 
 }  // namespace thermocline::cli

@@ -9,6 +9,9 @@
 
 namespace thermocline::cli {
 
+// As much text as a tokenizer takes; ends endless inputs too (/dev/zero).
+inline constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
 // Opens /dev/null for those of descriptors 0 to 2 that the caller closed, so
 // that no model file becomes "standard output".
 void EnsureStandardStreams();
@@ -25,7 +28,11 @@ void WriteStderr(std::string_view text);
 
 // All of standard input; an interrupt meanwhile ends the process. kIo;
 // kResourceExhausted past `max_bytes`.
-Result<std::string> ReadStdin(size_t max_bytes = size_t{4} << 30);
+Result<std::string> ReadStdin(size_t max_bytes = kMaxTextBytes);
+
+// All of a text file, or of standard input for "-" and "/dev/stdin". The same
+// limit, errors and interrupt.
+Result<std::string> ReadText(const std::string& path);
 
 }  // namespace thermocline::cli
 

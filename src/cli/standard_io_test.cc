@@ -69,6 +69,19 @@ TEST(ReadStdinTest, ReadsAllBytesUpToTheLimit) {
   }
 }
 
+TEST(ReadTextTest, ReadsFilesAndStandardInput) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "in", 2), 2);
+  ::close(ends[1]);
+  Result<std::string> read;
+  WithDescriptor(STDIN_FILENO, ends[0], [&] { read = ReadText("-"); });
+  ::close(ends[0]);
+  EXPECT_EQ(read.value(), "in");
+  EXPECT_EQ(ReadText("/dev/null").value(), "");
+  EXPECT_EQ(ReadText("/nowhere").error().code, ErrorCode::kNotFound);
+}
+
 TEST(EnsureStandardStreamsDeathTest, FillsClosedDescriptors) {
   EXPECT_EXIT(
       {

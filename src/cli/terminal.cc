@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 
+#include "base/quote.h"
 #include "cli/standard_io.h"
 
 namespace thermocline::cli {
@@ -16,11 +16,10 @@ constexpr std::string_view kWipeLine = "\r\x1b[K";
 
 std::string FormatLine(std::string_view kind, std::string_view colour_code,
                        std::string_view text, bool colour) {
-  std::string line = colour ? fmt::format("thermocline: \x1b[{}m{}:\x1b[0m {}",
-                                          colour_code, kind, text)
-                            : fmt::format("thermocline: {}: {}", kind, text);
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line + "\n";
+  const std::string plain = WithoutControls(text);
+  return colour ? fmt::format("thermocline: \x1b[{}m{}:\x1b[0m {}\n",
+                              colour_code, kind, plain)
+                : fmt::format("thermocline: {}: {}\n", kind, plain);
 }
 
 }  // namespace

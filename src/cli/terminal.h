@@ -16,7 +16,8 @@ namespace thermocline::cli {
 bool StderrTakesColour();
 
 // "thermocline: error: text\n", the second word red where colours are taken.
-// Line ends inside the text become spaces: an error is one line.
+// Line ends and other control characters inside the text become spaces: an
+// error is one line, and never steers the terminal.
 std::string FormatError(std::string_view text, bool colour);
 std::string FormatWarning(std::string_view text, bool colour);
 

@@ -14,6 +14,13 @@ TEST(FormatErrorTest, IsOneLine) {
             "thermocline: warning: old file\n");
 }
 
+TEST(FormatErrorTest, TheTextCannotSteerTheTerminal) {
+  EXPECT_EQ(FormatError("a\x1b[2J\r\x7f\u009b2Jb", false),
+            "thermocline: error: a [2J   2Jb\n");
+  EXPECT_EQ(FormatWarning("\x1b[0m", true),
+            "thermocline: \x1b[1;33mwarning:\x1b[0m  [0m\n");
+}
+
 TEST(FormatErrorTest, ColoursOnlyTheKind) {
   EXPECT_EQ(FormatError("x", true), "thermocline: \x1b[1;31merror:\x1b[0m x\n");
 }

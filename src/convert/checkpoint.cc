@@ -4,15 +4,13 @@
 #include <set>
 #include <utility>
 
+#include "base/quote.h"
 #include "base/units.h"
 #include "convert/json.h"
-#include "gguf/quote.h"
 #include "os/file.h"
 
 namespace thermocline::convert {
 namespace {
-
-using gguf::Quote;
 
 constexpr uint64_t kMaxIndexBytes = 256 * kMiB;
 

@@ -5,14 +5,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/quote.h"
 #include "convert/json.h"
-#include "gguf/quote.h"
 #include "model/config.h"
 
 namespace thermocline::convert {
 namespace {
 
-using gguf::Quote;
 using gguf::ValueType;
 
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();

@@ -6,12 +6,11 @@
 #include <numbers>
 #include <utility>
 
-#include "gguf/quote.h"
+#include "base/quote.h"
 
 namespace thermocline::convert {
 namespace {
 
-using gguf::Quote;
 using gguf::ValueType;
 
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
@@ -136,10 +135,13 @@ Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length) {
     break;
   }
   rope.theta = theta.value_or(rope.theta);
-  if (!(rope.theta > 1.0 && rope.theta <= 1e30)) {
-    return fields.Wrong("rope_theta", fmt::format("is {}; it must be greater "
-                                                  "than 1",
-                                                  rope.theta));
+  // As the file will hold it: rounding can make 1 of a little more.
+  if (!(rope.theta <= 1e30 && static_cast<float>(rope.theta) > 1.0f)) {
+    return fields.Wrong(
+        "rope_theta",
+        fmt::format("is {}; as a 32-bit float it must be greater than 1, and "
+                    "at most 1e30",
+                    rope.theta));
   }
   return rope;
 }

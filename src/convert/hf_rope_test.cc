@@ -32,7 +32,10 @@ TEST(HfRopeTest, BaseInEitherPlace) {
                    {{"rope_theta", 1e6}, {"rope_type", "default"}}}})
                 ->theta,
             1e6);
-  ExpectBad({{"rope_theta", 1.0}}, ErrorCode::kCorrupt, "rope_theta");
+  for (const double bad : {1.0, 1.0000000001, 1e31, 1e300, -5.0}) {
+    ExpectBad({{"rope_theta", bad}}, ErrorCode::kCorrupt, "rope_theta");
+  }
+  EXPECT_EQ(Read({{"rope_theta", 1.0000002}})->theta, 1.0000002);
   ExpectBad({{"rope_theta", "x"}}, ErrorCode::kCorrupt, "rope_theta");
 }
 

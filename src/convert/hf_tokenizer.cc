@@ -1,21 +1,25 @@
 #include "convert/hf_tokenizer.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <unordered_map>
 
+#include "base/keyed_hash.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "convert/hf_pretokenizer.h"
 #include "convert/json.h"
-#include "gguf/quote.h"
 #include "text/tokenizer.h"
 
 namespace thermocline::convert {
 namespace {
 
-using gguf::Quote;
 using text::TokenId;
 using text::TokenType;
 using text::Vocab;
+
+constexpr size_t kMaxTemplateNameBytes = 1024;  // it becomes part of a key
 
 tl::unexpected<Error> Unsupported(const std::string& path,
                                   std::string_view what) {
@@ -130,7 +134,7 @@ class VocabBuilder {
   std::string path_;
   std::vector<std::string> tokens_;
   std::vector<TokenType> types_;
-  std::unordered_map<std::string, TokenId> ids_;
+  std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> ids_;
 };
 
 Status ReadTokens(const JsonFields& model, const JsonFields& whole,
@@ -296,11 +300,21 @@ Status ReadChatTemplates(const Json& config_json, const std::string& path,
                 "texts",
                 path);
   }
+  std::set<std::string> names;
   for (const Json& entry : *found) {
     TC_ASSIGN_OR_RETURN(const auto fields,
                         JsonFields::Of(entry, path + ": chat_template"));
     TC_ASSIGN_OR_RETURN(auto name, fields.RequireString("name"));
     TC_ASSIGN_OR_RETURN(auto text, fields.RequireString("template"));
+    if (name.size() > kMaxTemplateNameBytes) {
+      return fields.Wrong("name",
+                          fmt::format("has {} bytes; at most {} are possible",
+                                      name.size(), kMaxTemplateNameBytes));
+    }
+    if (!names.insert(name).second) {
+      return fields.Wrong("name",
+                          fmt::format("is {} in two templates", Quote(name)));
+    }
     const bool is_default = name == "default";
     auto& list = tokenizer.chat_templates;
     list.emplace(is_default ? list.begin() : list.end(), std::move(name),

@@ -215,5 +215,18 @@ TEST_F(HfTokenizerTest, ChatTemplates) {
   ExpectBad(ErrorCode::kCorrupt, "template");
 }
 
+TEST_F(HfTokenizerTest, NamesOfChatTemplatesMustServeAsKeys) {
+  for (const char* name : {"rag", "default"}) {
+    const Json entry = {{"name", name}, {"template", "R"}};
+    config_["chat_template"] = Json::array({entry, entry});
+    ExpectBad(ErrorCode::kCorrupt, "tokenizer_config.json: chat_template");
+    ExpectBad(ErrorCode::kCorrupt, std::string("\"") + name + "\" in two");
+  }
+  const Json entry = {{"name", std::string(70'000, 'n')}, {"template", "R"}};
+  config_["chat_template"] = Json::array({entry});
+  ExpectBad(ErrorCode::kCorrupt, "tokenizer_config.json: chat_template");
+  ExpectBad(ErrorCode::kCorrupt, "70000");
+}
+
 }  // namespace
 }  // namespace thermocline::convert

@@ -2,19 +2,26 @@
 
 #include <cmath>
 #include <exception>
+#include <functional>
+#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "gguf/quote.h"
+#include "base/keyed_hash.h"
+#include "base/quote.h"
 
 namespace thermocline::convert {
 namespace {
 
-using gguf::Quote;
+// Never leaves ParseJson.
+class Complaint : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
-// Watches the parser go through the text. Values are dropped as soon as
-// something is wrong, so that a hostile text costs no memory.
+// Watches the parser go through the text, and stops it by an exception at the
+// first thing that is wrong: dropping values would let it read a hostile text
+// to the end.
 class Guard {
  public:
   bool operator()(int, Json::parse_event_t event, Json& parsed) {
@@ -23,7 +30,10 @@ class Guard {
       case Event::object_start:
       case Event::array_start:
         keys_.emplace_back();
-        too_deep_ |= keys_.size() > size_t{kMaxJsonDepth};
+        if (keys_.size() > size_t{kMaxJsonDepth}) {
+          throw Complaint(
+              fmt::format("nested more than {} deep", kMaxJsonDepth));
+        }
         break;
       case Event::object_end:
       case Event::array_end:
@@ -35,29 +45,20 @@ class Guard {
       case Event::value:
         break;
     }
-    return !too_deep_ && !repeated_;
-  }
-
-  std::optional<std::string> Complaint() const {
-    if (too_deep_) {
-      return fmt::format("nested more than {} deep", kMaxJsonDepth);
-    }
-    if (repeated_) {
-      return fmt::format("key {} twice in one object", Quote(*repeated_));
-    }
-    return std::nullopt;
+    return true;
   }
 
  private:
   void Note(const Json& parsed) {
     const auto* key = parsed.get_ptr<const Json::string_t*>();
-    if (key == nullptr || keys_.empty() || repeated_ || too_deep_) return;
-    if (!keys_.back().insert(*key).second) repeated_ = *key;
+    if (key == nullptr || keys_.empty()) return;
+    if (!keys_.back().insert(*key).second) {
+      throw Complaint(fmt::format("key {} twice in one object", Quote(*key)));
+    }
   }
 
-  std::vector<std::unordered_set<std::string>> keys_;  // of the open objects
-  bool too_deep_ = false;
-  std::optional<std::string> repeated_;
+  using Keys = std::unordered_set<std::string, KeyedHash, std::equal_to<>>;
+  std::vector<Keys> keys_;  // of the open objects
 };
 
 // The library's message without its own name and number in front.
@@ -70,18 +71,15 @@ std::string_view WithoutTag(std::string_view message) {
 
 Result<Json> ParseJson(std::string_view text, const std::string& path) {
   Guard guard;
-  Json json;
   try {
-    json = Json::parse(text.begin(), text.end(), std::ref(guard));
+    return Json::parse(text.begin(), text.end(), std::ref(guard));
+  } catch (const Complaint& complaint) {
+    return Fail(ErrorCode::kCorrupt, "{}: not valid JSON: {}", path,
+                complaint.what());
   } catch (const std::exception& error) {
     return Fail(ErrorCode::kCorrupt, "{}: not valid JSON: {}", path,
                 Quote(WithoutTag(error.what())));
   }
-  if (const auto complaint = guard.Complaint()) {
-    return Fail(ErrorCode::kCorrupt, "{}: not valid JSON: {}", path,
-                *complaint);
-  }
-  return json;
 }
 
 Result<JsonFields> JsonFields::Of(const Json& json, std::string path) {

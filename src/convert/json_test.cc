@@ -36,16 +36,19 @@ TEST(ParseJsonTest, DepthIsLimited) {
   };
   EXPECT_TRUE(ParseJson(nested(kMaxJsonDepth), "x").has_value());
   ExpectBad(nested(kMaxJsonDepth + 1), "64 deep");
-  ExpectBad(std::string(1'000'000, '['), "not valid JSON");
+  // The parser stops there: it does not come to see what else is wrong.
+  ExpectBad(std::string(1'000'000, '['), "64 deep");
+  ExpectBad(std::string(kMaxJsonDepth + 1, '[') + "nonsense", "64 deep");
   ExpectBad(nested(200'000), "64 deep");
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  ExpectBad(objects, "not valid JSON");
+  ExpectBad(objects, "64 deep");
 }
 
 TEST(ParseJsonTest, RepeatedKeysAreNamed) {
   ExpectBad(R"({"a": 1, "b": 2, "a": 3})", "\"a\"");
   ExpectBad(R"([{"c": {"d": 1, "d": 1}}])", "\"d\"");
+  ExpectBad(R"({"a": 1, "a": nonsense)", "\"a\" twice");
 }
 
 class JsonFieldsTest : public ::testing::Test {

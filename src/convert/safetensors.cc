@@ -7,13 +7,11 @@
 #include <utility>
 
 #include "base/math.h"
+#include "base/quote.h"
 #include "convert/json.h"
-#include "gguf/quote.h"
 
 namespace thermocline::convert {
 namespace {
-
-using gguf::Quote;
 
 struct ElemType {
   std::string_view name;

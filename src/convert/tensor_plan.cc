@@ -4,12 +4,10 @@
 #include <string_view>
 #include <utility>
 
-#include "gguf/quote.h"
+#include "base/quote.h"
 
 namespace thermocline::convert {
 namespace {
-
-using gguf::Quote;
 
 enum class Presence { kRequired, kOptional };
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <vector>
 
-#include "gguf/quote.h"
+#include "base/quote.h"
 #include "tensor/codec.h"
 
 namespace thermocline::convert {
@@ -13,22 +14,37 @@ namespace {
 
 constexpr uint64_t kPieceElems = uint64_t{1} << 20;
 
-// From here on rounding to F16 gives infinity.
-constexpr float kF16Overflow = 65520.0f;
+// The largest magnitude that can be stored. The next float rounds to infinity,
+// or needs a block scale beyond F16, which the codec would cut off.
+float LargestIn(DType dtype) {
+  constexpr float kLargestScale = 65504.0f;
+  switch (dtype) {
+    case DType::kF16:
+      return 0x1.ffdffep15f;  // below 65520, which is halfway to 2^16
+    case DType::kBF16:
+      return 0x1.fefffep127f;  // likewise, halfway to 2^128
+    case DType::kQ8_0:
+      return 127.0f * kLargestScale;
+    case DType::kQ4_0:
+      return 8.0f * kLargestScale;
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
 
 Status CheckRange(std::span<const float> row, const PlannedTensor& tensor) {
-  const bool is_half = tensor.dtype == DType::kF16;
+  const float largest = LargestIn(tensor.dtype);
   for (const float x : row) {
+    if (std::fabs(x) <= largest) continue;
     if (!std::isfinite(x)) {
       return Fail(ErrorCode::kCorrupt, "tensor {} has an element that is {}",
-                  gguf::Quote(tensor.source->name), x);
+                  Quote(tensor.source->name), x);
     }
-    if (is_half && std::fabs(x) >= kF16Overflow) {
-      return Fail(ErrorCode::kCorrupt,
-                  "tensor {} has an element {}, too large for F16; choose BF16 "
-                  "or F32",
-                  gguf::Quote(tensor.source->name), x);
-    }
+    return Fail(
+        ErrorCode::kCorrupt,
+        "tensor {} has an element {}, too large for {}; choose {}",
+        Quote(tensor.source->name), x, NameOf(tensor.dtype),
+        std::fabs(x) <= LargestIn(DType::kBF16) ? "BF16 or F32" : "F32");
   }
   return {};
 }

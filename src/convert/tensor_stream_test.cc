@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "gguf/gguf.h"
@@ -71,15 +72,39 @@ TEST_F(StreamTest, QuantisedRowsAreThoseOfTheCodec) {
   EXPECT_EQ(Read(), expected);
 }
 
-TEST_F(StreamTest, NumbersThatDoNotFitAreRefused) {
-  const Shape shape = {{4, 1, 1, 1}, 2};
-  EXPECT_TRUE(Stream({0, 65519.0f, 0, -65519.0f}, DType::kF16, shape));
-  for (const float bad : {65520.0f, -70000.0f}) {
-    const Status status = Stream({0, 0, bad, 0}, DType::kF16, shape);
-    ASSERT_FALSE(status.has_value());
-    EXPECT_NE(status.error().message.find("\"source\""), std::string::npos);
-    EXPECT_TRUE(Stream({0, 0, bad, 0}, DType::kF32, shape).has_value());
+TEST_F(StreamTest, TheLargestNumberOfEachTypeIsStoredAndTheNextRefused) {
+  struct Limit {
+    DType dtype;
+    float largest, stored;
+    const char* others;
+  };
+  const Limit limits[] = {
+      {DType::kF16, std::nextafter(65520.0f, 0.0f), 65504.0f, "BF16 or F32"},
+      {DType::kQ8_0, 127 * 65504.0f, 127 * 65504.0f, "BF16 or F32"},
+      {DType::kQ4_0, 8 * 65504.0f, 8 * 65504.0f, "BF16 or F32"},
+      {DType::kBF16, 0x1.fefffep127f, 0x1.fep127f, "choose F32"}};
+  const Shape shape = {{32, 1, 1, 1}, 2};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const Limit& limit : limits) {
+    std::vector<float> values(32, 0.0f);
+    values[5] = -limit.largest;
+    ASSERT_TRUE(Stream(values, limit.dtype, shape)) << NameOf(limit.dtype);
+    EXPECT_EQ(Read()[5], -limit.stored) << NameOf(limit.dtype);
+    values[5] = std::nextafter(values[5], -kInfinity);
+    const Status status = Stream(values, limit.dtype, shape);
+    ASSERT_FALSE(status.has_value()) << NameOf(limit.dtype);
+    for (const std::string& part :
+         {std::string("\"source\""), fmt::format("{}", values[5]),
+          std::string(NameOf(limit.dtype)), std::string(limit.others)}) {
+      EXPECT_NE(status.error().message.find(part), std::string::npos)
+          << status.error().message;
+    }
+    EXPECT_TRUE(Stream(values, DType::kF32, shape).has_value());
   }
+}
+
+TEST_F(StreamTest, WhatIsNoNumberIsRefused) {
+  const Shape shape = {{4, 1, 1, 1}, 2};
   for (const float bad : {std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
     EXPECT_FALSE(Stream({bad, 0, 0, 0}, DType::kF32, shape).has_value());

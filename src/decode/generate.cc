@@ -111,6 +111,7 @@ class Generation {
       }
       TC_RETURN_IF_ERROR(session_.Decode(std::span(&token, 1),
                                          engine::LogitsOf::kLast, logits_));
+      ++report_.num_decodes;
     }
   }
 

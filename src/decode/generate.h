@@ -38,6 +38,10 @@ struct GenerateReport {
   StopReason reason;
   int64_t num_prompt_tokens;
   int64_t num_generated_tokens;
+  // Passes through the model after the prefill. The first token comes from the
+  // prefill's logits, and the last one is not decoded: mostly one pass less
+  // than tokens. Speed is passes by time.
+  int64_t num_decodes;
   double prompt_seconds;    // prefill
   double generate_seconds;  // decoding and sampling after it
   uint32_t seed;

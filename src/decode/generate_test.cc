@@ -128,6 +128,8 @@ TEST(Generate, ChoosesDecodesAndShowsUntilEndOfGeneration) {
   EXPECT_EQ(outcome.report->reason, StopReason::kEndOfGeneration);
   EXPECT_EQ(outcome.report->num_prompt_tokens, 2);
   EXPECT_EQ(outcome.report->num_generated_tokens, 8);
+  // The first from the prefill's logits, the last not decoded.
+  EXPECT_EQ(outcome.report->num_decodes, 7);
   EXPECT_EQ(outcome.report->seed, 5u);
   EXPECT_EQ(session.decoded, Joined({1, 40}, Ids("Tim ran")));
 }

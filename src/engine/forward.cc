@@ -56,8 +56,9 @@ Status Forward::Run(std::span<const text::TokenId> tokens,
     if (!AllFinite(scratch_->residual, num_tokens)) {
       return Fail(ErrorCode::kCorrupt,
                   "{}: the output of layer {} is not finite: its weights are "
-                  "damaged (--check-tensors finds where), or the file says "
-                  "wrong things about the model",
+                  "damaged (--check-tensors finds where), the file says wrong "
+                  "things about the model, or keys and values are too large "
+                  "for the KV cache's type (-ctk f32 -ctv f32 holds them)",
                   model_->file().path(), i);
     }
   }

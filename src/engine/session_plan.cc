@@ -66,8 +66,8 @@ Status CheckFits(const SessionPlan& plan, uint64_t ram_bytes) {
   if (plan.need.total() <= ram_bytes) return {};
   return Fail(ErrorCode::kResourceExhausted,
               "a context of {} positions needs {} (KV cache {}, activations "
-              "{}), more than the {} of RAM here: use a smaller context (-c) "
-              "or an 8-bit KV cache (-ctk q8_0 -ctv q8_0)",
+              "{}), more than the {} of RAM here: use a smaller context (-c), "
+              "an 8-bit KV cache (-ctk q8_0 -ctv q8_0) or a smaller batch (-b)",
               plan.kv.context, FormatBytes(plan.need.total()),
               FormatBytes(plan.need.kv_bytes),
               FormatBytes(plan.need.scratch_bytes), FormatBytes(ram_bytes));
@@ -81,9 +81,10 @@ Result<MemoryNeed> PlanMemory(const model::Config& config,
 
 uint64_t KvBytesPerToken(const model::Config& config,
                          const SessionOptions& options, int64_t position) {
-  const auto plan = PlanSession(config, options);
-  TC_CHECK(plan.has_value());
-  return plan->kv.BytesRead(position + 1);
+  const auto layout =
+      PlanKvCache(config, options.k_type, options.v_type, position + 1);
+  TC_CHECK(layout.has_value());
+  return layout->BytesRead(position + 1);
 }
 
 uint64_t WeightBytesPerToken(const model::Model& model) {

@@ -3,9 +3,9 @@
 #include <new>
 #include <utility>
 
+#include "base/quote.h"
 #include "gguf/gguf.h"
 #include "gguf/parse.h"
-#include "gguf/quote.h"
 #include "gguf/split.h"
 #include "os/file.h"
 

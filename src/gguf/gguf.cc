@@ -1,7 +1,7 @@
 #include "gguf/gguf.h"
 
 #include "base/check.h"
-#include "gguf/quote.h"
+#include "base/quote.h"
 
 namespace thermocline::gguf {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/math.h"
+#include "base/quote.h"
 #include "gguf/byte_reader.h"
 #include "gguf/parse_value.h"
-#include "gguf/quote.h"
 
 namespace thermocline::gguf {
 namespace {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "gguf/gguf.h"
 
@@ -33,13 +34,13 @@ struct ParsedFile {
 Result<uint64_t> TensorBytes(const DTypeInfo& dtype, const Shape& shape);
 
 // kCorrupt, kUnsupported; messages lack the file's name (callers annotate).
-// Duplicates are not looked for here (see IndexByName). Time linear in the
+// Duplicates are not looked for here (see IndexKeys). Time linear in the
 // metadata up to the sort of the tensors; allocates at most about 12 times the
 // metadata's bytes. Throws std::bad_alloc.
 Result<ParsedFile> ParseFile(std::span<const std::byte> bytes);
 
 // Positions by name. The names must outlive the index and not move.
-using NameIndex = std::unordered_map<std::string_view, size_t>;
+using NameIndex = std::unordered_map<std::string_view, size_t, KeyedHash>;
 
 // kCorrupt when two have the same name.
 Result<NameIndex> IndexKeys(std::span<const KeyValue> metadata);

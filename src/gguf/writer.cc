@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/keyed_hash.h"
 #include "base/math.h"
+#include "base/quote.h"
 #include "gguf/parse.h"
-#include "gguf/quote.h"
 #include "os/file.h"
 
 namespace thermocline::gguf {
@@ -157,8 +158,8 @@ class WriterImpl : public Writer {
   Status PadAfter(uint64_t num_bytes);
 
   std::unique_ptr<os::AtomicFile> file_;
-  std::unordered_set<std::string> names_;  // of tensors
-  std::unordered_set<std::string> keys_;
+  std::unordered_set<std::string, KeyedHash> names_;  // of tensors
+  std::unordered_set<std::string, KeyedHash> keys_;
   std::string metadata_;      // key-value pairs, as they will be written
   std::string tensor_infos_;  // likewise
   std::vector<uint64_t> tensor_bytes_;

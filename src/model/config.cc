@@ -6,14 +6,12 @@
 #include <utility>
 
 #include "base/math.h"
-#include "gguf/quote.h"
+#include "base/quote.h"
 #include "model/key_reader.h"
 #include "model/refused_keys.h"
 
 namespace thermocline::model {
 namespace {
-
-using gguf::Quote;
 
 struct Architecture {
   std::string_view name;

@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "base/log.h"
-#include "gguf/quote.h"
+#include "base/quote.h"
 #include "model/vocab_keys.h"
 
 namespace thermocline::model {
 namespace {
 
-using gguf::Quote;
 using text::Vocab;
 using text::VocabKind;
 

@@ -7,13 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "gguf/quote.h"
+#include "base/quote.h"
 #include "tensor/codec.h"
 
 namespace thermocline::model {
 namespace {
-
-using gguf::Quote;
 
 // Extents that a weight can have, by their letter or formula.
 enum class Extent { kOne, kD, kF, kV, kQ, kK, kKv, kO, kPairs };

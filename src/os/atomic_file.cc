@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <system_error>
 
 #include "base/check.h"
@@ -52,12 +54,59 @@ void SyncFolder(const std::filesystem::path& folder) {
   if (fd) (void)fsync(fd.get());
 }
 
+// Tries names of temporary files beside `target` until `take` gives 0 for one,
+// which goes to `taken`. Else an errno.
+int TakeTemporaryName(const std::filesystem::path& target,
+                      const std::function<int(const std::string&)>& take,
+                      std::string& taken) {
+  static std::atomic<uint64_t> num_tried{0};
+  constexpr int kMaxTries = 100;         // left over from killed processes
+  constexpr size_t kMaxNameBytes = 200;  // names end at 255
+  const std::string name = target.filename().string().substr(0, kMaxNameBytes);
+  int error = EEXIST;
+  for (int i = 0; i < kMaxTries && error == EEXIST; ++i) {
+    const std::string candidate =
+        target.parent_path() /
+        fmt::format(".{}.tmp-{}-{}", name, getpid(), num_tried.fetch_add(1));
+    error = take(candidate);
+    if (error == 0) taken = candidate;
+  }
+  return error;
+}
+
+// Gives a file that has no name one beside `target`. 0, or errno.
+int LinkTemporary(const UniqueFd& fd, const std::filesystem::path& target,
+                  std::string& taken) {
+  const std::string link = fmt::format("/proc/self/fd/{}", fd.get());
+  return TakeTemporaryName(
+      target,
+      [&link](const std::string& name) {
+        const int rc = linkat(AT_FDCWD, link.c_str(), AT_FDCWD, name.c_str(),
+                              AT_SYMLINK_FOLLOW);
+        return rc == 0 ? 0 : errno;
+      },
+      taken);
+}
+
+// A file without a name in the folder of `target`: it is gone with the process,
+// however that ends. None where such files cannot be made, or not be named
+// afterwards, which another one shows, since each can be named once only.
+UniqueFd OpenUnnamed(const std::filesystem::path& target) {
+  const std::string folder =
+      target.has_parent_path() ? target.parent_path().string() : ".";
+  const UniqueFd probe(OpenNoInterrupt(folder, O_TMPFILE | O_WRONLY));
+  std::string name;
+  if (!probe || LinkTemporary(probe, target, name) != 0) return {};
+  (void)unlink(name.c_str());
+  return UniqueFd(OpenNoInterrupt(folder, O_TMPFILE | O_WRONLY));
+}
+
 }  // namespace
 
 struct AtomicFile::State {
   std::string path;       // as the caller named it
   std::string target;     // what is replaced; empty: written directly
-  std::string temporary;  // empty once renamed or removed
+  std::string temporary;  // empty while the file has no name
   UniqueFd fd;
   std::string buffer;
   uint64_t num_written = 0;
@@ -71,26 +120,23 @@ struct AtomicFile::State {
   }
 
   // A new file beside the target: renaming works only within a file system.
-  Status OpenTemporary() {
-    static std::atomic<uint64_t> num_created{0};
-    constexpr int kMaxTries = 100;         // left over from killed processes
-    constexpr size_t kMaxNameBytes = 200;  // names end at 255
-    const std::filesystem::path wanted = target;
-    const std::string name =
-        wanted.filename().string().substr(0, kMaxNameBytes);
-    for (int i = 0; i < kMaxTries; ++i) {
-      const std::string candidate =
-          wanted.parent_path() / fmt::format(".{}.tmp-{}-{}", name, getpid(),
-                                             num_created.fetch_add(1));
-      fd = UniqueFd(OpenNoInterrupt(candidate, O_WRONLY | O_CREAT | O_EXCL));
-      if (fd) {
-        temporary = candidate;
-        return {};
+  // With `mode` its permissions are those, else the umask's.
+  Status OpenTemporary(std::optional<mode_t> mode) {
+    fd = OpenUnnamed(target);
+    if (!fd) {
+      const auto create = [this](const std::string& name) {
+        fd = UniqueFd(OpenNoInterrupt(name, O_WRONLY | O_CREAT | O_EXCL));
+        return fd ? 0 : errno;
+      };
+      if (const int error = TakeTemporaryName(target, create, temporary);
+          error != 0) {
+        return tl::unexpected(
+            FileError(path, "cannot create a file in this folder", error));
       }
-      if (errno != EEXIST) break;
     }
-    return tl::unexpected(
-        FileError(path, "cannot create a file in this folder", errno));
+    // File systems without permissions refuse, and need none.
+    if (mode.has_value()) (void)fchmod(fd.get(), *mode);
+    return {};
   }
 
   Status WriteOut(std::string_view bytes) {
@@ -113,18 +159,27 @@ struct AtomicFile::State {
 
   Status Publish() {
     TC_RETURN_IF_ERROR(FlushBuffer());
-    if (!temporary.empty() && fsync(fd.get()) != 0) {
-      return tl::unexpected(FileError(path, "cannot write", errno));
-    }
+    if (!target.empty()) TC_RETURN_IF_ERROR(SyncAndName());
     if (const int error = fd.Close(); error != 0) {
       return tl::unexpected(FileError(path, "cannot write", error));
     }
-    if (temporary.empty()) return {};
+    if (target.empty()) return {};
     if (std::rename(temporary.c_str(), target.c_str()) != 0) {
       return tl::unexpected(FileError(path, "cannot put in place", errno));
     }
     temporary.clear();
     SyncFolder(std::filesystem::path(target).parent_path());
+    return {};
+  }
+
+  Status SyncAndName() {
+    if (fsync(fd.get()) != 0) {
+      return tl::unexpected(FileError(path, "cannot write", errno));
+    }
+    if (!temporary.empty()) return {};
+    if (const int error = LinkTemporary(fd, target, temporary); error != 0) {
+      return tl::unexpected(FileError(path, "cannot put in place", error));
+    }
     return {};
   }
 };
@@ -158,7 +213,10 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(
     }
     TC_ASSIGN_OR_RETURN(const auto target, FollowLinks(path));
     state->target = target.string();
-    TC_RETURN_IF_ERROR(state->OpenTemporary());
+    constexpr mode_t kPermissions = 0777;
+    TC_RETURN_IF_ERROR(state->OpenTemporary(
+        exists ? std::optional<mode_t>(info.st_mode & kPermissions)
+               : std::nullopt));
   }
   return std::unique_ptr<AtomicFile>(new AtomicFile(std::move(state)));
 }

@@ -1,7 +1,15 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <thread>
 
@@ -17,6 +25,12 @@ Status WriteWhole(const std::string& path, std::string_view text) {
   TC_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(path));
   TC_RETURN_IF_ERROR(file->Write(text));
   return file->Commit();
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info = {};
+  EXPECT_EQ(stat(path.c_str(), &info), 0);
+  return info.st_mode & 07777;
 }
 
 TEST(AtomicFileTest, AppearsAtCommit) {
@@ -40,7 +54,7 @@ TEST(AtomicFileTest, WithoutCommitNothingChanges) {
   {
     auto file = AtomicFile::Create(path).value();
     EXPECT_TRUE(file->Write(std::string(600'000, 'n')).has_value());
-    EXPECT_EQ(folder.num_entries(), 2);
+    EXPECT_EQ(TestFolder::Read(path), "old");
   }
   EXPECT_EQ(TestFolder::Read(path), "old");
   EXPECT_EQ(folder.num_entries(), 1);
@@ -58,9 +72,94 @@ TEST(AtomicFileTest, ModeFollowsTheUmask) {
   const mode_t saved = umask(027);
   ASSERT_TRUE(WriteWhole(folder / "out", "x").has_value());
   umask(saved);
-  struct stat info;
-  ASSERT_EQ(stat((folder / "out").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  EXPECT_EQ(ModeOf(folder / "out"), 0640u);
+}
+
+TEST(AtomicFileTest, PermissionsOfAReplacedFileStay) {
+  const TestFolder folder;
+  const std::string path = folder.Write("out", "old");
+  for (const mode_t mode : {0600u, 0664u, 0755u}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    ASSERT_TRUE(WriteWhole(path, "new").has_value());
+    EXPECT_EQ(ModeOf(path), mode);
+  }
+  fs::create_symlink("out", folder / "link");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  ASSERT_TRUE(WriteWhole(folder / "link", "new").has_value());
+  EXPECT_EQ(ModeOf(path), 0600u);
+  // A program that others may run as its owner must not come from here.
+  ASSERT_EQ(chmod(path.c_str(), 04755), 0);
+  ASSERT_TRUE(WriteWhole(path, "new").has_value());
+  EXPECT_EQ(ModeOf(path), 0755u);
+}
+
+bool CanMakeUnnamedFiles(const std::string& folder) {
+  const int fd = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+TEST(AtomicFileDeathTest, AKilledProcessLeavesNothing) {
+  const TestFolder folder;
+  if (!CanMakeUnnamedFiles(folder.path())) {
+    GTEST_SKIP() << "needs a file system with O_TMPFILE";
+  }
+  EXPECT_EXIT(
+      {
+        auto file = AtomicFile::Create(folder / "out").value();
+        if (!file->Write(std::string(600'000, 'n')).has_value()) ::_exit(1);
+        ::raise(SIGKILL);
+      },
+      ::testing::KilledBySignal(SIGKILL), "");
+  EXPECT_EQ(folder.num_entries(), 0);
+}
+
+// From here on, system call `number` fails with `error` in this process.
+bool ForbidCall(unsigned number, unsigned error) {
+  sock_filter program[] = {
+      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, number},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | error},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+  sock_fprog filter = {std::size(program), program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// As on file systems and in sandboxes that do not give a name afterwards.
+TEST(AtomicFileDeathTest, WithoutLinkatANamedTemporaryServes) {
+  constexpr int kNoFilters = 77;
+  for (const int error : {EOPNOTSUPP, ENOENT, EPERM}) {
+    const TestFolder folder;
+    const std::string old = folder.Write("old", "old");
+    chmod(old.c_str(), 0600);
+    const auto as_child = [&] {
+      if (!ForbidCall(SYS_linkat, static_cast<unsigned>(error))) {
+        return kNoFilters;
+      }
+      {
+        auto given_up = AtomicFile::Create(folder / "given up").value();
+        if (folder.num_entries() != 2) return 1;
+      }
+      if (folder.num_entries() != 1) return 2;
+      if (!WriteWhole(folder / "new", "x").has_value()) return 3;
+      return WriteWhole(old, "newer").has_value() ? 0 : 4;
+    };
+    int code = 0;
+    EXPECT_EXIT(
+        ::_exit(as_child()),
+        [&code](int status) {
+          code = WEXITSTATUS(status);
+          return WIFEXITED(status);
+        },
+        "");
+    if (code == kNoFilters) GTEST_SKIP() << "needs seccomp filters";
+    EXPECT_EQ(code, 0);
+    EXPECT_EQ(TestFolder::Read(folder / "new"), "x");
+    EXPECT_EQ(TestFolder::Read(old), "newer");
+    EXPECT_EQ(ModeOf(old), 0600u);
+    EXPECT_EQ(folder.num_entries(), 2);
+  }
 }
 
 TEST(AtomicFileTest, LinksKeepPointing) {

@@ -26,6 +26,7 @@ class MappedFile {
  public:
   MappedFile() = default;
   // kNotFound, kIo (folder, pipe, permission); an empty file maps to 0 bytes.
+  // Never waits for the other end of a pipe.
   static Result<MappedFile> Open(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -47,7 +48,10 @@ const char* FindMappedFile(const void* address);
 // Writes a file that appears under its name at Commit, whole or not at all.
 // Where the name is a device, pipe or other thing that is not a regular file
 // (-o /dev/null), writes go straight to it. A symbolic link keeps pointing: its
-// target is replaced. Destruction without Commit removes the temporary file.
+// target is replaced, and its permissions stay; new files follow the umask.
+// Until Commit the file has no name where the system can do that, so that
+// nothing is left even of a killed process; elsewhere it is a hidden temporary
+// beside the target, which destruction without Commit removes.
 class AtomicFile {
  public:
   static Result<std::unique_ptr<AtomicFile>> Create(const std::string& path);

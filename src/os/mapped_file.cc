@@ -53,7 +53,8 @@ void FreeSlot(int index) {
 }  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
-  TC_ASSIGN_OR_RETURN(const UniqueFd file, OpenForReading(path));
+  TC_ASSIGN_OR_RETURN(const UniqueFd file,
+                      OpenForReading(path, PipePolicy::kNoWait));
   struct stat info;
   if (fstat(file.get(), &info) != 0) {
     return tl::unexpected(FileError(path, "cannot map", errno));

@@ -35,6 +35,16 @@ TEST(MappedFileTest, OnlyOrdinaryFilesCanBeMapped) {
   EXPECT_EQ(MappedFile::Open("/dev/null").error().code, ErrorCode::kIo);
 }
 
+// Nothing ever writes to this pipe: waiting for a writer would be for ever.
+TEST(MappedFileTest, APipeIsRefusedAtOnce) {
+  const TestFolder folder;
+  ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
+  const auto file = MappedFile::Open(folder / "fifo");
+  ASSERT_FALSE(file.has_value());
+  EXPECT_EQ(file.error().code, ErrorCode::kIo);
+  EXPECT_NE(file.error().message.find("fifo: is a pipe"), std::string::npos);
+}
+
 TEST(MappedFileTest, AddressesLeadToThePathWhileItLives) {
   const TestFolder folder;
   const std::string path = folder.Write("f", "0123456789");

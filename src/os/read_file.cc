@@ -44,7 +44,8 @@ Result<std::string> ReadAll(const UniqueFd& file, const std::string& path,
 }  // namespace
 
 Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
-  TC_ASSIGN_OR_RETURN(const UniqueFd file, OpenForReading(path));
+  TC_ASSIGN_OR_RETURN(const UniqueFd file,
+                      OpenForReading(path, PipePolicy::kWaitForWriter));
   struct stat info;
   if (fstat(file.get(), &info) != 0) {
     return tl::unexpected(FileError(path, "cannot read", errno));
@@ -59,8 +60,8 @@ Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   try {
     return ReadAll(file, path, announced_bytes, max_bytes);
   } catch (const std::bad_alloc&) {
-    return Fail(ErrorCode::kResourceExhausted, "{}: no memory to read {}", path,
-                FormatBytes(announced_bytes));
+    return Fail(ErrorCode::kResourceExhausted,
+                "{}: too large for the memory that can be had", path);
   }
 }
 

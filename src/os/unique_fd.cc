@@ -24,13 +24,14 @@ Error FileError(const std::string& path, std::string_view action,
                       std::generic_category().message(error_number))};
 }
 
-Result<UniqueFd> OpenForReading(const std::string& path) {
+Result<UniqueFd> OpenForReading(const std::string& path, PipePolicy policy) {
   if (path.find('\0') != std::string::npos) {
     return Fail(ErrorCode::kNotFound, "a file name contains a zero byte");
   }
+  const int wait = policy == PipePolicy::kNoWait ? O_NONBLOCK : 0;
   int fd = -1;
   do {
-    fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | wait);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) return tl::unexpected(FileError(path, "cannot open", errno));
   UniqueFd file(fd);

@@ -36,7 +36,10 @@ Error FileError(const std::string& path, std::string_view action,
                 int error_number);
 
 // Opens for reading, close-on-exec. A folder is refused by its name.
-Result<UniqueFd> OpenForReading(const std::string& path);
+// kWaitForWriter: a named pipe is opened once something writes to it;
+// kNoWait: at once, so that the caller can see what it is.
+enum class PipePolicy { kWaitForWriter, kNoWait };
+Result<UniqueFd> OpenForReading(const std::string& path, PipePolicy policy);
 
 }  // namespace thermocline::os
 

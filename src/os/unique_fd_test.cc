@@ -53,11 +53,13 @@ TEST(FileErrorTest, NamesPathActionAndReason) {
 
 TEST(OpenForReadingTest, FoldersAndZeroBytesAreRefused) {
   const TestFolder folder;
-  const auto as_file = OpenForReading(folder.path());
+  const auto as_file = OpenForReading(folder.path(), PipePolicy::kNoWait);
   ASSERT_FALSE(as_file.has_value());
   EXPECT_NE(as_file.error().message.find("is a folder"), std::string::npos);
-  EXPECT_FALSE(OpenForReading(std::string("a\0b", 3)).has_value());
-  EXPECT_TRUE(OpenForReading(folder.Write("x", "y")).has_value());
+  EXPECT_FALSE(
+      OpenForReading(std::string("a\0b", 3), PipePolicy::kNoWait).has_value());
+  EXPECT_TRUE(OpenForReading(folder.Write("x", "y"), PipePolicy::kWaitForWriter)
+                  .has_value());
 }
 
 }  // namespace

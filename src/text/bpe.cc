@@ -107,8 +107,7 @@ Status BpeTokenizer::EncodePlain(std::string_view text, EncodeScratch& scratch,
 void BpeTokenizer::EncodeWord(std::string_view word, EncodeScratch& scratch,
                               std::vector<TokenId>* tokens) const {
   if (pre_tokenizer_.ignore_merges()) {
-    scratch.text.assign(word);
-    const auto found = words_.find(scratch.text);
+    const auto found = words_.find(word);
     if (found != words_.end()) {
       tokens->push_back(found->second);
       return;

@@ -5,12 +5,14 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "text/merge_table.h"
 #include "text/pretokenizer.h"
 #include "text/vocab_tokenizer.h"
@@ -50,9 +52,9 @@ class BpeTokenizer final : public VocabTokenizer {
   MergeTable merges_;
   std::array<Symbol, 256> byte_symbols_;
   std::deque<std::string> other_texts_;  // of the symbols from V on
-  std::unordered_map<std::string_view, Symbol> other_symbols_;
+  std::unordered_map<std::string_view, Symbol, KeyedHash> other_symbols_;
   // Whole words by their bytes, where these go before merges.
-  std::unordered_map<std::string, TokenId> words_;
+  std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> words_;
 };
 
 }  // namespace thermocline::text

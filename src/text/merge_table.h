@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "text/pair_merger.h"
 
 namespace thermocline::text {
@@ -25,7 +26,8 @@ class MergeTable {
   void Apply(std::vector<Symbol>* symbols, PairMerger* merger) const;
 
  private:
-  std::unordered_map<uint64_t, PairMerge> merges_;  // left << 32 | right
+  // By left << 32 | right.
+  std::unordered_map<uint64_t, PairMerge, KeyedHash> merges_;
 };
 
 }  // namespace thermocline::text

@@ -125,6 +125,14 @@ TEST(PreTokenizerTest, UnknownNameIsNamed) {
   EXPECT_NE(pre_tokenizer.error().message.find("klingon"), std::string::npos);
 }
 
+TEST(PreTokenizerTest, UnknownNamesAreQuoted) {
+  const auto pre_tokenizer =
+      PreTokenizer::Create("\x1b[2J" + std::string(100'000, 'x'));
+  ASSERT_FALSE(pre_tokenizer.has_value());
+  EXPECT_EQ(pre_tokenizer.error().message.find('\x1b'), std::string::npos);
+  EXPECT_LT(pre_tokenizer.error().message.size(), 200u);
+}
+
 TEST(PreTokenizerTest, OnlySomeTakeWholeWords) {
   EXPECT_TRUE(PreTokenizer::Create("llama-bpe")->ignore_merges());
   EXPECT_TRUE(PreTokenizer::Create("llama3")->ignore_merges());

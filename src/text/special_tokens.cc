@@ -10,8 +10,9 @@
 namespace thermocline::text {
 namespace {
 
-// The automaton takes up to 64 times this.
-constexpr size_t kMaxTextBytes = 4 * kMiB;
+// Several times what real vocabularies have. The automaton takes up to 64 times
+// this.
+constexpr size_t kMaxTextBytes = kMiB;
 
 }  // namespace
 

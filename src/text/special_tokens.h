@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "text/vocab.h"
 
@@ -24,7 +25,7 @@ struct SpecialMatch {
 class SpecialTokenFinder {
  public:
   // `tokens` are ids into `texts`; empty texts never match, and of equal texts
-  // the first counts. kUnsupported: more than 4 MiB of text in all, which no
+  // the first counts. kUnsupported: more than 1 MiB of text in all, which no
   // real vocabulary has.
   static Result<SpecialTokenFinder> Create(
       const std::vector<std::string>& texts,
@@ -54,8 +55,8 @@ class SpecialTokenFinder {
   Node Step(Node node, uint8_t byte) const;
   std::vector<Hit> Scan(std::string_view text) const;
 
-  std::array<Node, 256> first_ = {};             // the root's children
-  std::unordered_map<uint64_t, Node> children_;  // node * 256 + byte
+  std::array<Node, 256> first_ = {};  // the root's children
+  std::unordered_map<uint64_t, Node, KeyedHash> children_;  // node * 256 + byte
   std::vector<NodeData> nodes_ = {NodeData{0}};
 };
 

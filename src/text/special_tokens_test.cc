@@ -108,10 +108,15 @@ TEST(SpecialTokensTest, ManyNestedTokensOnALongText) {
 }
 
 TEST(SpecialTokensTest, RefusesMoreTextThanAnyVocabularyHas) {
-  const std::vector<std::string> texts = {std::string(5 << 20, 'x')};
-  const auto finder = SpecialTokenFinder::Create(texts, {0});
+  std::vector<std::string> texts(16, std::string(64 << 10, 'x'));
+  EXPECT_TRUE(SpecialTokenFinder::Create(texts, AllIds(texts)).has_value());
+  texts.push_back("y");
+  const auto finder = SpecialTokenFinder::Create(texts, AllIds(texts));
   ASSERT_FALSE(finder);
   EXPECT_EQ(finder.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(finder.error().message.find("MiB of control and user-defined"),
+            std::string::npos)
+      << finder.error().message;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/keyed_hash.h"
 #include "text/byte_text.h"
 #include "text/merge_table.h"
 
@@ -89,7 +90,7 @@ Result<std::vector<std::string>> ParseTokens(std::string_view file) {
     entries.push_back(*std::move(entry));
   }
   std::vector<std::string> tokens(entries.size());
-  std::unordered_set<std::string_view> seen;
+  std::unordered_set<std::string_view, KeyedHash> seen;
   for (Entry& entry : entries) {
     if (entry.rank >= tokens.size() || !tokens[entry.rank].empty()) {
       return Fail(ErrorCode::kCorrupt,

@@ -45,10 +45,11 @@ Status VocabTokenizer::BuildFinders() {
     if (is_user_defined) user_defined.push_back(id);
     if (is_user_defined || IsHidden(id)) all.push_back(id);
   }
-  TC_ASSIGN_OR_RETURN(user_defined_,
-                      SpecialTokenFinder::Create(vocab_.tokens, user_defined));
   TC_ASSIGN_OR_RETURN(all_special_,
                       SpecialTokenFinder::Create(vocab_.tokens, all));
+  if (user_defined.size() == all.size()) return {};
+  TC_ASSIGN_OR_RETURN(user_defined_,
+                      SpecialTokenFinder::Create(vocab_.tokens, user_defined));
   return {};
 }
 
@@ -79,7 +80,7 @@ Result<std::vector<TokenId>> VocabTokenizer::Encode(
                 FormatBytes(text.size()), FormatBytes(kMaxTextBytes));
   }
   const SpecialTokenFinder& finder =
-      options.parse_special ? all_special_ : user_defined_;
+      options.parse_special || !user_defined_ ? all_special_ : *user_defined_;
   std::vector<TokenId> tokens;
   EncodeScratch scratch;
   if (options.add_special && vocab_.add_bos && vocab_.bos) {

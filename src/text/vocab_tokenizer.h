@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "text/pair_merger.h"
 #include "text/special_tokens.h"
 #include "text/tokenizer.h"
@@ -63,8 +64,9 @@ class VocabTokenizer : public Tokenizer {
   Status BuildFinders();
   void BuildPieces();
 
-  std::unordered_map<std::string_view, TokenId> plain_ids_;
-  SpecialTokenFinder user_defined_, all_special_;
+  std::unordered_map<std::string_view, TokenId, KeyedHash> plain_ids_;
+  SpecialTokenFinder all_special_;
+  std::optional<SpecialTokenFinder> user_defined_;  // none: the same ones
   std::vector<bool> swallows_space_;
   std::string pieces_;                // joined
   std::vector<size_t> piece_begins_;  // [V + 1]

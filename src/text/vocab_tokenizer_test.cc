@@ -72,6 +72,21 @@ TEST(VocabTokenizerTest, UserDefinedTokensAlwaysMatch) {
   }
 }
 
+TEST(VocabTokenizerTest, SpecialTokensOfOneKindOnly) {
+  Vocab vocab = SmallBpeVocab();
+  vocab.tokens[0] = "<x>";
+  vocab.types[0] = TokenType::kUserDefined;
+  const auto user_defined = Make(vocab);
+  vocab.types[0] = vocab.types[kBpeTool] = TokenType::kControl;
+  const auto control = Make(vocab);
+  for (const bool parse_special : {true, false}) {
+    EXPECT_EQ(Encode(*user_defined, "<x><|tool|>", false, parse_special),
+              (Ids{0, kBpeTool}));
+    EXPECT_EQ(Encode(*control, "<x>", false, parse_special) == Ids{0},
+              parse_special);
+  }
+}
+
 TEST(VocabTokenizerTest, NormalTokensOfControlTextAreControl) {
   Vocab vocab = SmallBpeVocab();
   AddToken(&vocab, "<|im_end|>", TokenType::kNormal);

@@ -6,8 +6,8 @@
 #include "kernels/activation_row.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/float_targets.h"
+#include "kernels/ref/ref.h"
 #include "tensor/blocks.h"
-#include "tensor/codec.h"
 #include "tensor/float16.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -81,7 +81,7 @@ void StoreRow(DType dtype, const float* x, size_t n, std::byte* out) {
   if (dtype == DType::kF16) {
     StoreF16(x, n, out);
   } else {
-    QuantizeRow(dtype, {x, n}, out);
+    ref::StoreRow(dtype, x, n, out);
   }
 }
 

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/activation_row.h"
 #include "kernels/ref/ref.h"
+#include "tensor/blocks.h"
 #include "tensor/codec.h"
+#include "tensor/float16.h"
 
 namespace thermocline::kernels::ref {
 namespace {
@@ -125,6 +129,20 @@ void Add(const float* x, size_t n, float* y) {
 
 void StoreRow(DType dtype, const float* x, size_t n, std::byte* out) {
   QuantizeRow(dtype, {x, n}, out);
+  if (dtype != DType::kQ8_0) return;
+  // The codec, made for weights, clamps what a block cannot hold. A cache must
+  // not hide it: with such a scale every use gives NaN, which the caller sees.
+  constexpr float kLargest = 127.0f * 65504.0f;
+  const uint16_t not_a_number =
+      F32ToF16(std::numeric_limits<float>::quiet_NaN());
+  for (size_t b = 0; b < n / kBlock; ++b) {
+    const float* block = x + b * kBlock;
+    const bool fits = std::all_of(
+        block, block + kBlock, [](float v) { return std::abs(v) <= kLargest; });
+    if (fits) continue;
+    std::memcpy(out + b * sizeof(BlockQ8_0), &not_a_number,
+                sizeof(not_a_number));
+  }
 }
 
 bool AllFinite(const float* x, size_t n) {

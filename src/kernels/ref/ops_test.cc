@@ -1,8 +1,10 @@
 // Known answers that every table must give.
+#include <cmath>
 #include <limits>
 
 #include "kernels/testing.h"
 #include "tensor/blocks.h"
+#include "tensor/float16.h"
 
 namespace thermocline::kernels {
 namespace {
@@ -245,6 +247,18 @@ TEST_P(OpsTest, StoreRowByHand) {
   EXPECT_EQ(block.d, 0x3c00);
   EXPECT_EQ(block.qs[0], 127);
   EXPECT_EQ(block.qs[31], -4);
+}
+
+TEST_P(OpsTest, StoredRowsDoNotHideWhatTheyCannotHold) {
+  for (const float bad : {kNaN, kInfinity, -kInfinity, 1e7f}) {
+    std::vector<float> values(64, 1.0f);
+    values[40] = bad;
+    BlockQ8_0 blocks[2];
+    kernels().store_row(DType::kQ8_0, values.data(), 64,
+                        reinterpret_cast<std::byte*>(blocks));
+    EXPECT_TRUE(std::isfinite(F16ToF32(blocks[0].d))) << bad;
+    EXPECT_TRUE(std::isnan(F16ToF32(blocks[1].d))) << bad;
+  }
 }
 
 }  // namespace

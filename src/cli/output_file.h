@@ -1,0 +1,27 @@
+// Output files that must not be the input.
+#ifndef THERMOCLINE_CLI_OUTPUT_FILE_H_
+#define THERMOCLINE_CLI_OUTPUT_FILE_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace thermocline::cli {
+
+// kInvalidArgument if `output` is one of `inputs` by whatever name: writing it
+// would replace what is read. Devices and pipes replace nothing; paths where
+// nothing is count as different.
+Status RefuseToReplaceInput(const std::string& output,
+                            std::span<const std::string> inputs);
+
+// The paths of what is in a folder; empty if it cannot be read.
+std::vector<std::string> FilesIn(const std::string& folder);
+
+// The paths of a model's files: `path` and the shards that its name tells of.
+std::vector<std::string> ModelFiles(const std::string& path);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_OUTPUT_FILE_H_
