@@ -42,7 +42,7 @@ def main():
     parser.add_argument('-j', '--jobs', type=int, default=1)
     parser.add_argument('--times', action='store_true',
                         help='print how long each file took')
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
 
     build = args.build.resolve()
     sources = sources_of(build)
