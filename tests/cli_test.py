@@ -1,12 +1,6 @@
 #!/usr/bin/env python3
-"""End-to-end tests of the `thermocline` program on real model files.
+"""End-to-end tests of the `thermocline` program on real model files."""
 
-The program's path comes from the environment variable THERMOCLINE, else from
-build/release. Needs nothing but Python's standard library. No test depends on
-how long something takes; every wait has a limit only so that a hang fails.
-"""
-
-import array
 import csv
 import glob
 import io
@@ -18,141 +12,13 @@ import random
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = ROOT / "testdata"
-PROGRAM = os.environ.get("THERMOCLINE", str(ROOT / "build/release/thermocline"))
-STORIES = str(DATA / "models/stories260K.gguf")
-GOLDEN = str(DATA / "golden/llama-gqa-f16.gguf")
-DEMO_FOLDER = ROOT.parent / "shared/fixtures/models/demo"
-LILY = (b", there was a little girl named Lily. "
-        b"She loved to play outside in the park.")
-WAIT_LIMIT_S = 300
-
-
-def run(*args, stdin=b"", env=None, **more):
-    """Runs the program to its end."""
-    if "stdout" not in more:
-        more["stdout"] = subprocess.PIPE
-    if "stderr" not in more:
-        more["stderr"] = subprocess.PIPE
-    return subprocess.run([PROGRAM, *map(str, args)], input=stdin,
-                          env={**os.environ, **(env or {})},
-                          timeout=WAIT_LIMIT_S, **more)
-
-
-def start(*args, **more):
-    """Starts the program with pipes for stdout and stderr."""
-    return subprocess.Popen([PROGRAM, *map(str, args)], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, **more)
-
-
-def wait_for_handler(process):
-    """Returns once the program catches SIGINT, as the kernel tells."""
-    while process.poll() is None:
-        with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
-            caught = [line for line in file if line.startswith("SigCgt")]
-        if int(caught[0].split()[1], 16) >> (signal.SIGINT - 1) & 1:
-            return
-
-
-def floats(data):
-    values = array.array("f")
-    values.frombytes(data)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values
-
-
-def nmse(got, want):
-    return (sum((a - b) ** 2 for a, b in zip(got, want)) /
-            sum(b * b for b in want))
-
-
-class Gguf:
-    """A GGUF file as bytes, with the places where its values lie."""
-
-    SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1,
-               10: 8, 11: 8, 12: 8}
-
-    def __init__(self, path):
-        self.bytes = bytearray(pathlib.Path(path).read_bytes())
-        self.at = 8
-        num_tensors, num_keys = self._take("<QQ")
-        self.values = {}  # key -> offset of its value
-        for _ in range(num_keys):
-            key = self._string()
-            (kind,) = self._take("<I")
-            self.values[key] = self.at
-            self._skip(kind)
-        self.tensors = {}  # name -> (offset of the type id, offset of data)
-        infos = []
-        for _ in range(num_tensors):
-            name = self._string()
-            (rank,) = self._take("<I")
-            self.at += 8 * rank
-            type_at = self.at
-            _, offset = self._take("<IQ")
-            infos.append((name, type_at, offset))
-        data = (self.at + 31) // 32 * 32
-        for name, type_at, offset in infos:
-            self.tensors[name] = (type_at, data + offset)
-
-    def _take(self, layout):
-        values = struct.unpack_from(layout, self.bytes, self.at)
-        self.at += struct.calcsize(layout)
-        return values
-
-    def _string(self):
-        (length,) = self._take("<Q")
-        self.at += length
-        return bytes(self.bytes[self.at - length:self.at]).decode()
-
-    def _skip(self, kind):
-        if kind == 8:
-            self._string()
-        elif kind == 9:
-            elem_kind, count = self._take("<IQ")
-            for _ in range(count):
-                self._skip(elem_kind)
-        else:
-            self.at += self.SCALARS[kind]
-
-
-class CliTest(unittest.TestCase):
-    """What all tests share."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def assert_ok(self, result):
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result.stdout
-
-    def assert_fails(self, result, *parts, code=1):
-        """One error line that holds all `parts`; nothing on stdout."""
-        text = result.stderr.decode(errors="replace")
-        self.assertEqual(result.returncode, code, text)
-        errors = [line for line in text.splitlines()
-                  if line.startswith("thermocline: error: ")]
-        self.assertEqual(len(errors), 1, text)
-        self.assertTrue(text.endswith(errors[0] + "\n"), text)
-        for part in parts:
-            self.assertIn(part, errors[0])
-        self.assertEqual(result.stdout, b"")
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return str(path)
-
-    def leftovers(self, *expected):
-        return sorted(set(os.listdir(self.folder)) - set(expected))
+import cli_support
+from cli_support import (CliTest, DATA, DEMO_FOLDER, GOLDEN, Gguf, LILY,
+                         PROGRAM, ROOT, STORIES, WAIT_LIMIT_S, floats, nmse,
+                         run, start, wait_for_handler)
 
 
 class UsageTest(CliTest):
@@ -162,9 +28,9 @@ class UsageTest(CliTest):
         self.assertRegex(out, rb"\Athermocline \d+\.\d+\.\d+ \(.*\)\n\Z")
 
     def test_help_of_every_command(self):
-        for command in ([], ["run"], ["inspect"], ["convert"], ["tokenize"],
-                        ["eval"], ["eval", "logits"], ["eval", "ppl"],
-                        ["bench"]):
+        for command in ([], ["run"], ["inspect"], ["convert"], ["quantize"],
+                        ["tokenize"], ["eval"], ["eval", "logits"],
+                        ["eval", "ppl"], ["bench"]):
             out = self.assert_ok(run(*command, "--help"))
             self.assertIn(b"Usage: thermocline", out)
             self.assertIn(b"Examples:", out)
@@ -726,6 +592,4 @@ class ConvertTest(CliTest):
 
 
 if __name__ == "__main__":
-    if not os.access(PROGRAM, os.X_OK):
-        sys.exit(f"no program at {PROGRAM}: build it, or set THERMOCLINE")
-    unittest.main()
+    cli_support.main()

@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 
 #include "decode/generate.h"
 #include "engine/session.h"
+#include "engine/test_golden.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 
@@ -26,8 +26,6 @@ using Tokens = std::vector<text::TokenId>;
 // double precision differs by up to 1.9e-7), to 8 bits for quantised ones.
 constexpr double kFloatNmse = 5e-7;
 constexpr double kQuantisedNmse = 1e-3;
-// Logits closer than this may change places.
-constexpr float kClearLead = 0.1f;
 
 std::string TestData(const std::string& path) {
   return std::string(TC_SOURCE_DIR) + "/testdata/" + path;
@@ -36,37 +34,6 @@ std::string TestData(const std::string& path) {
 nlohmann::json ReadJson(const std::string& path) {
   std::ifstream file(path);
   return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-}
-
-std::vector<float> ReadFloats(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  std::vector<float> floats(bytes.size() / sizeof(float));
-  std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
-  return floats;
-}
-
-double Nmse(const std::vector<float>& got, const std::vector<float>& expected) {
-  double error = 0.0;
-  double power = 0.0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double difference = static_cast<double>(got[i]) - expected[i];
-    error += difference * difference;
-    power += static_cast<double>(expected[i]) * expected[i];
-  }
-  return error / power;
-}
-
-void ExpectSameChoice(std::span<const float> got,
-                      std::span<const float> expected, size_t position) {
-  const auto best = std::ranges::max_element(expected);
-  const auto index = best - expected.begin();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const bool is_best = static_cast<ptrdiff_t>(i) == index;
-    if (!is_best && *best - expected[i] <= kClearLead) return;
-  }
-  EXPECT_EQ(std::ranges::max_element(got) - got.begin(), index)
-      << "position " << position;
 }
 
 std::unique_ptr<engine::Session> OpenSession(
@@ -150,6 +117,20 @@ TEST_P(Golden, LogitsInOneBatchAndOneByOne) {
                        t);
     }
   }
+}
+
+TEST(GoldenFiles, AreAllRun) {
+  size_t num_files = 0;
+  const auto cases = AllCases();
+  for (const auto& entry :
+       std::filesystem::directory_iterator(TestData("golden"))) {
+    if (entry.path().extension() != ".gguf") continue;
+    ++num_files;
+    EXPECT_TRUE(std::ranges::any_of(cases, [&](const GoldenCase& golden) {
+      return golden.model == entry.path().filename();
+    })) << entry.path();
+  }
+  EXPECT_EQ(num_files, 14u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, Golden, ::testing::ValuesIn(AllCases()),

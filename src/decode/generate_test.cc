@@ -7,84 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/session.h"
-#include "model/model.h"
+#include "decode/test_session.h"
 
 namespace thermocline::decode {
 namespace {
 
 using text::TokenId;
-using Tokens = std::vector<TokenId>;
-
-std::shared_ptr<const model::Model> Stories() {
-  static const auto model = model::Model::Open(
-      std::string(TC_SOURCE_DIR) + "/testdata/models/stories260K.gguf");
-  EXPECT_TRUE(model.has_value()) << model.error().message;
-  return *model;
-}
-
-// Prefers the tokens of a script, one after each Decode call.
-class ScriptedSession final : public engine::Session {
- public:
-  ScriptedSession(std::shared_ptr<const model::Model> model, Tokens script,
-                  int64_t context = 100)
-      : model_(std::move(model)),
-        script_(std::move(script)),
-        context_(context) {}
-
-  Status Decode(std::span<const TokenId> tokens, engine::LogitsOf which,
-                std::span<float> logits) override {
-    EXPECT_EQ(which, engine::LogitsOf::kLast);
-    if (fail_at_call == num_calls++) {
-      return Fail(fail_code, "scripted failure");
-    }
-    decoded.insert(decoded.end(), tokens.begin(), tokens.end());
-    position_ += static_cast<int64_t>(tokens.size());
-    std::ranges::fill(logits, 0.0f);
-    if (next_ < script_.size()) {
-      logits[static_cast<size_t>(script_[next_++])] = 10.0f;
-    }
-    logits[second_choice] += 5.0f;
-    return {};
-  }
-  int64_t position() const override { return position_; }
-  int64_t context() const override { return context_; }
-  int num_threads() const override { return 1; }
-  kernels::Isa isa() const override { return kernels::Isa::kScalar; }
-  const engine::MemoryNeed& memory() const override { return need_; }
-  const model::Model& model() const override { return *model_; }
-  void Truncate(int64_t length) override { position_ = length; }
-
-  Tokens decoded;
-  size_t second_choice = 3;
-  int num_calls = 0;
-  int fail_at_call = -1;
-  ErrorCode fail_code = ErrorCode::kCorrupt;
-
- private:
-  std::shared_ptr<const model::Model> model_;
-  Tokens script_;
-  size_t next_ = 0;
-  int64_t context_;
-  int64_t position_ = 0;
-  engine::MemoryNeed need_ = {};
-};
-
-// Ids of a text without BOS and without the space put in front.
-Tokens Ids(const std::string& text) {
-  const auto model = Stories();
-  Tokens ids;
-  for (const char c : text) {
-    for (TokenId id = 0; id < model->tokenizer()->num_tokens(); ++id) {
-      if (model->tokenizer()->Piece(id, false) == std::string(1, c)) {
-        ids.push_back(id);
-        break;
-      }
-    }
-  }
-  EXPECT_EQ(ids.size(), text.size());
-  return ids;
-}
 
 TokenId Eos() { return Stories()->tokenizer()->vocab().eos.value(); }
 
@@ -127,7 +55,7 @@ TEST(Generate, ChoosesDecodesAndShowsUntilEndOfGeneration) {
   EXPECT_EQ(outcome.pieces.size(), 7u);  // as it becomes known
   EXPECT_EQ(outcome.report->reason, StopReason::kEndOfGeneration);
   EXPECT_EQ(outcome.report->num_prompt_tokens, 2);
-  EXPECT_EQ(outcome.report->num_generated_tokens, 8);
+  EXPECT_EQ(outcome.report->tokens.size(), 8u);
   // The first from the prefill's logits, the last not decoded.
   EXPECT_EQ(outcome.report->num_decodes, 7);
   EXPECT_EQ(outcome.report->seed, 5u);
@@ -147,7 +75,7 @@ TEST(Generate, MaxTokens) {
   ASSERT_TRUE(outcome.report.has_value());
   EXPECT_EQ(outcome.text, "Tim");
   EXPECT_EQ(outcome.report->reason, StopReason::kMaxTokens);
-  EXPECT_EQ(outcome.report->num_generated_tokens, 3);
+  EXPECT_EQ(outcome.report->tokens.size(), 3u);
   // The third is not decoded: nothing would be chosen from its logits.
   EXPECT_EQ(session.num_calls, 3);
 }
@@ -181,7 +109,7 @@ TEST(Generate, StopStringsAcrossTokens) {
   ASSERT_TRUE(outcome.report.has_value());
   EXPECT_EQ(outcome.text, "one ");
   EXPECT_EQ(outcome.report->reason, StopReason::kStopString);
-  EXPECT_EQ(outcome.report->num_generated_tokens, 9);
+  EXPECT_EQ(outcome.report->tokens.size(), 9u);
 }
 
 TEST(Generate, WhatWasHeldBackComesAtTheEnd) {
@@ -259,7 +187,7 @@ TEST(Generate, CancelWithinTheSession) {
   Outcome outcome = RunOn(session, Greedy());
   ASSERT_TRUE(outcome.report.has_value());
   EXPECT_EQ(outcome.report->reason, StopReason::kCancelled);
-  EXPECT_EQ(outcome.report->num_generated_tokens, 0);
+  EXPECT_EQ(outcome.report->tokens.size(), 0u);
   session.fail_at_call = 3;
   outcome = RunOn(session, Greedy());
   ASSERT_TRUE(outcome.report.has_value());

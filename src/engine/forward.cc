@@ -5,18 +5,41 @@
 
 #include "base/check.h"
 #include "engine/ffn/dense_ffn.h"
+#include "engine/ffn/expert_ffn.h"
+#include "engine/ffn/sparse_ffn.h"
 #include "engine/norm.h"
 #include "tensor/codec.h"
 
 namespace thermocline::engine {
+namespace {
+
+std::unique_ptr<FfnExecutor> MakeFfn(FfnMode mode, const SparseFfnParts& parts,
+                                     int64_t layer_idx) {
+  if (mode == FfnMode::kFast) return MakeSparseFfn(parts, layer_idx);
+  const model::FfnConfig* config = &parts.config->ffn;
+  const model::FfnWeights* weights =
+      &parts.weights->layers[static_cast<size_t>(layer_idx)].ffn;
+  return config->num_experts > 0
+             ? MakeExpertFfn(config, weights, parts.compute, parts.scratch)
+             : MakeDenseFfn(config, weights, parts.compute, parts.scratch);
+}
+
+}  // namespace
 
 Forward::Forward(const model::Model* model, const Compute* compute,
-                 const Scratch* scratch, const KvCache* cache)
+                 const Scratch* scratch, const KvCache* cache, FfnMode ffn,
+                 const ActivityFn* activity)
     : model_(model),
       compute_(compute),
       scratch_(scratch),
       rope_(model->config().rope, model->weights().rope_freq_factors) {
   const model::Config& config = model->config();
+  const SparseFfnParts parts = {.config = &config,
+                                .weights = &model->weights(),
+                                .order = model->neuron_order(),
+                                .activity = activity,
+                                .compute = compute,
+                                .scratch = scratch};
   layers_.reserve(model->weights().layers.size());
   for (const model::LayerWeights& weights : model->weights().layers) {
     const int64_t layer_idx = static_cast<int64_t>(layers_.size());
@@ -24,7 +47,7 @@ Forward::Forward(const model::Model* model, const Compute* compute,
         .weights = &weights,
         .attention = Attention(&config, &weights.attention, layer_idx, compute,
                                scratch, cache),
-        .ffn = MakeDenseFfn(&config.ffn, &weights.ffn, compute, scratch),
+        .ffn = MakeFfn(ffn, parts, layer_idx),
     });
   }
 }
@@ -48,9 +71,12 @@ Status Forward::Run(std::span<const text::TokenId> tokens,
     Normalize(layer.weights->attention.norm, layer.weights->attention.norm_bias,
               num_tokens);
     layer.attention.Run(first_position, num_tokens);
-    AddDelta(num_tokens);
+    // In a parallel block the FFN does not see what attention adds.
+    if (!model_->config().parallel_block) AddDelta(num_tokens);
     Normalize(layer.weights->ffn.norm, layer.weights->ffn.norm_bias,
               num_tokens);
+    layer.ffn->Select(first_position, num_tokens);
+    if (model_->config().parallel_block) AddDelta(num_tokens);
     layer.ffn->Run(num_tokens);
     AddDelta(num_tokens);
     if (!AllFinite(scratch_->residual, num_tokens)) {
@@ -68,16 +94,28 @@ Status Forward::Run(std::span<const text::TokenId> tokens,
 void Forward::Embed(std::span<const text::TokenId> tokens,
                     int64_t first_position) {
   const TensorView& table = model_->weights().token_embedding;
+  const TensorView& positions = model_->weights().position_embedding;
   compute_->pool->ParallelFor(
       tokens.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
         for (size_t t = begin; t < end; ++t) {
           DequantizeRow(table.dtype,
                         table.row(static_cast<uint64_t>(tokens[t])),
                         scratch_->residual.span(t));
-          rope_.Angles(first_position + static_cast<int64_t>(t),
-                       scratch_->rope_cos.row(t), scratch_->rope_sin.row(t));
+          const int64_t position = first_position + static_cast<int64_t>(t);
+          rope_.Angles(position, scratch_->rope_cos.row(t),
+                       scratch_->rope_sin.row(t));
+          if (positions) AddPosition(positions, position, t);
         }
       });
+}
+
+// residual[t] += the learned vector of a position, by way of delta.
+void Forward::AddPosition(const TensorView& positions, int64_t position,
+                          size_t token_idx) {
+  DequantizeRow(positions.dtype, positions.row(static_cast<uint64_t>(position)),
+                scratch_->delta.span(token_idx));
+  compute_->kernels->add(scratch_->delta.row(token_idx), scratch_->delta.width,
+                         scratch_->residual.row(token_idx));
 }
 
 void Forward::Normalize(const TensorView& weight, const TensorView& bias,

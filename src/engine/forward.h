@@ -11,7 +11,9 @@
 
 #include "base/status.h"
 #include "engine/attention/attention.h"
+#include "engine/ffn/activity.h"
 #include "engine/ffn/ffn_executor.h"
+#include "engine/ffn/ffn_mode.h"
 #include "engine/kv/kv_cache.h"
 #include "engine/matmul.h"
 #include "engine/scratch.h"
@@ -23,14 +25,19 @@ namespace thermocline::engine {
 
 // Driven by model::Config: no copy per architecture. Per layer
 //   x += Attention(norm(x));  x += FFN(norm(x))
+// or, in a parallel block,
+//   x += Attention(norm(x)) + FFN(norm2(x))
 // Owns the executors of the layers; everything it is given outlives it.
 class Forward {
  public:
   // Returns false to stop. Called between layers with the number done.
   using BetweenLayers = std::function<bool(int64_t num_layers_done)>;
 
+  // `ffn` is not kAuto and what the scratch was made for; `activity` may be
+  // null.
   Forward(const model::Model* model, const Compute* compute,
-          const Scratch* scratch, const KvCache* cache);
+          const Scratch* scratch, const KvCache* cache, FfnMode ffn,
+          const ActivityFn* activity);
 
   // Runs one batch at first_position and on. logits: [N, V] of the last N
   // tokens, N <= tokens.size(), may be 0. The ids are in the vocabulary, and
@@ -48,6 +55,8 @@ class Forward {
   };
 
   void Embed(std::span<const text::TokenId> tokens, int64_t first_position);
+  void AddPosition(const TensorView& positions, int64_t position,
+                   size_t token_idx);
   // normed = norm(residual)
   void Normalize(const TensorView& weight, const TensorView& bias,
                  size_t num_tokens);

@@ -30,18 +30,7 @@ constexpr double kRoundedNmse = 1e-3;
 std::vector<float> LogitsOf(const std::shared_ptr<const model::Model>& model,
                             const std::vector<text::TokenId>& tokens,
                             kernels::Isa isa) {
-  SessionOptions options;
-  options.num_threads = 2;
-  options.isa = isa;
-  options.k_type = options.v_type = DType::kF32;
-  auto session = Session::Create(model, options);
-  EXPECT_TRUE(session.has_value()) << session.error().message;
-  std::vector<float> logits(tokens.size() *
-                            static_cast<size_t>(model->config().vocab_size));
-  const Status status =
-      (*session)->Decode(tokens, engine::LogitsOf::kAll, logits);
-  EXPECT_TRUE(status.has_value()) << status.error().message;
-  return logits;
+  return testing::DecodeAll(model, tokens, {.num_threads = 2, .isa = isa});
 }
 
 void ExpectLikeReference(const TinySpec& spec, double tolerance) {

@@ -28,17 +28,6 @@ struct Input {
   size_t stride_bytes;
 };
 
-void RoundRows(const Compute& compute, const Rows& x, size_t num_tokens) {
-  const size_t row_bytes = kernels::ActivationRowBytes(x.width);
-  compute.pool->ParallelFor(
-      num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
-        for (size_t t = begin; t < end; ++t) {
-          compute.kernels->quantize_activations(
-              x.row(t), x.width, compute.rounded_rows + t * row_bytes);
-        }
-      });
-}
-
 void MultiplyPiece(const Compute& compute, const Product& product,
                    const Input& input, size_t num_tokens, size_t first_row,
                    size_t num_rows) {
@@ -63,6 +52,26 @@ void MultiplyPiece(const Compute& compute, const Product& product,
 }
 
 }  // namespace
+
+void RoundRows(const Compute& compute, const Rows& x, size_t num_tokens) {
+  const size_t row_bytes = kernels::ActivationRowBytes(x.width);
+  compute.pool->ParallelFor(
+      num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t t = begin; t < end; ++t) {
+          compute.kernels->quantize_activations(
+              x.row(t), x.width, compute.rounded_rows + t * row_bytes);
+        }
+      });
+}
+
+const std::byte* InputFor(const Compute& compute, DType weight_dtype,
+                          const Rows& x, size_t token_idx) {
+  if (IsFloat(weight_dtype)) {
+    return reinterpret_cast<const std::byte*>(x.row(token_idx));
+  }
+  return compute.rounded_rows +
+         token_idx * kernels::ActivationRowBytes(x.width);
+}
 
 void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
                  std::span<const Product> products) {

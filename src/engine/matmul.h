@@ -21,6 +21,14 @@ struct Compute {
   std::byte* rounded_rows = nullptr;
 };
 
+// Rounds x [T, n] into compute.rounded_rows, one activation row after the
+// other.
+void RoundRows(const Compute& compute, const Rows& x, size_t num_tokens);
+
+// x[t] as weights of this type take it, after RoundRows for those in blocks.
+const std::byte* InputFor(const Compute& compute, DType weight_dtype,
+                          const Rows& x, size_t token_idx);
+
 // out[t] = weight * x[t] + bias
 struct Product {
   TensorView weight;  // [R, n], a type that the kernels have

@@ -51,6 +51,44 @@ class Carver {
   bool overflowed_ = false;
 };
 
+ExpertScratch CarveExperts(const model::Config& config, uint64_t batch,
+                           Carver& carver) {
+  const uint64_t num_experts = static_cast<uint64_t>(config.ffn.num_experts);
+  const uint64_t num_used = static_cast<uint64_t>(config.ffn.num_experts_used);
+  const uint64_t width = static_cast<uint64_t>(config.width);
+  ExpertScratch experts;
+  if (num_experts == 0) return experts;
+  experts.shares = carver.TakeRows(batch, num_experts);
+  experts.weights = carver.TakeRows(batch, num_used);
+  experts.chosen = reinterpret_cast<uint32_t*>(
+      carver.TakeBytes(batch, num_used * sizeof(uint32_t)));
+  experts.group_begin = reinterpret_cast<size_t*>(
+      carver.TakeBytes(num_experts + 1, sizeof(size_t)));
+  experts.grouped = reinterpret_cast<size_t*>(
+      carver.TakeBytes(batch, num_used * sizeof(size_t)));
+  experts.in = carver.TakeRows(batch, width);
+  experts.out = carver.TakeRows(batch, width);
+  return experts;
+}
+
+SparseScratch CarveSparse(const model::Config& config, uint64_t batch,
+                          Carver& carver) {
+  const uint64_t num_neurons = static_cast<uint64_t>(config.ffn_width);
+  SparseScratch sparse;
+  sparse.num_lists =
+      config.predictor.kind == model::PredictorKind::kKairox ? 2 : 1;
+  sparse.batch = batch;
+  sparse.num_neurons = num_neurons;
+  sparse.words = reinterpret_cast<uint64_t*>(carver.TakeBytes(
+      batch,
+      sparse.num_lists * predictor::WordsOf(num_neurons) * sizeof(uint64_t)));
+  sparse.fired = reinterpret_cast<uint32_t*>(
+      carver.TakeBytes(batch, num_neurons * sizeof(uint32_t)));
+  sparse.num_fired =
+      reinterpret_cast<uint32_t*>(carver.TakeBytes(batch, sizeof(uint32_t)));
+  return sparse;
+}
+
 Scratch Carve(const model::Config& config, const ScratchShape& shape,
               Carver& carver) {
   const uint64_t batch = static_cast<uint64_t>(shape.batch);
@@ -75,12 +113,17 @@ Scratch Carve(const model::Config& config, const ScratchShape& shape,
   scratch.k = carver.TakeRows(batch, num_kv_heads * key_width);
   scratch.v = carver.TakeRows(batch, num_kv_heads * value_width);
   scratch.attended = carver.TakeRows(batch, num_heads * value_width);
-  if (config.ffn.gated) scratch.gate = carver.TakeRows(batch, ffn_width);
+  const bool is_fast = shape.ffn == FfnMode::kFast;
+  if (config.ffn.gated || is_fast) {
+    scratch.gate = carver.TakeRows(batch, ffn_width);
+  }
   scratch.up = carver.TakeRows(batch, ffn_width);
   scratch.rope_cos = carver.TakeRows(batch, num_pairs);
   scratch.rope_sin = carver.TakeRows(batch, num_pairs);
   scratch.scores = carver.TakeRows(static_cast<uint64_t>(shape.num_threads),
                                    scores.value_or(UINT64_MAX));
+  scratch.experts = CarveExperts(config, batch, carver);
+  if (is_fast) scratch.sparse = CarveSparse(config, batch, carver);
   const uint64_t widest = std::max({width, num_heads * value_width, ffn_width});
   scratch.rounded_rows =
       carver.TakeBytes(batch, kernels::ActivationRowBytes(widest));

@@ -61,6 +61,73 @@ TEST(Scratch, NoGateNoRoom) {
   EXPECT_EQ(*gated - *plain, 2u * 144 * sizeof(float));  // 130, to a line
 }
 
+TEST(Scratch, ExpertsGetRoomForEveryTokenInOneOfThem) {
+  const ScratchShape shape = {.batch = 3, .context = 17, .num_threads = 2};
+  model::Config config = SmallConfig();
+  const auto without = ScratchBytes(config, shape);
+  config.ffn.num_experts = 40;
+  config.ffn.num_experts_used = 20;
+  const auto with = ScratchBytes(config, shape);
+  ASSERT_TRUE(without.has_value() && with.has_value());
+  EXPECT_GT(*with, *without);
+  const auto buffer = os::AlignedBuffer::Allocate(*with);
+  ASSERT_TRUE(buffer.has_value());
+  const Scratch scratch = MakeScratch(config, shape, buffer->data());
+  const ExpertScratch& e = scratch.experts;
+  const std::pair<const void*, size_t> pieces[] = {
+      {e.shares.data, 3 * e.shares.stride * sizeof(float)},
+      {e.weights.data, 3 * e.weights.stride * sizeof(float)},
+      {e.chosen, size_t{3} * 20 * sizeof(uint32_t)},
+      {e.group_begin, 41 * sizeof(size_t)},
+      {e.grouped, size_t{3} * 20 * sizeof(size_t)},
+      {e.in.data, 3 * e.in.stride * sizeof(float)},
+      {e.out.data, 3 * e.out.stride * sizeof(float)}};
+  const auto* end_of_last =
+      reinterpret_cast<const std::byte*>(scratch.scores.row(2));
+  for (const auto& [data, num_bytes] : pieces) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 64, 0u);
+    EXPECT_GE(static_cast<const std::byte*>(data), end_of_last);
+    end_of_last = static_cast<const std::byte*>(data) + num_bytes;
+  }
+  EXPECT_EQ(e.shares.width, 40u);
+  EXPECT_EQ(e.weights.width, 20u);
+  EXPECT_EQ(e.in.width, 90u);
+  EXPECT_EQ(e.out.width, 90u);
+  EXPECT_GE(scratch.rounded_rows, end_of_last);
+}
+
+TEST(Scratch, PredictorsGetRoomForOneOrTwoLayers) {
+  const ScratchShape shape = {
+      .batch = 3, .context = 17, .num_threads = 2, .ffn = FfnMode::kFast};
+  model::Config config = SmallConfig();
+  config.ffn.gated = false;
+  for (const auto kind :
+       {model::PredictorKind::kPowerInfer, model::PredictorKind::kKairox}) {
+    config.predictor.kind = kind;
+    const auto num_bytes = ScratchBytes(config, shape);
+    ASSERT_TRUE(num_bytes.has_value());
+    const auto buffer = os::AlignedBuffer::Allocate(*num_bytes);
+    ASSERT_TRUE(buffer.has_value());
+    const Scratch scratch = MakeScratch(config, shape, buffer->data());
+    const SparseScratch& sparse = scratch.sparse;
+    EXPECT_EQ(scratch.gate.width, 130u);  // predictors use it
+    // 130 neurons take 3 words.
+    const uint64_t* words = sparse.candidates(0, 0).words;
+    EXPECT_GE(reinterpret_cast<const float*>(words), scratch.scores.row(2));
+    EXPECT_EQ(sparse.candidates(0, 2).words, words + 2 * 3);
+    EXPECT_EQ(sparse.candidates(2, 1).words, words + 3);
+    const bool is_kairox = kind == model::PredictorKind::kKairox;
+    EXPECT_EQ(sparse.candidates(1, 0).words, words + (is_kairox ? 3 * 3 : 0));
+    EXPECT_EQ(sparse.candidates(0, 0).num_neurons, 130u);
+    const auto* fired = reinterpret_cast<const std::byte*>(sparse.fired);
+    const auto* counts = reinterpret_cast<const std::byte*>(sparse.num_fired);
+    EXPECT_GE(fired, reinterpret_cast<const std::byte*>(
+                         words + (is_kairox ? 2 : 1) * 3 * 3));
+    EXPECT_GE(counts, fired + size_t{3} * 130 * sizeof(uint32_t));
+    EXPECT_GE(scratch.rounded_rows, counts + 3 * sizeof(uint32_t));
+  }
+}
+
 TEST(Scratch, OverflowIsAnError) {
   const std::vector<ScratchShape> shapes = {
       {.batch = 1, .context = INT64_MAX, .num_threads = 500},

@@ -40,7 +40,8 @@ class SessionImpl final : public Session {
                              resources_.scratch.data())),
         compute_{resources_.pool.get(), &kernels::KernelsFor(options.isa),
                  scratch_.rounded_rows},
-        forward_(model_.get(), &compute_, &scratch_, &resources_.cache) {}
+        forward_(model_.get(), &compute_, &scratch_, &resources_.cache,
+                 plan_.scratch.ffn, &options_.activity) {}
 
   Status Decode(std::span<const TokenId> tokens, LogitsOf which,
                 std::span<float> logits) override {
@@ -70,6 +71,7 @@ class SessionImpl final : public Session {
   int64_t context() const override { return plan_.kv.context; }
   int num_threads() const override { return resources_.pool->num_threads(); }
   kernels::Isa isa() const override { return compute_.kernels->isa; }
+  FfnMode ffn() const override { return plan_.scratch.ffn; }
   const MemoryNeed& memory() const override { return plan_.need; }
   const model::Model& model() const override { return *model_; }
 
@@ -90,9 +92,9 @@ class SessionImpl final : public Session {
     const int64_t num_left = context() - position_;
     if (tokens.size() > static_cast<uint64_t>(num_left)) {
       return Fail(ErrorCode::kResourceExhausted,
-                  "{} tokens do not fit: the context of {} positions has {} "
-                  "left: use a larger one (-c)",
-                  tokens.size(), context(), num_left);
+                  "{} tokens do not fit: {} of {} positions are left: use a "
+                  "larger context (-c)",
+                  tokens.size(), num_left, context());
     }
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i] < 0 || tokens[i] >= model_->config().vocab_size) {
@@ -145,15 +147,31 @@ Status CheckAlignment(const model::Model& model) {
   for (const model::LayerWeights& layer : weights.layers) {
     const model::AttentionWeights& a = layer.attention;
     const model::FfnWeights& f = layer.ffn;
+    const model::PredictorWeights& p = layer.predictor;
     all = all && is_aligned({a.norm, a.norm_bias, a.q_bias, a.k_bias, a.v_bias,
                              a.out_bias, f.norm, f.norm_bias, f.gate_bias,
-                             f.up_bias, f.down_bias});
+                             f.up_bias, f.down_bias, p.up_bias, p.down_bias});
   }
   if (all) return {};
   return Fail(ErrorCode::kUnsupported,
               "{}: its tensors do not lie at multiples of 4 bytes: the file "
               "was written with an unusual general.alignment",
               model.file().path());
+}
+
+// What predictors compute lies where the FFN's neurons have their place.
+Status CheckRanks(const model::Model& model) {
+  const auto num_neurons = static_cast<uint64_t>(model.config().ffn_width);
+  const auto& layers = model.weights().layers;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const TensorView& up = layers[i].predictor.up;
+    if (!up || up.shape.num_rows() <= num_neurons) continue;
+    return Fail(ErrorCode::kUnsupported,
+                "{}: the predictor of layer {} has rank {}, more than the {} "
+                "neurons that it predicts: --ffn dense runs without it",
+                model.file().path(), i, up.shape.num_rows(), num_neurons);
+  }
+  return {};
 }
 
 }  // namespace
@@ -164,6 +182,9 @@ Result<std::unique_ptr<Session>> Session::Create(
   const model::Config& config = model->config();
   TC_ASSIGN_OR_RETURN(const SessionPlan plan, PlanSession(config, options));
   TC_RETURN_IF_ERROR(CheckAlignment(*model));
+  if (plan.scratch.ffn == FfnMode::kFast) {
+    TC_RETURN_IF_ERROR(CheckRanks(*model));
+  }
   TC_RETURN_IF_ERROR(CheckFits(plan, os::ReadMemoryInfo().total_bytes));
   if (config.context_length > 0 && plan.kv.context > config.context_length) {
     LogWarning(

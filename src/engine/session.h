@@ -10,6 +10,8 @@
 
 #include "base/progress.h"
 #include "base/status.h"
+#include "engine/ffn/activity.h"
+#include "engine/ffn/ffn_mode.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "tensor/dtype.h"
@@ -25,6 +27,8 @@ struct SessionOptions {
   DType v_type = DType::kF16;
   int64_t batch = 512;  // tokens computed together in prefill, at most
   kernels::Isa isa = kernels::BestIsa();
+  FfnMode ffn = FfnMode::kAuto;
+  ActivityFn activity;
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prefill
 };
@@ -37,7 +41,8 @@ struct MemoryNeed {
 };
 
 // kInvalidArgument when the options do not fit the model (context < 1, a KV
-// type that head widths do not divide into, batch < 1); kResourceExhausted
+// type that head widths do not divide into, batch < 1, kFast without
+// predictors); kResourceExhausted
 // when a product overflows.
 Result<MemoryNeed> PlanMemory(const model::Config& config,
                               const SessionOptions& options);
@@ -55,7 +60,8 @@ class Session {
  public:
   // Besides PlanMemory's errors: kResourceExhausted when the need exceeds the
   // machine's RAM, before anything is allocated, with both numbers;
-  // kUnsupported when norms or biases are not aligned to floats.
+  // kUnsupported when norms or biases are not aligned to floats, or in kFast a
+  // predictor is wider than the FFN.
   static Result<std::unique_ptr<Session>> Create(
       std::shared_ptr<const model::Model> model, const SessionOptions& options);
   virtual ~Session() = default;
@@ -73,6 +79,7 @@ class Session {
   virtual int64_t context() const = 0;
   virtual int num_threads() const = 0;
   virtual kernels::Isa isa() const = 0;
+  virtual FfnMode ffn() const = 0;  // what runs: never kAuto
   virtual const MemoryNeed& memory() const = 0;
   virtual const model::Model& model() const = 0;
 
@@ -81,9 +88,13 @@ class Session {
   virtual void Truncate(int64_t length) = 0;
 };
 
-// Bytes of weights that decoding one token reads: all matrices but the
-// embedding table, of which one row (all of it when it is the head too).
-uint64_t WeightBytesPerToken(const model::Model& model);
+// Bytes of weights that decoding one token reads when every neuron is computed:
+// all matrices but those of experts, of which the share that a token uses, and
+// the embedding tables, of which one row (all of it when it is the head too).
+// kFast: with the predictors' own, which makes it an upper bound; how much less
+// the FFN reads depends on what fires.
+uint64_t WeightBytesPerToken(const model::Model& model,
+                             FfnMode ffn = FfnMode::kDense);
 
 // Bytes of the KV cache that a token at `position` reads.
 uint64_t KvBytesPerToken(const model::Config& config,

@@ -17,9 +17,29 @@ Result<int64_t> ContextOf(const model::Config& config,
     return Fail(ErrorCode::kInvalidArgument,
                 "-c {}: a context has at least one position", options.context);
   }
+  if (config.num_positions > 0 && options.context > config.num_positions) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-c {}: this model learned {} positions and has no others",
+                options.context, config.num_positions);
+  }
   if (options.context > 0) return options.context;
   if (config.context_length <= 0) return kDefaultContextMax;
   return std::min(config.context_length, kDefaultContextMax);
+}
+
+Result<FfnMode> FfnModeOf(const model::Config& config,
+                          const SessionOptions& options) {
+  const bool has_predictors =
+      config.predictor.kind != model::PredictorKind::kNone;
+  if (options.ffn == FfnMode::kAuto) {
+    return has_predictors ? FfnMode::kFast : FfnMode::kDense;
+  }
+  if (options.ffn == FfnMode::kFast && !has_predictors) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--ffn fast: the model brings no predictors of which neurons "
+                "fire, as PowerInfer's and KAIROX's files do: use --ffn dense");
+  }
+  return options.ffn;
 }
 
 Result<int> NumThreadsOf(const SessionOptions& options) {
@@ -35,6 +55,29 @@ Result<int> NumThreadsOf(const SessionOptions& options) {
                     os::ThreadPool::kMaxThreads);
 }
 
+// What computing every neuron reads.
+uint64_t MatrixBytes(const model::FfnMatrices& matrices) {
+  uint64_t num_bytes = 0;
+  for (const TensorView& view :
+       {matrices.gate, matrices.up,
+        matrices.down ? matrices.down : matrices.down_t}) {
+    if (view) num_bytes += view.num_bytes();
+  }
+  return num_bytes;
+}
+
+// Of experts the share that a token uses.
+uint64_t FfnMatrixBytes(const model::FfnConfig& config,
+                        const model::FfnWeights& weights) {
+  if (config.num_experts == 0) return MatrixBytes(weights);
+  uint64_t num_bytes = 0;
+  for (const model::FfnMatrices& expert : weights.experts) {
+    num_bytes += MatrixBytes(expert);
+  }
+  return num_bytes / static_cast<uint64_t>(config.num_experts) *
+         static_cast<uint64_t>(config.num_experts_used);
+}
+
 }  // namespace
 
 Result<SessionPlan> PlanSession(const model::Config& config,
@@ -46,6 +89,7 @@ Result<SessionPlan> PlanSession(const model::Config& config,
   SessionPlan plan = {};
   TC_ASSIGN_OR_RETURN(const int64_t context, ContextOf(config, options));
   TC_ASSIGN_OR_RETURN(plan.scratch.num_threads, NumThreadsOf(options));
+  TC_ASSIGN_OR_RETURN(plan.scratch.ffn, FfnModeOf(config, options));
   plan.scratch.context = context;
   plan.scratch.batch = std::min(options.batch, context);
   TC_ASSIGN_OR_RETURN(
@@ -87,7 +131,7 @@ uint64_t KvBytesPerToken(const model::Config& config,
   return layout->BytesRead(position + 1);
 }
 
-uint64_t WeightBytesPerToken(const model::Model& model) {
+uint64_t WeightBytesPerToken(const model::Model& model, FfnMode ffn) {
   const model::Weights& weights = model.weights();
   uint64_t num_bytes = 0;
   const auto add = [&](std::initializer_list<TensorView> views) {
@@ -95,6 +139,9 @@ uint64_t WeightBytesPerToken(const model::Model& model) {
       if (view) num_bytes += view.num_bytes();
     }
   };
+  if (weights.position_embedding) {
+    num_bytes += weights.position_embedding.row_bytes();
+  }
   add({weights.output_norm, weights.output_norm_bias, weights.head});
   if (!weights.tied) num_bytes += weights.token_embedding.row_bytes();
   for (const model::LayerWeights& layer : weights.layers) {
@@ -102,8 +149,12 @@ uint64_t WeightBytesPerToken(const model::Model& model) {
     const model::FfnWeights& f = layer.ffn;
     add({a.norm, a.norm_bias, a.q, a.k, a.v, a.out});
     add({a.q_bias, a.k_bias, a.v_bias, a.out_bias});
-    add({f.norm, f.norm_bias, f.gate, f.up, f.down});
+    add({f.norm, f.norm_bias, f.router});
     add({f.gate_bias, f.up_bias, f.down_bias});
+    num_bytes += FfnMatrixBytes(model.config().ffn, f);
+    if (ffn != FfnMode::kFast) continue;
+    const model::PredictorWeights& p = layer.predictor;
+    add({p.up, p.up_bias, p.down, p.down_bias});
   }
   return num_bytes;
 }

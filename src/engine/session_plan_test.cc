@@ -112,5 +112,61 @@ TEST(SessionPlan, WeightBytesCountOneEmbeddingRow) {
   EXPECT_EQ(WeightBytesPerToken(*tied), 4 * (layer_floats + 96 + 50 * 96));
 }
 
+TEST(SessionPlan, WeightBytesCountTheExpertsThatATokenUses) {
+  TinySpec spec;
+  spec.num_layers = 1;
+  const auto dense = MakeTinyModel(spec);
+  spec.num_experts = 5;
+  spec.num_experts_used = 3;
+  const auto experts = MakeTinyModel(spec);
+  ASSERT_TRUE(dense != nullptr && experts != nullptr);
+  // Two FFNs more than one, and the router.
+  EXPECT_EQ(WeightBytesPerToken(*experts) - WeightBytesPerToken(*dense),
+            4 * (2 * 3 * 96 * 160 + 5 * 96));
+}
+
+TEST(SessionPlan, WeightBytesCountOnePositionAndOneDownMatrix) {
+  TinySpec spec;
+  spec.architecture = "opt";
+  spec.num_layers = 1;
+  spec.tied = true;
+  const uint64_t norms = 3 * 2 * 96;
+  const uint64_t attention = 96 * (96 + 32 + 32 + 96) + 96 + 32 + 32 + 96;
+  const uint64_t ffn = 2 * 96 * 160 + 160 + 96;
+  for (const bool down_t : {false, true}) {
+    spec.down_t = down_t;
+    const auto model = MakeTinyModel(spec);
+    ASSERT_NE(model, nullptr);
+    EXPECT_EQ(WeightBytesPerToken(*model),
+              4 * (norms + attention + ffn + 50 * 96 + 96));
+  }
+}
+
+TEST(SessionPlan, WeightBytesCountPredictorsThatRun) {
+  TinySpec spec;
+  spec.num_layers = 3;
+  spec.low_ranks = {8, 0, 5};
+  const auto model = MakeTinyModel(spec);
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(
+      WeightBytesPerToken(*model, FfnMode::kFast) - WeightBytesPerToken(*model),
+      4 * (13 * (96 + 1 + 160) + 2 * 160));
+}
+
+TEST(SessionPlan, FastNeedsPredictorsAndRoomForWhatTheyChoose) {
+  model::Config config = SevenBillion();
+  const auto refused = PlanSession(config, {.ffn = FfnMode::kFast});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("--ffn dense"), std::string::npos);
+  config.predictor.kind = model::PredictorKind::kPowerInfer;
+  const auto automatic = PlanSession(config, {});
+  const auto dense = PlanSession(config, {.ffn = FfnMode::kDense});
+  ASSERT_TRUE(automatic.has_value() && dense.has_value());
+  EXPECT_EQ(automatic->scratch.ffn, FfnMode::kFast);
+  EXPECT_EQ(dense->scratch.ffn, FfnMode::kDense);
+  EXPECT_GT(automatic->need.scratch_bytes, dense->need.scratch_bytes);
+}
+
 }  // namespace
 }  // namespace thermocline::engine

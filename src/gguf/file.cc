@@ -17,6 +17,7 @@ class FileImpl : public File {
   explicit FileImpl(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const override { return path_; }
+  Container container() const override { return container_; }
   uint32_t version() const override { return version_; }
   uint64_t num_file_bytes() const override { return num_file_bytes_; }
   int num_shards() const override { return num_shards_; }
@@ -36,6 +37,7 @@ class FileImpl : public File {
   Status AddFirst(std::span<const std::byte> bytes) {
     auto parsed = ParseFile(bytes);
     if (!parsed) return Annotate(path_, parsed.error());
+    container_ = parsed->container;
     version_ = parsed->version;
     num_file_bytes_ = bytes.size();
     num_shards_ = 1;
@@ -71,6 +73,7 @@ class FileImpl : public File {
 
   std::string path_;
   std::vector<os::MappedFile> maps_;
+  Container container_ = Container::kGguf;
   uint32_t version_ = 0;
   uint64_t num_file_bytes_ = 0;
   int num_shards_ = 0;
@@ -145,6 +148,12 @@ Status FileImpl::MapShard(const std::string& path, int shard_idx, int count) {
                 path, split_no ? std::to_string(*split_no) : "missing",
                 split_count ? std::to_string(*split_count) : "missing",
                 shard_idx, count);
+  }
+  if (shard.container() != container_) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: a {} file, but the first part is {} (files of different "
+                "models mixed up?)",
+                path, NameOf(shard.container()), NameOf(container_));
   }
   num_file_bytes_ += map->bytes().size();
   ++num_shards_;

@@ -252,19 +252,28 @@ TEST(RealFiles, KnownContent) {
   EXPECT_EQ(v->data - file.FindTensor("output.weight")->data, 513664);
 }
 
-TEST(Fixtures, OtherArchitecturesOpenAndPowerInferFilesAreNamed) {
-  const fs::path root = std::string(TC_SOURCE_DIR) + "/../shared/fixtures";
-  if (!fs::exists(root / "golden-powerinfer")) {
-    GTEST_SKIP() << "needs shared/fixtures/golden-powerinfer";
-  }
-  for (const char* name : {"mixtral-8x2-f16.gguf", "falcon-mqa-f16.gguf"}) {
-    EXPECT_EQ(Refusal(root / "golden" / name), "");
-  }
+TEST(RealFiles, PowerInfersContainer) {
+  const fs::path root = std::string(TC_SOURCE_DIR) + "/testdata";
   const auto sparse =
       File::Open(root / "golden-powerinfer/llama-f16.powerinfer.gguf");
-  ASSERT_FALSE(sparse);
-  EXPECT_EQ(sparse.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(sparse.error().message, HasSubstr("a PowerInfer file"));
+  ASSERT_TRUE(sparse) << sparse.error().message;
+  EXPECT_EQ((*sparse)->container(), Container::kPowerInfer);
+  EXPECT_NE((*sparse)->FindTensor("blk.0.fc1.weight"), nullptr);
+  const auto plain = File::Open(root / "golden/llama-gqa-f16.gguf");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ((*plain)->container(), Container::kGguf);
+}
+
+TEST_F(Shards, OfAnotherContainer) {
+  TestFile first = ShardFile(0, 2);
+  first.SetTensor("a", DType::kF32, {4});
+  WriteShard(1, 2, first);
+  TestFile second = ShardFile(1, 2);
+  second.magic = "PWRI";
+  second.SetTensor("b", DType::kF32, {4}).SetTensor("c", DType::kF32, {4});
+  WriteShard(2, 2, second);
+  EXPECT_THAT(Refusal(Shard(1, 2)),
+              AllOf(HasSubstr("00002"), HasSubstr("PWRI"), HasSubstr("GGUF")));
 }
 
 using FilesDeathTest = Files;

@@ -4,6 +4,11 @@
 #include "base/quote.h"
 
 namespace thermocline::gguf {
+
+std::string_view NameOf(Container container) {
+  return container == Container::kPowerInfer ? "PWRI" : "GGUF";
+}
+
 namespace {
 
 std::string DescribeType(const KeyValue& kv) {

@@ -1,4 +1,5 @@
-// GGUF files, version 2 and 3: metadata and tensors, read from untrusted bytes.
+// GGUF files, version 2 and 3, and PowerInfer's, which differ in the first four
+// bytes: metadata and tensors, read from untrusted bytes.
 // The format byte by byte: docs/formats/gguf.md.
 #ifndef THERMOCLINE_GGUF_GGUF_H_
 #define THERMOCLINE_GGUF_GGUF_H_
@@ -33,6 +34,11 @@ enum class ValueType : uint32_t {  // the format's numbers
   kI64 = 11,
   kF64 = 12,
 };
+
+// What the first four bytes say: "GGUF", or "PWRI" for PowerInfer's models
+// (every layer sparse, with a predictor) and its split files.
+enum class Container : uint8_t { kGguf, kPowerInfer };
+std::string_view NameOf(Container container);  // "GGUF", "PWRI"
 
 // As the format's documentation names it: "u32", "string".
 std::string_view NameOf(ValueType type);
@@ -78,6 +84,7 @@ class File {
 
   virtual ~File() = default;
   virtual const std::string& path() const = 0;
+  virtual Container container() const = 0;
   virtual uint32_t version() const = 0;
   virtual uint64_t num_file_bytes() const = 0;  // all shards
   virtual int num_shards() const = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -32,8 +31,6 @@ struct Magic {
   std::string_view message;
 };
 constexpr Magic kOtherFiles[] = {
-    {"PWRI", ErrorCode::kUnsupported,
-     "a PowerInfer file; this version runs plain GGUF only"},
     {"ggml", ErrorCode::kUnsupported,
      "a GGML file from before GGUF; convert the model again"},
     {"tjgg", ErrorCode::kUnsupported,
@@ -47,11 +44,13 @@ constexpr Magic kOtherFiles[] = {
      "not a GGUF file but a zip archive (a PyTorch model? convert it first)"},
 };
 
-Status CheckMagic(std::span<const std::byte> bytes) {
+Result<Container> ReadContainer(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
                               bytes.size());
   if (text.empty()) return Fail(ErrorCode::kCorrupt, "the file is empty");
-  if (text.starts_with("GGUF")) return {};
+  for (const auto container : {Container::kGguf, Container::kPowerInfer}) {
+    if (text.starts_with(NameOf(container))) return container;
+  }
   for (const Magic& other : kOtherFiles) {
     if (text.starts_with(other.prefix)) {
       return Fail(other.code, "{}", other.message);
@@ -151,9 +150,17 @@ Result<Shape> ReadShape(ByteReader& reader) {
   return shape;
 }
 
+// PowerInfer's split files write the list of a layer without hot neurons as a
+// tensor without elements.
+bool IsEmptyList(Container container, const TensorInfo& info) {
+  return container == Container::kPowerInfer && info.dtype == DType::kI32 &&
+         info.shape.rank == 1 && info.shape.ne[0] == 0;
+}
+
 // Reads one tensor's description; its offset goes to `offset`, `data` stays
 // null.
-Status ReadTensorInfo(ByteReader& reader, TensorInfo& info, uint64_t& offset) {
+Status ReadTensorInfo(ByteReader& reader, Container container, TensorInfo& info,
+                      uint64_t& offset) {
   TC_ASSIGN_OR_RETURN(const Shape shape, ReadShape(reader));
   TC_ASSIGN_OR_RETURN(const uint32_t dtype_id, reader.Read<uint32_t>());
   TC_ASSIGN_OR_RETURN(offset, reader.Read<uint64_t>());
@@ -166,13 +173,16 @@ Status ReadTensorInfo(ByteReader& reader, TensorInfo& info, uint64_t& offset) {
   }
   info.shape = shape;
   info.dtype = dtype->dtype;
+  if (IsEmptyList(container, info)) return {};
   TC_ASSIGN_OR_RETURN(info.num_bytes, TensorBytes(*dtype, shape));
   return {};
 }
 
 Status CheckNoOverlap(std::span<const TensorInfo> tensors) {
-  std::vector<size_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].num_bytes > 0) order.push_back(i);
+  }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return tensors[a].data < tensors[b].data;
   });
@@ -219,6 +229,7 @@ Status PlaceTensors(std::span<const std::byte> bytes, uint64_t metadata_end,
 
 Result<std::vector<TensorInfo>> ReadTensors(std::span<const std::byte> bytes,
                                             ByteReader& reader,
+                                            Container container,
                                             uint64_t alignment,
                                             uint64_t num_tensors) {
   std::vector<TensorInfo> tensors;
@@ -233,7 +244,8 @@ Result<std::vector<TensorInfo>> ReadTensors(std::span<const std::byte> bytes,
     }
     TensorInfo& info = tensors.emplace_back();
     info.name = *name;
-    const Status status = ReadTensorInfo(reader, info, offsets.emplace_back());
+    const Status status =
+        ReadTensorInfo(reader, container, info, offsets.emplace_back());
     if (!status) {
       return Annotate(fmt::format("tensor {}", Quote(*name)), status.error());
     }
@@ -285,12 +297,11 @@ Result<uint64_t> TensorBytes(const DTypeInfo& dtype, const Shape& shape) {
 }
 
 Result<ParsedFile> ParseFile(std::span<const std::byte> bytes) {
-  TC_RETURN_IF_ERROR(CheckMagic(bytes));
+  ParsedFile file;
+  TC_ASSIGN_OR_RETURN(file.container, ReadContainer(bytes));
   ByteReader reader(bytes);
   auto header = ReadHeader(reader);
   if (!header) return Annotate("header", header.error());
-
-  ParsedFile file;
   file.version = header->version;
   TC_ASSIGN_OR_RETURN(file.metadata, ReadMetadata(reader, header->num_keys));
   TC_ASSIGN_OR_RETURN(const uint64_t alignment, AlignmentOf(file.metadata));
@@ -300,8 +311,9 @@ Result<ParsedFile> ParseFile(std::span<const std::byte> bytes) {
                 "of the file (a truncated download?)",
                 header->num_tensors, reader.remaining());
   }
-  TC_ASSIGN_OR_RETURN(
-      file.tensors, ReadTensors(bytes, reader, alignment, header->num_tensors));
+  TC_ASSIGN_OR_RETURN(file.tensors,
+                      ReadTensors(bytes, reader, file.container, alignment,
+                                  header->num_tensors));
   return file;
 }
 

@@ -24,6 +24,7 @@ inline constexpr uint64_t kMaxStringBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxArrayElems = uint64_t{1} << 30;
 
 struct ParsedFile {
+  Container container = Container::kGguf;
   uint32_t version = 0;
   std::vector<KeyValue> metadata;
   std::vector<TensorInfo> tensors;  // each inside `bytes`, none overlapping

@@ -75,11 +75,39 @@ TEST(Parse, KeysAndTensorsInTheFilesOrder) {
   EXPECT_EQ(f.FindTensor("z"), nullptr);
 }
 
-TEST(Parse, MagicSaysWhatItIsInstead) {
+TEST(Parse, PowerInfersMagicIsTheSameFormat) {
   TestFile file;
   file.magic = "PWRI";
-  EXPECT_EQ(CodeOf(file), ErrorCode::kUnsupported);
-  EXPECT_THAT(Refusal(file), HasSubstr("PowerInfer"));
+  const std::string bytes = file.Bytes();
+  const auto parsed = ParseFile(std::as_bytes(std::span(bytes)));
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->container, Container::kPowerInfer);
+}
+
+// Only there, and only lists of numbers: a layer of a split file without hot
+// neurons.
+TEST(Parse, ListsWithoutElements) {
+  const auto parse = [](const std::string& magic, DType dtype,
+                        std::vector<uint64_t> ne) {
+    TestFile file;
+    file.magic = magic;
+    file.SetTensor("before", DType::kI32, {8})
+        .SetTensor("list", dtype, std::move(ne))
+        .SetTensor("after", DType::kI32, {8});
+    const std::string bytes = file.Bytes();
+    return ParseFile(std::as_bytes(std::span(bytes)));
+  };
+  const auto parsed = parse("PWRI", DType::kI32, {0});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->tensors[1].num_bytes, 0u);
+  EXPECT_FALSE(parse("GGUF", DType::kI32, {0}));
+  EXPECT_FALSE(parse("PWRI", DType::kF32, {0}));
+  EXPECT_FALSE(parse("PWRI", DType::kI32, {0, 4}));
+  EXPECT_FALSE(parse("PWRI", DType::kI32, {4, 0}));
+}
+
+TEST(Parse, MagicSaysWhatItIsInstead) {
+  TestFile file;
   file.magic = "tjgg";
   EXPECT_EQ(CodeOf(file), ErrorCode::kUnsupported);
   file.magic = "vers";

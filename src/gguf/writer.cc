@@ -120,8 +120,8 @@ Status Append(const Array& array, ValueType type, std::string& out) {
 
 class WriterImpl : public Writer {
  public:
-  explicit WriterImpl(std::unique_ptr<os::AtomicFile> file)
-      : file_(std::move(file)) {}
+  WriterImpl(std::unique_ptr<os::AtomicFile> file, Container container)
+      : file_(std::move(file)), container_(container) {}
 
   Status AddInt(const std::string& key, ValueType type,
                 int64_t value) override {
@@ -158,6 +158,7 @@ class WriterImpl : public Writer {
   Status PadAfter(uint64_t num_bytes);
 
   std::unique_ptr<os::AtomicFile> file_;
+  Container container_;
   std::unordered_set<std::string, KeyedHash> names_;  // of tensors
   std::unordered_set<std::string, KeyedHash> keys_;
   std::string metadata_;      // key-value pairs, as they will be written
@@ -244,7 +245,7 @@ Status WriterImpl::PadAfter(uint64_t num_bytes) {
 Status WriterImpl::Start() {
   TC_CHECK(!started_);
   started_ = true;
-  std::string header = "GGUF";
+  std::string header(NameOf(container_));
   AppendRaw(uint32_t{3}, header);
   AppendRaw(uint64_t{tensor_bytes_.size()}, header);
   AppendRaw(uint64_t{keys_.size()}, header);
@@ -274,9 +275,11 @@ Status WriterImpl::Finish() {
 
 }  // namespace
 
-Result<std::unique_ptr<Writer>> Writer::Create(const std::string& path) {
+Result<std::unique_ptr<Writer>> Writer::Create(const std::string& path,
+                                               Container container) {
   TC_ASSIGN_OR_RETURN(auto file, os::AtomicFile::Create(path));
-  return std::unique_ptr<Writer>(std::make_unique<WriterImpl>(std::move(file)));
+  return std::unique_ptr<Writer>(
+      std::make_unique<WriterImpl>(std::move(file), container));
 }
 
 }  // namespace thermocline::gguf

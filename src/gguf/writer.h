@@ -1,4 +1,5 @@
-// Writes GGUF v3: metadata first, then tensors as they are made, one at a time.
+// Writes GGUF v3 (or PowerInfer's twin of it): metadata first, then tensors as
+// they are made, one at a time.
 #ifndef THERMOCLINE_GGUF_WRITER_H_
 #define THERMOCLINE_GGUF_WRITER_H_
 
@@ -18,7 +19,8 @@ namespace thermocline::gguf {
 class Writer {
  public:
   static constexpr uint64_t kAlignment = 32;
-  static Result<std::unique_ptr<Writer>> Create(const std::string& path);
+  static Result<std::unique_ptr<Writer>> Create(
+      const std::string& path, Container container = Container::kGguf);
   virtual ~Writer() = default;
 
   // kInvalidArgument: a key twice, or an empty one.

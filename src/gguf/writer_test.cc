@@ -164,6 +164,18 @@ TEST(Writer, MatchesBytesPutTogetherByHand) {
   EXPECT_EQ(os::ReadFile(path).value(), expected.Bytes());
 }
 
+TEST(Writer, PowerInfersContainerDiffersInFourBytes) {
+  const std::string path = TempPath("pwri");
+  auto writer = Writer::Create(path, Container::kPowerInfer).value();
+  ASSERT_TRUE(writer->AddBool("a", true));
+  ASSERT_TRUE(writer->Start());
+  ASSERT_TRUE(writer->Finish());
+  const auto file = File::Open(path);
+  ASSERT_TRUE(file);
+  EXPECT_EQ((*file)->container(), Container::kPowerInfer);
+  EXPECT_EQ((*file)->Bool("a").value(), true);
+}
+
 TEST(Writer, RefusesBadKeys) {
   auto writer = MakeWriter(TempPath("a.gguf"));
   ASSERT_TRUE(writer->AddBool("k", true));

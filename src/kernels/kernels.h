@@ -36,6 +36,22 @@ struct MatMulArgs {
 };
 using MatMulFn = void (*)(const MatMulArgs& args);
 
+// out[c] += sum over i < num_rows of coefs[i] * row_i[c], c < n: the product of
+// listed rows with a vector, the other way round than MatMulArgs. Each out[c]
+// takes its terms in the list's order: a caller may cut the columns (at whole
+// blocks), not the list, without changing a bit.
+// Cost: reads num_rows * n elements once; DRAM-bound.
+struct AddRowsArgs {
+  const std::byte* rows;  // row r at rows + r * row_bytes, unaligned
+  size_t row_bytes;
+  const uint32_t* ids;  // row_i is row ids[i]; null: row i
+  const float* coefs;   // [num_rows]
+  size_t num_rows;      // may be 0
+  size_t n;             // elements per row; a multiple of the block
+  float* out;           // [n]
+};
+using AddRowsFn = void (*)(const AddRowsArgs& args);
+
 // Attention of the query heads that share one KV head, for one token, over the
 // first num_positions positions (causality is the caller's choice of it):
 //   s[g][p] = scale * dot(q[g], k[p]);  out[g] = sum_p softmax(s[g])[p] * v[p]
@@ -63,6 +79,12 @@ struct KernelTable {
   MatMulFn matmul_by_type[64];
   MatMulFn matmul(DType weight_dtype) const {
     return matmul_by_type[static_cast<uint32_t>(weight_dtype)];
+  }
+
+  // Likewise null. Use add_rows().
+  AddRowsFn add_rows_by_type[64];
+  AddRowsFn add_rows(DType row_dtype) const {
+    return add_rows_by_type[static_cast<uint32_t>(row_dtype)];
   }
 
   // Rounds x [n] into the activation row at `out` (ActivationRowBytes(n)).

@@ -16,6 +16,7 @@ KernelTable ScalarTable() {
   table.isa = Isa::kScalar;
   for (uint32_t id = 0; id < std::size(table.matmul_by_type); ++id) {
     table.matmul_by_type[id] = ref::MatMulFor(static_cast<DType>(id));
+    table.add_rows_by_type[id] = ref::AddRowsFor(static_cast<DType>(id));
   }
   table.quantize_activations = ref::QuantizeActivations;
   table.rms_norm = ref::RmsNorm;
@@ -34,6 +35,7 @@ KernelTable TableOf(Isa isa) {
   KernelTable table = ScalarTable();
   table.isa = isa;
   FillFloatMatMuls(isa, table);
+  FillAddRows(isa, table);
   FillFloatOps(isa, table);
   FillFloatActivate(isa, table);
   FillFloatAttention(isa, table);

@@ -18,6 +18,9 @@ TEST_P(TableTest, IsComplete) {
     EXPECT_EQ(table.matmul_by_type[id] != nullptr,
               info != nullptr && info->can_compute)
         << "type " << id;
+    EXPECT_EQ(table.add_rows_by_type[id] != nullptr,
+              table.matmul_by_type[id] != nullptr)
+        << "type " << id;
   }
   EXPECT_NE(table.quantize_activations, nullptr);
   EXPECT_NE(table.rms_norm, nullptr);
@@ -39,9 +42,11 @@ TEST_P(TableTest, NothingStaysScalarInOtherTables) {
   const KernelTable& table = kernels();
   for (DType dtype : kFloatTypes) {
     EXPECT_NE(table.matmul(dtype), scalar().matmul(dtype)) << NameOf(dtype);
+    EXPECT_NE(table.add_rows(dtype), scalar().add_rows(dtype)) << NameOf(dtype);
   }
   for (DType dtype : kQuantTypes) {
     EXPECT_NE(table.matmul(dtype), scalar().matmul(dtype)) << NameOf(dtype);
+    EXPECT_NE(table.add_rows(dtype), scalar().add_rows(dtype)) << NameOf(dtype);
   }
   EXPECT_NE(table.quantize_activations, scalar().quantize_activations);
   EXPECT_NE(table.rms_norm, scalar().rms_norm);

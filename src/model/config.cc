@@ -7,21 +7,12 @@
 
 #include "base/math.h"
 #include "base/quote.h"
+#include "model/architectures.h"
 #include "model/key_reader.h"
 #include "model/refused_keys.h"
 
 namespace thermocline::model {
 namespace {
-
-struct Architecture {
-  std::string_view name;
-  RopeKind rope;
-  bool qkv_bias;
-};
-constexpr Architecture kArchitectures[] = {
-    {"llama", RopeKind::kNorm, false},
-    {"qwen2", RopeKind::kNeox, true},
-};
 
 constexpr int64_t kMaxContext = std::numeric_limits<int32_t>::max();
 constexpr double kMaxRopeFactor = 1e6;
@@ -29,7 +20,7 @@ constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 // Which architecture the file has. Adapters and projectors carry the name of
 // the model that they belong to: they are told apart by their type.
-Result<Architecture> FindArchitecture(const gguf::File& file) {
+Result<const Architecture*> ReadArchitecture(const gguf::File& file) {
   TC_ASSIGN_OR_RETURN(const auto type, file.String("general.type"));
   if (type && *type != "model") {
     return Fail(ErrorCode::kUnsupported,
@@ -41,16 +32,19 @@ Result<Architecture> FindArchitecture(const gguf::File& file) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: key \"general.architecture\" is missing", file.path());
   }
-  std::string known;
-  for (const Architecture& architecture : kArchitectures) {
-    if (architecture.name == *name) return architecture;
-    known += known.empty() ? "" : ", ";
-    known += architecture.name;
-  }
+  const Architecture* architecture = FindArchitecture(*name);
+  if (architecture != nullptr) return architecture;
   return Fail(ErrorCode::kUnsupported,
               "{}: the architecture {} does not run in this version; those "
               "that do: {}",
-              file.path(), Quote(*name), known);
+              file.path(), Quote(*name), ListArchitectures());
+}
+
+// Files of PowerInfer are known by their tensors too: tools that rewrite a file
+// may give it the usual first bytes.
+bool IsPowerInfer(const gguf::File& file) {
+  return file.container() == gguf::Container::kPowerInfer ||
+         file.FindTensor("blk.0.fc1.weight") != nullptr;
 }
 
 // The tensor is the truth about the vocabulary's size; a key must agree.
@@ -79,6 +73,20 @@ Status ReadVocabSize(const KeyReader& keys, Config& config) {
         "vocab_size", by_key,
         fmt::format("tensor \"{}\" has {} rows", kEmbedding, num_rows));
   }
+  return {};
+}
+
+Status ReadExtents(const KeyReader& keys, Config& config) {
+  TC_ASSIGN_OR_RETURN(config.context_length,
+                      keys.RequireInt("context_length", 1, kMaxContext));
+  TC_ASSIGN_OR_RETURN(config.num_layers,
+                      keys.RequireInt("block_count", 1, kMaxLayers));
+  TC_ASSIGN_OR_RETURN(config.width,
+                      keys.RequireInt("embedding_length", 1, kMaxWidth));
+  TC_ASSIGN_OR_RETURN(
+      config.ffn_width,
+      keys.SameForAllLayers("feed_forward_length", config.num_layers, 1,
+                            kMaxWidth, std::nullopt));
   return {};
 }
 
@@ -117,6 +125,47 @@ Status ReadHeads(const KeyReader& keys, Config& config) {
     }
   }
   return {};
+}
+
+Status ReadNorm(const KeyReader& keys, const Architecture& architecture,
+                Config& config) {
+  config.norm = architecture.norm;
+  // PowerInfer runs OPT without one, whatever the file says.
+  if (architecture.learned_positions && IsPowerInfer(keys.file())) {
+    config.norm_epsilon = 0.0f;
+    return {};
+  }
+  const char* suffix = config.norm == NormKind::kRms
+                           ? "attention.layer_norm_rms_epsilon"
+                           : "attention.layer_norm_epsilon";
+  Result<double> epsilon =
+      architecture.default_epsilon
+          ? keys.FloatOr(suffix, 0.0, 1.0, *architecture.default_epsilon)
+          : keys.RequireFloat(suffix, 0.0, 1.0);
+  if (!epsilon) return tl::unexpected(std::move(epsilon.error()));
+  config.norm_epsilon = static_cast<float>(*epsilon);
+  return {};
+}
+
+// Position p is row p + offset of the table. OPT's own tables begin with two
+// rows that no position uses; PowerInfer keeps them, KAIROX drops them.
+Status ReadPositions(const KeyReader& keys, Config& config) {
+  constexpr std::string_view kTable = "position_embd.weight";
+  const gguf::File& file = keys.file();
+  const gguf::TensorInfo* table = file.FindTensor(kTable);
+  if (table == nullptr) {
+    return Fail(ErrorCode::kCorrupt, "{}: tensor \"{}\" is missing",
+                file.path(), kTable);
+  }
+  constexpr int64_t kUnusedRows = 2;
+  const auto num_rows = static_cast<int64_t>(table->shape.num_rows());
+  const bool has_unused_rows =
+      IsPowerInfer(file) || num_rows == config.context_length + kUnusedRows;
+  config.position_offset = has_unused_rows ? kUnusedRows : 0;
+  config.num_positions = num_rows - config.position_offset;
+  if (config.num_positions >= config.context_length) return {};
+  return keys.Wrong("context_length", config.context_length,
+                    fmt::format("tensor \"{}\" has {} rows", kTable, num_rows));
 }
 
 Result<RopeScaling> ReadScalingKind(const KeyReader& keys) {
@@ -162,6 +211,7 @@ Status ReadRopeScaling(const KeyReader& keys, Config& config) {
 Status ReadRope(const KeyReader& keys, RopeKind kind, Config& config) {
   RopeConfig& rope = config.rope;
   rope.kind = kind;
+  if (kind == RopeKind::kNone) return {};
   TC_ASSIGN_OR_RETURN(
       const int64_t width,
       keys.IntOr("rope.dimension_count", 1, kMaxWidth, config.key_width));
@@ -181,10 +231,13 @@ Status ReadRope(const KeyReader& keys, RopeKind kind, Config& config) {
   return ReadRopeScaling(keys, config);
 }
 
-Status ReadFfn(const KeyReader& keys, const ConfigOverrides& overrides,
-               FfnConfig& ffn) {
+// The activation is the architecture's, the file's key, or the user's wish, the
+// later winning.
+Status ReadActivation(const gguf::File& file, const Architecture& architecture,
+                      FfnConfig& ffn) {
   constexpr char kActivation[] = "thermocline.ffn.activation";
-  const gguf::File& file = keys.file();
+  ffn.activation = IsPowerInfer(file) ? architecture.powerinfer_activation
+                                      : architecture.activation;
   TC_ASSIGN_OR_RETURN(const auto name, file.String(kActivation));
   if (name) {
     const auto activation = ParseActivation(*name);
@@ -197,11 +250,20 @@ Status ReadFfn(const KeyReader& keys, const ConfigOverrides& overrides,
     ffn.activation = *activation;
   }
   const KeyReader own(file, "thermocline");
-  TC_ASSIGN_OR_RETURN(const double threshold,
-                      own.FloatOr("ffn.threshold", 0, kMaxFloat, 0.0));
+  TC_ASSIGN_OR_RETURN(
+      const double threshold,
+      own.FloatOr("ffn.threshold", 0, kMaxFloat, architecture.threshold));
   ffn.threshold = static_cast<float>(threshold);
+  return {};
+}
 
+Status OverrideActivation(const ConfigOverrides& overrides, FfnConfig& ffn) {
   ffn.activation = overrides.ffn_activation.value_or(ffn.activation);
+  if (ffn.activation == Activation::kDRelu && !ffn.gated) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the activation drelu needs a gate, which this model's FFN "
+                "lacks");
+  }
   if (!overrides.ffn_threshold) return {};
   ffn.threshold = *overrides.ffn_threshold;
   if (!(ffn.threshold >= 0.0f && ffn.threshold <= kMaxFloat)) {
@@ -216,6 +278,61 @@ Status ReadFfn(const KeyReader& keys, const ConfigOverrides& overrides,
                 NameOf(ffn.activation));
   }
   return {};
+}
+
+// Mixtral's form of experts: softmax over all, the best few, renormalised.
+// Other forms are refused (refused_keys.h).
+Status ReadExperts(const KeyReader& keys, const Architecture& architecture,
+                   FfnConfig& ffn) {
+  TC_ASSIGN_OR_RETURN(ffn.num_experts,
+                      keys.IntOr("expert_count", 0, kMaxExperts, 0));
+  TC_ASSIGN_OR_RETURN(ffn.num_experts_used,
+                      keys.IntOr("expert_used_count", 0, kMaxExperts, 0));
+  if (ffn.num_experts > 0 && !architecture.can_have_experts) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: key \"{}\" is {}: experts do not run with the "
+                "architecture \"{}\" in this version",
+                keys.file().path(), keys.FullKey("expert_count"),
+                ffn.num_experts, architecture.name);
+  }
+  if (ffn.num_experts_used > ffn.num_experts ||
+      (ffn.num_experts > 0 && ffn.num_experts_used == 0)) {
+    return keys.Wrong("expert_used_count", ffn.num_experts_used,
+                      fmt::format("there are {} experts", ffn.num_experts));
+  }
+  return {};
+}
+
+// The file's predictors, told by the tensors of any layer: KAIROX's may have
+// none in some. kPowerInfer has them in all, so the first is enough.
+Status ReadPredictor(const KeyReader& keys, const ConfigOverrides& overrides,
+                     const Config& config, PredictorConfig& predictor) {
+  const gguf::File& file = keys.file();
+  if (IsPowerInfer(file)) {
+    predictor.kind = PredictorKind::kPowerInfer;
+    const KeyReader own(file, "powerinfer");
+    TC_ASSIGN_OR_RETURN(const double threshold,
+                        own.FloatOr("sparse_threshold", -kMaxFloat, kMaxFloat,
+                                    predictor.threshold));
+    predictor.threshold = static_cast<float>(threshold);
+  }
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    if (file.FindTensor(fmt::format("blk.{}.ffn_pred_up.weight", i))) {
+      predictor.kind = PredictorKind::kKairox;
+    }
+  }
+  if (predictor.kind != PredictorKind::kNone && config.ffn.num_experts > 0) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: predictors together with experts do not run in this "
+                "version",
+                file.path());
+  }
+  if (!overrides.predictor_threshold) return {};
+  predictor.threshold = *overrides.predictor_threshold;
+  if (predictor.kind != PredictorKind::kNone) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: a threshold for predictors is given, but the file has none",
+              file.path());
 }
 
 }  // namespace
@@ -234,32 +351,28 @@ std::string_view NameOf(RopeScaling scaling) {
 
 Result<Config> ReadConfig(const gguf::File& file,
                           const ConfigOverrides& overrides) {
-  TC_ASSIGN_OR_RETURN(const Architecture architecture, FindArchitecture(file));
+  TC_ASSIGN_OR_RETURN(const Architecture* architecture, ReadArchitecture(file));
   Config config;
-  config.architecture = architecture.name;
-  config.qkv_bias = architecture.qkv_bias;
+  config.architecture = architecture->name;
+  config.qkv_bias = architecture->qkv_bias;
+  config.parallel_block = architecture->parallel_block;
+  config.ffn.gated = architecture->gated;
   TC_ASSIGN_OR_RETURN(auto name, file.String("general.name"));
   config.name = std::move(name).value_or("");
 
   const KeyReader keys(file, config.architecture);
-  TC_ASSIGN_OR_RETURN(config.context_length,
-                      keys.RequireInt("context_length", 1, kMaxContext));
-  TC_ASSIGN_OR_RETURN(config.num_layers,
-                      keys.RequireInt("block_count", 1, kMaxLayers));
-  TC_ASSIGN_OR_RETURN(config.width,
-                      keys.RequireInt("embedding_length", 1, kMaxWidth));
-  TC_ASSIGN_OR_RETURN(
-      config.ffn_width,
-      keys.SameForAllLayers("feed_forward_length", config.num_layers, 1,
-                            kMaxWidth, std::nullopt));
+  TC_RETURN_IF_ERROR(ReadExtents(keys, config));
   TC_RETURN_IF_ERROR(ReadHeads(keys, config));
-  TC_ASSIGN_OR_RETURN(
-      const double epsilon,
-      keys.RequireFloat("attention.layer_norm_rms_epsilon", 0.0, 1.0));
-  config.norm_epsilon = static_cast<float>(epsilon);
-  TC_RETURN_IF_ERROR(ReadRope(keys, architecture.rope, config));
+  TC_RETURN_IF_ERROR(ReadNorm(keys, *architecture, config));
+  TC_RETURN_IF_ERROR(ReadRope(keys, architecture->rope, config));
+  if (architecture->learned_positions) {
+    TC_RETURN_IF_ERROR(ReadPositions(keys, config));
+  }
   TC_RETURN_IF_ERROR(CheckNoRefusedKeys(keys, config));
-  TC_RETURN_IF_ERROR(ReadFfn(keys, overrides, config.ffn));
+  TC_RETURN_IF_ERROR(ReadExperts(keys, *architecture, config.ffn));
+  TC_RETURN_IF_ERROR(ReadActivation(file, *architecture, config.ffn));
+  TC_RETURN_IF_ERROR(OverrideActivation(overrides, config.ffn));
+  TC_RETURN_IF_ERROR(ReadPredictor(keys, overrides, config, config.predictor));
   TC_RETURN_IF_ERROR(ReadVocabSize(keys, config));
   return config;
 }

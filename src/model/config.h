@@ -34,6 +34,27 @@ struct FfnConfig {
   Activation activation = Activation::kSilu;
   float threshold = 0.0f;  // FATReLU
   bool gated = true;
+  int64_t num_experts = 0;       // E; 0: one FFN for all tokens
+  int64_t num_experts_used = 0;  // of them, by each token; 1 to E
+};
+
+// Whose predictors a file brings: what they read, and which layer they speak
+// of.
+enum class PredictorKind {
+  kNone,
+  // Layer l reads the stream that its FFN's norm reads, not normed: behind the
+  // attention, or the layer's input in a parallel block.
+  kPowerInfer,
+  // Layer l reads the normed FFN input of layer l - 1, layer 0 its own: the
+  // adjacent predictor of KAIROX.
+  kKairox,
+};
+
+struct PredictorConfig {
+  PredictorKind kind = PredictorKind::kNone;
+  // Neuron i is a candidate unless score[i] < threshold (NaN: it is one).
+  // KAIROX's sigmoid(score) >= 0.5 is score >= 0.
+  float threshold = 0.0f;
 };
 
 struct Config {
@@ -51,14 +72,22 @@ struct Config {
   NormKind norm = NormKind::kRms;
   float norm_epsilon = 1e-5f;
   bool qkv_bias = false;  // required by the architecture; others may have it
+  // Attention and FFN both read the layer's input: x + A(n1(x)) + F(n2(x)).
+  bool parallel_block = false;
+  // Learned positions (OPT): added to the embedding of the token. A session
+  // cannot be longer. 0: none.
+  int64_t num_positions = 0;
+  int64_t position_offset = 0;  // rows of the table before position 0's
   RopeConfig rope;
   FfnConfig ffn;
+  PredictorConfig predictor;
 };
 
 // Overrides that a user can ask for.
 struct ConfigOverrides {
   std::optional<Activation> ffn_activation;  // --ffn-act
   std::optional<float> ffn_threshold;        // --ffn-threshold
+  std::optional<float> predictor_threshold;  // --sparse-threshold
 };
 
 // Reads and validates every field (ranges, divisibility, limits below), so that
@@ -66,6 +95,7 @@ struct ConfigOverrides {
 // kUnsupported (architecture, named, with the list of what runs).
 inline constexpr int64_t kMaxLayers = 4096;
 inline constexpr int64_t kMaxWidth = int64_t{1} << 24;
+inline constexpr int64_t kMaxExperts = 1024;
 Result<Config> ReadConfig(const gguf::File& file,
                           const ConfigOverrides& overrides = {});
 

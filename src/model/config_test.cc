@@ -75,6 +75,124 @@ TEST(ReadConfig, Qwen2) {
   EXPECT_EQ(config.rope.freq_base, 1e6f);
 }
 
+TEST(ReadConfig, Falcon) {
+  const Config config = Read(TestModel("falcon"));
+  EXPECT_EQ(config.norm, NormKind::kLayer);
+  EXPECT_TRUE(config.parallel_block);
+  EXPECT_FALSE(config.ffn.gated);
+  EXPECT_EQ(config.ffn.activation, Activation::kGelu);
+  EXPECT_EQ(config.rope.kind, RopeKind::kNeox);
+  EXPECT_EQ(config.num_positions, 0);
+  EXPECT_EQ(Read(TestModel("relu-falcon")).ffn.activation, Activation::kRelu);
+}
+
+TEST(ReadConfig, Opt) {
+  const Config config =
+      Read(TestModel("opt").SetF32("opt.attention.layer_norm_epsilon", 2e-5f));
+  EXPECT_EQ(config.norm, NormKind::kLayer);
+  EXPECT_EQ(config.norm_epsilon, 2e-5f);
+  EXPECT_EQ(config.rope.kind, RopeKind::kNone);
+  EXPECT_EQ(config.ffn.activation, Activation::kRelu);
+  EXPECT_FALSE(config.ffn.gated);
+  EXPECT_TRUE(config.qkv_bias);
+  EXPECT_EQ(config.num_positions, 128);
+  EXPECT_EQ(config.position_offset, 0);
+  EXPECT_EQ(Read(TestModel("opt").Remove("opt.attention.layer_norm_epsilon"))
+                .norm_epsilon,
+            1e-5f);
+}
+
+// Two rows more than the context are those that no position uses.
+TEST(ReadConfig, OptPositions) {
+  const auto with_rows = [](uint64_t num_rows) {
+    return TestModel("opt").SetTensor("position_embd.weight", DType::kF16,
+                                      {32, num_rows});
+  };
+  EXPECT_EQ(Read(with_rows(130)).position_offset, 2);
+  EXPECT_EQ(Read(with_rows(130)).num_positions, 128);
+  EXPECT_EQ(Read(with_rows(131)).position_offset, 0);
+  EXPECT_EQ(Read(with_rows(131)).num_positions, 131);
+  ExpectCorrupt(with_rows(127), "\"position_embd.weight\" has 127 rows");
+  ExpectCorrupt(TestModel("opt").RemoveTensor("position_embd.weight"),
+                "\"position_embd.weight\" is missing");
+}
+
+TEST(ReadConfig, PowerInfersOptHasNoEpsilonAndKeepsItsUnusedRows) {
+  const Config config = Read(TestPowerInferModel("opt").SetTensor(
+      "position_embd.weight", DType::kF16, {32, 2050}));
+  EXPECT_EQ(config.norm_epsilon, 0.0f);
+  EXPECT_EQ(config.position_offset, 2);
+  EXPECT_EQ(config.num_positions, 2048);
+  EXPECT_EQ(config.predictor.kind, PredictorKind::kPowerInfer);
+}
+
+TEST(ReadConfig, KairoxArchitectures) {
+  EXPECT_EQ(Read(TestModel("bamboo")).ffn.activation, Activation::kDRelu);
+  EXPECT_EQ(Read(TestModel("bamboo")).rope.kind, RopeKind::kNorm);
+  const Config prosparse = Read(TestModel("prosparse-llama"));
+  EXPECT_EQ(prosparse.ffn.activation, Activation::kFatRelu);
+  EXPECT_EQ(prosparse.ffn.threshold, 0.01f);
+  EXPECT_EQ(prosparse.rope.kind, RopeKind::kNorm);
+  const Config qwen = Read(TestModel("sparse-qwen2"));
+  EXPECT_EQ(qwen.ffn.activation, Activation::kDRelu);
+  EXPECT_EQ(qwen.rope.kind, RopeKind::kNeox);
+  EXPECT_TRUE(qwen.qkv_bias);
+}
+
+TEST(ReadConfig, PowerInferPredictors) {
+  const Config config = Read(TestPowerInferModel());
+  EXPECT_EQ(config.predictor.kind, PredictorKind::kPowerInfer);
+  EXPECT_EQ(config.predictor.threshold, 0.0f);
+  EXPECT_EQ(config.ffn.activation, Activation::kRelu);
+  EXPECT_EQ(Read(TestPowerInferModel("falcon")).ffn.activation,
+            Activation::kRelu);
+  const auto with_key =
+      TestPowerInferModel().SetF32("powerinfer.sparse_threshold", 0.25f);
+  EXPECT_EQ(Read(with_key).predictor.threshold, 0.25f);
+  ConfigOverrides overrides;
+  overrides.predictor_threshold = -1.0f;
+  EXPECT_EQ(Read(with_key, overrides).predictor.threshold, -1.0f);
+  // The tensors tell when a tool has rewritten the first bytes.
+  TestFile plain = TestPowerInferModel();
+  plain.magic = "GGUF";
+  EXPECT_EQ(Read(plain).predictor.kind, PredictorKind::kPowerInfer);
+  ExpectCorrupt(
+      TestPowerInferModel().SetText("powerinfer.sparse_threshold", "0.5"),
+      "powerinfer.sparse_threshold");
+}
+
+TEST(ReadConfig, KairoxPredictors) {
+  EXPECT_EQ(Read(TestKairoxModel()).predictor.kind, PredictorKind::kKairox);
+  EXPECT_EQ(Read(TestModel("prosparse-llama")).predictor.kind,
+            PredictorKind::kNone);
+}
+
+TEST(ReadConfig, PredictorThresholdWithoutPredictors) {
+  ConfigOverrides overrides;
+  overrides.predictor_threshold = 0.5f;
+  const Error error = Refusal(TestModel(), overrides);
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("the file has none"));
+}
+
+TEST(ReadConfig, Experts) {
+  const Config config = Read(TestExpertModel());
+  EXPECT_EQ(config.ffn.num_experts, 4);
+  EXPECT_EQ(config.ffn.num_experts_used, 2);
+  const std::string used = "llama.expert_used_count";
+  ExpectCorrupt(TestExpertModel().SetU32(used, 5), used);
+  ExpectCorrupt(TestExpertModel().SetU32(used, 0), "there are 4 experts");
+  ExpectCorrupt(TestExpertModel().Remove(used), used);
+  ExpectCorrupt(TestModel().SetU32(used, 1), "there are 0 experts");
+  ExpectCorrupt(TestExpertModel().SetU32("llama.expert_count", 1u << 31),
+                "llama.expert_count");
+  const Error error = Refusal(TestModel("qwen2")
+                                  .SetU32("qwen2.expert_count", 4)
+                                  .SetU32("qwen2.expert_used_count", 2));
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("qwen2.expert_count"));
+}
+
 TEST(ReadConfig, KeysInOtherIntegerWidths) {
   EXPECT_EQ(Read(TestModel().Set("llama.block_count", ValueType::kU64,
                                  Raw(uint64_t{2})))
@@ -87,10 +205,10 @@ TEST(ReadConfig, KeysInOtherIntegerWidths) {
 
 TEST(ReadConfig, OtherArchitecturesAreNamed) {
   const Error error =
-      Refusal(TestModel().SetText("general.architecture", "falcon"));
+      Refusal(TestModel().SetText("general.architecture", "rwkv"));
   EXPECT_EQ(error.code, ErrorCode::kUnsupported);
   EXPECT_THAT(error.message,
-              AllOf(HasSubstr("\"falcon\""), HasSubstr("llama, qwen2")));
+              AllOf(HasSubstr("\"rwkv\""), HasSubstr("llama, qwen2")));
   ExpectCorrupt(TestModel().Remove("general.architecture"),
                 "general.architecture");
   ExpectCorrupt(TestModel().SetU32("general.architecture", 1),
@@ -268,6 +386,15 @@ TEST(ReadConfig, FfnActivationThatIsWrong) {
   ExpectCorrupt(TestModel().SetU32(key, 1), key);
   ExpectCorrupt(TestModel().SetF32("thermocline.ffn.threshold", -1.0f),
                 "thermocline.ffn.threshold");
+}
+
+TEST(ReadConfig, DoubleReluNeedsAGate) {
+  ConfigOverrides overrides;
+  overrides.ffn_activation = Activation::kDRelu;
+  EXPECT_EQ(Read(TestModel(), overrides).ffn.activation, Activation::kDRelu);
+  const Error error = Refusal(TestModel("opt"), overrides);
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("drelu needs a gate"));
 }
 
 TEST(ReadConfig, OverridesThatAreWrong) {

@@ -46,6 +46,16 @@ Status CheckVocabFits(const gguf::File& file, const Config& config,
   return {};
 }
 
+Result<Split> OpenSplit(const std::string& path, const Config& config) {
+  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
+  TC_ASSIGN_OR_RETURN(Split split, ReadSplit(*file, config));
+  if (split.hot) {
+    LogInfo("{}: its hot neurons are for a GPU; without one it changes nothing",
+            path);
+  }
+  return split;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::Open(const std::string& path,
@@ -63,6 +73,10 @@ Result<std::shared_ptr<const Model>> Model::FromFile(
   if (model->tokenizer_) {
     TC_RETURN_IF_ERROR(
         CheckVocabFits(*file, model->config_, *model->tokenizer_));
+  }
+  if (options.split_path) {
+    TC_ASSIGN_OR_RETURN(model->split_,
+                        OpenSplit(*options.split_path, model->config_));
   }
   if (options.check_tensors) {
     TC_RETURN_IF_ERROR(CheckTensors(*file, options.progress));

@@ -8,6 +8,8 @@
 
 #include "model/test_log.h"
 #include "model/test_model.h"
+#include "model/test_split.h"
+#include "os/test_folder.h"
 
 namespace thermocline::model {
 namespace {
@@ -55,6 +57,36 @@ TEST(Model, ErrorsOfAllParts) {
                 ErrorCode::kCorrupt, "output_norm.weight");
   ExpectRefused(TestModel().SetU32("tokenizer.ggml.scores", 1),
                 ErrorCode::kCorrupt, "scores");
+}
+
+TEST(Model, SplitFilesBesideIt) {
+  TestLog log;
+  const os::TestFolder folder;
+  const auto open = [&](TestFile split) {
+    OpenOptions options;
+    options.split_path = folder.Write("split", split.Bytes());
+    return Opened(TestModel(), options).model;
+  };
+  const auto ordered = open(TestOrder(2, 64));
+  ASSERT_TRUE(ordered) << ordered.error().message;
+  EXPECT_EQ((*ordered)->hot_neurons(), nullptr);
+  ASSERT_NE((*ordered)->neuron_order(), nullptr);
+  EXPECT_EQ((*ordered)->neuron_order()->layers[1][1], 4u);
+  EXPECT_THAT(log.lines(), IsEmpty());
+  const auto hot = open(TestHot(2, 64));
+  ASSERT_TRUE(hot) << hot.error().message;
+  EXPECT_EQ((*hot)->neuron_order(), nullptr);
+  ASSERT_NE((*hot)->hot_neurons(), nullptr);
+  EXPECT_EQ((*hot)->hot_neurons()->layers[0].size(), 32u);
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("for a GPU")));
+  const auto other = open(TestOrder(2, 32));
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message,
+              AllOf(HasSubstr(folder / "split"), HasSubstr("another model?")));
+  const auto missing =
+      Opened(TestModel(), {.split_path = folder / "none"}).model;
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
 }
 
 TEST(Model, OverridesReachTheConfig) {
@@ -147,24 +179,30 @@ TEST(Model, OpensTheRealFiles) {
     EXPECT_NE(m.tokenizer(), nullptr) << path;
     const bool is_tied = path.string().find("tied") != std::string::npos;
     EXPECT_EQ(m.weights().rope_freq_factors.size(), is_tied ? 8u : 0u) << path;
-    EXPECT_EQ(
-        m.config().architecture,
-        path.string().find("qwen2") == std::string::npos ? "llama" : "qwen2");
+    const std::string stem = path.filename().string();
+    EXPECT_EQ(m.config().architecture, stem.starts_with("qwen2")    ? "qwen2"
+                                       : stem.starts_with("falcon") ? "falcon"
+                                                                    : "llama");
   }
 }
 
-TEST(Model, SaysWhatItCannotRun) {
-  const std::string root = std::string(TC_SOURCE_DIR) + "/../shared/fixtures/";
-  if (!std::filesystem::exists(root + "golden/mixtral-8x2-f16.gguf")) {
-    GTEST_SKIP() << "needs shared/fixtures/golden/mixtral-8x2-f16.gguf";
+TEST(Model, OpensPowerInfersFiles) {
+  namespace fs = std::filesystem;
+  const fs::path root =
+      std::string(TC_SOURCE_DIR) + "/testdata/golden-powerinfer";
+  int num_models = 0;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    if (entry.path().extension() != ".gguf") continue;
+    const auto model = Model::Open(entry.path());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ((*model)->config().predictor.kind, PredictorKind::kPowerInfer);
+    for (const LayerWeights& layer : (*model)->weights().layers) {
+      EXPECT_TRUE(layer.predictor.up && layer.predictor.down);
+      EXPECT_TRUE(layer.ffn.down_t && !layer.ffn.down);
+    }
+    ++num_models;
   }
-  const auto mixtral = Model::Open(root + "golden/mixtral-8x2-f16.gguf");
-  ASSERT_FALSE(mixtral);
-  EXPECT_EQ(mixtral.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(mixtral.error().message, HasSubstr("mixture of experts"));
-  const auto falcon = Model::Open(root + "golden/falcon-mqa-f16.gguf");
-  ASSERT_FALSE(falcon);
-  EXPECT_THAT(falcon.error().message, HasSubstr("\"falcon\""));
+  EXPECT_EQ(num_models, 5);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ constexpr Factor kFactors[] = {
     {"embedding_scale", 0.0, 1.0},
     {"residual_scale", 0.0, 1.0},
     {"logit_scale", 0.0, 1.0},
+    {"expert_weights_scale", 0.0, 1.0},
     {"rope.scaling.yarn_log_multiplier", 0.0, 0.0},
     {"rope.scaling.yarn_ext_factor", -1.0, 1.0},
     {"rope.scaling.yarn_attn_factor", -1.0, 1.0},
@@ -80,21 +81,55 @@ Status CheckAttention(const KeyReader& keys, const Config& config) {
   return {};
 }
 
+// Forms of experts other than Mixtral's.
+Status CheckExperts(const KeyReader& keys, const Config& config) {
+  struct Count {
+    std::string_view suffix;
+    int64_t usual;  // as good as absent, and so is 0
+    std::string_view what;
+  };
+  const Count counts[] = {
+      {"expert_shared_count", 0, "experts that every token uses are"},
+      {"expert_shared_feed_forward_length", 0,
+       "experts that every token uses are"},
+      {"expert_gating_func", 1, "another choice than by softmax is"},
+      {"expert_feed_forward_length", config.ffn_width,
+       "experts of another width are"},
+      {"expert_group_count", 1, "groups of experts are"},
+      {"leading_dense_block_count", 0, "layers without experts are"},
+  };
+  for (const auto& [suffix, usual, what] : counts) {
+    TC_ASSIGN_OR_RETURN(
+        const int64_t value,
+        keys.IntOr(suffix, 0, std::numeric_limits<int64_t>::max(), 0));
+    if (value != 0 && value != usual) return Refuse(keys, suffix, value, what);
+  }
+  const std::string norm = keys.FullKey("expert_weights_norm");
+  TC_ASSIGN_OR_RETURN(const auto is_normed, keys.file().Bool(norm));
+  if (!is_normed.value_or(true)) {
+    return Refuse(keys, "expert_weights_norm", "false",
+                  "experts whose weights do not sum to 1 are");
+  }
+  return {};
+}
+
+// The architecture settles whether attention and FFN stand side by side.
+Status CheckBlockForm(const KeyReader& keys, const Config& config) {
+  const std::string key = keys.FullKey("use_parallel_residual");
+  TC_ASSIGN_OR_RETURN(const auto is_parallel, keys.file().Bool(key));
+  if (is_parallel.value_or(config.parallel_block) == config.parallel_block) {
+    return {};
+  }
+  return Refuse(keys, "use_parallel_residual", *is_parallel,
+                *is_parallel ? "attention beside the FFN is"
+                             : "this architecture without it is");
+}
+
 }  // namespace
 
 Status CheckNoRefusedKeys(const KeyReader& keys, const Config& config) {
-  TC_ASSIGN_OR_RETURN(
-      const int64_t num_experts,
-      keys.IntOr("expert_count", 0, std::numeric_limits<int64_t>::max(), 0));
-  if (num_experts > 0) {
-    return Refuse(keys, "expert_count", num_experts, "mixture of experts is");
-  }
-  const std::string parallel = keys.FullKey("use_parallel_residual");
-  TC_ASSIGN_OR_RETURN(const auto is_parallel, keys.file().Bool(parallel));
-  if (is_parallel.value_or(false)) {
-    return Refuse(keys, "use_parallel_residual", "true",
-                  "attention beside the FFN is");
-  }
+  TC_RETURN_IF_ERROR(CheckExperts(keys, config));
+  TC_RETURN_IF_ERROR(CheckBlockForm(keys, config));
   TC_RETURN_IF_ERROR(CheckFactors(keys));
   return CheckAttention(keys, config);
 }

@@ -34,12 +34,23 @@ void ExpectRefused(TestFile file, const std::string& key) {
 
 TEST(RefusedKeys, Experts) {
   ExpectAccepted(TestModel().SetU32("llama.expert_count", 0));
-  const ParsedCopy parsed(TestModel().SetU32("llama.expert_count", 8).Bytes());
-  const auto config = ReadConfig(**parsed.file);
-  ASSERT_FALSE(config);
-  EXPECT_EQ(config.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(config.error().message,
-              HasSubstr("mixture of experts is not in this version"));
+  ExpectAccepted(TestExpertModel()
+                     .SetU32("llama.expert_gating_func", 1)
+                     .SetU32("llama.expert_shared_count", 0)
+                     .SetU32("llama.expert_feed_forward_length", 64)
+                     .SetF32("llama.expert_weights_scale", 1.0f)
+                     .SetBool("llama.expert_weights_norm", true));
+  for (const char* suffix :
+       {"expert_shared_count", "expert_shared_feed_forward_length",
+        "expert_gating_func", "expert_feed_forward_length",
+        "expert_group_count", "leading_dense_block_count"}) {
+    const std::string key = std::string("llama.") + suffix;
+    ExpectRefused(TestExpertModel().SetU32(key, 3), key);
+  }
+  ExpectRefused(TestExpertModel().SetF32("llama.expert_weights_scale", 2.5f),
+                "llama.expert_weights_scale");
+  ExpectRefused(TestExpertModel().SetBool("llama.expert_weights_norm", false),
+                "llama.expert_weights_norm");
 }
 
 TEST(RefusedKeys, FactorsThatAreActive) {
@@ -89,6 +100,11 @@ TEST(RefusedKeys, BlockForms) {
   ExpectAccepted(TestModel().SetBool("llama.use_parallel_residual", false));
   ExpectRefused(TestModel().SetBool("llama.use_parallel_residual", true),
                 "llama.use_parallel_residual");
+  ExpectAccepted(
+      TestModel("falcon").SetBool("falcon.use_parallel_residual", true));
+  ExpectRefused(
+      TestModel("falcon").SetBool("falcon.use_parallel_residual", false),
+      "falcon.use_parallel_residual");
 }
 
 TEST(RefusedKeys, AnotherTypeIsCorrupt) {

@@ -1,4 +1,4 @@
-// For tests: a tiny, valid llama or qwen2 file to be made wrong.
+// For tests: tiny, valid files to be made wrong.
 #ifndef THERMOCLINE_MODEL_TEST_MODEL_H_
 #define THERMOCLINE_MODEL_TEST_MODEL_H_
 
@@ -6,14 +6,18 @@
 #include <vector>
 
 #include "gguf/test_file.h"
+#include "model/architectures.h"
 
 namespace thermocline::model {
 
 inline constexpr int kTestLayers = 2;
 
 // D = 32, F = 64, H = 4, KVH = 2, K = 8, V = 6, all weights zero; an SPM
-// vocabulary of 6 tokens.
+// vocabulary of 6 tokens. Of any architecture that runs; `opt` has as many rows
+// of positions as its context.
 inline gguf::TestFile TestModel(const std::string& architecture = "llama") {
+  const Architecture& form = *FindArchitecture(architecture);
+  const bool has_layer_norm = form.norm == NormKind::kLayer;
   const std::string a = architecture + ".";
   gguf::TestFile file;
   file.SetText("general.architecture", architecture)
@@ -24,7 +28,9 @@ inline gguf::TestFile TestModel(const std::string& architecture = "llama") {
       .SetU32(a + "feed_forward_length", 64)
       .SetU32(a + "attention.head_count", 4)
       .SetU32(a + "attention.head_count_kv", 2)
-      .SetF32(a + "attention.layer_norm_rms_epsilon", 1e-5f)
+      .SetF32(a + (has_layer_norm ? "attention.layer_norm_epsilon"
+                                  : "attention.layer_norm_rms_epsilon"),
+              1e-5f)
       .SetText("tokenizer.ggml.model", "llama")
       .SetTexts("tokenizer.ggml.tokens",
                 {"<unk>", "<s>", "</s>", "a", "b", "ab"})
@@ -32,25 +38,96 @@ inline gguf::TestFile TestModel(const std::string& architecture = "llama") {
                          {0, 0, 0, -1, -2, -3})
       .SetNumbers<int32_t>("tokenizer.ggml.token_type", gguf::ValueType::kI32,
                            {2, 3, 3, 1, 1, 1});
+  const auto set_norm = [&](const std::string& name) {
+    file.SetTensor(name + ".weight", DType::kF32, {32});
+    if (has_layer_norm) file.SetTensor(name + ".bias", DType::kF32, {32});
+  };
   file.SetTensor("token_embd.weight", DType::kF16, {32, 6})
-      .SetTensor("output.weight", DType::kQ8_0, {32, 6})
-      .SetTensor("output_norm.weight", DType::kF32, {32});
+      .SetTensor("output.weight", DType::kQ8_0, {32, 6});
+  set_norm("output_norm");
+  if (form.learned_positions) {
+    file.SetTensor("position_embd.weight", DType::kF16, {32, 128});
+  }
   for (int i = 0; i < kTestLayers; ++i) {
     const std::string blk = "blk." + std::to_string(i) + ".";
-    file.SetTensor(blk + "attn_norm.weight", DType::kF32, {32})
-        .SetTensor(blk + "attn_q.weight", DType::kF16, {32, 32})
+    set_norm(blk + "attn_norm");
+    if (!form.parallel_block) set_norm(blk + "ffn_norm");
+    file.SetTensor(blk + "attn_q.weight", DType::kF16, {32, 32})
         .SetTensor(blk + "attn_k.weight", DType::kF16, {32, 16})
         .SetTensor(blk + "attn_v.weight", DType::kF16, {32, 16})
         .SetTensor(blk + "attn_output.weight", DType::kF16, {32, 32})
-        .SetTensor(blk + "ffn_norm.weight", DType::kF32, {32})
-        .SetTensor(blk + "ffn_gate.weight", DType::kQ4_0, {32, 64})
         .SetTensor(blk + "ffn_up.weight", DType::kQ4_0, {32, 64})
         .SetTensor(blk + "ffn_down.weight", DType::kQ4_0, {64, 32});
-    if (architecture != "qwen2") continue;
+    if (form.gated) {
+      file.SetTensor(blk + "ffn_gate.weight", DType::kQ4_0, {32, 64});
+    }
+    if (!form.qkv_bias) continue;
     file.SetTensor(blk + "attn_q.bias", DType::kF32, {32})
         .SetTensor(blk + "attn_k.bias", DType::kF32, {16})
         .SetTensor(blk + "attn_v.bias", DType::kF32, {16});
   }
+  return file;
+}
+
+// A layer's q, k and v in one tensor, as Falcon has them.
+inline void FuseQkv(gguf::TestFile& file) {
+  for (int i = 0; i < kTestLayers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    for (const char* name : {"attn_q", "attn_k", "attn_v"}) {
+      file.RemoveTensor(blk + name + ".weight");
+    }
+    file.SetTensor(blk + "attn_qkv.weight", DType::kF16, {32, 64});
+  }
+}
+
+// Mixtral's form: E = 4, 2 used.
+inline gguf::TestFile TestExpertModel() {
+  gguf::TestFile file = TestModel();
+  file.SetU32("llama.expert_count", 4).SetU32("llama.expert_used_count", 2);
+  for (int i = 0; i < kTestLayers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      file.RemoveTensor(blk + name + ".weight");
+    }
+    file.SetTensor(blk + "ffn_gate_inp.weight", DType::kF32, {32, 4})
+        .SetTensor(blk + "ffn_gate_exps.weight", DType::kQ8_0, {32, 64, 4})
+        .SetTensor(blk + "ffn_up_exps.weight", DType::kQ8_0, {32, 64, 4})
+        .SetTensor(blk + "ffn_down_exps.weight", DType::kQ8_0, {64, 32, 4});
+  }
+  return file;
+}
+
+// PowerInfer's form: neuron-major down, predictors of rank 32 and 64.
+inline gguf::TestFile TestPowerInferModel(
+    const std::string& architecture = "llama") {
+  gguf::TestFile file = TestModel(architecture);
+  file.magic = "PWRI";
+  for (int i = 0; i < kTestLayers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    const uint64_t rank = 32 * (static_cast<uint64_t>(i) + 1);
+    file.RemoveTensor(blk + "ffn_down.weight")
+        .SetTensor(blk + "ffn_down_t.weight", DType::kQ4_0, {32, 64})
+        .SetTensor(blk + "fc1.weight", DType::kF16, {32, rank})
+        .SetTensor(blk + "fc2.weight", DType::kF16, {rank, 64});
+  }
+  return file;
+}
+
+// KAIROX's form: both downs, a predictor with biases of rank 16 in layer 1
+// only.
+inline gguf::TestFile TestKairoxModel(
+    const std::string& architecture = "prosparse-llama") {
+  gguf::TestFile file = TestModel(architecture);
+  file.SetNumbers<int32_t>("predictor.low_ranks", gguf::ValueType::kI32,
+                           {0, 16});
+  for (int i = 0; i < kTestLayers; ++i) {
+    file.SetTensor("blk." + std::to_string(i) + ".ffn_down_t.weight",
+                   DType::kQ4_0, {32, 64});
+  }
+  file.SetTensor("blk.1.ffn_pred_up.weight", DType::kF16, {32, 16})
+      .SetTensor("blk.1.ffn_pred_up.bias", DType::kF32, {16})
+      .SetTensor("blk.1.ffn_pred_down.weight", DType::kF16, {16, 64})
+      .SetTensor("blk.1.ffn_pred_down.bias", DType::kF32, {64});
   return file;
 }
 

@@ -2,209 +2,234 @@
 
 #include <cmath>
 #include <cstring>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/quote.h"
+#include "model/predictor_weights.h"
+#include "model/tensor_binder.h"
 #include "tensor/codec.h"
 
 namespace thermocline::model {
 namespace {
 
-// Extents that a weight can have, by their letter or formula.
-enum class Extent { kOne, kD, kF, kV, kQ, kK, kKv, kO, kPairs };
+using enum Need;
 
-int64_t Resolve(Extent extent, const Config& config) {
-  switch (extent) {
-    case Extent::kOne:
-      return 1;
-    case Extent::kD:
-      return config.width;
-    case Extent::kF:
-      return config.ffn_width;
-    case Extent::kV:
-      return config.vocab_size;
-    case Extent::kQ:
-      return config.num_heads * config.key_width;
-    case Extent::kK:
-      return config.num_kv_heads * config.key_width;
-    case Extent::kKv:
-      return config.num_kv_heads * config.value_width;
-    case Extent::kO:
-      return config.num_heads * config.value_width;
-    case Extent::kPairs:
-      return config.rope.width / 2;
-  }
-  TC_CHECK(false && "not an Extent");
+Need RequiredIf(bool condition) { return condition ? kRequired : kForbidden; }
+Need OptionalIf(bool condition) { return condition ? kOptional : kForbidden; }
+
+// The weight and, for LayerNorm, the bias of a norm.
+Status BindNorm(TensorBinder& binder, const Config& config,
+                const std::string& name, Need need, TensorView& weight,
+                TensorView& bias) {
+  const bool has_bias = config.norm == NormKind::kLayer && need != kForbidden;
+  const bool is_there = binder.Has(name + ".weight");
+  TC_ASSIGN_OR_RETURN(weight,
+                      binder.TakeVector(name + ".weight", config.width, need));
+  TC_ASSIGN_OR_RETURN(
+      bias, binder.TakeVector(
+                name + ".bias", config.width,
+                RequiredIf(has_bias && (is_there || need == kRequired))));
+  return {};
 }
 
-enum class Presence { kRequired, kOptional, kQkvBias };
-
-// Rows of `columns` elements; vectors have one row.
-struct Form {
-  Extent rows;
-  Extent columns;
+struct QkvRows {
+  int64_t q, k, v;
 };
-constexpr Form Vector(Extent length) { return {Extent::kOne, length}; }
-
-template <typename Owner>
-struct Role {
-  std::string_view name;  // behind "blk.N." for a layer's weight
-  Form form;
-  Presence presence;
-  TensorView& (*slot)(Owner&);
-};
-
-using enum Extent;
-using enum Presence;
-using Layer = LayerWeights;
-
-constexpr Role<Weights> kModelRoles[] = {
-    {"token_embd.weight",
-     {kV, kD},
-     kRequired,
-     [](Weights& w) -> auto& { return w.token_embedding; }},
-    {"output_norm.weight", Vector(kD), kRequired,
-     [](Weights& w) -> auto& { return w.output_norm; }},
-    {"output.weight",
-     {kV, kD},
-     kOptional,
-     [](Weights& w) -> auto& { return w.head; }},
-};
-
-constexpr Role<Layer> kLayerRoles[] = {
-    {"attn_norm.weight", Vector(kD), kRequired,
-     [](Layer& l) -> auto& { return l.attention.norm; }},
-    {"attn_q.weight",
-     {kQ, kD},
-     kRequired,
-     [](Layer& l) -> auto& { return l.attention.q; }},
-    {"attn_k.weight",
-     {kK, kD},
-     kRequired,
-     [](Layer& l) -> auto& { return l.attention.k; }},
-    {"attn_v.weight",
-     {kKv, kD},
-     kRequired,
-     [](Layer& l) -> auto& { return l.attention.v; }},
-    {"attn_output.weight",
-     {kD, kO},
-     kRequired,
-     [](Layer& l) -> auto& { return l.attention.out; }},
-    {"attn_q.bias", Vector(kQ), kQkvBias,
-     [](Layer& l) -> auto& { return l.attention.q_bias; }},
-    {"attn_k.bias", Vector(kK), kQkvBias,
-     [](Layer& l) -> auto& { return l.attention.k_bias; }},
-    {"attn_v.bias", Vector(kKv), kQkvBias,
-     [](Layer& l) -> auto& { return l.attention.v_bias; }},
-    {"attn_output.bias", Vector(kD), kOptional,
-     [](Layer& l) -> auto& { return l.attention.out_bias; }},
-    {"ffn_norm.weight", Vector(kD), kRequired,
-     [](Layer& l) -> auto& { return l.ffn.norm; }},
-    {"ffn_gate.weight",
-     {kF, kD},
-     kRequired,
-     [](Layer& l) -> auto& { return l.ffn.gate; }},
-    {"ffn_up.weight",
-     {kF, kD},
-     kRequired,
-     [](Layer& l) -> auto& { return l.ffn.up; }},
-    {"ffn_down.weight",
-     {kD, kF},
-     kRequired,
-     [](Layer& l) -> auto& { return l.ffn.down; }},
-    {"ffn_gate.bias", Vector(kF), kOptional,
-     [](Layer& l) -> auto& { return l.ffn.gate_bias; }},
-    {"ffn_up.bias", Vector(kF), kOptional,
-     [](Layer& l) -> auto& { return l.ffn.up_bias; }},
-    {"ffn_down.bias", Vector(kD), kOptional,
-     [](Layer& l) -> auto& { return l.ffn.down_bias; }},
-};
-
-// Tables of inverse frequencies that old converters copied along; the angles
-// are computed from the metadata.
-bool IsHarmless(std::string_view name) {
-  return name == "rope.freqs" ||
-         (name.starts_with("blk.") && name.ends_with(".attn_rot_embd.weight"));
+QkvRows RowsOfQkv(const Config& config) {
+  return {config.num_heads * config.key_width,
+          config.num_kv_heads * config.key_width,
+          config.num_kv_heads * config.value_width};
 }
 
-class Binder {
- public:
-  Binder(const gguf::File& file, const Config& config)
-      : file_(file), config_(config), is_bound_(file.tensors().size()) {}
-
-  // Binds one role; `prefix` is "" or "blk.N.".
-  template <typename Owner>
-  Status Bind(const std::string& prefix, const Role<Owner>& role,
-              Owner& owner) {
-    const std::string name = prefix + std::string(role.name);
-    const bool is_required = role.presence == kRequired ||
-                             (role.presence == kQkvBias && config_.qkv_bias);
-    TC_ASSIGN_OR_RETURN(role.slot(owner), Take(name, role.form, is_required));
-    return {};
-  }
-
-  // RoPE factors: copied, since they are few and read as floats.
-  Result<std::vector<float>> TakeRopeFactors();
-
-  // kUnsupported when a tensor is left that nobody took.
-  Status CheckAllTaken() const;
-
- private:
-  Result<TensorView> Take(const std::string& name, const Form& form,
-                          bool is_required);
-  Status CheckForm(const gguf::TensorInfo& info, const Form& form) const;
-
-  const gguf::File& file_;
-  const Config& config_;
-  std::vector<bool> is_bound_;  // by position in file_.tensors()
-};
-
-Result<TensorView> Binder::Take(const std::string& name, const Form& form,
-                                bool is_required) {
-  const gguf::TensorInfo* info = file_.FindTensor(name);
-  if (info == nullptr) {
-    if (!is_required) return TensorView();
-    return Fail(ErrorCode::kCorrupt, "{}: tensor \"{}\" is missing",
-                file_.path(), name);
-  }
-  TC_RETURN_IF_ERROR(CheckForm(*info, form));
-  is_bound_[static_cast<size_t>(info - file_.tensors().data())] = true;
-  return TensorView{info->dtype, info->shape, info->data};
+// One matrix whose rows are those of q, k and v one after the other.
+Status BindFusedQkv(TensorBinder& binder, const Config& config,
+                    const std::string& prefix, AttentionWeights& attention) {
+  const auto [q, k, v] = RowsOfQkv(config);
+  TC_ASSIGN_OR_RETURN(const TensorView weight,
+                      binder.TakeMatrix(prefix + "attn_qkv.weight", q + k + v,
+                                        config.width, kRequired));
+  TC_ASSIGN_OR_RETURN(
+      const TensorView bias,
+      binder.TakeVector(prefix + "attn_qkv.bias", q + k + v,
+                        config.qkv_bias ? kRequired : kOptional));
+  attention.q = SliceRows(weight, 0, q);
+  attention.k = SliceRows(weight, q, k);
+  attention.v = SliceRows(weight, q + k, v);
+  attention.q_bias = SliceVector(bias, 0, q);
+  attention.k_bias = SliceVector(bias, q, k);
+  attention.v_bias = SliceVector(bias, q + k, v);
+  return {};
 }
 
-Status Binder::CheckForm(const gguf::TensorInfo& info, const Form& form) const {
-  const auto rows = static_cast<uint64_t>(Resolve(form.rows, config_));
-  const auto columns = static_cast<uint64_t>(Resolve(form.columns, config_));
-  const bool is_vector = form.rows == kOne;
-  const Shape expected = {{columns, rows, 1, 1}, is_vector ? 1 : 2};
-  // Trailing extents of 1 do not matter, so the rank does not.
-  if (info.shape.ne != expected.ne) {
-    return Fail(ErrorCode::kCorrupt,
-                "{}: tensor {} has the shape {}; the metadata say {}",
-                file_.path(), Quote(info.name), ToString(info.shape),
-                ToString(expected));
-  }
-  if (is_vector && info.dtype != DType::kF32) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: tensor {} is {}; norms, biases and RoPE factors must be "
-                "F32",
-                file_.path(), Quote(info.name), NameOf(info.dtype));
-  }
-  if (!InfoOf(info.dtype).can_compute) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: tensor {} is {}, which this version cannot compute with",
-                file_.path(), Quote(info.name), NameOf(info.dtype));
+Status BindSeparateQkv(TensorBinder& binder, const Config& config,
+                       const std::string& prefix, AttentionWeights& attention) {
+  const auto [q, k, v] = RowsOfQkv(config);
+  struct Role {
+    const char* name;
+    int64_t num_rows;
+    TensorView& weight;
+    TensorView& bias;
+  };
+  for (const Role& role : {Role{"attn_q", q, attention.q, attention.q_bias},
+                           Role{"attn_k", k, attention.k, attention.k_bias},
+                           Role{"attn_v", v, attention.v, attention.v_bias}}) {
+    const std::string name = prefix + role.name;
+    TC_ASSIGN_OR_RETURN(role.weight,
+                        binder.TakeMatrix(name + ".weight", role.num_rows,
+                                          config.width, kRequired));
+    TC_ASSIGN_OR_RETURN(
+        role.bias, binder.TakeVector(name + ".bias", role.num_rows,
+                                     config.qkv_bias ? kRequired : kOptional));
   }
   return {};
 }
 
-Result<std::vector<float>> Binder::TakeRopeFactors() {
+Status BindAttention(TensorBinder& binder, const Config& config,
+                     const std::string& prefix, AttentionWeights& attention) {
+  if (binder.Has(prefix + "attn_qkv.weight")) {
+    TC_RETURN_IF_ERROR(BindFusedQkv(binder, config, prefix, attention));
+  } else {
+    TC_RETURN_IF_ERROR(BindSeparateQkv(binder, config, prefix, attention));
+  }
+  const std::string out = prefix + "attn_output";
+  TC_ASSIGN_OR_RETURN(
+      attention.out,
+      binder.TakeMatrix(out + ".weight", config.width,
+                        config.num_heads * config.value_width, kRequired));
+  TC_ASSIGN_OR_RETURN(
+      attention.out_bias,
+      binder.TakeVector(out + ".bias", config.width, kOptional));
+  return {};
+}
+
+// A parallel block has one norm for both halves, or a second one that feeds
+// attention (Falcon-40B).
+Status BindNorms(TensorBinder& binder, const Config& config,
+                 const std::string& prefix, LayerWeights& layer) {
+  AttentionWeights& attention = layer.attention;
+  FfnWeights& ffn = layer.ffn;
+  TC_RETURN_IF_ERROR(BindNorm(binder, config, prefix + "attn_norm", kRequired,
+                              attention.norm, attention.norm_bias));
+  if (!config.parallel_block) {
+    return BindNorm(binder, config, prefix + "ffn_norm", kRequired, ffn.norm,
+                    ffn.norm_bias);
+  }
+  ffn.norm = attention.norm;
+  ffn.norm_bias = attention.norm_bias;
+  TensorView second;
+  TensorView second_bias;
+  TC_RETURN_IF_ERROR(BindNorm(binder, config, prefix + "attn_norm_2", kOptional,
+                              second, second_bias));
+  if (second) {
+    attention.norm = second;
+    attention.norm_bias = second_bias;
+  }
+  return {};
+}
+
+Status BindFfnMatrices(TensorBinder& binder, const Config& config,
+                       const std::string& prefix, const std::string& suffix,
+                       FfnMatrices& matrices) {
+  const int64_t width = config.width;
+  const int64_t ffn_width = config.ffn_width;
+  TC_ASSIGN_OR_RETURN(matrices.gate,
+                      binder.TakeMatrix(prefix + "ffn_gate" + suffix, ffn_width,
+                                        width, RequiredIf(config.ffn.gated)));
+  TC_ASSIGN_OR_RETURN(matrices.up,
+                      binder.TakeMatrix(prefix + "ffn_up" + suffix, ffn_width,
+                                        width, kRequired));
+  const std::string transposed = prefix + "ffn_down_t" + suffix;
+  TC_ASSIGN_OR_RETURN(matrices.down_t, binder.TakeMatrix(transposed, ffn_width,
+                                                         width, kOptional));
+  TC_ASSIGN_OR_RETURN(
+      matrices.down,
+      binder.TakeMatrix(prefix + "ffn_down" + suffix, width, ffn_width,
+                        matrices.down_t ? kOptional : kRequired));
+  return {};
+}
+
+Status BindFfn(TensorBinder& binder, const Config& config,
+               const std::string& prefix, FfnWeights& ffn) {
+  TC_RETURN_IF_ERROR(BindFfnMatrices(binder, config, prefix, ".weight", ffn));
+  TC_ASSIGN_OR_RETURN(
+      ffn.gate_bias,
+      binder.TakeVector(prefix + "ffn_gate.bias", config.ffn_width,
+                        OptionalIf(config.ffn.gated)));
+  TC_ASSIGN_OR_RETURN(
+      ffn.up_bias,
+      binder.TakeVector(prefix + "ffn_up.bias", config.ffn_width, kOptional));
+  const bool is_transposed = binder.Has(prefix + "ffn_down_t.bias");
+  TC_ASSIGN_OR_RETURN(
+      ffn.down_bias,
+      binder.TakeVector(
+          prefix + (is_transposed ? "ffn_down_t.bias" : "ffn_down.bias"),
+          config.width, kOptional));
+  return {};
+}
+
+// Today's files stack the experts' matrices; those from before April 2024 have
+// a tensor for each ("ffn_up.3.weight").
+Status BindExperts(TensorBinder& binder, const Config& config,
+                   const std::string& prefix, FfnWeights& ffn) {
+  const int64_t num_experts = config.ffn.num_experts;
+  TC_ASSIGN_OR_RETURN(
+      ffn.router, binder.TakeMatrix(prefix + "ffn_gate_inp.weight", num_experts,
+                                    config.width, kRequired));
+  ffn.experts.resize(static_cast<size_t>(num_experts));
+  if (binder.Has(prefix + "ffn_up.0.weight")) {
+    for (int64_t i = 0; i < num_experts; ++i) {
+      TC_RETURN_IF_ERROR(BindFfnMatrices(binder, config, prefix,
+                                         fmt::format(".{}.weight", i),
+                                         ffn.experts[static_cast<size_t>(i)]));
+    }
+    return {};
+  }
+  struct Role {
+    const char* name;
+    int64_t num_rows, num_columns;
+    TensorView FfnMatrices::* slot;
+  };
+  for (const Role& role :
+       {Role{"ffn_gate_exps", config.ffn_width, config.width,
+             &FfnMatrices::gate},
+        Role{"ffn_up_exps", config.ffn_width, config.width, &FfnMatrices::up},
+        Role{"ffn_down_exps", config.width, config.ffn_width,
+             &FfnMatrices::down}}) {
+    TC_ASSIGN_OR_RETURN(
+        const auto matrices,
+        binder.TakeStack(prefix + role.name + ".weight", num_experts,
+                         role.num_rows, role.num_columns));
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      ffn.experts[i].*role.slot = matrices[i];
+    }
+  }
+  return {};
+}
+
+Status BindLayer(TensorBinder& binder, const Config& config, int64_t layer_idx,
+                 LayerWeights& layer) {
+  const std::string prefix = fmt::format("blk.{}.", layer_idx);
+  TC_RETURN_IF_ERROR(BindNorms(binder, config, prefix, layer));
+  TC_RETURN_IF_ERROR(BindAttention(binder, config, prefix, layer.attention));
+  if (config.ffn.num_experts > 0) {
+    return BindExperts(binder, config, prefix, layer.ffn);
+  }
+  TC_RETURN_IF_ERROR(BindFfn(binder, config, prefix, layer.ffn));
+  TC_ASSIGN_OR_RETURN(layer.predictor,
+                      BindPredictor(binder, config, layer_idx));
+  return {};
+}
+
+// Copied, since they are few and read as floats.
+Result<std::vector<float>> TakeRopeFactors(TensorBinder& binder,
+                                           const Config& config) {
   constexpr char kName[] = "rope_freqs.weight";
-  TC_ASSIGN_OR_RETURN(const TensorView view,
-                      Take(kName, Vector(kPairs), false));
+  TC_ASSIGN_OR_RETURN(
+      const TensorView view,
+      binder.TakeVector(kName, config.rope.width / 2,
+                        OptionalIf(config.rope.kind != RopeKind::kNone)));
   if (!view) return std::vector<float>();
   std::vector<float> factors(view.shape.ne[0]);
   std::memcpy(factors.data(), view.data, view.num_bytes());
@@ -213,43 +238,47 @@ Result<std::vector<float>> Binder::TakeRopeFactors() {
       return Fail(ErrorCode::kCorrupt,
                   "{}: tensor \"{}\": element {} is {}; angles are divided by "
                   "it",
-                  file_.path(), kName, i, factors[i]);
+                  binder.file().path(), kName, i, factors[i]);
     }
   }
   return factors;
 }
 
-Status Binder::CheckAllTaken() const {
-  for (size_t i = 0; i < is_bound_.size(); ++i) {
-    const std::string& name = file_.tensors()[i].name;
-    if (is_bound_[i] || IsHarmless(name)) continue;
-    return Fail(ErrorCode::kUnsupported,
-                "{}: tensor {} is unknown to the architecture \"{}\"; without "
-                "it the result would be another",
-                file_.path(), Quote(name), config_.architecture);
-  }
+Status BindEmbeddings(TensorBinder& binder, const Config& config,
+                      Weights& weights) {
+  TC_ASSIGN_OR_RETURN(weights.token_embedding,
+                      binder.TakeMatrix("token_embd.weight", config.vocab_size,
+                                        config.width, kRequired));
+  const int64_t num_rows = config.num_positions + config.position_offset;
+  TC_ASSIGN_OR_RETURN(
+      const TensorView positions,
+      binder.TakeMatrix("position_embd.weight", num_rows, config.width,
+                        RequiredIf(config.num_positions > 0)));
+  weights.position_embedding =
+      SliceRows(positions, config.position_offset, config.num_positions);
   return {};
 }
 
 }  // namespace
 
 Result<Weights> BindWeights(const gguf::File& file, const Config& config) {
-  Binder binder(file, config);
+  TensorBinder binder(file);
   Weights weights;
-  for (const Role<Weights>& role : kModelRoles) {
-    TC_RETURN_IF_ERROR(binder.Bind("", role, weights));
-  }
+  TC_RETURN_IF_ERROR(BindEmbeddings(binder, config, weights));
+  TC_RETURN_IF_ERROR(BindNorm(binder, config, "output_norm", kRequired,
+                              weights.output_norm, weights.output_norm_bias));
+  TC_ASSIGN_OR_RETURN(weights.head,
+                      binder.TakeMatrix("output.weight", config.vocab_size,
+                                        config.width, kOptional));
   weights.tied = !weights.head;
   if (weights.tied) weights.head = weights.token_embedding;
-  TC_ASSIGN_OR_RETURN(weights.rope_freq_factors, binder.TakeRopeFactors());
+  TC_ASSIGN_OR_RETURN(weights.rope_freq_factors,
+                      TakeRopeFactors(binder, config));
   for (int64_t i = 0; i < config.num_layers; ++i) {
-    LayerWeights& layer = weights.layers.emplace_back();
-    const std::string prefix = fmt::format("blk.{}.", i);
-    for (const Role<LayerWeights>& role : kLayerRoles) {
-      TC_RETURN_IF_ERROR(binder.Bind(prefix, role, layer));
-    }
+    TC_RETURN_IF_ERROR(
+        BindLayer(binder, config, i, weights.layers.emplace_back()));
   }
-  TC_RETURN_IF_ERROR(binder.CheckAllTaken());
+  TC_RETURN_IF_ERROR(binder.CheckAllTaken(config.architecture));
   return weights;
 }
 

@@ -72,6 +72,155 @@ TEST(BindWeights, EveryRole) {
   }
 }
 
+TEST(BindWeights, EveryArchitecture) {
+  for (const Architecture& form : KnownArchitectures()) {
+    const Bound bound(TestModel(std::string(form.name)));
+    ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+    const LayerWeights& layer = bound.weights->layers[1];
+    EXPECT_EQ(static_cast<bool>(layer.ffn.gate), form.gated) << form.name;
+    EXPECT_EQ(static_cast<bool>(layer.ffn.norm_bias),
+              form.norm == NormKind::kLayer)
+        << form.name;
+    EXPECT_EQ(static_cast<bool>(bound.weights->position_embedding),
+              form.learned_positions)
+        << form.name;
+  }
+}
+
+TEST(BindWeights, FusedQkvIsCutIntoRows) {
+  TestFile file = TestModel("falcon");
+  FuseQkv(file);
+  file.SetTensor("blk.1.attn_qkv.bias", DType::kF32, {64});
+  const Bound bound(file);
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  const AttentionWeights& a = bound.weights->layers[1].attention;
+  const TensorView fused = bound.view("blk.1.attn_qkv.weight");
+  const TensorView bias = bound.view("blk.1.attn_qkv.bias");
+  EXPECT_EQ(a.q.data, fused.row(0));
+  EXPECT_EQ(a.q.shape.num_rows(), 32u);
+  EXPECT_EQ(a.k.data, fused.row(32));
+  EXPECT_EQ(a.k.shape.num_rows(), 16u);
+  EXPECT_EQ(a.v.data, fused.row(48));
+  EXPECT_EQ(a.v.shape.num_rows(), 16u);
+  EXPECT_EQ(a.k_bias.data, bias.data + 32 * sizeof(float));
+  EXPECT_EQ(a.v_bias.shape.ne[0], 16u);
+  EXPECT_FALSE(bound.weights->layers[0].attention.q_bias);
+  ExpectRefused(file.SetTensor("blk.0.attn_qkv.weight", DType::kF16, {32, 63}),
+                ErrorCode::kCorrupt, "attn_qkv");
+  TestFile both = TestModel("falcon");
+  both.SetTensor("blk.0.attn_qkv.weight", DType::kF16, {32, 64});
+  ExpectRefused(both, ErrorCode::kUnsupported, "blk.0.attn_q.weight");
+}
+
+// The second norm, where there is one, is attention's.
+TEST(BindWeights, NormsOfParallelBlocks) {
+  TestFile file = TestModel("falcon");
+  file.SetTensor("blk.1.attn_norm_2.weight", DType::kF32, {32})
+      .SetTensor("blk.1.attn_norm_2.bias", DType::kF32, {32});
+  const Bound bound(file);
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  const LayerWeights& one = bound.weights->layers[0];
+  EXPECT_EQ(one.attention.norm.data, one.ffn.norm.data);
+  EXPECT_EQ(one.attention.norm_bias.data, one.ffn.norm_bias.data);
+  const LayerWeights& two = bound.weights->layers[1];
+  EXPECT_EQ(two.ffn.norm.data, bound.view("blk.1.attn_norm.weight").data);
+  EXPECT_EQ(two.ffn.norm_bias.data, bound.view("blk.1.attn_norm.bias").data);
+  EXPECT_EQ(two.attention.norm.data,
+            bound.view("blk.1.attn_norm_2.weight").data);
+  EXPECT_EQ(two.attention.norm_bias.data,
+            bound.view("blk.1.attn_norm_2.bias").data);
+  ExpectRefused(file.RemoveTensor("blk.1.attn_norm_2.bias"),
+                ErrorCode::kCorrupt, "attn_norm_2.bias");
+  ExpectRefused(
+      TestModel().SetTensor("blk.0.attn_norm_2.weight", DType::kF32, {32}),
+      ErrorCode::kUnsupported, "attn_norm_2");
+}
+
+TEST(BindWeights, PositionsBeginBehindTheUnusedRows) {
+  const Bound bound(TestModel("opt").SetTensor("position_embd.weight",
+                                               DType::kF16, {32, 130}));
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  const TensorView table = bound.view("position_embd.weight");
+  EXPECT_EQ(bound.weights->position_embedding.data, table.row(2));
+  EXPECT_EQ(bound.weights->position_embedding.shape.num_rows(), 128u);
+}
+
+TEST(BindWeights, ExpertsStackedOrOneByOne) {
+  const Bound stacked(TestExpertModel());
+  ASSERT_TRUE(stacked.weights) << stacked.weights.error().message;
+  const FfnWeights& ffn = stacked.weights->layers[1].ffn;
+  EXPECT_FALSE(ffn.up);
+  EXPECT_EQ(ffn.router.data, stacked.view("blk.1.ffn_gate_inp.weight").data);
+  ASSERT_EQ(ffn.experts.size(), 4u);
+  const TensorView ups = stacked.view("blk.1.ffn_up_exps.weight");
+  EXPECT_EQ(ffn.experts[3].up.data, ups.row(3 * 64));
+  EXPECT_EQ(ffn.experts[3].up.shape.num_rows(), 64u);
+  const TensorView downs = stacked.view("blk.1.ffn_down_exps.weight");
+  EXPECT_EQ(ffn.experts[2].down.data, downs.row(2 * 32));
+
+  TestFile file = TestExpertModel();
+  for (int i = 0; i < kTestLayers; ++i) {
+    for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      file.RemoveTensor(fmt::format("blk.{}.{}_exps.weight", i, name));
+      const bool is_down = std::string_view(name) == "ffn_down";
+      for (int e = 0; e < 4; ++e) {
+        file.SetTensor(fmt::format("blk.{}.{}.{}.weight", i, name, e),
+                       DType::kF16,
+                       is_down ? std::vector<uint64_t>{64, 32}
+                               : std::vector<uint64_t>{32, 64});
+      }
+    }
+  }
+  const Bound single(file);
+  ASSERT_TRUE(single.weights) << single.weights.error().message;
+  EXPECT_EQ(single.weights->layers[1].ffn.experts[3].gate.data,
+            single.view("blk.1.ffn_gate.3.weight").data);
+  ExpectRefused(file.RemoveTensor("blk.1.ffn_down.3.weight"),
+                ErrorCode::kCorrupt, "\"blk.1.ffn_down.3.weight\" is missing");
+}
+
+TEST(BindWeights, ExpertCountsThatLie) {
+  ExpectRefused(TestExpertModel().SetU32("llama.expert_count", 3),
+                ErrorCode::kCorrupt, "ffn_gate_inp");
+  ExpectRefused(TestExpertModel().SetTensor("blk.1.ffn_down_exps.weight",
+                                            DType::kQ8_0, {64, 32, 3}),
+                ErrorCode::kCorrupt, "ffn_down_exps");
+  ExpectRefused(TestModel()
+                    .SetU32("llama.expert_count", 4)
+                    .SetU32("llama.expert_used_count", 2),
+                ErrorCode::kCorrupt,
+                "\"blk.0.ffn_gate_inp.weight\" is missing");
+  ExpectRefused(TestExpertModel()
+                    .Remove("llama.expert_count")
+                    .Remove("llama.expert_used_count"),
+                ErrorCode::kCorrupt, "\"blk.0.ffn_gate.weight\" is missing");
+}
+
+TEST(BindWeights, DownInEitherLayout) {
+  const Bound neuron_major(TestPowerInferModel());
+  ASSERT_TRUE(neuron_major.weights) << neuron_major.weights.error().message;
+  const FfnWeights& ffn = neuron_major.weights->layers[0].ffn;
+  EXPECT_FALSE(ffn.down);
+  EXPECT_EQ(ffn.down_t.data, neuron_major.view("blk.0.ffn_down_t.weight").data);
+  const Bound both(TestKairoxModel());
+  ASSERT_TRUE(both.weights) << both.weights.error().message;
+  EXPECT_TRUE(both.weights->layers[0].ffn.down &&
+              both.weights->layers[0].ffn.down_t);
+  ExpectRefused(TestPowerInferModel().RemoveTensor("blk.1.ffn_down_t.weight"),
+                ErrorCode::kCorrupt, "\"blk.1.ffn_down.weight\" is missing");
+}
+
+TEST(BindWeights, BiasOfTheNeuronMajorDown) {
+  TestFile file = TestPowerInferModel("opt");
+  file.SetTensor("position_embd.weight", DType::kF16, {32, 2050})
+      .SetTensor("blk.0.ffn_down_t.bias", DType::kF32, {32});
+  const Bound bound(file);
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  EXPECT_EQ(bound.weights->layers[0].ffn.down_bias.data,
+            bound.view("blk.0.ffn_down_t.bias").data);
+  EXPECT_FALSE(bound.weights->layers[1].ffn.down_bias);
+}
+
 TEST(BindWeights, OptionalBiases) {
   const Bound bound(TestModel()
                         .SetTensor("blk.1.attn_q.bias", DType::kF32, {32})

@@ -3,6 +3,8 @@
 #include <array>
 #include <span>
 
+#include "engine/ffn/sum_rows.h"
+
 namespace thermocline::engine {
 namespace {
 
@@ -23,6 +25,15 @@ class DenseFfn final : public FfnExecutor {
     MultiplyAll(*compute_, scratch_->normed, num_tokens,
                 std::span(up_and_gate).first(config_->gated ? 2 : 1));
     Activate(num_tokens);
+    if (!weights_->down) {
+      SumRows(*compute_,
+              {.matrix = weights_->down_t,
+               .bias = weights_->down_bias,
+               .coefs = scratch_->up,
+               .out = scratch_->delta},
+              num_tokens);
+      return;
+    }
     const std::array<Product, 1> down = {
         {{weights_->down, weights_->down_bias, scratch_->delta}}};
     MultiplyAll(*compute_, scratch_->up, num_tokens, down);

@@ -51,9 +51,7 @@ TEST(Allocation, TheCounterCounts) {
   EXPECT_EQ(num_allocations, 1);
 }
 
-TEST(Allocation, DecodeAllocatesNothing) {
-  testing::TinySpec spec = testing::WideSpec(DType::kQ4_K);
-  spec.value_dtype = DType::kF16;
+void ExpectNoAllocations(const testing::TinySpec& spec) {
   const auto model = testing::MakeTinyModel(spec);
   ASSERT_NE(model, nullptr);
   SessionOptions options;
@@ -78,6 +76,35 @@ TEST(Allocation, DecodeAllocatesNothing) {
   EXPECT_EQ(num_allocations, 0);
   EXPECT_TRUE(first.has_value() && second.has_value());
   EXPECT_GT(num_reports, 0);
+}
+
+TEST(Allocation, DecodeAllocatesNothing) {
+  testing::TinySpec spec = testing::WideSpec(DType::kQ4_K);
+  spec.value_dtype = DType::kF16;
+  ExpectNoAllocations(spec);
+}
+
+TEST(Allocation, DecodeWithExpertsAllocatesNothing) {
+  testing::TinySpec spec = testing::WideSpec(DType::kQ4_K);
+  spec.num_experts = 8;
+  spec.num_experts_used = 2;
+  ExpectNoAllocations(spec);
+}
+
+TEST(Allocation, DecodeWithLearnedPositionsAllocatesNothing) {
+  testing::TinySpec spec = testing::WideSpec(DType::kF16);
+  spec.architecture = "opt";
+  ExpectNoAllocations(spec);
+}
+
+TEST(Allocation, DecodeWithPredictorsAllocatesNothing) {
+  testing::TinySpec spec = testing::WideSpec(DType::kQ4_K);
+  spec.architecture = "bamboo";
+  spec.low_ranks = {256, 256};
+  spec.both_downs = true;
+  ExpectNoAllocations(spec);
+  spec.both_downs = false;
+  ExpectNoAllocations(spec);
 }
 
 }  // namespace

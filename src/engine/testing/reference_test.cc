@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "engine/testing/tiny_model.h"
 #include "tensor/codec.h"
@@ -32,21 +33,45 @@ Vector Multiply(const TensorView& weight, const TensorView& bias,
   return out;
 }
 
-Vector RmsNorm(const TensorView& weight, double epsilon, const Vector& x) {
-  double mean_square = 0.0;
-  for (const double value : x) mean_square += value * value;
-  mean_square /= static_cast<double>(x.size());
-  Vector out = RowOf(weight, 0);
+// weight^T x, for matrices kept with a row per input.
+Vector MultiplyTransposed(const TensorView& weight, const TensorView& bias,
+                          const Vector& x) {
+  Vector out = bias ? RowOf(bias, 0) : Vector(weight.shape.ne[0], 0.0);
   for (size_t i = 0; i < x.size(); ++i) {
-    out[i] *= x[i] / std::sqrt(mean_square + epsilon);
+    const Vector row = RowOf(weight, i);
+    for (size_t r = 0; r < out.size(); ++r) out[r] += row[r] * x[i];
   }
   return out;
 }
 
-void Rotate(const model::Model& model, double position, Vector& heads) {
-  const model::RopeConfig& rope = model.config().rope;
-  const auto& factors = model.weights().rope_freq_factors;
-  const auto head_width = static_cast<size_t>(model.config().key_width);
+double MeanOf(const Vector& x) {
+  return std::accumulate(x.begin(), x.end(), 0.0) /
+         static_cast<double>(x.size());
+}
+
+Vector Normalize(const model::Config& config, const TensorView& weight,
+                 const TensorView& bias, Vector x) {
+  if (config.norm == model::NormKind::kLayer) {
+    const double mean = MeanOf(x);
+    for (double& value : x) value -= mean;
+  }
+  Vector squares = x;
+  for (double& value : squares) value *= value;
+  const double size = std::sqrt(MeanOf(squares) + config.norm_epsilon);
+  Vector out = RowOf(weight, 0);
+  const Vector offsets = bias ? RowOf(bias, 0) : Vector(out.size(), 0.0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    out[i] = out[i] * x[i] / size + offsets[i];
+  }
+  return out;
+}
+
+void Rotate(const model::Config& config, const model::Weights& weights,
+            double position, Vector& heads) {
+  const model::RopeConfig& rope = config.rope;
+  if (rope.kind == RopeKind::kNone) return;
+  const auto& factors = weights.rope_freq_factors;
+  const auto head_width = static_cast<size_t>(config.key_width);
   const int num_pairs = rope.width / 2;
   const double magnitude = ReferenceMagnitude(rope);
   for (size_t head = 0; head < heads.size(); head += head_width) {
@@ -97,11 +122,14 @@ Vector Attend(const model::Config& config, const Vector& q,
   return out;
 }
 
-double Activate(const model::FfnConfig& ffn, double x) {
+double Activate(const model::FfnConfig& ffn, Mistake mistake, double x) {
   switch (ffn.activation) {
     case Activation::kSilu:
       return x / (1.0 + std::exp(-x));
     case Activation::kGelu:
+      if (mistake == Mistake::kErfGelu) {
+        return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
+      }
       return 0.5 * x *
              (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) *
                               (x + 0.044715 * x * x * x)));
@@ -115,20 +143,111 @@ double Activate(const model::FfnConfig& ffn, double x) {
 }
 
 Vector Ffn(const model::FfnConfig& config, const model::FfnWeights& weights,
-           const Vector& x) {
-  const Vector gate = Multiply(weights.gate, weights.gate_bias, x);
-  Vector hidden = Multiply(weights.up, weights.up_bias, x);
+           const model::FfnMatrices& matrices, Mistake mistake, const Vector& x,
+           const std::vector<bool>& mask = {}) {
+  Vector hidden = Multiply(matrices.up, weights.up_bias, x);
+  const Vector gate =
+      config.gated ? Multiply(matrices.gate, weights.gate_bias, x) : Vector();
   for (size_t i = 0; i < hidden.size(); ++i) {
+    if (!config.gated) {
+      hidden[i] = Activate(config, mistake, hidden[i]);
+      continue;
+    }
     if (config.activation == Activation::kDRelu) {
       hidden[i] = std::max(hidden[i], 0.0);
     }
-    hidden[i] *= Activate(config, gate[i]);
+    hidden[i] *= Activate(config, mistake, gate[i]);
   }
-  return Multiply(weights.down, weights.down_bias, hidden);
+  for (size_t i = 0; i < mask.size(); ++i) {
+    if (!mask[i]) hidden[i] = 0.0;
+  }
+  return matrices.down
+             ? Multiply(matrices.down, weights.down_bias, hidden)
+             : MultiplyTransposed(matrices.down_t, weights.down_bias, hidden);
 }
 
 void AddTo(const Vector& delta, Vector& x) {
   for (size_t i = 0; i < x.size(); ++i) x[i] += delta[i];
+}
+
+// The share of each expert for a token; 0 for those that it does not use.
+Vector ExpertWeights(const model::FfnConfig& config, Vector shares,
+                     Mistake mistake) {
+  const double highest = *std::ranges::max_element(shares);
+  double total = 0.0;
+  for (double& share : shares) total += share = std::exp(share - highest);
+  for (double& share : shares) share /= total;
+  const bool last_wins = mistake == Mistake::kLastExpertOfTies;
+  Vector chosen(shares.size(), 0.0);
+  double total_chosen = 0.0;
+  for (int64_t i = 0; i < config.num_experts_used; ++i) {
+    size_t best = 0;
+    for (size_t e = 1; e < shares.size(); ++e) {
+      if (shares[e] > shares[best] ||
+          (last_wins && shares[e] == shares[best])) {
+        best = e;
+      }
+    }
+    total_chosen += chosen[best] = shares[best];
+    shares[best] = -1.0;
+  }
+  if (mistake == Mistake::kRawExpertWeights) return chosen;
+  for (double& weight : chosen) weight /= total_chosen;
+  return chosen;
+}
+
+Vector FfnOrExperts(const model::FfnConfig& config,
+                    const model::FfnWeights& weights, Mistake mistake,
+                    const Vector& x, const std::vector<bool>& mask) {
+  if (config.num_experts == 0) {
+    return Ffn(config, weights, weights, mistake, x, mask);
+  }
+  const Vector shares =
+      ExpertWeights(config, Multiply(weights.router, TensorView(), x), mistake);
+  Vector sum(x.size(), 0.0);
+  for (size_t e = 0; e < shares.size(); ++e) {
+    if (shares[e] == 0.0) continue;
+    Vector delta = Ffn(config, weights, weights.experts[e], mistake, x);
+    for (double& value : delta) value *= shares[e];
+    AddTo(delta, sum);
+  }
+  return sum;
+}
+
+// Keys and values of one layer, [position][all heads].
+struct History {
+  std::vector<Vector> keys;
+  std::vector<Vector> values;
+};
+
+// What one layer makes of x at `position`.
+Vector RunLayer(const model::Config& config, const model::Weights& weights,
+                size_t layer_idx, Mistake mistake, const NeuronMaskFn& mask,
+                double position, History& history, const Vector& x) {
+  const model::LayerWeights& layer = weights.layers[layer_idx];
+  const model::AttentionWeights& a = layer.attention;
+  const Vector normed = Normalize(config, a.norm, a.norm_bias, x);
+  Vector q = Multiply(a.q, a.q_bias, normed);
+  Vector k = Multiply(a.k, a.k_bias, normed);
+  Rotate(config, weights, position, q);
+  Rotate(config, weights, position, k);
+  history.keys.push_back(k);
+  history.values.push_back(Multiply(a.v, a.v_bias, normed));
+  Vector out = x;
+  AddTo(Multiply(a.out, a.out_bias,
+                 Attend(config, q, history.keys, history.values)),
+        out);
+  const model::FfnWeights& f = layer.ffn;
+  const bool parallel =
+      config.parallel_block && mistake != Mistake::kSequentialBlock;
+  const Vector& stream = parallel ? x : out;
+  const Vector ffn_input = mistake == Mistake::kFfnNormOfAttention
+                               ? normed
+                               : Normalize(config, f.norm, f.norm_bias, stream);
+  const std::vector<bool> active =
+      mask ? mask(layer_idx, stream, ffn_input) : std::vector<bool>();
+  AddTo(FfnOrExperts(config.ffn, f, mistake, ffn_input, active), out);
+  return out;
 }
 
 }  // namespace
@@ -163,36 +282,33 @@ double ReferenceMagnitude(const model::RopeConfig& rope) {
          (1.0 + 0.1 * std::log(static_cast<double>(rope.factor)));
 }
 
-std::vector<double> ReferenceLogits(const model::Model& model,
-                                    std::span<const text::TokenId> tokens) {
-  const model::Config& config = model.config();
-  const model::Weights& weights = model.weights();
-  const size_t num_layers = weights.layers.size();
-  std::vector<std::vector<Vector>> keys(num_layers);
-  std::vector<std::vector<Vector>> values(num_layers);
+std::vector<double> ReferenceLogits(const model::Config& config,
+                                    const model::Weights& weights,
+                                    std::span<const text::TokenId> tokens,
+                                    Mistake mistake, const NeuronMaskFn& mask) {
+  std::vector<History> histories(weights.layers.size());
   Vector logits;
   for (size_t t = 0; t < tokens.size(); ++t) {
-    const double position = static_cast<double>(t);
     Vector x = RowOf(weights.token_embedding, static_cast<size_t>(tokens[t]));
-    for (size_t i = 0; i < num_layers; ++i) {
-      const model::AttentionWeights& a = weights.layers[i].attention;
-      const Vector normed = RmsNorm(a.norm, config.norm_epsilon, x);
-      Vector q = Multiply(a.q, a.q_bias, normed);
-      Vector k = Multiply(a.k, a.k_bias, normed);
-      Rotate(model, position, q);
-      Rotate(model, position, k);
-      keys[i].push_back(k);
-      values[i].push_back(Multiply(a.v, a.v_bias, normed));
-      AddTo(Multiply(a.out, a.out_bias, Attend(config, q, keys[i], values[i])),
-            x);
-      const model::FfnWeights& f = weights.layers[i].ffn;
-      AddTo(Ffn(config.ffn, f, RmsNorm(f.norm, config.norm_epsilon, x)), x);
+    if (weights.position_embedding) {
+      AddTo(RowOf(weights.position_embedding, t), x);
     }
-    const Vector normed = RmsNorm(weights.output_norm, config.norm_epsilon, x);
+    for (size_t i = 0; i < weights.layers.size(); ++i) {
+      x = RunLayer(config, weights, i, mistake, mask, static_cast<double>(t),
+                   histories[i], x);
+    }
+    const Vector normed =
+        Normalize(config, weights.output_norm, weights.output_norm_bias, x);
     const Vector row = Multiply(weights.head, TensorView(), normed);
     logits.insert(logits.end(), row.begin(), row.end());
   }
   return logits;
+}
+
+std::vector<double> ReferenceLogits(const model::Model& model,
+                                    std::span<const text::TokenId> tokens,
+                                    Mistake mistake) {
+  return ReferenceLogits(model.config(), model.weights(), tokens, mistake);
 }
 
 namespace {

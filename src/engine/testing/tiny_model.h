@@ -10,14 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "engine/session.h"
+#include "gguf/gguf.h"
 #include "model/model.h"
 #include "tensor/dtype.h"
 #include "text/vocab.h"
 
 namespace thermocline::engine::testing {
 
+// Tensors and keys are those that the architecture's own converters write:
+// falcon's q, k and v are one tensor, opt has biases everywhere and learned
+// positions.
 struct TinySpec {
   std::string architecture = "llama";
+  gguf::Container container = gguf::Container::kGguf;
   int64_t num_layers = 2;
   int64_t width = 96;
   int64_t ffn_width = 160;
@@ -30,9 +36,22 @@ struct TinySpec {
   std::optional<DType> value_dtype;      // attn_v and ffn_down,
   std::optional<DType> embedding_dtype;  // and token_embd
   bool tied = false;
-  bool biases = false;  // of q, k, v
+  bool biases = false;      // of q, k, v
+  bool two_norms = false;   // falcon: attn_norm_2
+  bool down_t = false;      // ffn_down_t in the place of ffn_down
+  bool both_downs = false;  // ffn_down_t, the same values, beside ffn_down
+  int64_t num_experts = 0;
+  int64_t num_experts_used = 0;
+  bool expert_tensors = false;   // one per expert, as before April 2024
+  int64_t unused_positions = 0;  // opt: rows before position 0's
+  // Predictors in every layer: fc1 and fc2 of PowerInfer in its container,
+  // else those of KAIROX, with biases. 0: none.
+  int64_t predictor_rank = 0;
+  // KAIROX's ranks layer by layer, and the key that lists them; 0: none there.
+  std::vector<int64_t> low_ranks;
+  bool predictor_biases = true;
   bool freq_factors = false;
-  float norm_epsilon = 1e-5f;
+  std::optional<float> norm_epsilon = 1e-5f;  // absent: no key
   float embedding_scale = 1.0f;
   float rope_base = 10000.0f;
   std::string rope_scaling;  // "linear", "yarn"
@@ -48,12 +67,26 @@ struct TinySpec {
 // Rows that divide into the blocks of every type, heads that divide into 32.
 TinySpec WideSpec(DType dtype);
 
+// Sets what the published models of an architecture have: biases, heads, tied
+// embeddings. "mixtral" is llama with 2 of 8 experts.
+void UseArchitecture(const std::string& name, TinySpec& spec);
+
+// Writes and opens it; the file is gone afterwards, its mapping lives on.
+Result<std::shared_ptr<const model::Model>> OpenTinyModel(
+    const TinySpec& spec, const model::OpenOptions& options = {});
+
 // Fails the calling test when it cannot.
 std::shared_ptr<const model::Model> MakeTinyModel(const TinySpec& spec);
 
 // `count` ids of the vocabulary, the same for the same arguments.
 std::vector<text::TokenId> RandomTokens(size_t count, int64_t vocab_size,
                                         uint64_t seed = 7);
+
+// Logits [T, V] of all positions, from a new session with keys and values in
+// F32. Fails the calling test when it cannot.
+std::vector<float> DecodeAll(const std::shared_ptr<const model::Model>& model,
+                             const std::vector<text::TokenId>& tokens,
+                             SessionOptions options = {});
 
 // sum (a - b)^2 / sum b^2; infinity when the sizes differ.
 double Nmse(std::span<const float> a, std::span<const double> b);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "base/random.h"
 #include "gguf/writer.h"
@@ -33,58 +34,150 @@ Shape ShapeOf(const std::vector<uint64_t>& ne) {
   return shape;
 }
 
-void AddLayer(const TinySpec& spec, int64_t layer_idx,
-              std::vector<Tensor>& tensors) {
-  const auto width = static_cast<uint64_t>(spec.width);
-  const auto ffn = static_cast<uint64_t>(spec.ffn_width);
-  const auto q = static_cast<uint64_t>(spec.num_heads * spec.head_width);
-  const auto kv = static_cast<uint64_t>(spec.num_kv_heads * spec.head_width);
-  const DType dtype = spec.dtype;
-  const DType value = spec.value_dtype.value_or(dtype);
-  const auto matrix = [&](const char* name, DType type, uint64_t n,
-                          uint64_t rows) {
-    // Uniform with this bound has variance 1/n: sizes stay as they are.
+// What the architecture's files have beyond llama's, or lack.
+bool IsFalcon(const TinySpec& spec) {
+  return spec.architecture.ends_with("falcon");
+}
+bool IsOpt(const TinySpec& spec) { return spec.architecture == "opt"; }
+bool HasLayerNorm(const TinySpec& spec) {
+  return IsFalcon(spec) || IsOpt(spec);
+}
+
+// Lists the tensors of a layer, or with no layer those of the model.
+class TensorList {
+ public:
+  TensorList(std::string prefix, std::vector<Tensor>* tensors)
+      : prefix_(std::move(prefix)), tensors_(tensors) {}
+
+  // Uniform with this bound has variance 1/n: sizes stay as they are.
+  void Matrix(const std::string& name, DType dtype, int64_t n, int64_t rows,
+              int64_t layers = 1) const {
     const float bound = std::sqrt(3.0f / static_cast<float>(n));
-    tensors.push_back({fmt::format("blk.{}.{}.weight", layer_idx, name),
-                       type,
-                       {n, rows},
-                       bound,
-                       0.0f});
-  };
-  const auto vector = [&](const char* name, uint64_t n, float offset) {
-    tensors.push_back({fmt::format("blk.{}.{}", layer_idx, name),
-                       DType::kF32,
-                       {n},
-                       0.3f,
-                       offset});
-  };
-  vector("attn_norm.weight", width, 1.0f);
-  matrix("attn_q", dtype, width, q);
-  matrix("attn_k", dtype, width, kv);
-  matrix("attn_v", value, width, kv);
-  matrix("attn_output", dtype, q, width);
-  if (spec.biases) {
-    vector("attn_q.bias", q, 0.1f);
-    vector("attn_k.bias", kv, -0.1f);
-    vector("attn_v.bias", kv, 0.2f);
+    std::vector<uint64_t> ne = {static_cast<uint64_t>(n),
+                                static_cast<uint64_t>(rows)};
+    if (layers > 1) ne.push_back(static_cast<uint64_t>(layers));
+    tensors_->push_back({prefix_ + name + ".weight", dtype, ne, bound, 0.0f});
   }
-  vector("ffn_norm.weight", width, 1.0f);
-  matrix("ffn_gate", dtype, width, ffn);
-  matrix("ffn_up", dtype, width, ffn);
-  matrix("ffn_down", value, ffn, width);
+
+  void Vector(const std::string& name, int64_t n, float offset) const {
+    tensors_->push_back({prefix_ + name,
+                         DType::kF32,
+                         {static_cast<uint64_t>(n)},
+                         0.3f,
+                         offset});
+  }
+
+  void Norm(const TinySpec& spec, const std::string& name) const {
+    Vector(name + ".weight", spec.width, 1.0f);
+    if (HasLayerNorm(spec)) Vector(name + ".bias", spec.width, 0.05f);
+  }
+
+ private:
+  std::string prefix_;
+  std::vector<Tensor>* tensors_;
+};
+
+void AddAttention(const TinySpec& spec, const TensorList& list) {
+  const int64_t q = spec.num_heads * spec.head_width;
+  const int64_t kv = spec.num_kv_heads * spec.head_width;
+  const DType value = spec.value_dtype.value_or(spec.dtype);
+  list.Norm(spec, "attn_norm");
+  if (spec.two_norms) list.Norm(spec, "attn_norm_2");
+  if (IsFalcon(spec)) {
+    list.Matrix("attn_qkv", spec.dtype, spec.width, q + 2 * kv);
+  } else {
+    list.Matrix("attn_q", spec.dtype, spec.width, q);
+    list.Matrix("attn_k", spec.dtype, spec.width, kv);
+    list.Matrix("attn_v", value, spec.width, kv);
+  }
+  list.Matrix("attn_output", spec.dtype, q, spec.width);
+  if (!spec.biases && !IsOpt(spec)) return;
+  list.Vector("attn_q.bias", q, 0.1f);
+  list.Vector("attn_k.bias", kv, -0.1f);
+  list.Vector("attn_v.bias", kv, 0.2f);
+  if (IsOpt(spec)) list.Vector("attn_output.bias", spec.width, -0.1f);
+}
+
+void AddExperts(const TinySpec& spec, const TensorList& list) {
+  list.Matrix("ffn_gate_inp", DType::kF32, spec.width, spec.num_experts);
+  const auto add = [&](const char* name, DType dtype, int64_t n, int64_t rows) {
+    if (!spec.expert_tensors) {
+      list.Matrix(fmt::format("{}_exps", name), dtype, n, rows,
+                  spec.num_experts);
+      return;
+    }
+    for (int64_t e = 0; e < spec.num_experts; ++e) {
+      list.Matrix(fmt::format("{}.{}", name, e), dtype, n, rows);
+    }
+  };
+  add("ffn_gate", spec.dtype, spec.width, spec.ffn_width);
+  add("ffn_up", spec.dtype, spec.width, spec.ffn_width);
+  add("ffn_down", spec.value_dtype.value_or(spec.dtype), spec.ffn_width,
+      spec.width);
+}
+
+void AddPredictor(const TinySpec& spec, int64_t rank, const TensorList& list) {
+  const bool is_powerinfer = spec.container == gguf::Container::kPowerInfer;
+  list.Matrix(is_powerinfer ? "fc1" : "ffn_pred_up", spec.dtype, spec.width,
+              rank);
+  list.Matrix(is_powerinfer ? "fc2" : "ffn_pred_down", spec.dtype, rank,
+              spec.ffn_width);
+  if (is_powerinfer || !spec.predictor_biases) return;
+  list.Vector("ffn_pred_up.bias", rank, 0.0f);
+  list.Vector("ffn_pred_down.bias", spec.ffn_width, 0.0f);
+}
+
+void AddFfn(const TinySpec& spec, int64_t layer_idx, const TensorList& list) {
+  if (!IsFalcon(spec)) list.Norm(spec, "ffn_norm");
+  if (spec.num_experts > 0) return AddExperts(spec, list);
+  const DType value = spec.value_dtype.value_or(spec.dtype);
+  if (!HasLayerNorm(spec)) {
+    list.Matrix("ffn_gate", spec.dtype, spec.width, spec.ffn_width);
+  }
+  list.Matrix("ffn_up", spec.dtype, spec.width, spec.ffn_width);
+  const std::string down = spec.down_t ? "ffn_down_t" : "ffn_down";
+  if (spec.down_t) {
+    list.Matrix(down, value, spec.width, spec.ffn_width);
+  } else {
+    list.Matrix(down, value, spec.ffn_width, spec.width);
+  }
+  if (spec.both_downs) {
+    list.Matrix("ffn_down_t", value, spec.width, spec.ffn_width);
+  }
+  if (IsOpt(spec)) {
+    list.Vector("ffn_up.bias", spec.ffn_width, 0.05f);
+    list.Vector(down + ".bias", spec.width, 0.1f);
+  }
+  const int64_t rank = spec.low_ranks.empty()
+                           ? spec.predictor_rank
+                           : spec.low_ranks[static_cast<size_t>(layer_idx)];
+  if (rank > 0) AddPredictor(spec, rank, list);
 }
 
 std::vector<Tensor> TensorsOf(const TinySpec& spec) {
   const auto width = static_cast<uint64_t>(spec.width);
   const auto vocab = static_cast<uint64_t>(spec.vocab_size);
   std::vector<Tensor> tensors;
+  const DType embedding = spec.embedding_dtype.value_or(spec.dtype);
   tensors.push_back({"token_embd.weight",
-                     spec.embedding_dtype.value_or(spec.dtype),
+                     embedding,
                      {width, vocab},
                      spec.embedding_scale,
                      0.0f});
-  for (int64_t i = 0; i < spec.num_layers; ++i) AddLayer(spec, i, tensors);
-  tensors.push_back({"output_norm.weight", DType::kF32, {width}, 0.3f, 1.0f});
+  if (IsOpt(spec)) {
+    const int64_t rows = spec.context_length + spec.unused_positions;
+    tensors.push_back({"position_embd.weight",
+                       embedding,
+                       {width, static_cast<uint64_t>(rows)},
+                       0.5f * spec.embedding_scale,
+                       0.0f});
+  }
+  for (int64_t i = 0; i < spec.num_layers; ++i) {
+    const TensorList list(fmt::format("blk.{}.", i), &tensors);
+    AddAttention(spec, list);
+    AddFfn(spec, i, list);
+  }
+  TensorList("", &tensors).Norm(spec, "output_norm");
   if (!spec.tied) {
     tensors.push_back(
         {"output.weight", spec.dtype, {width, vocab}, 0.2f, 0.0f});
@@ -115,8 +208,15 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   TC_RETURN_IF_ERROR(add_int(".attention.value_length", spec.head_width));
   TC_RETURN_IF_ERROR(add_int(".rope.dimension_count", spec.head_width));
   TC_RETURN_IF_ERROR(add_int(".vocab_size", spec.vocab_size));
-  TC_RETURN_IF_ERROR(writer.AddFloat(arch + ".attention.layer_norm_rms_epsilon",
-                                     spec.norm_epsilon));
+  if (spec.norm_epsilon.has_value()) {
+    const char* key = HasLayerNorm(spec) ? ".attention.layer_norm_epsilon"
+                                         : ".attention.layer_norm_rms_epsilon";
+    TC_RETURN_IF_ERROR(writer.AddFloat(arch + key, *spec.norm_epsilon));
+  }
+  if (spec.num_experts > 0) {
+    TC_RETURN_IF_ERROR(add_int(".expert_count", spec.num_experts));
+    TC_RETURN_IF_ERROR(add_int(".expert_used_count", spec.num_experts_used));
+  }
   TC_RETURN_IF_ERROR(writer.AddFloat(arch + ".rope.freq_base", spec.rope_base));
   if (!spec.rope_scaling.empty()) {
     TC_RETURN_IF_ERROR(
@@ -132,6 +232,10 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(
         writer.AddString("thermocline.ffn.activation", spec.activation));
   }
+  if (!spec.low_ranks.empty()) {
+    TC_RETURN_IF_ERROR(writer.AddArray("predictor.low_ranks",
+                                       {ValueType::kI32, spec.low_ranks}));
+  }
   if (spec.threshold.has_value()) {
     TC_RETURN_IF_ERROR(
         writer.AddFloat("thermocline.ffn.threshold", *spec.threshold));
@@ -139,11 +243,21 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   return {};
 }
 
+// `values` comes with those of the tensor before and leaves with this one's.
 Status WriteTensor(const TinySpec& spec, const Tensor& tensor, Random& random,
-                   gguf::Writer& writer) {
-  std::vector<float> values(ShapeOf(tensor.ne).num_elems());
-  for (float& value : values) {
-    value = tensor.offset + random.Uniform(-tensor.scale, tensor.scale);
+                   std::vector<float>& values, gguf::Writer& writer) {
+  const std::vector<float> before = std::move(values);
+  values.assign(ShapeOf(tensor.ne).num_elems(), 0.0f);
+  if (spec.both_downs && tensor.name.ends_with("ffn_down_t.weight")) {
+    const size_t width = tensor.ne[0];
+    const size_t ffn_width = tensor.ne[1];
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = before[i % width * ffn_width + i / width];
+    }
+  } else {
+    for (float& value : values) {
+      value = tensor.offset + random.Uniform(-tensor.scale, tensor.scale);
+    }
   }
   if (spec.edit) spec.edit(tensor.name, values);
   std::vector<std::byte> bytes(BytesOf(tensor.dtype, values.size()));
@@ -152,7 +266,8 @@ Status WriteTensor(const TinySpec& spec, const Tensor& tensor, Random& random,
 }
 
 Status WriteModel(const TinySpec& spec, const std::string& path) {
-  TC_ASSIGN_OR_RETURN(const auto writer, gguf::Writer::Create(path));
+  TC_ASSIGN_OR_RETURN(const auto writer,
+                      gguf::Writer::Create(path, spec.container));
   TC_RETURN_IF_ERROR(AddMetadata(spec, *writer));
   const std::vector<Tensor> tensors = TensorsOf(spec);
   for (const Tensor& tensor : tensors) {
@@ -161,8 +276,9 @@ Status WriteModel(const TinySpec& spec, const std::string& path) {
   }
   TC_RETURN_IF_ERROR(writer->Start());
   Random random(spec.seed);
+  std::vector<float> values;
   for (const Tensor& tensor : tensors) {
-    TC_RETURN_IF_ERROR(WriteTensor(spec, tensor, random, *writer));
+    TC_RETURN_IF_ERROR(WriteTensor(spec, tensor, random, values, *writer));
   }
   return writer->Finish();
 }
@@ -192,17 +308,32 @@ TinySpec WideSpec(DType dtype) {
   return spec;
 }
 
-std::shared_ptr<const model::Model> MakeTinyModel(const TinySpec& spec) {
+void UseArchitecture(const std::string& name, TinySpec& spec) {
+  spec.architecture = name == "mixtral" ? "llama" : name;
+  if (name == "mixtral") {
+    spec.num_experts = 8;
+    spec.num_experts_used = 2;
+  }
+  spec.biases = name.ends_with("qwen2");
+  if (IsOpt(spec)) {
+    spec.num_kv_heads = spec.num_heads;
+    spec.tied = true;
+  }
+}
+
+Result<std::shared_ptr<const model::Model>> OpenTinyModel(
+    const TinySpec& spec, const model::OpenOptions& options) {
   static std::atomic<int> counter = 0;
   const std::string path = fmt::format(
       "{}/tiny-{}-{}.gguf", ::testing::TempDir(), getpid(), counter++);
-  const Status written = WriteModel(spec, path);
-  if (!written.has_value()) {
-    ADD_FAILURE() << written.error().message;
-    return nullptr;
-  }
-  auto model = model::Model::Open(path);
-  std::remove(path.c_str());  // the mapping lives on
+  TC_RETURN_IF_ERROR(WriteModel(spec, path));
+  auto model = model::Model::Open(path, options);
+  std::remove(path.c_str());
+  return model;
+}
+
+std::shared_ptr<const model::Model> MakeTinyModel(const TinySpec& spec) {
+  const auto model = OpenTinyModel(spec);
   if (!model.has_value()) {
     ADD_FAILURE() << model.error().message;
     return nullptr;
@@ -219,6 +350,22 @@ std::vector<text::TokenId> RandomTokens(size_t count, int64_t vocab_size,
         random.Below(static_cast<uint64_t>(vocab_size)));
   }
   return tokens;
+}
+
+std::vector<float> DecodeAll(const std::shared_ptr<const model::Model>& model,
+                             const std::vector<text::TokenId>& tokens,
+                             SessionOptions options) {
+  options.k_type = options.v_type = DType::kF32;
+  const auto session = Session::Create(model, options);
+  if (!session.has_value()) {
+    ADD_FAILURE() << session.error().message;
+    return {};
+  }
+  std::vector<float> logits(tokens.size() *
+                            static_cast<size_t>(model->config().vocab_size));
+  const Status status = (*session)->Decode(tokens, LogitsOf::kAll, logits);
+  EXPECT_TRUE(status.has_value()) << status.error().message;
+  return logits;
 }
 
 double Nmse(std::span<const float> a, std::span<const double> b) {

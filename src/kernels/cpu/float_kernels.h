@@ -11,6 +11,7 @@
 namespace thermocline::kernels {
 
 void FillFloatMatMuls(Isa isa, KernelTable& table);   // F32, F16, BF16
+void FillAddRows(Isa isa, KernelTable& table);        // every type
 void FillFloatOps(Isa isa, KernelTable& table);       // norms, rope, add, ...
 void FillFloatActivate(Isa isa, KernelTable& table);  // activate
 void FillFloatAttention(Isa isa, KernelTable& table);

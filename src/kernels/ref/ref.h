@@ -12,6 +12,7 @@ namespace thermocline::kernels::ref {
 
 // Null for types that cannot be computed.
 MatMulFn MatMulFor(DType weight_dtype);
+AddRowsFn AddRowsFor(DType row_dtype);
 
 void QuantizeActivations(const float* x, size_t n, std::byte* out);
 void RmsNorm(const float* x, const float* weight, float eps, size_t n,

@@ -1,0 +1,38 @@
+// A mixture of experts: each token's feed-forward block is the weighted sum of
+// the few that a router picks for it.
+#ifndef THERMOCLINE_ENGINE_FFN_EXPERT_FFN_H_
+#define THERMOCLINE_ENGINE_FFN_EXPERT_FFN_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "engine/ffn/ffn_executor.h"
+#include "engine/matmul.h"
+#include "engine/scratch.h"
+#include "model/config.h"
+#include "model/model.h"
+
+namespace thermocline::engine {
+
+// Mixtral's rule. `shares` [E] holds a router's logits and becomes their
+// softmax; chosen [U] receives the experts with the largest shares, largest
+// first (of equals the one with the lowest index), weights [U] their shares
+// divided by the chosen ones' sum. 1 <= U <= E. A logit that is NaN or +inf
+// makes every weight NaN, so that damage shows in the output; `chosen` holds U
+// different experts whatever the logits.
+void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
+                   std::span<float> weights);
+
+// delta = sum over the chosen e, lowest first, of weight_e * FFN_e(x), with the
+// FFNs of dense_ffn.h. The tokens of a batch that share an expert go through it
+// together: its weights are read once per batch, those of experts that no token
+// chose are not read. The arguments outlive the executor.
+std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnConfig* config,
+                                           const model::FfnWeights* weights,
+                                           const Compute* compute,
+                                           const Scratch* scratch);
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_FFN_EXPERT_FFN_H_

@@ -1,0 +1,232 @@
+#include "engine/ffn/expert_ffn.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/testing/compute_fixture.h"
+
+namespace thermocline::engine {
+namespace {
+
+using testing::ComputeFixture;
+using testing::OwnedTensor;
+
+struct Choice {
+  std::vector<uint32_t> chosen;
+  std::vector<float> weights;
+};
+
+Choice Choose(std::vector<float> logits, size_t num_used) {
+  Choice choice = {std::vector<uint32_t>(num_used, 99),
+                   std::vector<float>(num_used, -1.0f)};
+  ChooseExperts(logits, choice.chosen, choice.weights);
+  return choice;
+}
+
+TEST(ChooseExperts, LargestFirstWithWeightsThatSumToOne) {
+  const auto [chosen, weights] = Choose({0.0f, 3.0f, -1.0f, 2.0f, 1.0f}, 3);
+  EXPECT_EQ(chosen, (std::vector<uint32_t>{1, 3, 4}));
+  const double total = 1.0 + std::exp(-1.0) + std::exp(-2.0);
+  EXPECT_NEAR(weights[0], 1.0 / total, 1e-6);
+  EXPECT_NEAR(weights[1], std::exp(-1.0) / total, 1e-6);
+  EXPECT_NEAR(weights[2], std::exp(-2.0) / total, 1e-6);
+}
+
+TEST(ChooseExperts, OfEqualsTheLowestIndex) {
+  EXPECT_EQ(Choose({1.0f, 2.0f, 2.0f, 2.0f, 1.0f}, 2).chosen,
+            (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(Choose({0.0f, 0.0f, 0.0f}, 3).chosen,
+            (std::vector<uint32_t>{0, 1, 2}));
+  EXPECT_EQ(Choose({5.0f, 1.0f, 5.0f, 7.0f}, 3).chosen,
+            (std::vector<uint32_t>{3, 0, 2}));
+}
+
+TEST(ChooseExperts, OneOfOneAndOneOfMany) {
+  EXPECT_EQ(Choose({-3.0f}, 1).weights, std::vector<float>{1.0f});
+  const Choice one = Choose({-3.0f, 100.0f, 99.0f}, 1);
+  EXPECT_EQ(one.chosen, std::vector<uint32_t>{1});
+  EXPECT_EQ(one.weights, std::vector<float>{1.0f});
+}
+
+TEST(ChooseExperts, FarLogitsNeitherOverflowNorDivideByZero) {
+  const Choice choice = Choose({3e38f, -3e38f, -3e38f}, 2);
+  EXPECT_EQ(choice.chosen, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(choice.weights, (std::vector<float>{1.0f, 0.0f}));
+}
+
+TEST(ChooseExperts, DamageGivesNanWeightsOfRealExperts) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& logits :
+       {std::vector<float>{kNan, 1.0f, 2.0f, 3.0f},
+        std::vector<float>{3.0f, 2.0f, 1.0f, kNan},
+        std::vector<float>{1.0f, kInfinity, 2.0f, 3.0f},
+        std::vector<float>{-kInfinity, -kInfinity, -kInfinity, -kInfinity},
+        std::vector<float>{kNan, kNan, kNan, kNan}}) {
+    for (size_t num_used = 1; num_used <= 4; ++num_used) {
+      const auto [chosen, weights] = Choose(logits, num_used);
+      EXPECT_EQ(std::set(chosen.begin(), chosen.end()).size(), num_used);
+      EXPECT_LT(*std::ranges::max_element(chosen), 4u);
+      for (const float weight : weights) EXPECT_TRUE(std::isnan(weight));
+    }
+  }
+}
+
+constexpr int64_t kWidth = 64;
+constexpr int64_t kFfnWidth = 96;
+constexpr size_t kBatch = 40;
+
+model::Config ConfigOf(int64_t num_experts, int64_t num_used) {
+  model::Config config;
+  config.width = kWidth;
+  config.ffn_width = kFfnWidth;
+  config.num_heads = config.num_kv_heads = 1;
+  config.key_width = config.value_width = config.rope.width = 2;
+  config.ffn.num_experts = num_experts;
+  config.ffn.num_experts_used = num_used;
+  return config;
+}
+
+std::vector<float> RandomFloats(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Uniform(-0.2f, 0.2f);
+  return values;
+}
+
+// E experts and a router of random weights.
+class RandomExperts {
+ public:
+  RandomExperts(int64_t num_experts, DType dtype) {
+    const auto make = [&](int64_t rows, int64_t columns) {
+      owned_.push_back(std::make_unique<OwnedTensor>(
+          dtype,
+          RandomFloats(static_cast<size_t>(rows * columns), owned_.size() + 1),
+          static_cast<uint64_t>(columns)));
+      return owned_.back()->view();
+    };
+    weights_.router = make(num_experts, kWidth);
+    for (int64_t e = 0; e < num_experts; ++e) {
+      weights_.experts.push_back({.gate = make(kFfnWidth, kWidth),
+                                  .up = make(kFfnWidth, kWidth),
+                                  .down = make(kWidth, kFfnWidth),
+                                  .down_t = {}});
+    }
+  }
+  model::FfnWeights& weights() { return weights_; }
+
+ private:
+  std::vector<std::unique_ptr<OwnedTensor>> owned_;
+  model::FfnWeights weights_;
+};
+
+// The outputs [kBatch][D] of kBatch inputs, `batch` at a time. What was in the
+// output before must not matter.
+std::vector<float> RunInBatches(const model::Config& config,
+                                const model::FfnWeights& weights, size_t batch,
+                                int num_threads, kernels::Isa isa) {
+  ComputeFixture fixture(
+      config, {.batch = kBatch, .context = 1, .num_threads = num_threads}, isa);
+  const auto ffn = MakeExpertFfn(&config.ffn, &weights, &fixture.compute(),
+                                 &fixture.scratch());
+  const auto inputs = RandomFloats(kBatch * kWidth, 77);
+  std::vector<float> outputs;
+  for (size_t begin = 0; begin < kBatch; begin += batch) {
+    const size_t count = std::min(batch, kBatch - begin);
+    for (size_t t = 0; t < count; ++t) {
+      std::copy_n(inputs.begin() + static_cast<ptrdiff_t>((begin + t) * kWidth),
+                  kWidth, fixture.scratch().normed.row(t));
+      std::ranges::fill(fixture.scratch().delta.span(t), 1e9f);
+    }
+    ffn->Run(count);
+    for (size_t t = 0; t < count; ++t) {
+      const auto row = fixture.scratch().delta.span(t);
+      outputs.insert(outputs.end(), row.begin(), row.end());
+    }
+  }
+  return outputs;
+}
+
+TEST(ExpertFfn, SameBitsForEveryBatchAndThreadCount) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ4_0}) {
+    RandomExperts experts(8, dtype);
+    const model::Config config = ConfigOf(8, 3);
+    for (const kernels::Isa isa : kernels::SupportedIsas()) {
+      const auto expected =
+          RunInBatches(config, experts.weights(), kBatch, 1, isa);
+      for (const size_t batch : {size_t{1}, size_t{7}, kBatch}) {
+        EXPECT_EQ(RunInBatches(config, experts.weights(), batch, 3, isa),
+                  expected)
+            << NameOf(dtype) << " " << kernels::NameOf(isa) << " " << batch;
+      }
+    }
+  }
+}
+
+// With the same weights in all, a token's experts are one FFN whatever their
+// shares: they sum to 1.
+TEST(ExpertFfn, EqualExpertsAreOneFfn) {
+  RandomExperts experts(5, DType::kF32);
+  for (model::FfnMatrices& expert : experts.weights().experts) {
+    expert = experts.weights().experts[0];
+  }
+  const auto several = RunInBatches(ConfigOf(5, 3), experts.weights(), kBatch,
+                                    2, kernels::BestIsa());
+  experts.weights().experts.resize(1);
+  experts.weights().router.shape.ne[1] = 1;
+  const auto one = RunInBatches(ConfigOf(1, 1), experts.weights(), kBatch, 2,
+                                kernels::BestIsa());
+  ASSERT_EQ(several.size(), one.size());
+  for (size_t i = 0; i < one.size(); ++i) {
+    EXPECT_NEAR(several[i], one[i], 1e-6f);
+  }
+}
+
+// An expert that the router never picks may lie where nothing can be read.
+TEST(ExpertFfn, ReadsOnlyExpertsThatATokenUses) {
+  RandomExperts experts(4, DType::kF32);
+  const auto inputs = RandomFloats(kBatch * kWidth, 77);
+  // Router row e is -x of the only token but for row 2, which is x.
+  std::vector<float> router;
+  for (size_t e = 0; e < 4; ++e) {
+    for (size_t i = 0; i < kWidth; ++i) {
+      router.push_back(e == 2 ? inputs[i] : -inputs[i]);
+    }
+  }
+  const OwnedTensor owned(DType::kF32, router, kWidth);
+  experts.weights().router = owned.view();
+  for (const size_t e : {size_t{0}, size_t{1}, size_t{3}}) {
+    model::FfnMatrices& unused = experts.weights().experts[e];
+    for (TensorView* view : {&unused.gate, &unused.up, &unused.down}) {
+      view->data = reinterpret_cast<const std::byte*>(uintptr_t{64});
+    }
+  }
+  const model::Config config = ConfigOf(4, 1);
+  ComputeFixture fixture(config, {.batch = 1, .context = 1, .num_threads = 1});
+  std::copy_n(inputs.begin(), kWidth, fixture.scratch().normed.row(0));
+  MakeExpertFfn(&config.ffn, &experts.weights(), &fixture.compute(),
+                &fixture.scratch())
+      ->Run(1);
+  EXPECT_NE(fixture.scratch().delta.row(0)[0], 0.0f);
+}
+
+TEST(ExpertFfn, NanInTheRouterShowsInTheOutput) {
+  RandomExperts experts(3, DType::kF32);
+  auto values = RandomFloats(3 * kWidth, 1);
+  values[2 * kWidth + 5] = std::nanf("");
+  const OwnedTensor router(DType::kF32, values, kWidth);
+  experts.weights().router = router.view();
+  const auto outputs = RunInBatches(ConfigOf(3, 2), experts.weights(), kBatch,
+                                    2, kernels::BestIsa());
+  EXPECT_TRUE(
+      std::ranges::all_of(outputs, [](float x) { return std::isnan(x); }));
+}
+
+}  // namespace
+}  // namespace thermocline::engine

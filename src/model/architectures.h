@@ -1,0 +1,43 @@
+// The architectures that run, as data.
+#ifndef THERMOCLINE_MODEL_ARCHITECTURES_H_
+#define THERMOCLINE_MODEL_ARCHITECTURES_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model/config.h"
+#include "tensor/op_kinds.h"
+
+namespace thermocline::model {
+
+// What a value of general.architecture settles without further keys.
+struct Architecture {
+  std::string_view name;
+  RopeKind rope;
+  NormKind norm;
+  bool gated;
+  Activation activation;
+  float threshold;  // FATReLU
+  bool qkv_bias;    // required, not only possible
+  bool parallel_block;
+  bool learned_positions;
+  bool can_have_experts;
+  // The activation of PowerInfer's files, which have the same names.
+  Activation powerinfer_activation;
+  // LayerNorm's or RMSNorm's epsilon where the file has none; absent: required.
+  std::optional<float> default_epsilon;
+};
+
+std::span<const Architecture> KnownArchitectures();
+
+// Null when it does not run in this version.
+const Architecture* FindArchitecture(std::string_view name);
+
+// "llama, qwen2, ...": for messages.
+std::string ListArchitectures();
+
+}  // namespace thermocline::model
+
+#endif  // THERMOCLINE_MODEL_ARCHITECTURES_H_

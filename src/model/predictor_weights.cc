@@ -1,0 +1,105 @@
+#include "model/predictor_weights.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/quote.h"
+
+namespace thermocline::model {
+namespace {
+
+// Names behind "blk.N.".
+struct Names {
+  const char* up;
+  const char* down;
+};
+Names NamesOf(PredictorKind kind) {
+  if (kind == PredictorKind::kPowerInfer) return {"fc1", "fc2"};
+  return {"ffn_pred_up", "ffn_pred_down"};
+}
+
+// KAIROX writes the ranks of all layers under one key, its forerunner
+// SparkInfer under another.
+Status CheckRank(const gguf::File& file, const Config& config,
+                 int64_t layer_idx, int64_t rank) {
+  for (const std::string& key : {std::string("predictor.low_ranks"),
+                                 config.architecture + ".pred_lora"}) {
+    const gguf::KeyValue* kv = file.Find(key);
+    if (kv == nullptr) continue;
+    const auto* array = std::get_if<gguf::Array>(&kv->value);
+    const auto* ranks = array == nullptr
+                            ? nullptr
+                            : std::get_if<std::vector<int64_t>>(&array->values);
+    if (ranks == nullptr ||
+        std::cmp_not_equal(ranks->size(), config.num_layers)) {
+      return Fail(ErrorCode::kCorrupt,
+                  "{}: key \"{}\" must be an array of {} integers, one rank "
+                  "per layer",
+                  file.path(), key, config.num_layers);
+    }
+    const int64_t by_key = (*ranks)[static_cast<size_t>(layer_idx)];
+    if (by_key == rank) continue;
+    return Fail(ErrorCode::kCorrupt,
+                "{}: key \"{}\" says rank {} for layer {}, but the predictor's "
+                "rank there is {} (a predictor of another model?)",
+                file.path(), key, by_key, layer_idx, rank);
+  }
+  return {};
+}
+
+// The extents of the first matrix: R is free, D is the model's.
+Result<int64_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
+                         const gguf::File& file) {
+  const auto rank = static_cast<int64_t>(up.shape.num_rows());
+  if (std::cmp_equal(up.shape.ne[0], config.width) && rank <= kMaxWidth) {
+    return rank;
+  }
+  return Fail(ErrorCode::kCorrupt,
+              "{}: tensor {} has the shape {}; a predictor of this model reads "
+              "{} values (a predictor of another model?)",
+              file.path(), Quote(up.name), ToString(up.shape), config.width);
+}
+
+}  // namespace
+
+Result<PredictorWeights> BindPredictor(TensorBinder& binder,
+                                       const Config& config,
+                                       int64_t layer_idx) {
+  const PredictorKind kind = config.predictor.kind;
+  if (kind == PredictorKind::kNone) return PredictorWeights();
+  const gguf::File& file = binder.file();
+  const auto [up_name, down_name] = NamesOf(kind);
+  const std::string up = fmt::format("blk.{}.{}", layer_idx, up_name);
+  const std::string down = fmt::format("blk.{}.{}", layer_idx, down_name);
+  const gguf::TensorInfo* info = file.FindTensor(up + ".weight");
+  if (info == nullptr) {
+    if (kind == PredictorKind::kPowerInfer) {
+      return Fail(ErrorCode::kCorrupt,
+                  "{}: tensor \"{}.weight\" is missing: a PowerInfer file has "
+                  "a predictor in every layer",
+                  file.path(), up);
+    }
+    TC_RETURN_IF_ERROR(CheckRank(file, config, layer_idx, 0));
+    return PredictorWeights();
+  }
+  TC_ASSIGN_OR_RETURN(const int64_t rank, ReadRank(*info, config, file));
+  TC_RETURN_IF_ERROR(CheckRank(file, config, layer_idx, rank));
+  PredictorWeights weights;
+  TC_ASSIGN_OR_RETURN(
+      weights.up,
+      binder.TakeMatrix(up + ".weight", rank, config.width, Need::kRequired));
+  TC_ASSIGN_OR_RETURN(
+      weights.down, binder.TakeMatrix(down + ".weight", config.ffn_width, rank,
+                                      Need::kRequired));
+  const Need bias =
+      kind == PredictorKind::kKairox ? Need::kOptional : Need::kForbidden;
+  TC_ASSIGN_OR_RETURN(weights.up_bias,
+                      binder.TakeVector(up + ".bias", rank, bias));
+  TC_ASSIGN_OR_RETURN(
+      weights.down_bias,
+      binder.TakeVector(down + ".bias", config.ffn_width, bias));
+  return weights;
+}
+
+}  // namespace thermocline::model

@@ -1,0 +1,40 @@
+// A set of the neurons of one FFN, one bit each.
+#ifndef THERMOCLINE_PREDICTOR_NEURON_SET_H_
+#define THERMOCLINE_PREDICTOR_NEURON_SET_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace thermocline::predictor {
+
+// Words that a set of `num_neurons` takes.
+constexpr size_t WordsOf(size_t num_neurons) { return (num_neurons + 63) / 64; }
+
+// A view of WordsOf(num_neurons) words that somebody else owns: neuron i is bit
+// i % 64 of word i / 64. Bits behind the last neuron are 0.
+struct NeuronSet {
+  uint64_t* words = nullptr;
+  size_t num_neurons = 0;
+
+  bool Has(size_t neuron) const {
+    return (words[neuron / 64] >> neuron % 64 & 1) != 0;
+  }
+
+  // Calls f(neuron) for the members in [begin, end), ascending.
+  template <class Function>
+  void ForEachIn(size_t begin, size_t end, Function f) const {
+    for (size_t first = begin / 64 * 64; first < end; first += 64) {
+      uint64_t bits = words[first / 64];
+      if (first < begin) bits &= ~uint64_t{0} << (begin - first);
+      if (end - first < 64) bits &= ~(~uint64_t{0} << (end - first));
+      for (; bits != 0; bits &= bits - 1) {
+        f(first + static_cast<size_t>(std::countr_zero(bits)));
+      }
+    }
+  }
+};
+
+}  // namespace thermocline::predictor
+
+#endif  // THERMOCLINE_PREDICTOR_NEURON_SET_H_
