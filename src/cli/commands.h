@@ -16,8 +16,9 @@ using Action = std::function<Status()>;
 void AddRunCommand(CLI::App& parent, Action& action);
 void AddInspectCommand(CLI::App& parent, Action& action);
 void AddConvertCommand(CLI::App& parent, Action& action);
+void AddQuantizeCommand(CLI::App& parent, Action& action);
 void AddTokenizeCommand(CLI::App& parent, Action& action);
-void AddEvalCommand(CLI::App& parent, Action& action);  // logits, ppl
+void AddEvalCommand(CLI::App& parent, Action& action);
 void AddBenchCommand(CLI::App& parent, Action& action);
 
 }  // namespace thermocline::cli

@@ -1,116 +1,22 @@
+#include "cli/eval_commands.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <vector>
 
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
 namespace {
 
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
-
 using ::testing::HasSubstr;
 
-const std::string kModel = InTestData("golden/llama-gqa-f16.gguf");
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-TEST(EvalLogitsCommandTest, WritesAllPositions) {
-  const std::string batch = TempPath("batch.f32");
-  const std::string single = TempPath("single.f32");
-  const MainResult result = RunMain({"eval", "logits", "-m", kModel, "--tokens",
-                                     "1,15,7", "-o", batch, "-t", "1"});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out, "");
-  EXPECT_EQ(ReadAll(batch).size(), 3u * 320 * sizeof(float));
-
-  const std::string ids = TempPath("ids.txt");
-  std::ofstream(ids) << "1 15\n7\n";
-  ASSERT_EQ(RunMain({"eval", "logits", "-m", kModel, "--tokens-file", ids, "-o",
-                     single, "--one-by-one", "-t", "2"})
-                .exit_code,
-            0);
-  EXPECT_EQ(ReadAll(batch), ReadAll(single));
-  for (const std::string& path : {batch, single, ids}) {
-    std::filesystem::remove(path);
+TEST(EvalCommandTest, HelpNamesItsCommands) {
+  const MainResult result = RunMain({"eval", "--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* name : {"logits", "ppl", "kl", "mc"}) {
+    EXPECT_THAT(result.out, HasSubstr(std::string("  ") + name));
   }
-}
-
-TEST(EvalLogitsCommandTest, LeavesNothingBehindWhenItFails) {
-  const std::string output = TempPath("none.f32");
-  std::string long_list = "1";
-  for (int i = 0; i < 100000; ++i) long_list += ",1";
-  for (const std::string& tokens : {std::string("1,9999"), long_list}) {
-    const MainResult result = RunMain(
-        {"eval", "logits", "-m", kModel, "--tokens", tokens, "-o", output});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, HasSubstr("thermocline: error: "));
-    EXPECT_FALSE(std::filesystem::exists(output));
-  }
-}
-
-TEST(EvalLogitsCommandTest, RefusesToReplaceItsInput) {
-  const std::string model = TempPath("model-00001-of-00002.gguf");
-  const std::string shard = TempPath("model-00002-of-00002.gguf");
-  const std::string ids = TempPath("own_ids.txt");
-  std::filesystem::copy_file(kModel, model);
-  std::ofstream(shard) << "shard";
-  std::ofstream(ids) << "1 2";
-  for (const std::string& output : {model, shard, ids}) {
-    const std::string before = ReadAll(output);
-    const MainResult result = RunMain(
-        {"eval", "logits", "-m", model, "--tokens-file", ids, "-o", output});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, HasSubstr("one of the files to read"));
-    EXPECT_EQ(ReadAll(output), before);
-  }
-  for (const std::string& path : {model, shard, ids}) {
-    std::filesystem::remove(path);
-  }
-}
-
-TEST(EvalLogitsCommandTest, WritesDevicesDirectly) {
-  EXPECT_EQ(RunMain({"eval", "logits", "-m", kModel, "--tokens", "1", "-o",
-                     "/dev/null"})
-                .exit_code,
-            0);
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-}
-
-TEST(EvalPplCommandTest, MeasuresInTheFormatAskedFor) {
-  const std::string model = InTestData("models/stories260K.gguf");
-  const std::string text = InTestData("demo/valid.txt");
-  const std::string part = TempPath("part.txt");
-  std::ofstream(part) << ReadAll(text).substr(0, 4000);
-  const MainResult line =
-      RunMain({"eval", "ppl", "-m", model, "-f", part, "-c", "64", "-t", "1"});
-  ASSERT_EQ(line.exit_code, 0) << line.err;
-  EXPECT_THAT(line.out, ::testing::MatchesRegex(
-                            "perplexity: [0-9.]+ \\+/- [0-9.]+ \\([0-9]+ "
-                            "chunks of 64, [0-9]+ predictions, mean nll "
-                            "[0-9.]+\\)\n"));
-  const MainResult json = RunMain({"eval", "ppl", "-m", model, "-f", part, "-c",
-                                   "64", "-t", "1", "--json"});
-  EXPECT_THAT(json.out, ::testing::StartsWith("{\"perplexity\":"));
-  std::filesystem::remove(part);
-}
-
-TEST(EvalPplCommandTest, SaysWhenTheTextIsTooShort) {
-  const MainResult result = RunMain(
-      {"eval", "ppl", "-m", InTestData("models/stories260K.gguf"), "-f", "-"},
-      "Too short.");
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("two chunks"));
+  EXPECT_EQ(RunMain({"eval"}).exit_code, 2);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "cli/session_flags.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
+#include "base/quote.h"
 #include "base/units.h"
 #include "cli/flags.h"
 #include "cli/parse_text.h"
@@ -39,7 +42,29 @@ Status StoreIsa(const std::string& text, kernels::Isa& isa) {
               NamesOf(supported));
 }
 
+std::string DescribeFfn(const engine::Session& session) {
+  const std::string_view mode = engine::NameOf(session.ffn());
+  if (session.ffn() != engine::FfnMode::kFast) return std::string(mode);
+  const model::PredictorConfig& predictor = session.model().config().predictor;
+  const bool is_kairox = predictor.kind == model::PredictorKind::kKairox;
+  return fmt::format("{} ({} predictors, threshold {})", mode,
+                     is_kairox ? "KAIROX" : "PowerInfer", predictor.threshold);
+}
+
 }  // namespace
+
+Result<engine::FfnMode> ParseMode(std::string_view name) {
+  const auto mode = engine::ParseFfnMode(name);
+  if (mode.has_value()) return *mode;
+  constexpr std::array kModes = {
+      engine::FfnMode::kAuto, engine::FfnMode::kDense, engine::FfnMode::kFast};
+  std::vector<std::string_view> names;
+  for (const engine::FfnMode known : kModes) {
+    names.push_back(engine::NameOf(known));
+  }
+  return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}",
+              Escape(name), fmt::join(names, ", "));
+}
 
 void AddModelFlags(CLI::App& app, ModelFlags& flags) {
   AddRequiredPath(app, "-m,--model", flags.path, "FILE",
@@ -63,6 +88,17 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
               flags.overrides.ffn_threshold = static_cast<float>(value);
               return {};
             });
+  AddParsed(app, "--sparse-threshold", "X",
+            "Score from which predictors take a neuron, instead of the file's",
+            [&flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(const double value,
+                                  ParseFloat(text, -1e30, 1e30));
+              flags.overrides.predictor_threshold = static_cast<float>(value);
+              return {};
+            });
+  AddText(app, "--split", flags.split_path, "FILE",
+          "Split file of the model: KAIROX's order of neurons, or "
+          "PowerInfer's .gpuidx");
 }
 
 void AddThreadsFlag(CLI::App& app, SessionFlags& flags) {
@@ -93,6 +129,13 @@ void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
                   NamesOf(kernels::SupportedIsas()),
                   kernels::NameOf(flags.isa)),
       [&flags](const std::string& text) { return StoreIsa(text, flags.isa); });
+  AddParsed(app, "--ffn", "MODE",
+            "Neurons that are computed: dense (all), fast (those that the "
+            "file's predictors choose), auto (fast if it has them; default)",
+            [&flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(flags.ffn, ParseMode(text));
+              return {};
+            });
 }
 
 Result<std::shared_ptr<const model::Model>> OpenModel(const ModelFlags& flags,
@@ -100,6 +143,7 @@ Result<std::shared_ptr<const model::Model>> OpenModel(const ModelFlags& flags,
   ExitOnInterrupt exit_on_interrupt;
   auto model =
       model::Model::Open(flags.path, {.overrides = flags.overrides,
+                                      .split_path = flags.split_path,
                                       .check_tensors = flags.check_tensors,
                                       .progress = progress.callback()});
   progress.Clear();
@@ -119,6 +163,7 @@ engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
   options.v_type = flags.v_type;
   options.batch = flags.batch;
   options.isa = flags.isa;
+  options.ffn = flags.ffn;
   options.cancel = CancelFlag();
   options.progress = progress.callback();
   return options;
@@ -143,8 +188,9 @@ std::string DescribeMode(const engine::Session& session,
                          const engine::SessionOptions& options) {
   const std::string k_name = LowerName(options.k_type);
   const std::string v_name = LowerName(options.v_type);
-  return fmt::format("dense, {}, {} thread{}, context {}, KV {} {}",
-                     kernels::NameOf(session.isa()), session.num_threads(),
+  return fmt::format("{}, {}, {} thread{}, context {}, KV {} {}",
+                     DescribeFfn(session), kernels::NameOf(session.isa()),
+                     session.num_threads(),
                      session.num_threads() == 1 ? "" : "s", session.context(),
                      k_name == v_name ? k_name : k_name + "/" + v_name,
                      FormatBytes(session.memory().kv_bytes));

@@ -19,6 +19,7 @@ struct ModelFlags {
   std::string path;
   bool check_tensors = false;
   model::ConfigOverrides overrides;
+  std::optional<std::string> split_path;
 };
 
 struct SessionFlags {
@@ -28,10 +29,14 @@ struct SessionFlags {
   DType k_type = DType::kF16;
   DType v_type = DType::kF16;
   kernels::Isa isa = kernels::BestIsa();
+  engine::FfnMode ffn = engine::FfnMode::kAuto;
 };
 
-// -m, --check-tensors, --ffn-act, --ffn-threshold.
+// -m, --check-tensors, --ffn-act, --ffn-threshold, --sparse-threshold, --split.
 void AddModelFlags(CLI::App& app, ModelFlags& flags);
+
+// A mode by its name in --ffn. kInvalidArgument lists the names.
+Result<engine::FfnMode> ParseMode(std::string_view name);
 
 // -t as one number.
 void AddThreadsFlag(CLI::App& app, SessionFlags& flags);
@@ -40,7 +45,8 @@ void AddThreadsFlag(CLI::App& app, SessionFlags& flags);
 void AddContextFlag(CLI::App& app, SessionFlags& flags,
                     const std::string& fallback);
 
-// -b, -ctk, -ctv, --isa. The help shows the defaults that `flags` has now.
+// -b, -ctk, -ctv, --isa, --ffn. The help shows the defaults that `flags` has
+// now.
 void AddEngineFlags(CLI::App& app, SessionFlags& flags);
 
 // Opens the model; an interrupt meanwhile ends the process.
@@ -61,7 +67,8 @@ Result<std::unique_ptr<engine::Session>> CreateSession(
 // The tokenizer of a model that must have one: kUnsupported otherwise.
 Result<const text::Tokenizer*> RequireTokenizer(const model::Model& model);
 
-// "dense, avx512-vnni, 2 threads, context 256, KV f16 6.00 MiB".
+// "dense, avx512-vnni, 2 threads, context 256, KV f16 6.00 MiB"; in the fast
+// mode with whose predictors: "fast (PowerInfer predictors, threshold 0), ...".
 std::string DescribeMode(const engine::Session& session,
                          const engine::SessionOptions& options);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/signals.h"
@@ -41,15 +42,38 @@ struct AllFlags {
 
 TEST(SessionFlagsTest, BecomeOptions) {
   AllFlags flags;
-  ASSERT_EQ(
-      flags.Parse({"-m", "a.gguf", "-t", "3", "-c", "99", "-b", "7", "--ctk",
-                   "q8_0", "--ctv", "F32", "--isa", "scalar", "--ffn-act",
-                   "fatrelu", "--ffn-threshold", "0.25", "--check-tensors"}),
-      "");
+  ASSERT_EQ(flags.Parse({"-m",
+                         "a.gguf",
+                         "-t",
+                         "3",
+                         "-c",
+                         "99",
+                         "-b",
+                         "7",
+                         "--ctk",
+                         "q8_0",
+                         "--ctv",
+                         "F32",
+                         "--isa",
+                         "scalar",
+                         "--ffn-act",
+                         "fatrelu",
+                         "--ffn-threshold",
+                         "0.25",
+                         "--check-tensors",
+                         "--ffn",
+                         "fast",
+                         "--sparse-threshold",
+                         "-0.5",
+                         "--split",
+                         "a.gpuidx"}),
+            "");
   EXPECT_EQ(flags.model.path, "a.gguf");
   EXPECT_TRUE(flags.model.check_tensors);
   EXPECT_EQ(flags.model.overrides.ffn_activation, Activation::kFatRelu);
   EXPECT_EQ(flags.model.overrides.ffn_threshold, 0.25f);
+  EXPECT_EQ(flags.model.overrides.predictor_threshold, -0.5f);
+  EXPECT_EQ(flags.model.split_path, "a.gpuidx");
   ProgressLine progress;
   const engine::SessionOptions options =
       MakeSessionOptions(flags.session, {.context_length = 1000}, progress);
@@ -59,6 +83,7 @@ TEST(SessionFlagsTest, BecomeOptions) {
   EXPECT_EQ(options.k_type, DType::kQ8_0);
   EXPECT_EQ(options.v_type, DType::kF32);
   EXPECT_EQ(options.isa, kernels::Isa::kScalar);
+  EXPECT_EQ(options.ffn, engine::FfnMode::kFast);
   EXPECT_EQ(options.cancel, CancelFlag());
 }
 
@@ -79,6 +104,10 @@ TEST(SessionFlagsTest, RefuseWhatCannotBe) {
               HasSubstr("f32, f16, q8_0"));
   EXPECT_THAT(flags.Parse({"-m", "a", "--ffn-act", "tanh"}),
               HasSubstr("silu, gelu"));
+  EXPECT_THAT(flags.Parse({"-m", "a", "--ffn", "sparse"}),
+              HasSubstr("auto, dense, fast"));
+  EXPECT_THAT(flags.Parse({"-m", "a", "--sparse-threshold", "nan"}),
+              HasSubstr("--sparse-threshold"));
   EXPECT_THAT(flags.Parse({"-m", "a", "-b", "0"}), HasSubstr("out of range"));
   EXPECT_THAT(flags.Parse({"-m", "a", "-t", "513"}), HasSubstr("0 to 512"));
 }
@@ -96,6 +125,30 @@ TEST(DescribeModeTest, NamesWhatRuns) {
   EXPECT_THAT(DescribeMode(**session, options),
               ::testing::StartsWith(
                   "dense, scalar, 1 thread, context 64, KV f16/f32 "));
+}
+
+TEST(DescribeModeTest, NamesWhosePredictors) {
+  const auto model = model::Model::Open(
+      InTestData("golden-powerinfer/llama-thr-f16.powerinfer.gguf"));
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  engine::SessionOptions options = {.context = 64, .num_threads = 1};
+  for (const auto& [mode, name] :
+       {std::pair(engine::FfnMode::kAuto,
+                  "fast (PowerInfer predictors, threshold 0.4), "),
+        std::pair(engine::FfnMode::kDense, "dense, ")}) {
+    options.ffn = mode;
+    const auto session = CreateSession(*model, options);
+    ASSERT_TRUE(session.has_value()) << session.error().message;
+    EXPECT_THAT(DescribeMode(**session, options), ::testing::StartsWith(name));
+  }
+}
+
+TEST(ParseModeTest, NamesOfTheFlagFfn) {
+  EXPECT_EQ(ParseMode("dense").value(), engine::FfnMode::kDense);
+  const auto bad = ParseMode("den\nse");
+  ASSERT_FALSE(bad.has_value());
+  EXPECT_THAT(bad.error().message,
+              HasSubstr("'den\\nse' is not one of auto, "));
 }
 
 }  // namespace

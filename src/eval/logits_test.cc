@@ -8,25 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "eval/testing.h"
+
 namespace thermocline::eval {
 namespace {
 
 const std::vector<text::TokenId> kTokens = {1, 15, 7, 300, 42, 7, 0};
 
-std::unique_ptr<engine::Session> OpenSession(int64_t context) {
-  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                  "/testdata/golden/llama-gqa-f16.gguf");
-  if (!model.has_value()) {
-    ADD_FAILURE() << model.error().message;
-    return nullptr;
-  }
-  auto session = engine::Session::Create(
-      *model, {.context = context, .num_threads = 1, .k_type = DType::kF32});
-  if (!session.has_value()) {
-    ADD_FAILURE() << session.error().message;
-    return nullptr;
-  }
-  return *std::move(session);
+std::unique_ptr<engine::Session> OpenGolden(int64_t context) {
+  auto model = OpenModel("golden/llama-gqa-f16.gguf");
+  return model == nullptr ? nullptr : OpenSession(std::move(model), context);
 }
 
 // The bytes that WriteLogits gives.
@@ -43,7 +34,7 @@ Result<std::vector<std::byte>> Collect(engine::Session& session,
 }
 
 TEST(WriteLogitsTest, GivesEveryPositionInOrder) {
-  const auto session = OpenSession(64);
+  const auto session = OpenGolden(64);
   ASSERT_NE(session, nullptr);
   const size_t vocab_size =
       static_cast<size_t>(session->model().config().vocab_size);
@@ -63,7 +54,7 @@ TEST(WriteLogitsTest, GivesEveryPositionInOrder) {
 }
 
 TEST(WriteLogitsTest, OneByOneGivesTheSameBits) {
-  const auto session = OpenSession(64);
+  const auto session = OpenGolden(64);
   ASSERT_NE(session, nullptr);
   const auto batch = Collect(*session, kTokens, /*one_by_one=*/false);
   ASSERT_TRUE(batch.has_value());
@@ -74,7 +65,7 @@ TEST(WriteLogitsTest, OneByOneGivesTheSameBits) {
 }
 
 TEST(WriteLogitsTest, RefusesBeforeAnyWork) {
-  const auto session = OpenSession(4);
+  const auto session = OpenGolden(4);
   ASSERT_NE(session, nullptr);
   const auto none = Collect(*session, {}, false);
   ASSERT_FALSE(none.has_value());
@@ -90,7 +81,7 @@ TEST(WriteLogitsTest, RefusesBeforeAnyWork) {
 }
 
 TEST(WriteLogitsTest, StopsAtAFailingWriter) {
-  const auto session = OpenSession(64);
+  const auto session = OpenGolden(64);
   ASSERT_NE(session, nullptr);
   int num_calls = 0;
   const Status status = WriteLogits(*session, kTokens, /*one_by_one=*/true,
@@ -104,7 +95,7 @@ TEST(WriteLogitsTest, StopsAtAFailingWriter) {
 }
 
 TEST(WriteLogitsTest, NamesAWrongToken) {
-  const auto session = OpenSession(64);
+  const auto session = OpenGolden(64);
   ASSERT_NE(session, nullptr);
   const std::vector<text::TokenId> tokens = {1, 9999};
   const auto bytes = Collect(*session, tokens, false);

@@ -10,55 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "eval/testing.h"
 
 namespace thermocline::eval {
 namespace {
-
-std::shared_ptr<const model::Model> OpenModel(const std::string& name) {
-  auto model =
-      model::Model::Open(std::string(TC_SOURCE_DIR) + "/testdata/" + name);
-  if (!model.has_value()) {
-    ADD_FAILURE() << model.error().message;
-    return nullptr;
-  }
-  return *model;
-}
-
-std::unique_ptr<engine::Session> OpenSession(
-    std::shared_ptr<const model::Model> model, int64_t context,
-    const std::atomic<bool>* cancel = nullptr) {
-  auto session = engine::Session::Create(
-      std::move(model),
-      {.context = context, .num_threads = 1, .cancel = cancel});
-  if (!session.has_value()) {
-    ADD_FAILURE() << session.error().message;
-    return nullptr;
-  }
-  return *std::move(session);
-}
-
-std::vector<text::TokenId> RandomTokens(size_t count, int64_t vocab_size) {
-  Random random(7);
-  std::vector<text::TokenId> tokens(count);
-  for (text::TokenId& token : tokens) {
-    token = static_cast<text::TokenId>(
-        random.Below(static_cast<uint64_t>(vocab_size)));
-  }
-  return tokens;
-}
-
-TEST(NegativeLogLikelihoodTest, KnownAnswers) {
-  const std::vector<float> uniform(4, 3.0f);
-  EXPECT_NEAR(NegativeLogLikelihood(uniform, 2), std::log(4.0), 1e-12);
-  const std::vector<float> logits = {0.0f, 1.0f};
-  EXPECT_NEAR(NegativeLogLikelihood(logits, 0), std::log1p(std::exp(1.0)),
-              1e-7);
-  // Large logits neither overflow nor lose the target.
-  const std::vector<float> large = {1e4f, 1e4f - 2.0f};
-  EXPECT_NEAR(NegativeLogLikelihood(large, 1), 2.0 + std::log1p(std::exp(-2.0)),
-              1e-6);
-}
 
 // The definition, computed another way: all logits of each chunk at once.
 Perplexity Reference(engine::Session& session,
@@ -179,7 +134,7 @@ TEST(MeasurePerplexityTest, StopsWhenCancelled) {
   const auto model = OpenModel("golden/llama-gqa-f16.gguf");
   ASSERT_NE(model, nullptr);
   const std::atomic<bool> cancel = true;
-  const auto session = OpenSession(model, 16, &cancel);
+  const auto session = OpenSession(model, 16, 1, &cancel);
   ASSERT_NE(session, nullptr);
   const auto result = MeasurePerplexity(
       *session, RandomTokens(32, model->config().vocab_size), 16, {});

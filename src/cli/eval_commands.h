@@ -1,0 +1,26 @@
+// The commands under `thermocline eval`, each in a file of its own.
+#ifndef THERMOCLINE_CLI_EVAL_COMMANDS_H_
+#define THERMOCLINE_CLI_EVAL_COMMANDS_H_
+
+#include <CLI/CLI.hpp>
+#include <string_view>
+
+#include "base/status.h"
+#include "cli/commands.h"
+#include "engine/ffn/ffn_mode.h"
+#include "engine/session.h"
+
+namespace thermocline::cli {
+
+void AddEvalLogitsCommand(CLI::App& parent, Action& action);
+void AddEvalPplCommand(CLI::App& parent, Action& action);
+void AddEvalKlCommand(CLI::App& parent, Action& action);
+void AddEvalMcCommand(CLI::App& parent, Action& action);
+
+// Tells on standard error what runs: "model: a.gguf (3.56 GiB): dense, ...".
+void PrintSession(std::string_view role, const engine::Session& session,
+                  const engine::SessionOptions& options);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_EVAL_COMMANDS_H_

@@ -1,0 +1,245 @@
+// `thermocline eval mc`: multiple choice.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/eval_commands.h"
+#include "cli/flags.h"
+#include "cli/output_file.h"
+#include "cli/session_flags.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "eval/mc_encode.h"
+#include "eval/mc_report.h"
+#include "eval/mc_score.h"
+#include "eval/mc_task.h"
+#include "os/file.h"
+
+namespace thermocline::cli {
+namespace {
+
+constexpr int64_t kMaxItems = int64_t{1} << 40;
+
+struct McFlags {
+  ModelFlags model;
+  SessionFlags session;
+  std::string task_file;
+  std::optional<std::string> examples_file;
+  int64_t num_examples = 0;
+  int64_t num_items = 0;
+  std::vector<engine::FfnMode> modes;
+  std::optional<std::string> items_file;
+  eval::McFormat format = eval::McFormat::kTable;
+};
+
+// What is asked of the model.
+struct McInput {
+  eval::McTask task;
+  int64_t num_examples = 0;
+  std::string examples;
+};
+
+struct McMode {
+  std::string name;
+  std::unique_ptr<engine::Session> session;
+};
+
+Status RefuseToReplaceInputs(const McFlags& flags) {
+  if (!flags.items_file.has_value()) return {};
+  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  inputs.push_back(flags.task_file);
+  if (flags.examples_file.has_value()) inputs.push_back(*flags.examples_file);
+  return RefuseToReplaceInput(*flags.items_file, inputs);
+}
+
+Result<eval::McTask> ReadTask(const std::string& path, int64_t max_items) {
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  return eval::ParseMcTask(text, path, static_cast<size_t>(max_items));
+}
+
+Result<McInput> ReadInput(const McFlags& flags) {
+  McInput input;
+  TC_ASSIGN_OR_RETURN(input.task, ReadTask(flags.task_file, flags.num_items));
+  if (!flags.examples_file.has_value()) return input;
+  TC_ASSIGN_OR_RETURN(const eval::McTask examples,
+                      ReadTask(*flags.examples_file, flags.num_examples));
+  if (examples.schema != input.task.schema) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: its records are {}, those of {} are {}", examples.path,
+                examples.schema, input.task.path, input.task.schema);
+  }
+  input.num_examples = static_cast<int64_t>(examples.items.size());
+  if (flags.num_examples > input.num_examples) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: has {} records, fewer than --shots {}", examples.path,
+                input.num_examples, flags.num_examples);
+  }
+  input.examples = eval::FormatExamples(examples);
+  return input;
+}
+
+// The positions that the longest item needs; no more are used.
+Result<int64_t> ChooseContext(const McFlags& flags, const eval::McTask& task,
+                              const std::vector<eval::McTokens>& items,
+                              int64_t model_context) {
+  const auto longest =
+      std::ranges::max_element(items, {}, &eval::McTokens::num_positions);
+  const int64_t need = longest->num_positions();
+  const bool is_given = flags.session.context.value_or(0) > 0;
+  const int64_t limit = is_given ? *flags.session.context : model_context;
+  if (need <= limit) return need;
+  return Fail(ErrorCode::kResourceExhausted,
+              "{}: line {} needs {} positions, {} {}: use -c {}{}", task.path,
+              task.items[static_cast<size_t>(longest - items.begin())].line,
+              need, is_given ? "-c is" : "the model was trained with", limit,
+              need, flags.examples_file.has_value() ? " or fewer --shots" : "");
+}
+
+// A session for each mode, before any work: what cannot run says so at once.
+Result<std::vector<McMode>> OpenModes(
+    const McFlags& flags, const std::shared_ptr<const model::Model>& model,
+    int64_t context, ProgressLine& progress) {
+  engine::SessionOptions options =
+      MakeSessionOptions(flags.session, model->config(), progress);
+  options.context = context;
+  options.progress = {};  // items, not the tokens inside one
+  std::vector<McMode> modes;
+  for (const engine::FfnMode mode :
+       flags.modes.empty() ? std::vector{options.ffn} : flags.modes) {
+    options.ffn = mode;
+    TC_ASSIGN_OR_RETURN(auto session, CreateSession(model, options));
+    const std::string name(engine::NameOf(session->ffn()));
+    if (std::ranges::count(modes, name, &McMode::name) > 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--modes: '{}' is '{}' for this model, which is named twice",
+                  engine::NameOf(mode), name);
+    }
+    WriteStderr(DescribeMode(*session, options) + "\n");
+    modes.push_back({name, std::move(session)});
+  }
+  return modes;
+}
+
+Status WriteItems(const std::string& path, const McInput& input,
+                  const std::vector<eval::McTokens>& items,
+                  const std::vector<eval::McRun>& runs) {
+  TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(path));
+  for (size_t i = 0; i < items.size(); ++i) {
+    TC_RETURN_IF_ERROR(
+        file->Write(eval::FormatMcItem(input.task, items[i], runs, i) + "\n"));
+  }
+  return file->Commit();
+}
+
+Status Run(const McFlags& flags) {
+  TC_RETURN_IF_ERROR(RefuseToReplaceInputs(flags));
+  TC_ASSIGN_OR_RETURN(const McInput input, ReadInput(flags));
+  ProgressLine opening;
+  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
+  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
+                      RequireTokenizer(*model));
+  TC_ASSIGN_OR_RETURN(
+      const auto items,
+      eval::EncodeMcTask(*tokenizer, input.task, input.examples));
+  TC_ASSIGN_OR_RETURN(
+      const int64_t context,
+      ChooseContext(flags, input.task, items, model->config().context_length));
+  TC_ASSIGN_OR_RETURN(auto modes, OpenModes(flags, model, context, opening));
+  std::vector<eval::McRun> runs;
+  for (const McMode& mode : modes) {
+    ProgressLine progress;
+    TC_ASSIGN_OR_RETURN(auto scores, eval::ScoreMcItems(*mode.session, items,
+                                                        "items, " + mode.name,
+                                                        progress.callback()));
+    runs.push_back({mode.name, std::move(scores)});
+  }
+  if (flags.items_file.has_value()) {
+    TC_RETURN_IF_ERROR(WriteItems(*flags.items_file, input, items, runs));
+  }
+  return WriteStdout(eval::FormatMcReport(
+      eval::MakeMcReport(input.task, input.num_examples, runs), flags.format));
+}
+
+Status StoreModes(const std::string& text,
+                  std::vector<engine::FfnMode>& modes) {
+  modes.clear();
+  for (const std::string& name : CLI::detail::split(text, ',')) {
+    TC_ASSIGN_OR_RETURN(const engine::FfnMode mode, ParseMode(name));
+    if (std::ranges::count(modes, mode) > 0) {
+      return Fail(ErrorCode::kInvalidArgument, "'{}' is named twice", name);
+    }
+    modes.push_back(mode);
+  }
+  return {};
+}
+
+Status StoreFormat(const std::string& text, eval::McFormat& format) {
+  if (text == "table") {
+    format = eval::McFormat::kTable;
+  } else if (text == "csv") {
+    format = eval::McFormat::kCsv;
+  } else if (text == "json") {
+    format = eval::McFormat::kJson;
+  } else {
+    return Fail(ErrorCode::kInvalidArgument,
+                "'{}' is not one of table, csv, json", text);
+  }
+  return {};
+}
+
+void AddTaskFlags(CLI::App& app, const std::shared_ptr<McFlags>& flags) {
+  AddRequiredPath(app, "-f,--file", flags->task_file, "FILE",
+                  "Task: one JSON record per line; -: standard input");
+  AddInt(app, "--limit", flags->num_items, 1, kMaxItems,
+         "Take the first N items only");
+  auto* examples =
+      AddText(app, "--shots-file", flags->examples_file, "FILE",
+              "Solved examples to put in front of each item, same schema");
+  AddInt(app, "--shots", flags->num_examples, 1, kMaxItems,
+         "Take the first N examples only")
+      ->needs(examples);
+  AddParsed(app, "--modes", "MODE,...",
+            "Several values of --ffn, side by side, such as dense,fast",
+            [flags](const std::string& text) {
+              return StoreModes(text, flags->modes);
+            })
+      ->excludes(app.get_option("--ffn"));
+  AddText(app, "-o,--output", flags->items_file, "FILE",
+          "File to write: each item's scores and picks, one JSON object per "
+          "line");
+  AddParsed(app, "--format", "FORMAT",
+            "table, csv or json, to standard output (default table)",
+            [flags](const std::string& text) {
+              return StoreFormat(text, flags->format);
+            });
+}
+
+}  // namespace
+
+void AddEvalMcCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<McFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "mc", "Multiple choice: how often the right answer is the likeliest");
+  AddModelFlags(*app, flags->model);
+  AddThreadsFlag(*app, flags->session);
+  AddContextFlag(*app, flags->session, "as long as the items need");
+  AddEngineFlags(*app, flags->session);
+  AddTaskFlags(*app, flags);
+  app->footer(
+      "Records are query/choices/gold, context_options/continuation/gold,\n"
+      "premise/hypothesis/label or premise/choice1/choice2/question/label; "
+      "see\n"
+      "docs/eval.md. acc takes the choice with the highest log-probability,\n"
+      "acc_norm that with the highest per byte.\n\nExamples:\n"
+      "  thermocline eval mc -m model.gguf -f arc_easy.jsonl --limit 200\n"
+      "  thermocline eval mc -m sparse.gguf -f copa.jsonl --modes dense,fast "
+      "\\\n"
+      "      -o items.jsonl");
+  app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });
+}
+
+}  // namespace thermocline::cli

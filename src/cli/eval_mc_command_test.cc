@@ -1,0 +1,128 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/test_main.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
+const std::string kStories = InTestData("models/stories260K.gguf");
+const std::string kTask = InTestData("eval/query.jsonl");
+const std::string kCauses = InTestData("eval/choice1_choice2.jsonl");
+
+MainResult RunMc(std::vector<std::string> more) {
+  std::vector<std::string> args = {"eval", "mc", "-m", kStories, "-t", "1"};
+  args.insert(args.end(), more.begin(), more.end());
+  return RunMain(args);
+}
+
+TEST(EvalMcCommandTest, AllFormats) {
+  const MainResult table = RunMc({"-f", kTask});
+  ASSERT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("| dense    | acc_norm   | "));
+  EXPECT_THAT(table.out, HasSubstr("6 items, query/choices/gold, 0 examples"));
+  EXPECT_THAT(table.err, HasSubstr("dense, "));
+  const MainResult json =
+      RunMc({"-f", kTask, "--limit", "4", "--format", "json"});
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  const auto report = nlohmann::json::parse(json.out);
+  EXPECT_EQ(report["items"], 4);
+  EXPECT_EQ(report["file"], kTask);
+  EXPECT_EQ(report["modes"].size(), 1u);
+  const MainResult csv =
+      RunMc({"-f", kTask, "--modes", "dense", "--format", "csv"});
+  EXPECT_THAT(csv.out, HasSubstr(",query/choices/gold,6,0,"));
+}
+
+TEST(EvalMcCommandTest, ItemsAreTheSameForEveryThreadCount) {
+  const std::string one = TempPath("one.jsonl");
+  const std::string three = TempPath("three.jsonl");
+  ASSERT_EQ(RunMc({"-f", kCauses, "-o", one}).exit_code, 0);
+  ASSERT_EQ(RunMc({"-f", kCauses, "-o", three, "-t", "3", "-b", "2"}).exit_code,
+            0);
+  std::ifstream one_file(one), three_file(three);
+  const std::string items{std::istreambuf_iterator<char>(one_file), {}};
+  EXPECT_EQ(items, std::string(std::istreambuf_iterator<char>(three_file), {}));
+  EXPECT_EQ(std::ranges::count(items, '\n'), 5);
+  EXPECT_THAT(items, ::testing::StartsWith("{\"line\":1,\"gold\":0,"));
+  std::filesystem::remove(one);
+  std::filesystem::remove(three);
+}
+
+TEST(EvalMcCommandTest, ExamplesChangeTheScores) {
+  const auto scores = [](std::vector<std::string> more) {
+    const std::string items = TempPath("items.jsonl");
+    more.insert(more.end(), {"-f", kCauses, "--limit", "1", "-o", items});
+    const MainResult result = RunMc(more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::ifstream file(items);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string none = scores({});
+  EXPECT_NE(scores({"--shots-file", kCauses, "--shots", "2"}), none);
+  EXPECT_NE(scores({"--shots-file", kCauses, "--shots", "2"}),
+            scores({"--shots-file", kCauses}));
+  std::filesystem::remove(TempPath("items.jsonl"));
+}
+
+TEST(EvalMcCommandTest, TheContextIsWhatTheItemsNeed) {
+  const MainResult result = RunMc({"-f", kTask, "-c", "8"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              ::testing::ContainsRegex(
+                  "query.jsonl: line [1-6] needs [0-9]+ positions, -c is 8: "
+                  "use -c [0-9]+\n"));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(EvalMcCommandTest, WrongUsage) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{
+           {},
+           {"-f", kTask, "--modes", "dense,quick"},
+           {"-f", kTask, "--modes", "dense,dense"},
+           {"-f", kTask, "--modes", ""},
+           {"-f", kTask, "--modes", "dense", "--ffn", "dense"},
+           {"-f", kTask, "--format", "xml"},
+           {"-f", kTask, "--limit", "0"},
+           {"-f", kTask, "--shots", "2"}}) {
+    EXPECT_EQ(RunMc(more).exit_code, 2) << ::testing::PrintToString(more);
+  }
+}
+
+TEST(EvalMcCommandTest, BadInputIsNamed) {
+  const std::string unknown = TempPath("unknown.jsonl");
+  std::ofstream(unknown) << "{\"goal\": \"x\", \"sol1\": \"y\"}\n";
+  const MainResult schema = RunMc({"-f", unknown});
+  EXPECT_EQ(schema.exit_code, 1);
+  EXPECT_THAT(schema.err,
+              HasSubstr(unknown + ": line 1: a record of no known "
+                                  "schema; its fields are \"goal\", "
+                                  "\"sol1\"; known are query/"));
+  EXPECT_THAT(RunMc({"-f", kTask, "--shots-file", kCauses}).err,
+              HasSubstr("its records are premise/choice1/"));
+  EXPECT_THAT(RunMc({"-f", kTask, "--shots-file", kTask, "--shots", "7"}).err,
+              HasSubstr("has 6 records, fewer than --shots 7"));
+  EXPECT_THAT(RunMc({"-f", kTask, "-o", kTask}).err,
+              HasSubstr("one of the files to read"));
+  EXPECT_THAT(RunMc({"-f", kTask, "--modes", "auto,dense"}).err,
+              HasSubstr("'dense' is 'dense' for this model, which is named "
+                        "twice"));
+  std::filesystem::remove(unknown);
+}
+
+}  // namespace
+}  // namespace thermocline::cli

@@ -1,0 +1,224 @@
+// `thermocline eval ppl` and `thermocline eval kl`: predictions over a text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/eval_commands.h"
+#include "cli/flags.h"
+#include "cli/session_flags.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "eval/divergence.h"
+#include "eval/perplexity.h"
+#include "eval/predictions.h"
+#include "os/memory.h"
+
+namespace thermocline::cli {
+namespace {
+
+constexpr int64_t kDefaultChunk = 512;
+
+using ModelPtr = std::shared_ptr<const model::Model>;
+
+// What both commands ask for.
+struct TextFlags {
+  ModelFlags model;
+  SessionFlags session;
+  std::string text_file;
+  bool no_parse_special = false;
+  bool json = false;
+};
+
+void AddTextFlags(CLI::App& app, TextFlags& flags) {
+  AddModelFlags(app, flags.model);
+  AddRequiredPath(app, "-f,--file", flags.text_file, "FILE",
+                  "Text; -: standard input");
+  app.add_flag("--no-parse-special", flags.no_parse_special,
+               "Special tokens written out in the text are plain text, as "
+               "for llama.cpp");
+  app.add_flag("--json", flags.json, "One JSON object instead of text");
+  AddThreadsFlag(app, flags.session);
+  AddContextFlag(app, flags.session, "512, or the model's if that is less");
+  AddEngineFlags(app, flags.session);
+}
+
+void CheckChunkFlag(const SessionFlags& flags) {
+  const int64_t chunk = flags.context.value_or(0);
+  if (chunk == 0 || chunk >= eval::kMinChunk) return;
+  throw CLI::ValidationError(
+      DisplayNames("-c,--ctx-size"),
+      fmt::format("chunks of {} are too short, at least {}", chunk,
+                  eval::kMinChunk));
+}
+
+// Tokens per chunk: -c, else 512, or `context_length`, the model's, if that is
+// less.
+int64_t ChunkLength(const SessionFlags& flags, int64_t context_length) {
+  if (flags.context.has_value()) {
+    return *flags.context > 0 ? *flags.context : context_length;
+  }
+  if (context_length < kDefaultChunk) {
+    LogInfo("chunks of {} tokens: the model's context is shorter than {}",
+            context_length, kDefaultChunk);
+  }
+  return std::min(kDefaultChunk, context_length);
+}
+
+// The text's tokens, enough of them for chunks of that length.
+Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
+                                            const model::Model& model,
+                                            const std::string& text,
+                                            int64_t chunk) {
+  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
+                      RequireTokenizer(model));
+  TC_ASSIGN_OR_RETURN(
+      auto tokens,
+      tokenizer->Encode(text, {.parse_special = !flags.no_parse_special}));
+  TC_RETURN_IF_ERROR(
+      eval::CheckChunks(static_cast<int64_t>(tokens.size()), chunk));
+  return tokens;
+}
+
+engine::SessionOptions ChunkOptions(const SessionFlags& flags,
+                                    const model::Config& config, int64_t chunk,
+                                    ProgressLine& progress) {
+  engine::SessionOptions options = MakeSessionOptions(flags, config, progress);
+  options.context = chunk;
+  options.progress = {};  // chunks, not the tokens inside one
+  return options;
+}
+
+Status RunPpl(const TextFlags& flags) {
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text_file));
+  ProgressLine opening;
+  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
+  const int64_t chunk =
+      ChunkLength(flags.session, model->config().context_length);
+  TC_ASSIGN_OR_RETURN(const auto tokens, TokensOf(flags, *model, text, chunk));
+  const engine::SessionOptions options =
+      ChunkOptions(flags.session, model->config(), chunk, opening);
+  TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
+  WriteStderr(DescribeMode(*session, options) + "\n");
+  ProgressLine progress;
+  const auto perplexity =
+      eval::MeasurePerplexity(*session, tokens, chunk, progress.callback());
+  progress.Clear();
+  TC_RETURN_IF_ERROR(perplexity);
+  return WriteStdout((flags.json ? eval::FormatPerplexityJson(*perplexity)
+                                 : eval::FormatPerplexity(*perplexity)) +
+                     "\n");
+}
+
+struct KlFlags : TextFlags {
+  std::optional<std::string> base_path;
+  std::optional<engine::FfnMode> base_mode;
+};
+
+// The model to compare with: of its own file as that says, or the same one.
+Result<ModelPtr> OpenBase(const KlFlags& flags, const ModelPtr& model,
+                          ProgressLine& progress) {
+  if (!flags.base_path.has_value()) return model;
+  const ModelFlags base = {.path = *flags.base_path,
+                           .check_tensors = flags.model.check_tensors};
+  TC_ASSIGN_OR_RETURN(ModelPtr opened, OpenModel(base, progress));
+  TC_RETURN_IF_ERROR(eval::CheckSameVocabulary(*model, *opened));
+  return opened;
+}
+
+// Both sessions hold their memory at the same time.
+Status CheckBothFit(const engine::Session& session,
+                    const engine::Session& base) {
+  const uint64_t need = session.memory().total() + base.memory().total();
+  const uint64_t ram = os::ReadMemoryInfo().total_bytes;
+  WriteStderr(fmt::format("memory of both sessions: {}\n", FormatBytes(need)));
+  if (need <= ram) return {};
+  return Fail(ErrorCode::kResourceExhausted,
+              "both sessions need {}, this machine has {}: use a smaller -c "
+              "or -b",
+              FormatBytes(need), FormatBytes(ram));
+}
+
+Status RunKl(const KlFlags& flags) {
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text_file));
+  ProgressLine opening;
+  TC_ASSIGN_OR_RETURN(const ModelPtr model, OpenModel(flags.model, opening));
+  TC_ASSIGN_OR_RETURN(const ModelPtr base, OpenBase(flags, model, opening));
+  const int64_t chunk = ChunkLength(
+      flags.session,
+      std::min(model->config().context_length, base->config().context_length));
+  TC_ASSIGN_OR_RETURN(const auto tokens, TokensOf(flags, *model, text, chunk));
+  const engine::SessionOptions options =
+      ChunkOptions(flags.session, model->config(), chunk, opening);
+  engine::SessionOptions base_options = options;
+  base_options.ffn = flags.base_mode.value_or(options.ffn);
+  TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
+  TC_ASSIGN_OR_RETURN(const auto base_session,
+                      CreateSession(base, base_options));
+  PrintSession("model", *session, options);
+  PrintSession("base", *base_session, base_options);
+  TC_RETURN_IF_ERROR(CheckBothFit(*session, *base_session));
+  ProgressLine progress;
+  const auto divergence = eval::MeasureDivergence(
+      *session, *base_session, tokens, chunk, progress.callback());
+  progress.Clear();
+  TC_RETURN_IF_ERROR(divergence);
+  return WriteStdout((flags.json ? eval::FormatDivergenceJson(*divergence)
+                                 : eval::FormatDivergence(*divergence)) +
+                     "\n");
+}
+
+}  // namespace
+
+void AddEvalPplCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<TextFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "ppl", "Perplexity over a text, as llama.cpp counts it");
+  AddTextFlags(*app, *flags);
+  app->footer(
+      "Chunks of -c tokens, each from an empty context; predictions in a\n"
+      "chunk's second half count.\n\nExamples:\n"
+      "  thermocline eval ppl -m model.gguf -f wiki.valid.txt\n"
+      "  thermocline eval ppl -m model.gguf -f story.txt -c 256 -ctk q8_0");
+  app->callback([flags, &action] {
+    CheckChunkFlag(flags->session);
+    action = [flags] { return RunPpl(*flags); };
+  });
+}
+
+void AddEvalKlCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<KlFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "kl", "How far a model's predictions are from another's, over a text");
+  AddTextFlags(*app, *flags);
+  AddText(*app, "--base", flags->base_path, "FILE",
+          "GGUF model to compare with (default: the same, in --base-mode)");
+  AddParsed(*app, "--base-mode", "MODE",
+            "How the base computes its FFNs: auto, dense, fast (default: as "
+            "the model)",
+            [flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(flags->base_mode, ParseMode(text));
+              return {};
+            });
+  app->footer(
+      "Chunks and predictions as in 'eval ppl'. The divergence is KL(base ||\n"
+      "model). Both are in memory together; --ffn-act and the like change the\n"
+      "model alone where --base is given.\n\nExamples:\n"
+      "  thermocline eval kl -m q4_0.gguf --base f16.gguf -f text.txt\n"
+      "  thermocline eval kl -m sparse.gguf --base-mode dense -f text.txt");
+  app->callback([flags, &action] {
+    CheckChunkFlag(flags->session);
+    if (!flags->base_path.has_value() && !flags->base_mode.has_value()) {
+      throw CLI::ValidationError(
+          "give what to compare with: --base, --base-mode or both");
+    }
+    action = [flags] { return RunKl(*flags); };
+  });
+}
+
+}  // namespace thermocline::cli

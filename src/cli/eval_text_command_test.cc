@@ -1,0 +1,130 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "cli/test_main.h"
+
+namespace thermocline::cli {
+namespace {
+
+std::string InTestData(const std::string& name) {
+  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+}
+
+using ::testing::HasSubstr;
+
+const std::string kStories = InTestData("models/stories260K.gguf");
+const std::string kF16 = InTestData("golden/llama-gqa-f16.gguf");
+const std::string kQ4 = InTestData("golden/llama-gqa-Q4_0.gguf");
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(EvalPplCommandTest, MeasuresInTheFormatAskedFor) {
+  const std::string model = InTestData("models/stories260K.gguf");
+  const std::string text = InTestData("demo/valid.txt");
+  const std::string part = TempPath("part.txt");
+  std::ofstream(part) << ReadAll(text).substr(0, 4000);
+  const MainResult line =
+      RunMain({"eval", "ppl", "-m", model, "-f", part, "-c", "64", "-t", "1"});
+  ASSERT_EQ(line.exit_code, 0) << line.err;
+  EXPECT_THAT(line.out, ::testing::MatchesRegex(
+                            "perplexity: [0-9.]+ \\+/- [0-9.]+ \\([0-9]+ "
+                            "chunks of 64, [0-9]+ predictions, mean nll "
+                            "[0-9.]+\\)\n"));
+  const MainResult json = RunMain({"eval", "ppl", "-m", model, "-f", part, "-c",
+                                   "64", "-t", "1", "--json"});
+  EXPECT_THAT(json.out, ::testing::StartsWith("{\"perplexity\":"));
+  std::filesystem::remove(part);
+}
+
+TEST(EvalPplCommandTest, SaysWhenTheTextIsTooShort) {
+  const MainResult result = RunMain(
+      {"eval", "ppl", "-m", InTestData("models/stories260K.gguf"), "-f", "-"},
+      "Too short.");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("two chunks"));
+}
+
+TEST(EvalPplCommandTest, RefusesBeforeItSaysWhatRuns) {
+  const MainResult result =
+      RunMain({"eval", "ppl", "-m", kStories, "-f", "-"}, "Too short.");
+  EXPECT_THAT(result.err, ::testing::StartsWith("thermocline: error: "));
+}
+
+TEST(EvalPplCommandTest, ChunksTooShortAreWrongUsage) {
+  for (const char* command : {"ppl", "kl"}) {
+    const MainResult result = RunMain({"eval", command, "-m", kStories, "-f",
+                                       "-", "-c", "3", "--base-mode", "dense"});
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+  }
+  EXPECT_THAT(
+      RunMain({"eval", "ppl", "-m", kStories, "-f", "-", "-c", "3"}).err,
+      HasSubstr("-c, --ctx-size: chunks of 3 are too short"));
+}
+
+class EvalKlCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream(text_)
+        << ReadAll(InTestData("demo/valid.txt")).substr(0, 600);
+  }
+  void TearDown() override { std::filesystem::remove(text_); }
+
+  const std::string text_ = TempPath("kl.txt");
+};
+
+TEST_F(EvalKlCommandTest, ComparesFiles) {
+  const MainResult text = RunMain({"eval", "kl", "-m", kQ4, "--base", kF16,
+                                   "-f", text_, "-c", "32", "-t", "1"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("mean KLD:        0.0"));
+  EXPECT_THAT(text.err, HasSubstr("model: " + kQ4 + " ("));
+  EXPECT_THAT(text.err, HasSubstr("base: " + kF16 + " ("));
+  EXPECT_THAT(text.err, HasSubstr("memory of both sessions: "));
+  const MainResult json =
+      RunMain({"eval", "kl", "-m", kQ4, "--base", kF16, "-f", text_, "-c", "32",
+               "-t", "1", "--json"});
+  EXPECT_THAT(json.out, ::testing::StartsWith("{\"chunk\":32,"));
+}
+
+TEST_F(EvalKlCommandTest, ComparesModes) {
+  const MainResult result =
+      RunMain({"eval", "kl", "-m", kF16, "--base-mode", "dense", "-f", text_,
+               "-c", "32", "-t", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("mean KLD:        0 +/- 0\n"));
+  EXPECT_THAT(result.out, HasSubstr("same top token:  100.000 +/- 0.000 %"));
+}
+
+TEST_F(EvalKlCommandTest, OverridesChangeTheModelAlone) {
+  const MainResult result =
+      RunMain({"eval", "kl", "-m", kF16, "--base", kF16, "--ffn-act", "relu",
+               "-f", text_, "-c", "32", "-t", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("mean KLD:        0 ")));
+}
+
+TEST_F(EvalKlCommandTest, WrongUsageAndOtherVocabularies) {
+  const MainResult nothing = RunMain({"eval", "kl", "-m", kF16, "-f", text_});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("--base, --base-mode or both"));
+  const MainResult mode =
+      RunMain({"eval", "kl", "-m", kF16, "-f", text_, "--base-mode", "quick"});
+  EXPECT_EQ(mode.exit_code, 2);
+  EXPECT_THAT(mode.err, HasSubstr("'quick' is not one of auto, dense"));
+  const MainResult other =
+      RunMain({"eval", "kl", "-m", kF16, "--base", kStories, "-f", text_});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("320 and 512 tokens"));
+}
+
+}  // namespace
+}  // namespace thermocline::cli

@@ -1,0 +1,77 @@
+#include "eval/mc_encode.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace thermocline::eval {
+namespace {
+
+// BOS where the vocabulary asks for it, and never EOS: the text goes on.
+Result<Tokens> Encode(const text::Tokenizer& tokenizer,
+                      const std::string& text) {
+  TC_ASSIGN_OR_RETURN(Tokens tokens,
+                      tokenizer.Encode(text, {.add_special = false}));
+  const text::Vocab& vocab = tokenizer.vocab();
+  if (vocab.add_bos && vocab.bos.has_value()) {
+    tokens.insert(tokens.begin(), *vocab.bos);
+  }
+  return tokens;
+}
+
+Result<McTokens> EncodeItem(const text::Tokenizer& tokenizer,
+                            const McItem& item, std::string_view examples) {
+  McTokens tokens;
+  std::vector<std::string> texts;
+  for (const std::string& context : item.contexts) {
+    texts.push_back(std::string(examples) + context);
+    TC_ASSIGN_OR_RETURN(Tokens ids, Encode(tokenizer, texts.back()));
+    if (ids.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, "the context has no tokens");
+    }
+    tokens.contexts.push_back(std::move(ids));
+  }
+  for (size_t i = 0; i < item.continuations.size(); ++i) {
+    const std::string& text = texts[texts.size() == 1 ? 0 : i];
+    TC_ASSIGN_OR_RETURN(Tokens ids,
+                        Encode(tokenizer, text + item.continuations[i]));
+    const size_t num_context = tokens.context(i).size();
+    if (ids.size() <= num_context) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "choice {} adds no token to its context: this vocabulary "
+                  "joins the two",
+                  i);
+    }
+    ids.erase(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(num_context));
+    tokens.continuations.push_back(std::move(ids));
+  }
+  return tokens;
+}
+
+}  // namespace
+
+int64_t McTokens::num_positions() const {
+  size_t longest = 0;
+  for (size_t i = 0; i < continuations.size(); ++i) {
+    longest =
+        std::max(longest, context(i).size() + continuations[i].size() - 1);
+  }
+  return static_cast<int64_t>(longest);
+}
+
+Result<std::vector<McTokens>> EncodeMcTask(const text::Tokenizer& tokenizer,
+                                           const McTask& task,
+                                           std::string_view examples) {
+  std::vector<McTokens> items;
+  for (const McItem& item : task.items) {
+    auto tokens = EncodeItem(tokenizer, item, examples);
+    if (!tokens.has_value()) {
+      return Annotate(fmt::format("{}: line {}", task.path, item.line),
+                      tokens.error());
+    }
+    items.push_back(*std::move(tokens));
+  }
+  return items;
+}
+
+}  // namespace thermocline::eval

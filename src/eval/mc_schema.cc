@@ -1,0 +1,236 @@
+#include "eval/mc_schema.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+
+namespace thermocline::eval {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kWhiteSpace = " \t\r\n\f\v";
+constexpr size_t kMaxFieldsShown = 12;
+
+tl::unexpected<Error> Wrong(std::string_view field, std::string_view what) {
+  return Fail(ErrorCode::kCorrupt, "\"{}\" {}", field, what);
+}
+
+// Text that is more than white space.
+Result<std::string> AsText(std::string_view name, const Json& value) {
+  const auto* text = value.get_ptr<const Json::string_t*>();
+  if (text == nullptr) {
+    return Wrong(name, fmt::format("is {}, not text", value.type_name()));
+  }
+  if (text->find_first_not_of(kWhiteSpace) == std::string::npos) {
+    return Wrong(name, "is empty");
+  }
+  return *text;
+}
+
+Result<std::string> Text(const Json& record, const char* field) {
+  return AsText(field, record[field]);
+}
+
+Result<std::vector<std::string>> Texts(const Json& record, const char* field) {
+  const Json& list = record[field];
+  if (!list.is_array()) {
+    return Wrong(field,
+                 fmt::format("is {}, not a list of texts", list.type_name()));
+  }
+  if (list.size() < 2 || list.size() > kMaxMcChoices) {
+    return Wrong(field,
+                 fmt::format("has {} entries; 2 to {} can be chosen from",
+                             list.size(), kMaxMcChoices));
+  }
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < list.size(); ++i) {
+    TC_ASSIGN_OR_RETURN(std::string text,
+                        AsText(fmt::format("{}[{}]", field, i), list[i]));
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// The index of one of `count` choices.
+Result<size_t> Index(const Json& record, const char* field, size_t count) {
+  const Json& value = record[field];
+  if (!value.is_number_integer()) {
+    return Wrong(field, fmt::format("is {}, not an index of the choices",
+                                    value.is_number() ? "a fraction"
+                                                      : value.type_name()));
+  }
+  if (!value.is_number_unsigned() || value.get<uint64_t>() >= count) {
+    return Wrong(field, fmt::format("is {}; the choices are 0 to {}",
+                                    value.dump(), count - 1));
+  }
+  return value.get<size_t>();
+}
+
+// What lies between a context and what follows belongs to what follows, as
+// tokenizers have it: the white space that the context ends with, or one space.
+std::string CutTrailingSpace(std::string& context) {
+  const size_t end = context.find_last_not_of(kWhiteSpace) + 1;
+  std::string space = context.substr(end);
+  context.resize(end);
+  return space.empty() ? " " : space;
+}
+
+std::string WithoutLeadingSpace(const std::string& text) {
+  return text.substr(text.find_first_not_of(kWhiteSpace));
+}
+
+McItem OneContext(size_t gold, std::string context,
+                  const std::vector<std::string>& choices) {
+  McItem item;
+  item.gold = gold;
+  const std::string space = CutTrailingSpace(context);
+  item.contexts.push_back(std::move(context));
+  for (const std::string& choice : choices) {
+    item.continuations.push_back(space + WithoutLeadingSpace(choice));
+  }
+  return item;
+}
+
+// ARC's queries begin with "Question:" and leave out what follows.
+Result<McItem> ReadQuery(const Json& record) {
+  TC_ASSIGN_OR_RETURN(std::string query, Text(record, "query"));
+  TC_ASSIGN_OR_RETURN(const auto choices, Texts(record, "choices"));
+  TC_ASSIGN_OR_RETURN(const size_t gold, Index(record, "gold", choices.size()));
+  const std::string_view text(query.data(),
+                              query.find_last_not_of(kWhiteSpace) + 1);
+  if (text.starts_with("Question:") && !text.ends_with("Answer:")) {
+    query = std::string(text) + "\nAnswer:";
+  }
+  return OneContext(gold, std::move(query), choices);
+}
+
+// Partial evaluation: the choices are in the contexts, and what follows all of
+// them is scored.
+Result<McItem> ReadContextOptions(const Json& record) {
+  McItem item;
+  TC_ASSIGN_OR_RETURN(item.contexts, Texts(record, "context_options"));
+  TC_ASSIGN_OR_RETURN(const std::string continuation,
+                      Text(record, "continuation"));
+  TC_ASSIGN_OR_RETURN(item.gold, Index(record, "gold", item.contexts.size()));
+  for (std::string& context : item.contexts) {
+    const std::string space = CutTrailingSpace(context);
+    item.continuations.push_back(space + WithoutLeadingSpace(continuation));
+  }
+  return item;
+}
+
+// True is choice 0, as 0 is entailment where labels are numbers.
+Result<McItem> ReadEntailment(const Json& record) {
+  TC_ASSIGN_OR_RETURN(const std::string premise, Text(record, "premise"));
+  TC_ASSIGN_OR_RETURN(const std::string hypothesis, Text(record, "hypothesis"));
+  size_t gold = 0;
+  if (record["label"].is_string()) {
+    const std::string label = record["label"];
+    if (label != "entailment" && label != "not_entailment") {
+      return Wrong("label", fmt::format("is {}, not \"entailment\" or "
+                                        "\"not_entailment\"",
+                                        Quote(label)));
+    }
+    gold = label == "entailment" ? 0 : 1;
+  } else {
+    TC_ASSIGN_OR_RETURN(gold, Index(record, "label", 2));
+  }
+  return OneContext(gold,
+                    fmt::format("{}\nQuestion: {} True or False?\nAnswer:",
+                                premise, hypothesis),
+                    {"True", "False"});
+}
+
+// "The cup broke." becomes "The cup broke because": one sentence with either
+// choice, which goes on in lower case.
+Result<McItem> ReadCause(const Json& record) {
+  TC_ASSIGN_OR_RETURN(std::string premise, Text(record, "premise"));
+  TC_ASSIGN_OR_RETURN(const std::string question, Text(record, "question"));
+  if (question != "cause" && question != "effect") {
+    return Wrong("question", fmt::format("is {}, not \"cause\" or \"effect\"",
+                                         Quote(question)));
+  }
+  std::vector<std::string> choices;
+  for (const char* field : {"choice1", "choice2"}) {
+    TC_ASSIGN_OR_RETURN(const std::string text, Text(record, field));
+    std::string choice = WithoutLeadingSpace(text);
+    if (choice[0] >= 'A' && choice[0] <= 'Z') choice[0] += 'a' - 'A';
+    choices.push_back(std::move(choice));
+  }
+  TC_ASSIGN_OR_RETURN(const size_t gold, Index(record, "label", 2));
+  premise = WithoutLeadingSpace(premise);
+  premise.resize(premise.find_last_not_of(kWhiteSpace) + 1);
+  if (std::string_view(".!?").find(premise.back()) != std::string_view::npos) {
+    premise.pop_back();
+  }
+  return OneContext(gold,
+                    premise + (question == "cause" ? " because" : " therefore"),
+                    choices);
+}
+
+const std::array<McSchema, 4>& Schemas() {
+  static const std::array<McSchema, 4> schemas = {{
+      {"query/choices/gold", ReadQuery},
+      {"context_options/continuation/gold", ReadContextOptions},
+      {"premise/hypothesis/label", ReadEntailment},
+      {"premise/choice1/choice2/question/label", ReadCause},
+  }};
+  return schemas;
+}
+
+// The first field of the schema that the record lacks; empty if none. A null
+// counts as missing.
+std::string MissingField(const McSchema& schema, const Json& record) {
+  size_t begin = 0;
+  while (begin < schema.name.size()) {
+    const size_t end =
+        std::min(schema.name.find('/', begin), schema.name.size());
+    const std::string field = schema.name.substr(begin, end - begin);
+    const auto found = record.find(field);
+    if (found == record.end() || found->is_null()) return field;
+    begin = end + 1;
+  }
+  return {};
+}
+
+std::string NamesOfFields(const Json& record) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : record.items()) {
+    if (names.size() == kMaxFieldsShown) {
+      names.emplace_back("...");
+      break;
+    }
+    names.push_back(Quote(name));
+  }
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Result<const McSchema*> FindMcSchema(const Json& record) {
+  std::vector<std::string> known;
+  for (const McSchema& schema : Schemas()) {
+    if (MissingField(schema, record).empty()) return &schema;
+    known.push_back(schema.name);
+  }
+  return Fail(ErrorCode::kUnsupported,
+              "a record of no known schema; its fields are {}; known are {}",
+              NamesOfFields(record), fmt::join(known, ", "));
+}
+
+Result<McItem> ReadMcItem(const McSchema& schema, const Json& record) {
+  const std::string missing = MissingField(schema, record);
+  if (!missing.empty()) {
+    return Wrong(missing, fmt::format("is missing; the file's first record is "
+                                      "{}",
+                                      schema.name));
+  }
+  return schema.read(record);
+}
+
+}  // namespace thermocline::eval

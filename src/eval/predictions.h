@@ -1,0 +1,44 @@
+// A text in chunks, and what sessions predict in each: what perplexity and
+// divergence have in common. Counted as llama.cpp counts.
+#ifndef THERMOCLINE_EVAL_PREDICTIONS_H_
+#define THERMOCLINE_EVAL_PREDICTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "engine/session.h"
+
+namespace thermocline::eval {
+
+inline constexpr int64_t kMinChunk = 4;
+
+// kInvalidArgument unless a text of `num_tokens` has at least two chunks (as
+// llama.cpp asks for) of `chunk` tokens, which are at least kMinChunk.
+Status CheckChunks(int64_t num_tokens, int64_t chunk);
+
+// BOS, if the vocabulary asks for it in front of text.
+std::optional<text::TokenId> BosThatIsAdded(const model::Model& model);
+
+// Each session's logits [V] of one position, and the token that comes next.
+// An error stops the run.
+using PredictionFn = std::function<Status(
+    std::span<const std::span<const float>> logits, text::TokenId target)>;
+
+// Cuts `tokens` into chunks of `chunk`, drops the rest. Each chunk starts with
+// empty KV caches, its first token replaced by BOS where the first session's
+// vocabulary adds one; `visit` sees positions chunk/2 to chunk - 2, in order.
+// Every position runs in its session's mode. Leaves the sessions empty.
+// Besides CheckChunks: kInvalidArgument when `chunk` is more than a session's
+// context, or an id is outside the vocabulary. Errors of the sessions and of
+// `visit` name the chunk. Requires sessions with one vocabulary size (CHECKed).
+Status ForEachPrediction(std::span<engine::Session* const> sessions,
+                         std::span<const text::TokenId> tokens, int64_t chunk,
+                         const ProgressFn& progress, const PredictionFn& visit);
+
+}  // namespace thermocline::eval
+
+#endif  // THERMOCLINE_EVAL_PREDICTIONS_H_
