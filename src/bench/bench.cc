@@ -5,7 +5,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -119,10 +118,12 @@ Result<Sample> RunOnce(engine::Session& session, const Test& test,
 
 // Bytes that one run of the test must read: all weights once per batch or
 // generated token, and each time the KV rows that there are by then.
-uint64_t BytesPerToken(const model::Model& model,
+uint64_t BytesPerToken(const engine::Session& session,
                        const engine::SessionOptions& options,
                        const Test& test) {
-  const uint64_t weight_bytes = engine::WeightBytesPerToken(model);
+  const model::Model& model = session.model();
+  const uint64_t weight_bytes =
+      engine::WeightBytesPerToken(model, session.ffn());
   // Every position is one more row of each layer.
   const auto row_bytes =
       static_cast<double>(engine::KvBytesPerToken(model.config(), options, 0));
@@ -136,14 +137,33 @@ uint64_t BytesPerToken(const model::Model& model,
   return static_cast<uint64_t>(total / static_cast<double>(test.length()));
 }
 
-void Summarise(BenchRow& row) {
-  const std::vector<double>& samples = row.tokens_per_s;
-  const double count = static_cast<double>(samples.size());
-  row.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / count;
+struct Moments {
+  double mean, stddev;
+};
+
+// Of at least one sample; the deviation of one alone is 0.
+template <typename T>
+Moments MomentsOf(const std::vector<T>& samples) {
+  const auto count = static_cast<double>(samples.size());
+  double sum = 0.0;
+  for (const T sample : samples) sum += static_cast<double>(sample);
+  const double mean = sum / count;
   double squares = 0.0;
-  for (const double s : samples) squares += (s - row.mean) * (s - row.mean);
-  row.stddev = samples.size() > 1 ? std::sqrt(squares / (count - 1.0)) : 0.0;
-  std::vector<double> sorted = samples;
+  for (const T sample : samples) {
+    const double off = static_cast<double>(sample) - mean;
+    squares += off * off;
+  }
+  return {mean, samples.size() > 1 ? std::sqrt(squares / (count - 1.0)) : 0.0};
+}
+
+void Summarise(BenchRow& row) {
+  const Moments ns = MomentsOf(row.samples_ns);
+  row.mean_ns = ns.mean;
+  row.stddev_ns = ns.stddev;
+  const Moments speed = MomentsOf(row.tokens_per_s);
+  row.mean = speed.mean;
+  row.stddev = speed.stddev;
+  std::vector<double> sorted = row.tokens_per_s;
   std::sort(sorted.begin(), sorted.end());
   const size_t middle = sorted.size() / 2;
   row.median = sorted.size() % 2 == 1
@@ -164,7 +184,8 @@ Result<BenchRow> RunTest(engine::Session& session, const Test& test,
                .num_prompt = test.num_prompt,
                .num_generate = test.num_generate,
                .num_threads = session.num_threads()};
-  row.bytes_per_token = BytesPerToken(session.model(), options.session, test);
+  row.bytes_per_token = BytesPerToken(session, options.session, test);
+  row.bytes_are_bound = session.ffn() != engine::FfnMode::kDense;
   TC_ASSIGN_OR_RETURN(const Sample warm_up,
                       RunOnce(session, test, tokens, logits, tick));
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
@@ -180,8 +201,10 @@ Result<BenchRow> RunTest(engine::Session& session, const Test& test,
                   "{}; the speed of a wrong result means nothing",
                   row.test, repetition + 1);
     }
-    row.tokens_per_s.push_back(static_cast<double>(test.length()) /
-                               std::max(sample.seconds, 1e-9));
+    const double seconds = std::max(sample.seconds, 1e-9);
+    row.samples_ns.push_back(
+        static_cast<uint64_t>(std::llround(seconds * 1e9)));
+    row.tokens_per_s.push_back(static_cast<double>(test.length()) / seconds);
   }
   Summarise(row);
   return row;
@@ -229,9 +252,16 @@ Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
                   static_cast<uint64_t>(options.repetitions + 1);
   }
   uint64_t num_done = 0;
+  uint64_t num_reported = 0;
+  // A prefill tells of its layers: the same count again would be no progress.
+  const auto report_done = [&](uint64_t num) {
+    if (num <= num_reported) return;
+    num_reported = num;
+    ReportProgress(options.progress, "bench", num, num_tokens);
+  };
   const auto tick = [&](size_t num_new) {
     num_done += num_new;
-    ReportProgress(options.progress, "bench", num_done, num_tokens);
+    report_done(num_done);
   };
   const bool in_cache =
       engine::WeightBytesPerToken(*model) < 2 * probe::LastLevelCacheBytes();
@@ -239,12 +269,17 @@ Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
     engine::SessionOptions session_options = options.session;
     session_options.num_threads = num_threads;
     session_options.context = 0;
+    session_options.progress = [&](std::string_view, uint64_t num_of_prompt,
+                                   uint64_t) {
+      report_done(num_done + num_of_prompt);
+    };
     for (const Test& test : tests) {
       session_options.context =
           std::max(session_options.context, test.length());
     }
     TC_ASSIGN_OR_RETURN(const auto session,
                         engine::Session::Create(model, session_options));
+    report.ffn = NameOf(session->ffn());
     for (const Test& test : tests) {
       TC_ASSIGN_OR_RETURN(BenchRow row, RunTest(*session, test, options, tick));
       row.in_cache = in_cache;

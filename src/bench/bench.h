@@ -19,7 +19,8 @@ struct BenchOptions {
   std::vector<int64_t> generate_lengths = {128};  // 0: none
   std::vector<int> threads;                       // empty: physical cores
   int repetitions = 5;
-  engine::SessionOptions session;  // context and num_threads are the bench's
+  // The bench's own: context, num_threads, progress.
+  engine::SessionOptions session;
   ProgressFn progress;
 };
 
@@ -28,18 +29,26 @@ struct BenchRow {
   int64_t num_prompt;  // one of the two is 0
   int64_t num_generate;
   int num_threads;
+  std::vector<uint64_t> samples_ns;  // of the whole test, one per repetition
+  double mean_ns, stddev_ns;
   std::vector<double> tokens_per_s;  // one per repetition
   double mean, stddev, median;
   uint64_t bytes_per_token;  // weights and KV read, mean over the test
   double gb_per_s;           // at the median
   double roof_gb_per_s;      // read loop over 256 MiB, same run, same threads
   bool in_cache;             // weights < 2 * last-level cache: no percentage
+  // Not all neurons were computed: the bytes and GB/s are at most these, and
+  // there is no percentage.
+  bool bytes_are_bound;
 };
 
 struct BenchReport {
   std::string model_name;  // "llama 8.80 M F16"
   std::string model_path;
-  std::string isa;  // "avx512-vnni"
+  std::string build;  // "0.1.0"; the caller's to fill in, like cpu
+  std::string cpu;    // "AMD EPYC 7763 64-Core Processor"; empty if unknown
+  std::string isa;    // "avx512-vnni"
+  std::string ffn;    // which neurons were computed: "dense"
   int64_t batch;
   DType k_type, v_type;
   uint64_t model_bytes;

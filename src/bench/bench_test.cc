@@ -52,7 +52,17 @@ TEST(RunBenchTest, GivesARowPerTestAndThreadCount) {
     const BenchRow& row = report->rows[i];
     EXPECT_EQ(row.test, tests[i]);
     EXPECT_EQ(row.num_threads, i < 2 ? 1 : 2);
-    EXPECT_EQ(row.tokens_per_s.size(), 2u);
+    ASSERT_EQ(row.tokens_per_s.size(), 2u);
+    ASSERT_EQ(row.samples_ns.size(), 2u);
+    const auto num_tokens =
+        static_cast<double>(row.num_prompt + row.num_generate);
+    for (size_t j = 0; j < 2; ++j) {
+      EXPECT_NEAR(static_cast<double>(row.samples_ns[j]) * row.tokens_per_s[j],
+                  1e9 * num_tokens, row.tokens_per_s[j]);
+    }
+    EXPECT_DOUBLE_EQ(
+        row.mean_ns,
+        static_cast<double>(row.samples_ns[0] + row.samples_ns[1]) / 2.0);
     EXPECT_GT(row.mean, 0.0);
     EXPECT_TRUE(std::isfinite(row.stddev));
     EXPECT_GT(row.roof_gb_per_s, 0.0);
@@ -68,6 +78,49 @@ TEST(RunBenchTest, GivesARowPerTestAndThreadCount) {
                 engine::KvBytesPerToken(model->config(), options.session, 1));
   EXPECT_THAT(report->model_name, HasSubstr("llama"));
   EXPECT_GT(report->num_params, 0u);
+}
+
+// Layer by layer, so that a long prompt does not look stuck.
+TEST(RunBenchTest, TellsOfProgressInsideAPrefill) {
+  const auto model = OpenGolden();
+  ASSERT_NE(model, nullptr);
+  BenchOptions options;
+  options.prompt_lengths = {8};
+  options.generate_lengths = {0};
+  options.threads = {1};
+  options.repetitions = 1;
+  std::vector<uint64_t> done;
+  options.progress = [&](std::string_view, uint64_t num_done, uint64_t) {
+    done.push_back(num_done);
+  };
+  const auto report = RunBench(model, options);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  ASSERT_EQ(model->config().num_layers, 2);
+  EXPECT_EQ(done, (std::vector<uint64_t>{4, 8, 12, 16}));
+  EXPECT_EQ(report->ffn, "dense");
+}
+
+TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
+  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
+                                  "/testdata/golden-powerinfer/"
+                                  "llama-f16.powerinfer.gguf");
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  BenchOptions options;
+  options.prompt_lengths = {0};
+  options.generate_lengths = {2};
+  options.threads = {1};
+  options.repetitions = 1;
+  const auto fast = RunBench(*model, options);
+  ASSERT_TRUE(fast.has_value()) << fast.error().message;
+  EXPECT_EQ(fast->ffn, "fast");
+  EXPECT_TRUE(fast->rows[0].bytes_are_bound);
+  options.session.ffn = engine::FfnMode::kDense;
+  const auto dense = RunBench(*model, options);
+  ASSERT_TRUE(dense.has_value()) << dense.error().message;
+  EXPECT_EQ(dense->ffn, "dense");
+  EXPECT_FALSE(dense->rows[0].bytes_are_bound);
+  // The predictors are read too.
+  EXPECT_LT(dense->rows[0].bytes_per_token, fast->rows[0].bytes_per_token);
 }
 
 TEST(RunBenchTest, RefusesWhatCannotRun) {

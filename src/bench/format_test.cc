@@ -14,7 +14,10 @@ namespace {
 BenchReport Sample() {
   BenchReport report = {.model_name = "llama 8.80 M F16",
                         .model_path = "a \"b\",c.gguf",
+                        .build = "0.1.0",
+                        .cpu = "A CPU, 2 GHz",
                         .isa = "avx2",
+                        .ffn = "fast",
                         .batch = 512,
                         .k_type = DType::kF16,
                         .v_type = DType::kQ8_0,
@@ -24,6 +27,9 @@ BenchReport Sample() {
                          .num_prompt = 512,
                          .num_generate = 0,
                          .num_threads = 2,
+                         .samples_ns = {6'826'666'667, 6'649'350'649},
+                         .mean_ns = 6'738'008'658,
+                         .stddev_ns = 125'381'357,
                          .tokens_per_s = {75.0, 77.0},
                          .mean = 76.0,
                          .stddev = 1.5,
@@ -31,7 +37,8 @@ BenchReport Sample() {
                          .bytes_per_token = 34'375,
                          .gb_per_s = 0.5,
                          .roof_gb_per_s = 20.0,
-                         .in_cache = false});
+                         .in_cache = false,
+                         .bytes_are_bound = false});
   report.rows.push_back(report.rows[0]);
   report.rows[1].test = "tg128";
   report.rows[1].in_cache = true;
@@ -64,6 +71,18 @@ TEST(FormatBenchTest, MarkdownHasLlamaBenchsColumns) {
   EXPECT_THAT(lines[3], ::testing::HasSubstr("|  in cache |"));
 }
 
+TEST(FormatBenchTest, SparseRunsHaveNoShareOfTheRoof) {
+  BenchReport report = Sample();
+  report.rows[0].bytes_are_bound = true;
+  const auto lines = Lines(FormatBench(report, BenchFormat::kMarkdown));
+  EXPECT_THAT(lines[2], ::testing::HasSubstr("|   ≤ 0.50 |    sparse |"));
+  const auto json =
+      nlohmann::json::parse(FormatBench(report, BenchFormat::kJson));
+  EXPECT_EQ(json[0]["bytes_are_bound"], true);
+  EXPECT_TRUE(json[0]["percent_of_roof"].is_null());
+  EXPECT_EQ(json[1]["bytes_are_bound"], false);
+}
+
 TEST(FormatBenchTest, MarkdownCellsCannotBreakTheTable) {
   BenchReport report = Sample();
   report.model_name = "a|b";
@@ -76,6 +95,12 @@ TEST(FormatBenchTest, JsonParses) {
       nlohmann::json::parse(FormatBench(Sample(), BenchFormat::kJson));
   ASSERT_EQ(json.size(), 2u);
   EXPECT_EQ(json[0]["model_filename"], "a \"b\",c.gguf");
+  EXPECT_EQ(json[0]["build_commit"], "0.1.0");
+  EXPECT_EQ(json[0]["cpu_info"], "A CPU, 2 GHz");
+  EXPECT_EQ(json[0]["ffn"], "fast");
+  EXPECT_EQ(json[0]["avg_ns"], 6'738'008'658);
+  EXPECT_EQ(json[0]["stddev_ns"], 125'381'357);
+  EXPECT_EQ(json[0]["samples_ns"][0], 6'826'666'667);
   EXPECT_EQ(json[0]["n_prompt"], 512);
   EXPECT_EQ(json[0]["n_threads"], 2);
   EXPECT_EQ(json[0]["avg_ts"], 76.0);
@@ -96,11 +121,14 @@ TEST(FormatBenchTest, JsonReplacesInvalidUtf8) {
 TEST(FormatBenchTest, CsvQuotesAndHasAsManyFieldsAsNames) {
   const auto lines = Lines(FormatBench(Sample(), BenchFormat::kCsv));
   ASSERT_EQ(lines.size(), 3u);
-  EXPECT_THAT(lines[1], ::testing::StartsWith("\"a \"\"b\"\",c.gguf\","));
+  EXPECT_THAT(lines[1], ::testing::StartsWith("\"0.1.0\",\"A CPU, 2 GHz\",\"a "
+                                              "\"\"b\"\",c.gguf\","));
+  EXPECT_THAT(lines[1],
+              ::testing::HasSubstr(",6738008658,125381357,76.000000,"));
   const auto commas = [](const std::string& line) {
     return std::count(line.begin(), line.end(), ',');
   };
-  EXPECT_EQ(commas(lines[1]), commas(lines[0]) + 1);  // one inside the quotes
+  EXPECT_EQ(commas(lines[1]), commas(lines[0]) + 2);  // two inside quotes
   EXPECT_THAT(lines[1], ::testing::EndsWith(",false,2.500"));
   EXPECT_THAT(lines[2], ::testing::EndsWith(",true,"));
 }

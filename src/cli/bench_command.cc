@@ -14,6 +14,7 @@
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
+#include "os/cpu_name.h"
 #include "os/thread_pool.h"
 
 namespace thermocline::cli {
@@ -56,15 +57,16 @@ Status Run(const BenchFlags& flags) {
   options.repetitions = static_cast<int>(flags.repetitions);
   options.session =
       MakeSessionOptions(flags.session, model->config(), progress);
-  options.session.progress = {};  // runs, not the tokens inside one
   options.progress = progress.callback();
-  const auto report = bench::RunBench(model, options);
+  auto report = bench::RunBench(model, options);
   progress.Clear();
   TC_RETURN_IF_ERROR(report);
+  report->build = TC_VERSION;
+  report->cpu = os::ReadCpuName();
   std::string text = bench::FormatBench(*report, flags.format);
   if (flags.format == bench::BenchFormat::kMarkdown) {
-    text +=
-        fmt::format("\nbuild: thermocline {}, {}\n", TC_VERSION, report->isa);
+    text += fmt::format("\nbuild: thermocline {}, {}, ffn {}\n", TC_VERSION,
+                        report->isa, report->ffn);
   }
   return WriteStdout(text);
 }
@@ -114,7 +116,9 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   app->footer(
       "GB/s: bytes that the tokens needed, per second. % of roof: of the best\n"
       "plain read of 256 MiB in the same run with as many threads; 'in cache'\n"
-      "when the weights are smaller than twice the last-level cache.\n\n"
+      "when the weights are smaller than twice the last-level cache, 'sparse' "
+      "when\nonly some neurons are computed and the bytes are at most those "
+      "shown.\n\n"
       "Examples:\n"
       "  thermocline bench -m model.gguf\n"
       "  thermocline bench -m model.gguf -p 0 -n 64,128 -t 1,2 -r 10 -o csv");

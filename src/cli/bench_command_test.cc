@@ -18,6 +18,7 @@ std::string InTestData(const std::string& name) {
 }
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::string kModel = InTestData("golden/llama-gqa-Q4_0.gguf");
 
@@ -29,6 +30,15 @@ TEST(BenchCommandTest, PrintsTheTableAndTheBuild) {
   EXPECT_THAT(result.out, HasSubstr(" pp8 |"));
   EXPECT_THAT(result.out, HasSubstr(" tg4 |"));
   EXPECT_THAT(result.out, HasSubstr("build: thermocline " TC_VERSION));
+  EXPECT_THAT(result.out, HasSubstr(", ffn dense\n"));
+}
+
+TEST(BenchCommandTest, PrintsWhatLlamaBenchsReadersExpect) {
+  const MainResult result = RunMain({"bench", "-m", kModel, "-p", "0", "-n",
+                                     "4", "-r", "2", "-t", "1", "-o", "csv"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("build_commit,cpu_info,model_filename,"));
+  EXPECT_THAT(result.out, HasSubstr("\n\"" TC_VERSION "\",\""));
 }
 
 // A copy of the model whose context is 64 positions.

@@ -1,18 +1,25 @@
 // `thermocline inspect`: what a model file holds and whether it runs.
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <memory>
 #include <string>
 
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/inspect_report.h"
+#include "cli/output_file.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
+#include "os/file.h"
 
 namespace thermocline::cli {
 namespace {
 
 struct InspectFlags {
   std::string path;
+  std::optional<std::string> html_path;
   bool json = false;
 };
 
@@ -21,10 +28,26 @@ Result<InspectReport> Inspect(const std::string& path) {
   return InspectModel(path);
 }
 
+Status WritePage(const InspectReport& report, const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(path));
+  TC_RETURN_IF_ERROR(file->Write(FormatInspectHtml(report)));
+  return file->Commit();
+}
+
 Status Run(const InspectFlags& flags) {
+  if (flags.html_path.has_value()) {
+    TC_RETURN_IF_ERROR(
+        RefuseToReplaceInput(*flags.html_path, ModelFiles(flags.path)));
+  }
   TC_ASSIGN_OR_RETURN(const InspectReport report, Inspect(flags.path));
-  return WriteStdout(flags.json ? FormatInspectJson(report)
-                                : FormatInspect(report));
+  if (flags.html_path.has_value()) {
+    TC_RETURN_IF_ERROR(WritePage(report, *flags.html_path));
+  }
+  if (flags.json) return WriteStdout(FormatInspectJson(report));
+  if (!flags.html_path.has_value()) return WriteStdout(FormatInspect(report));
+  // Pipes and devices may be standard output itself: the page stands alone.
+  if (!std::filesystem::is_regular_file(*flags.html_path)) return {};
+  return WriteStdout(fmt::format("wrote {}\n", *flags.html_path));
 }
 
 }  // namespace
@@ -33,15 +56,29 @@ void AddInspectCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* app = parent.add_subcommand(
       "inspect", "Shows what a model file holds and whether it runs");
-  AddRequiredPath(*app, "MODEL", flags->path, "",
-                  "GGUF file; of a split model, the first one");
+  auto* positional =
+      AddRequiredPath(*app, "MODEL", flags->path, "",
+                      "GGUF file; of a split model, the first one")
+          ->required(false);
+  auto* named = AddRequiredPath(*app, "-m,--model", flags->path, "FILE",
+                                "The same by a flag")
+                    ->required(false)
+                    ->excludes(positional);
   app->add_flag("--json", flags->json, "One JSON object instead of text");
+  AddText(*app, "--html", flags->html_path, "FILE",
+          "Write a page that draws the model, for any browser");
   app->footer(
       "A file that can be read but not run is described, with the reason.\n\n"
       "Examples:\n"
       "  thermocline inspect model.gguf\n"
+      "  thermocline inspect model.gguf --html model.html\n"
       "  thermocline inspect model.gguf --json | jq .parameters");
-  app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });
+  app->callback([flags, positional, named, &action] {
+    if (positional->count() + named->count() == 0) {
+      throw CLI::ValidationError("the model is missing: MODEL or -m FILE");
+    }
+    action = [flags] { return Run(*flags); };
+  });
 }
 
 }  // namespace thermocline::cli

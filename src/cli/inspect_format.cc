@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -34,34 +35,66 @@ void AddShape(const InspectReport& report, TextReport& text) {
   text.Number("ffn width", shape.ffn_width);
   text.Number("heads", shape.num_heads);
   text.Number("kv heads", shape.num_kv_heads);
+  if (shape.num_experts.value_or(0) > 0) {
+    text.Line("experts", fmt::format("{}{}", *shape.num_experts,
+                                     shape.num_experts_used.has_value()
+                                         ? fmt::format(", {} for each token",
+                                                       *shape.num_experts_used)
+                                         : ""));
+  }
+  for (const TensorRow& row : report.tensors) {
+    if (row.role == TensorRole::kPositionEmbedding) {
+      text.Line("positions", fmt::format("learned, {} rows", row.shape.ne[1]));
+    }
+  }
   if (!report.config.has_value()) return;
-  const model::RopeConfig& rope = report.config->rope;
-  text.Line("rope",
-            fmt::format("{}, {} elements per head, base {}, scaling {}{}",
-                        NameOf(rope.kind), rope.width, rope.freq_base,
-                        NameOf(rope.scaling),
-                        rope.scaling == model::RopeScaling::kNone
-                            ? ""
-                            : fmt::format(" by {}", rope.factor)));
-  const model::FfnConfig& ffn = report.config->ffn;
-  text.Line("activation", fmt::format("{}{}{}", NameOf(ffn.activation),
-                                      ffn.activation == Activation::kFatRelu
-                                          ? fmt::format("({})", ffn.threshold)
-                                          : "",
-                                      ffn.gated ? ", gated" : ""));
+  text.Line("rope", DescribeRope(report.config->rope));
+  text.Line("activation", DescribeActivation(report.config->ffn));
+}
+
+void AddSparsity(const InspectReport& report, TextReport& text) {
+  const Sparsity& sparsity = report.sparsity;
+  if (!sparsity.predictor_ranks.empty()) {
+    const auto num_layers = std::ranges::count_if(
+        sparsity.predictor_ranks, [](int64_t rank) { return rank > 0; });
+    text.Line(
+        "predictors",
+        fmt::format("{} layers, rank {}{}", num_layers, DescribeRanks(sparsity),
+                    sparsity.predictor_bias ? ", with bias" : ""));
+    text.Line("  ranks", ListRanks(sparsity));
+  }
+  if (sparsity.score_threshold.has_value()) {
+    text.Line("  threshold", fmt::format("{}", *sparsity.score_threshold));
+  }
+  if (!report.split.has_value()) return;
+  const SplitFile& split = *report.split;
+  text.Line("split file", fmt::format("{}: {} layers, {} neurons", split.kind,
+                                      split.num_layers, split.num_neurons));
+  text.Number("  on the GPU", split.num_gpu_neurons);
+  if (split.vram_bytes.has_value() && *split.vram_bytes >= 0) {
+    text.Line("  made for",
+              FormatBytes(static_cast<uint64_t>(*split.vram_bytes)) +
+                  " of GPU memory");
+  }
+  text.Number("  group size", split.neurons_per_group);
 }
 
 void AddTensors(const InspectReport& report, TextReport& text) {
-  text.Line("tensors", fmt::format("{}, {}", report.num_tensors,
-                                   FormatBytes(report.num_weight_bytes)));
-  for (const auto& [tensor_class, types] : report.quantisation) {
-    std::vector<std::string> uses;
-    for (const auto& [dtype, use] : types) {
-      uses.push_back(fmt::format("{} x {} ({})", use.num_tensors, NameOf(dtype),
-                                 FormatBytes(use.num_bytes)));
-    }
+  text.Line("tensors", fmt::format("{}, {}, {:.2f} bits per weight",
+                                   report.total.num_tensors,
+                                   FormatBytes(report.total.num_bytes),
+                                   BitsPerWeight(report.total)));
+  std::map<TensorClass, std::vector<std::string>> uses;
+  for (const auto& [key, use] : SumBy(report.tensors, [](const TensorRow& row) {
+         return std::pair(ClassOf(row.role), row.dtype);
+       })) {
+    uses[key.first].push_back(fmt::format("{} x {} ({})", use.num_tensors,
+                                          NameOf(key.second),
+                                          FormatBytes(use.num_bytes)));
+  }
+  for (const auto& [tensor_class, texts] : uses) {
     text.Line(fmt::format("  {}", NameOf(tensor_class)),
-              fmt::format("{}", fmt::join(uses, ", ")));
+              fmt::format("{}", fmt::join(texts, ", ")));
   }
   if (report.tied_head) text.Line("  head", "tied to the embedding");
 }
@@ -101,17 +134,30 @@ void AddTokenizer(const InspectReport& report, TextReport& text) {
 
 std::string FormatInspect(const InspectReport& report) {
   TextReport text;
-  text.Line("file", fmt::format("{} (GGUF v{}, {} file{}, {})", report.path,
-                                report.gguf_version, report.num_shards,
-                                report.num_shards == 1 ? "" : "s",
-                                FormatBytes(report.num_file_bytes)));
+  text.Line("file",
+            fmt::format("{} ({} v{}, {} file{}, {})", report.path,
+                        NameOf(report.container), report.gguf_version,
+                        report.num_shards, report.num_shards == 1 ? "" : "s",
+                        FormatBytes(report.num_file_bytes)));
   text.Line("architecture", Escape(report.architecture.value_or("not given")));
   if (report.name.has_value()) text.Line("name", Escape(*report.name));
-  text.Line("parameters", FormatCount(report.num_params));
+  text.Line("parameters", FormatCount(report.total.num_params));
   AddShape(report, text);
+  AddSparsity(report, text);
   AddTensors(report, text);
   AddTokenizer(report, text);
+  if (report.kv_bytes.has_value()) {
+    text.Line(
+        "kv cache",
+        fmt::format("{} a position in f16{}", FormatBytes(report.kv_bytes->f16),
+                    report.kv_bytes->q8_0.has_value()
+                        ? fmt::format(", {} in q8_0",
+                                      FormatBytes(*report.kv_bytes->q8_0))
+                        : ""));
+  }
   if (report.memory.has_value()) {
+    text.Line("a token reads", FormatBytes(report.weight_bytes_per_token) +
+                                   " of weights, every neuron computed");
     text.Line(
         "memory",
         fmt::format("{} for the KV cache (f16, context {}), {} for "
@@ -121,7 +167,7 @@ std::string FormatInspect(const InspectReport& report) {
                     FormatBytes(report.num_file_bytes)));
   }
   if (report.cannot_run.empty()) {
-    text.Line("runs", fmt::format("dense, {}", report.isa));
+    text.Line("runs", fmt::format("{}, {}", report.executor, report.isa));
   } else {
     text.Line("cannot run", WithoutControls(report.cannot_run));
   }

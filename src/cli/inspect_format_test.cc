@@ -19,11 +19,13 @@ InspectReport Sample() {
   report.num_file_bytes = 2048;
   report.architecture = "llama";
   report.name = "bad \x1b[31m name \xff";
-  report.num_params = 1'500'000;
-  report.num_tensors = 3;
-  report.num_weight_bytes = 1024;
-  report.quantisation[TensorClass::kFfn][DType::kQ4_0] = {2, 1000};
-  report.quantisation[TensorClass::kNorm][DType::kF32] = {1, 24};
+  report.total = {3, 1024, 1'500'000};
+  report.tensors = {{.role = TensorRole::kFfnUp,
+                     .layer = 0,
+                     .dtype = DType::kQ4_0,
+                     .num_tensors = 2,
+                     .num_bytes = 1000},
+                    {.role = TensorRole::kNorm, .num_bytes = 24}};
   report.shape.width = 64;
   report.shape.num_heads = 8;
   report.shape.num_kv_heads = 4;
@@ -40,6 +42,9 @@ InspectReport Running() {
   report.vocab = text::Vocab{.tokens = {"<s>", "a"}, .bos = 0, .add_bos = true};
   report.memory = engine::MemoryNeed{.kv_bytes = 4096, .scratch_bytes = 512};
   report.memory_context = 256;
+  report.executor = "dense";
+  report.weight_bytes_per_token = 1024;
+  report.kv_bytes = KvBytes{.f16 = 64, .q8_0 = 34};
   return report;
 }
 
@@ -54,6 +59,44 @@ TEST(FormatInspectTest, DescribesWhatRuns) {
   EXPECT_THAT(text, HasSubstr("bos 0 '<s>', bos is added"));
   EXPECT_THAT(text, HasSubstr("4.00 KiB for the KV cache (f16, context 256)"));
   EXPECT_THAT(text, HasSubstr("runs            dense, avx2\n"));
+  EXPECT_THAT(text, HasSubstr("a token reads   1.00 KiB of weights, every"));
+  EXPECT_THAT(text, HasSubstr("64 B a position in f16, 34 B in q8_0\n"));
+  EXPECT_THAT(text, Not(HasSubstr("experts")));
+  EXPECT_THAT(text, Not(HasSubstr("predictors")));
+}
+
+TEST(FormatInspectTest, DescribesExpertsPositionsAndPredictors) {
+  InspectReport report = Running();
+  report.container = gguf::Container::kPowerInfer;
+  report.shape.num_experts = 8;
+  report.shape.num_experts_used = 2;
+  report.sparsity = {.predictor_ranks = {16, 16, 0, 24},
+                     .predictor_bias = true,
+                     .score_threshold = 0.25};
+  report.tensors.push_back({.role = TensorRole::kPositionEmbedding,
+                            .shape = {.ne = {64, 2050, 1, 1}, .rank = 2}});
+  const std::string text = FormatInspect(report);
+  EXPECT_THAT(text, HasSubstr("(PWRI v3,"));
+  EXPECT_THAT(text, HasSubstr("experts         8, 2 for each token\n"));
+  EXPECT_THAT(text, HasSubstr("positions       learned, 2050 rows\n"));
+  EXPECT_THAT(text, HasSubstr("3 layers, rank 16 to 24, with bias\n"));
+  EXPECT_THAT(text, HasSubstr("0-1: 16, 2: 0, 3: 24\n"));
+  EXPECT_THAT(text, HasSubstr("threshold     0.25\n"));
+}
+
+TEST(FormatInspectTest, DescribesASplitFile) {
+  InspectReport report = Sample();
+  report.split = SplitFile{.kind = "PowerInfer GPU index",
+                           .num_layers = 2,
+                           .num_neurons = 6,
+                           .num_gpu_neurons = 2,
+                           .vram_bytes = 1024,
+                           .neurons_per_group = {}};
+  const std::string text = FormatInspect(report);
+  EXPECT_THAT(text, HasSubstr("PowerInfer GPU index: 2 layers, 6 neurons\n"));
+  EXPECT_THAT(text, HasSubstr("on the GPU    2\n"));
+  EXPECT_THAT(text, HasSubstr("1.00 KiB of GPU memory\n"));
+  EXPECT_THAT(text, Not(HasSubstr("group size")));
 }
 
 TEST(FormatInspectTest, DescribesWhatDoesNotRun) {

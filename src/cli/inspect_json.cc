@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/inspect_report.h"
@@ -41,19 +43,62 @@ Json Ffn(const model::FfnConfig& ffn) {
 Json Quantisation(const InspectReport& report) {
   Json classes = Json::object();
   for (int i = 0; i < kNumTensorClasses; ++i) {
-    const auto tensor_class = static_cast<TensorClass>(i);
-    Json uses = Json::array();
-    if (const auto types = report.quantisation.find(tensor_class);
-        types != report.quantisation.end()) {
-      for (const auto& [dtype, use] : types->second) {
-        uses.push_back({{"type", NameOf(dtype)},
-                        {"tensors", use.num_tensors},
-                        {"bytes", use.num_bytes}});
-      }
-    }
-    classes[NameOf(tensor_class)] = std::move(uses);
+    classes[NameOf(static_cast<TensorClass>(i))] = Json::array();
+  }
+  for (const auto& [key, use] : SumBy(report.tensors, [](const TensorRow& row) {
+         return std::pair(ClassOf(row.role), row.dtype);
+       })) {
+    classes[NameOf(key.first)].push_back({{"type", NameOf(key.second)},
+                                          {"tensors", use.num_tensors},
+                                          {"bytes", use.num_bytes}});
   }
   return classes;
+}
+
+// A list with an object for each layer that has tensors.
+Json LayerBytes(const InspectReport& report) {
+  Json layers = Json::array();
+  std::optional<int> last;
+  for (const auto& [key, use] : SumBy(report.tensors, [](const TensorRow& row) {
+         return std::pair(row.layer, ClassOf(row.role));
+       })) {
+    const auto& [layer, tensor_class] = key;
+    if (!layer.has_value()) continue;
+    if (layer != last) layers.push_back({{"layer", *layer}});
+    last = layer;
+    layers.back()[NameOf(tensor_class)] = use.num_bytes;
+  }
+  return layers;
+}
+
+Json Predictors(const Sparsity& sparsity) {
+  if (sparsity.predictor_ranks.empty()) return nullptr;
+  return {{"ranks", sparsity.predictor_ranks},
+          {"bias", sparsity.predictor_bias}};
+}
+
+Json Split(const InspectReport& report) {
+  if (!report.split.has_value()) return nullptr;
+  const SplitFile& split = *report.split;
+  return {{"kind", split.kind},
+          {"layers", split.num_layers},
+          {"neurons", split.num_neurons},
+          {"gpu_neurons", OrNull(split.num_gpu_neurons)},
+          {"vram_bytes", OrNull(split.vram_bytes)},
+          {"group_size", OrNull(split.neurons_per_group)}};
+}
+
+Json KvBytesJson(const InspectReport& report) {
+  if (!report.kv_bytes.has_value()) return nullptr;
+  return {{"f16", report.kv_bytes->f16},
+          {"q8_0", OrNull(report.kv_bytes->q8_0)}};
+}
+
+Json PositionRows(const InspectReport& report) {
+  for (const TensorRow& row : report.tensors) {
+    if (row.role == TensorRole::kPositionEmbedding) return row.shape.ne[1];
+  }
+  return nullptr;
 }
 
 Json Tokenizer(const InspectReport& report) {
@@ -86,29 +131,43 @@ std::string FormatInspectJson(const InspectReport& report) {
   const bool runs = report.cannot_run.empty();
   const Json json = {
       {"file", report.path},
+      {"container", NameOf(report.container)},
       {"gguf_version", report.gguf_version},
       {"shards", report.num_shards},
       {"file_bytes", report.num_file_bytes},
       {"architecture", OrNull(report.architecture)},
       {"name", OrNull(report.name)},
-      {"parameters", report.num_params},
-      {"tensors", report.num_tensors},
-      {"weight_bytes", report.num_weight_bytes},
+      {"parameters", report.total.num_params},
+      {"tensors", report.total.num_tensors},
+      {"weight_bytes", report.total.num_bytes},
+      {"bits_per_weight", BitsPerWeight(report.total)},
       {"context_length", OrNull(shape.context_length)},
       {"layers", OrNull(shape.num_layers)},
       {"width", OrNull(shape.width)},
       {"ffn_width", OrNull(shape.ffn_width)},
       {"heads", OrNull(shape.num_heads)},
       {"kv_heads", OrNull(shape.num_kv_heads)},
+      {"experts", OrNull(shape.num_experts)},
+      {"experts_used", OrNull(shape.num_experts_used)},
+      {"position_rows", PositionRows(report)},
       {"rope", report.config ? Rope(report.config->rope) : Json(nullptr)},
       {"ffn", report.config ? Ffn(report.config->ffn) : Json(nullptr)},
+      {"predictors", Predictors(report.sparsity)},
+      {"score_threshold", report.sparsity.score_threshold.has_value()
+                              ? ShortFloat(*report.sparsity.score_threshold)
+                              : Json(nullptr)},
+      {"split_file", Split(report)},
       {"quantisation", Quantisation(report)},
+      {"layer_bytes", LayerBytes(report)},
       {"tied_head", runs ? Json(report.tied_head) : Json(nullptr)},
       {"tokenizer", Tokenizer(report)},
       {"tokenizer_problem", TextOrNull(report.tokenizer_problem)},
+      {"kv_bytes_per_position", KvBytesJson(report)},
+      {"weight_bytes_per_token",
+       runs ? Json(report.weight_bytes_per_token) : Json(nullptr)},
       {"memory", Memory(report)},
       {"runs", runs},
-      {"executor", runs ? Json("dense") : Json(nullptr)},
+      {"executor", runs ? Json(report.executor) : Json(nullptr)},
       {"isa", runs ? Json(report.isa) : Json(nullptr)},
       {"reason", TextOrNull(report.cannot_run)}};
   // Names in a file are any bytes: what is not UTF-8 becomes U+FFFD.

@@ -16,8 +16,12 @@ InspectReport Sample() {
   report.num_shards = 1;
   report.architecture = "llama";
   report.name = "bad \x1b[31m name \xff";
-  report.num_params = 1'500'000;
-  report.quantisation[TensorClass::kFfn][DType::kQ4_0] = {2, 1000};
+  report.total = {2, 1000, 1'500'000};
+  report.tensors = {{.role = TensorRole::kFfnUp,
+                     .layer = 3,
+                     .dtype = DType::kQ4_0,
+                     .num_tensors = 2,
+                     .num_bytes = 1000}};
   report.shape.width = 64;
   report.isa = "avx2";
   return report;
@@ -33,6 +37,9 @@ TEST(FormatInspectJsonTest, DescribesWhatRuns) {
   report.vocab = text::Vocab{.tokens = {"<s>", "a"}, .bos = 0, .add_bos = true};
   report.memory = engine::MemoryNeed{.kv_bytes = 4096, .scratch_bytes = 512};
   report.memory_context = 256;
+  report.executor = "dense";
+  report.weight_bytes_per_token = 77;
+  report.kv_bytes = KvBytes{.f16 = 64, .q8_0 = {}};
 
   const Json json = Json::parse(FormatInspectJson(report));
   EXPECT_EQ(json["name"], "bad \x1b[31m name \xef\xbf\xbd");
@@ -46,6 +53,11 @@ TEST(FormatInspectJsonTest, DescribesWhatRuns) {
   EXPECT_EQ(json["quantisation"]["ffn"][0]["type"], "Q4_0");
   EXPECT_EQ(json["quantisation"]["ffn"][0]["bytes"], 1000);
   EXPECT_TRUE(json["quantisation"]["head"].empty());
+  EXPECT_EQ(json["layer_bytes"].dump(), R"([{"ffn":1000,"layer":3}])");
+  EXPECT_EQ(json["container"], "GGUF");
+  EXPECT_EQ(json["executor"], "dense");
+  EXPECT_EQ(json["weight_bytes_per_token"], 77);
+  EXPECT_EQ(json["kv_bytes_per_position"].dump(), R"({"f16":64,"q8_0":null})");
   EXPECT_EQ(json["tied_head"], true);
   EXPECT_EQ(json["tokenizer"]["tokens"], 2);
   EXPECT_EQ(json["tokenizer"]["bos"], 0);
@@ -62,11 +74,31 @@ TEST(FormatInspectJsonTest, SaysWhyNotWithTheSameKeys) {
   const Json json = Json::parse(FormatInspectJson(report));
   EXPECT_EQ(json["runs"], false);
   EXPECT_EQ(json["reason"], "too new");
-  for (const char* key : {"rope", "ffn", "tied_head", "tokenizer",
-                          "tokenizer_problem", "memory", "executor", "isa"}) {
+  for (const char* key :
+       {"rope", "ffn", "tied_head", "tokenizer", "tokenizer_problem", "memory",
+        "executor", "isa", "experts", "predictors", "split_file",
+        "position_rows", "weight_bytes_per_token", "kv_bytes_per_position"}) {
     ASSERT_TRUE(json.contains(key)) << key;
     EXPECT_TRUE(json[key].is_null()) << key;
   }
+}
+
+TEST(FormatInspectJsonTest, DescribesSparsityAndSplitFiles) {
+  InspectReport report = Sample();
+  report.shape.num_experts = 8;
+  report.sparsity = {.predictor_ranks = {16, 0}, .score_threshold = 0.5};
+  report.split = SplitFile{.kind = "KAIROX model split",
+                           .num_layers = 2,
+                           .num_neurons = 64,
+                           .num_gpu_neurons = {},
+                           .vram_bytes = {},
+                           .neurons_per_group = 16};
+  const Json json = Json::parse(FormatInspectJson(report));
+  EXPECT_EQ(json["experts"], 8);
+  EXPECT_EQ(json["predictors"].dump(), R"({"bias":false,"ranks":[16,0]})");
+  EXPECT_EQ(json["score_threshold"], 0.5);
+  EXPECT_EQ(json["split_file"]["group_size"], 16);
+  EXPECT_TRUE(json["split_file"]["gpu_neurons"].is_null());
 }
 
 TEST(FormatInspectJsonTest, OneObjectAndALineEnd) {

@@ -1,10 +1,16 @@
 #include "cli/inspect_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "base/log.h"
+#include "base/quote.h"
+#include "engine/kv/kv_cache.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "model/vocab_reader.h"
@@ -36,18 +42,184 @@ ModelShape ReadShape(const gguf::File& file, const std::string& architecture) {
   shape.num_heads = read("attention.head_count");
   shape.num_kv_heads = read("attention.head_count_kv");
   if (!shape.num_kv_heads.has_value()) shape.num_kv_heads = shape.num_heads;
+  shape.key_width = read("attention.key_length");
+  shape.value_width = read("attention.value_length");
+  if (shape.width.has_value() && shape.num_heads.value_or(0) > 0) {
+    const int64_t share = *shape.width / *shape.num_heads;
+    if (!shape.key_width.has_value()) shape.key_width = share;
+    if (!shape.value_width.has_value()) shape.value_width = share;
+  }
+  shape.num_experts = read("expert_count");
+  shape.num_experts_used = read("expert_used_count");
   return shape;
 }
 
-void CountTensors(const gguf::File& file, InspectReport& report) {
-  report.num_tensors = file.tensors().size();
+void ListTensors(const gguf::File& file, InspectReport& report) {
+  std::map<std::tuple<std::string, DType, std::array<uint64_t, kMaxDims>>,
+           size_t>
+      row_of_group;
   for (const gguf::TensorInfo& tensor : file.tensors()) {
-    TypeUse& use = report.quantisation[ClassOf(tensor.name)][tensor.dtype];
-    ++use.num_tensors;
-    use.num_bytes += tensor.num_bytes;
-    report.num_weight_bytes += tensor.num_bytes;
-    report.num_params += tensor.shape.num_elems();
+    TensorPlace place = PlaceOf(tensor.name);
+    const auto [entry, is_new] = row_of_group.try_emplace(
+        {place.group_name, tensor.dtype, tensor.shape.ne},
+        report.tensors.size());
+    if (is_new) {
+      report.tensors.push_back({.name = std::move(place.group_name),
+                                .role = place.role,
+                                .layer = place.layer,
+                                .dtype = tensor.dtype,
+                                .shape = tensor.shape,
+                                .num_tensors = 0});
+    }
+    TensorRow& row = report.tensors[entry->second];
+    ++row.num_tensors;
+    row.num_bytes += tensor.num_bytes;
+    row.num_params += tensor.shape.num_elems();
   }
+  for (const TensorRow& row : report.tensors) {
+    report.total.num_tensors += row.num_tensors;
+    report.total.num_bytes += row.num_bytes;
+    report.total.num_params += row.num_params;
+  }
+}
+
+Sparsity ReadSparsity(const gguf::File& file,
+                      std::span<const TensorRow> tensors) {
+  Sparsity sparsity;
+  const auto threshold = file.Float("powerinfer.sparse_threshold");
+  if (threshold.has_value() && threshold->has_value()) {
+    sparsity.score_threshold = static_cast<float>(**threshold);
+  }
+  int num_layers = 0;
+  std::map<int, int64_t> rank_of_layer;
+  for (const TensorRow& row : tensors) {
+    if (!row.layer.has_value()) continue;
+    num_layers = std::max(num_layers, *row.layer + 1);
+    if (ClassOf(row.role) != TensorClass::kPredictor) continue;
+    if (row.name.ends_with(".bias")) {
+      sparsity.predictor_bias = true;
+    } else if (row.role == TensorRole::kPredictorUp) {
+      rank_of_layer[*row.layer] = static_cast<int64_t>(row.shape.ne[1]);
+    }
+  }
+  if (rank_of_layer.empty()) return sparsity;
+  sparsity.predictor_ranks.assign(static_cast<size_t>(num_layers), 0);
+  for (const auto& [layer, rank] : rank_of_layer) {
+    sparsity.predictor_ranks[static_cast<size_t>(layer)] = rank;
+  }
+  return sparsity;
+}
+
+// How many of a layer's neurons a PowerInfer index puts on the GPU.
+int64_t CountOnGpu(const gguf::TensorInfo& index) {
+  int64_t count = 0;
+  for (uint64_t i = 0; i < index.shape.num_elems(); ++i) {
+    int32_t flag = 0;
+    std::memcpy(&flag, index.data + i * sizeof(flag), sizeof(flag));
+    count += flag == 1;
+  }
+  return count;
+}
+
+std::optional<SplitFile> ReadSplitFile(const gguf::File& file,
+                                       const InspectReport& report) {
+  SplitFile split;
+  int64_t num_gpu_neurons = 0;
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    if (PlaceOf(tensor.name).role != TensorRole::kPlacement) return {};
+    if (tensor.dtype != DType::kI32) return {};
+    if (tensor.name.ends_with(".gpu_bucket")) continue;
+    ++split.num_layers;
+    split.num_neurons += static_cast<int64_t>(tensor.shape.num_elems());
+    if (tensor.name.ends_with(".gpu_idx")) {
+      num_gpu_neurons += CountOnGpu(tensor);
+    }
+  }
+  if (split.num_layers == 0) return {};
+  split.vram_bytes = IntOrNothing(file, "split.vram_capacity");
+  split.neurons_per_group = IntOrNothing(file, "ffn_group_size");
+  if (report.architecture == "generic.gpu_index") {
+    split.kind = "PowerInfer GPU index";
+    split.num_gpu_neurons = num_gpu_neurons;
+  } else {
+    split.kind = "KAIROX model split";
+  }
+  return split;
+}
+
+// One value of a key, as text without limits.
+std::string ToText(const auto& value) {
+  using T = std::remove_cvref_t<decltype(value)>;
+  if constexpr (std::is_same_v<T, std::string>) {
+    return Escape(value);
+  } else {
+    return fmt::format("{}", value);
+  }
+}
+
+constexpr size_t kNumShown = 6;  // elements of an array
+std::string ToText(const gguf::Array& array) {
+  return std::visit(
+      [](const auto& values) {
+        std::string text;
+        for (size_t i = 0; i < std::min(values.size(), kNumShown); ++i) {
+          text += (i > 0 ? ", " : "") + ToText(values[i]);
+        }
+        return text + (values.size() > kNumShown
+                           ? fmt::format(", ... ({} values)", values.size())
+                           : "");
+      },
+      array.values);
+}
+
+void ListMetadata(const gguf::File& file, InspectReport& report) {
+  for (const gguf::KeyValue& kv : file.metadata()) {
+    const auto* const array = std::get_if<gguf::Array>(&kv.value);
+    report.metadata.push_back(
+        {.key = Escape(kv.key),
+         .type = array == nullptr
+                     ? std::string(NameOf(kv.type))
+                     : fmt::format("array of {}", NameOf(array->elem_type)),
+         .value = std::visit([](const auto& value) { return ToText(value); },
+                             kv.value)});
+  }
+}
+
+// A description of attention that PlanKvCache can trust; empty where the
+// metadata does not say enough, or says it per layer.
+std::optional<model::Config> AttentionByMetadata(const ModelShape& shape) {
+  const auto within = [](std::optional<int64_t> value, int64_t most) {
+    return value.has_value() && *value >= 1 && *value <= most;
+  };
+  if (!within(shape.num_layers, model::kMaxLayers) ||
+      !within(shape.num_kv_heads, model::kMaxWidth) ||
+      !within(shape.key_width, model::kMaxWidth) ||
+      !within(shape.value_width, model::kMaxWidth) ||
+      !within(*shape.num_kv_heads * *shape.key_width, model::kMaxWidth) ||
+      !within(*shape.num_kv_heads * *shape.value_width, model::kMaxWidth)) {
+    return {};
+  }
+  model::Config config;
+  config.num_layers = *shape.num_layers;
+  config.num_kv_heads = *shape.num_kv_heads;
+  config.key_width = *shape.key_width;
+  config.value_width = *shape.value_width;
+  return config;
+}
+
+std::optional<KvBytes> CountKvBytes(const InspectReport& report) {
+  const std::optional<model::Config> config =
+      report.config.has_value() ? report.config
+                                : AttentionByMetadata(report.shape);
+  if (!config.has_value() || report.tensors.empty()) return {};
+  const auto bytes = [&](DType dtype) -> std::optional<uint64_t> {
+    const auto layout = engine::PlanKvCache(*config, dtype, dtype, 1);
+    if (!layout.has_value()) return {};
+    return layout->BytesRead(1);
+  };
+  const std::optional<uint64_t> f16 = bytes(DType::kF16);
+  if (!f16.has_value()) return {};
+  return KvBytes{.f16 = *f16, .q8_0 = bytes(DType::kQ8_0)};
 }
 
 // The vocabulary, or why text cannot be used with it.
@@ -87,45 +259,17 @@ void DescribeModel(const model::Model& model, InspectReport& report) {
     return;
   }
   report.memory = *memory;
+  report.weight_bytes_per_token = engine::WeightBytesPerToken(model);
+  report.executor =
+      NameOf(model.config().predictor.kind == model::PredictorKind::kNone
+                 ? engine::FfnMode::kDense
+                 : engine::FfnMode::kFast);
   report.tied_head = model.weights().tied;
   report.memory_context =
       std::min(model.config().context_length, engine::kDefaultContextMax);
 }
 
 }  // namespace
-
-const char* NameOf(TensorClass tensor_class) {
-  switch (tensor_class) {
-    case TensorClass::kEmbedding:
-      return "embedding";
-    case TensorClass::kAttention:
-      return "attention";
-    case TensorClass::kFfn:
-      return "ffn";
-    case TensorClass::kNorm:
-      return "norms";
-    case TensorClass::kHead:
-      return "head";
-    case TensorClass::kOther:
-      return "other";
-  }
-  return "";
-}
-
-TensorClass ClassOf(std::string_view tensor_name) {
-  const auto contains = [&](std::string_view part) {
-    return tensor_name.find(part) != std::string_view::npos;
-  };
-  // Norms first: "attn_norm" and "ffn_norm" are of their kind, not place.
-  if (contains("_norm")) return TensorClass::kNorm;
-  if (contains("attn_")) return TensorClass::kAttention;
-  if (contains("ffn_")) return TensorClass::kFfn;
-  if (contains("token_embd") || contains("position_embd")) {
-    return TensorClass::kEmbedding;
-  }
-  if (tensor_name.starts_with("output.")) return TensorClass::kHead;
-  return TensorClass::kOther;
-}
 
 std::array<SpecialToken, 6> SpecialTokens(const text::Vocab& vocab) {
   return {{{"bos", vocab.bos},
@@ -136,10 +280,63 @@ std::array<SpecialToken, 6> SpecialTokens(const text::Vocab& vocab) {
            {"pad", vocab.pad}}};
 }
 
+double BitsPerWeight(const TensorUse& use) {
+  if (use.num_params == 0) return 0.0;
+  return 8.0 * static_cast<double>(use.num_bytes) /
+         static_cast<double>(use.num_params);
+}
+
+std::string DescribeRanks(const Sparsity& sparsity) {
+  int64_t least = 0;
+  int64_t most = 0;
+  for (const int64_t rank : sparsity.predictor_ranks) {
+    if (rank == 0) continue;
+    least = least == 0 ? rank : std::min(least, rank);
+    most = std::max(most, rank);
+  }
+  if (most == 0) return "";
+  return least == most ? fmt::format("{}", most)
+                       : fmt::format("{} to {}", least, most);
+}
+
+std::string ListRanks(const Sparsity& sparsity) {
+  const std::vector<int64_t>& ranks = sparsity.predictor_ranks;
+  std::string text;
+  for (size_t begin = 0; begin < ranks.size();) {
+    size_t end = begin + 1;
+    while (end < ranks.size() && ranks[end] == ranks[begin]) ++end;
+    text += begin > 0 ? ", " : "";
+    text += end - begin == 1 ? fmt::format("{}: ", begin)
+                             : fmt::format("{}-{}: ", begin, end - 1);
+    text += fmt::format("{}", ranks[begin]);
+    begin = end;
+  }
+  return text;
+}
+
+std::string DescribeRope(const model::RopeConfig& rope) {
+  if (rope.kind == RopeKind::kNone) return "none";
+  return fmt::format("{}, {} elements per head, base {}, scaling {}{}",
+                     NameOf(rope.kind), rope.width, rope.freq_base,
+                     NameOf(rope.scaling),
+                     rope.scaling == model::RopeScaling::kNone
+                         ? ""
+                         : fmt::format(" by {}", rope.factor));
+}
+
+std::string DescribeActivation(const model::FfnConfig& ffn) {
+  return fmt::format("{}{}{}", NameOf(ffn.activation),
+                     ffn.activation == Activation::kFatRelu
+                         ? fmt::format("({})", ffn.threshold)
+                         : "",
+                     ffn.gated ? ", gated" : "");
+}
+
 Result<InspectReport> InspectModel(const std::string& path) {
   TC_ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
-  InspectReport report = {};
+  InspectReport report;
   report.path = path;
+  report.container = file->container();
   report.gguf_version = file->version();
   report.num_shards = file->num_shards();
   report.num_file_bytes = file->num_file_bytes();
@@ -148,10 +345,17 @@ Result<InspectReport> InspectModel(const std::string& path) {
   report.tokenizer_model = StringOrNothing(*file, "tokenizer.ggml.model");
   report.shape = ReadShape(*file, report.architecture.value_or(""));
   report.isa = kernels::NameOf(kernels::BestIsa());
-  CountTensors(*file, report);
+  ListMetadata(*file, report);
+  ListTensors(*file, report);
+  report.sparsity = ReadSparsity(*file, report.tensors);
+  report.split = ReadSplitFile(*file, report);
   const LogOnceScope log_once;
-  if (file->tensors().empty()) {
-    report.cannot_run = "there are no tensors, only metadata";
+  if (file->tensors().empty() || report.split.has_value()) {
+    report.cannot_run =
+        report.split.has_value()
+            ? fmt::format("it is a {}, which lies beside a model",
+                          report.split->kind)
+            : "there are no tensors, only metadata";
     DescribeParts(*file, report);
     return report;
   }
@@ -164,6 +368,7 @@ Result<InspectReport> InspectModel(const std::string& path) {
     TC_ASSIGN_OR_RETURN(file, gguf::File::Open(path));
     DescribeParts(*file, report);
   }
+  report.kv_bytes = CountKvBytes(report);
   return report;
 }
 

@@ -1,4 +1,4 @@
-// What a model file holds and whether it runs, as data, text and JSON.
+// What a model file holds and whether it runs, as data, text, JSON and a page.
 #ifndef THERMOCLINE_CLI_INSPECT_REPORT_H_
 #define THERMOCLINE_CLI_INSPECT_REPORT_H_
 
@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
+#include "cli/tensor_role.h"
 #include "engine/session.h"
 #include "gguf/gguf.h"
 #include "model/config.h"
@@ -17,43 +20,104 @@
 
 namespace thermocline::cli {
 
-enum class TensorClass { kEmbedding, kAttention, kFfn, kNorm, kHead, kOther };
-inline constexpr int kNumTensorClasses = 6;
-const char* NameOf(TensorClass tensor_class);
+// One tensor; or the experts of a layer that are tensors of their own, all of
+// one type and shape.
+struct TensorRow {
+  std::string name;  // of such experts: "blk.3.ffn_up.*.weight"
+  TensorRole role = TensorRole::kOther;
+  std::optional<int> layer;
+  DType dtype = DType::kF32;
+  Shape shape;  // of one
+  int64_t num_tensors = 1;
+  uint64_t num_bytes = 0;  // of all
+  uint64_t num_params = 0;
+};
 
-// By the file format's naming: "blk.0.ffn_up.weight" is kFfn.
-TensorClass ClassOf(std::string_view tensor_name);
-
-struct TypeUse {
+struct TensorUse {
   int64_t num_tensors = 0;
   uint64_t num_bytes = 0;
+  uint64_t num_params = 0;
 };
+
+// Sums over rows with equal keys, in the order of the keys.
+template <typename KeyFn>
+auto SumBy(std::span<const TensorRow> rows, const KeyFn& key) {
+  std::map<decltype(key(rows.front())), TensorUse> sums;
+  for (const TensorRow& row : rows) {
+    TensorUse& use = sums[key(row)];
+    use.num_tensors += row.num_tensors;
+    use.num_bytes += row.num_bytes;
+    use.num_params += row.num_params;
+  }
+  return sums;
+}
 
 // As the file says it, whatever the architecture; absent keys are empty.
 struct ModelShape {
   std::optional<int64_t> context_length, num_layers, width, ffn_width,
-      num_heads, num_kv_heads;
+      num_heads, num_kv_heads, key_width, value_width, num_experts,
+      num_experts_used;
+};
+
+// What a file brings for computing only some neurons.
+struct Sparsity {
+  // Hidden width of each layer's predictor, 0 for layers without; empty if
+  // there is none at all.
+  std::vector<int64_t> predictor_ranks;
+  bool predictor_bias = false;
+  std::optional<float> score_threshold;  // powerinfer.sparse_threshold
+};
+
+// A file beside a model that says which neurons lie on the GPU (PowerInfer) or
+// move together (KAIROX).
+struct SplitFile {
+  std::string kind;  // "PowerInfer GPU index"
+  int64_t num_layers = 0;
+  int64_t num_neurons = 0;                 // over all layers
+  std::optional<int64_t> num_gpu_neurons;  // of them, chosen for the GPU
+  std::optional<int64_t> vram_bytes;       // budget that it was made for
+  std::optional<int64_t> neurons_per_group;
+};
+
+struct MetadataRow {
+  std::string key;
+  std::string type;   // "u32", "array of string"
+  std::string value;  // escaped; long ones are cut
+};
+
+// Bytes of keys and values that one position adds to the KV cache.
+struct KvBytes {
+  uint64_t f16 = 0;
+  std::optional<uint64_t> q8_0;  // empty: heads do not divide into its blocks
 };
 
 struct InspectReport {
   std::string path;
-  uint32_t gguf_version;
-  int num_shards;
-  uint64_t num_file_bytes;
+  gguf::Container container = gguf::Container::kGguf;
+  uint32_t gguf_version = 0;
+  int num_shards = 1;
+  uint64_t num_file_bytes = 0;
   std::optional<std::string> architecture, name;
-  uint64_t num_params, num_tensors, num_weight_bytes;
-  std::map<TensorClass, std::map<DType, TypeUse>> quantisation;
-  bool tied_head;  // of a model that runs: the embedding is its head
+  std::vector<MetadataRow> metadata;  // in the file's order
+  std::vector<TensorRow> tensors;     // likewise
+  TensorUse total;                    // over all tensors
+  bool tied_head = false;  // of a model that runs: the embedding is its head
   ModelShape shape;
+  Sparsity sparsity;
+  std::optional<SplitFile> split;
   std::optional<model::Config> config;  // of architectures that we know
+  // When the keys that it follows from are there.
+  std::optional<KvBytes> kv_bytes;
 
   std::optional<std::string> tokenizer_model;
   std::optional<text::Vocab> vocab;
   std::string tokenizer_problem;  // why there is no vocab, if a key says so
 
-  // At the default context and KV types, when the model runs.
+  // When the model runs; memory at the default context and KV types.
   std::optional<engine::MemoryNeed> memory;
-  int64_t memory_context;
+  int64_t memory_context = 0;
+  uint64_t weight_bytes_per_token = 0;  // when every neuron is computed
+  std::string executor;                 // "dense", "fast"
   std::string isa;
   std::string cannot_run;  // the reason; empty: it runs
 };
@@ -64,6 +128,21 @@ struct SpecialToken {
 };
 std::array<SpecialToken, 6> SpecialTokens(const text::Vocab& vocab);
 
+// Mean over all parameters; 0 without any.
+double BitsPerWeight(const TensorUse& use);
+
+// "1024" or "1024 to 2048", of the layers that have one; empty without.
+std::string DescribeRanks(const Sparsity& sparsity);
+
+// "0-5: 1024, 6: 0, 7-31: 2048", by layer.
+std::string ListRanks(const Sparsity& sparsity);
+
+// "neox, 128 elements per head, base 10000, scaling none".
+std::string DescribeRope(const model::RopeConfig& rope);
+
+// "fatrelu(0.01), gated".
+std::string DescribeActivation(const model::FfnConfig& ffn);
+
 // Errors are those of gguf::File::Open only: a readable file that does not run
 // gives a report that says why.
 Result<InspectReport> InspectModel(const std::string& path);
@@ -72,6 +151,11 @@ std::string FormatInspect(const InspectReport& report);
 
 // The keys are described in docs/cli.md.
 std::string FormatInspectJson(const InspectReport& report);
+
+// One HTML page that needs nothing else: no scripts, no links, no images from
+// outside. Everything from the file is escaped. The same bytes for the same
+// file under the same name.
+std::string FormatInspectHtml(const InspectReport& report);
 
 }  // namespace thermocline::cli
 

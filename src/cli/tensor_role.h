@@ -1,0 +1,73 @@
+// What a tensor is for, read from its name alone, so that files of
+// architectures that do not run can be described too. Pure.
+#ifndef THERMOCLINE_CLI_TENSOR_ROLE_H_
+#define THERMOCLINE_CLI_TENSOR_ROLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace thermocline::cli {
+
+enum class TensorClass : uint8_t {
+  kEmbedding,
+  kAttention,
+  kFfn,
+  kExperts,
+  kPredictor,
+  kNorm,
+  kHead,
+  kOther,
+};
+inline constexpr int kNumTensorClasses = 8;
+const char* NameOf(TensorClass tensor_class);  // "ffn"
+
+enum class TensorRole : uint8_t {
+  kTokenEmbedding,
+  kPositionEmbedding,
+  kAttentionQ,
+  kAttentionK,
+  kAttentionV,
+  kAttentionQkv,  // one matrix for all three
+  kAttentionOut,
+  kAttentionOther,
+  kFfnGate,
+  kFfnUp,
+  kFfnDown,
+  kFfnDownT,  // down transposed: a row per neuron
+  kFfnOther,
+  kExpertRouter,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+  kExpertShared,
+  kPredictorUp,
+  kPredictorDown,
+  kNorm,
+  kHead,
+  kPlacement,  // which neurons lie where: split files
+  kOther,
+};
+inline constexpr int kNumTensorRoles = 24;
+const char* NameOf(TensorRole role);  // "ffn down_t"
+TensorClass ClassOf(TensorRole role);
+
+// Layers beyond this are no layers: a name cannot ask for a million rows.
+inline constexpr int kMaxNamedLayers = 4096;
+
+struct TensorPlace {
+  TensorRole role = TensorRole::kOther;
+  std::optional<int> layer;  // 3 in "blk.3.ffn_up.weight"
+  // Experts that are tensors of their own share one name here:
+  // "blk.3.ffn_up.*.weight". Else the name.
+  std::string group_name;
+};
+
+// By the names that llama.cpp, PowerInfer and KAIROX use. Any bytes are taken;
+// names that say nothing are kOther. Weights and biases have one role.
+TensorPlace PlaceOf(std::string_view tensor_name);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_TENSOR_ROLE_H_
