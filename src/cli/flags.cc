@@ -11,7 +11,8 @@ namespace thermocline::cli {
 namespace {
 
 // Spelled with one dash, as in llama.cpp; the parser knows them with two.
-constexpr std::string_view kSingleDashNames[] = {"--ctk", "--ctv", "--ub"};
+constexpr std::string_view kSingleDashNames[] = {"--cnv", "--ctk",  "--ctv",
+                                                 "--sys", "--sysf", "--ub"};
 
 // CLI11's page with flags spelled as users of llama.cpp type them.
 class HelpFormatter : public CLI::Formatter {

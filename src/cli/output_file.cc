@@ -16,7 +16,7 @@ Status RefuseToReplaceInput(const std::string& output,
   for (const std::string& input : inputs) {
     if (fs::equivalent(input, output, ignored)) {
       return Fail(ErrorCode::kInvalidArgument,
-                  "{}: is one of the files to read; give -o another name",
+                  "{}: is one of the files to read; choose another name",
                   output);
     }
   }

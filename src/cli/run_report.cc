@@ -50,12 +50,31 @@ std::string FormatRunSummary(const decode::GenerateReport& report,
       "stop: {}, seed {}, peak memory {} resident ({} anonymous)\n",
       report.num_prompt_tokens, report.prompt_seconds,
       Rate(report.num_prompt_tokens, report.prompt_seconds),
-      report.num_generated_tokens, report.generate_seconds,
+      report.tokens.size(), report.generate_seconds,
       Rate(report.num_decodes, report.generate_seconds),
       BytesRate(report.num_decodes, report.generate_seconds, bytes_per_token),
       DescribeStop(report.reason), report.seed,
       FormatBytes(memory.peak_resident_bytes),
       FormatBytes(memory.anonymous_bytes));
+}
+
+std::string FormatAnswerSummary(const decode::GenerateReport& report,
+                                int64_t position, int64_t context) {
+  const auto rate = [](int64_t count, double seconds) {
+    return count == 0 || seconds <= 0.0
+               ? ""
+               : fmt::format(", {:.2f} tok/s",
+                             static_cast<double>(count) / seconds);
+  };
+  const bool is_usual = report.reason == decode::StopReason::kEndOfGeneration ||
+                        report.reason == decode::StopReason::kStopString;
+  return fmt::format(
+      "[prompt {} tokens{}; answer {} tokens{}; {} of {} positions{}{}]",
+      report.num_prompt_tokens,
+      rate(report.num_prompt_tokens, report.prompt_seconds),
+      report.tokens.size(), rate(report.num_decodes, report.generate_seconds),
+      position, context, is_usual ? "" : "; ",
+      is_usual ? "" : DescribeStop(report.reason));
 }
 
 }  // namespace thermocline::cli

@@ -20,6 +20,11 @@ std::string FormatRunSummary(const decode::GenerateReport& report,
                              uint64_t bytes_per_token,
                              const os::ProcessMemory& memory);
 
+// The line below an answer of a chat: tokens, their speed, how full the context
+// is, and why the answer ended if not by itself. Without a line end.
+std::string FormatAnswerSummary(const decode::GenerateReport& report,
+                                int64_t position, int64_t context);
+
 }  // namespace thermocline::cli
 
 #endif  // THERMOCLINE_CLI_RUN_REPORT_H_

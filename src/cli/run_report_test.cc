@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 namespace thermocline::cli {
 namespace {
@@ -11,13 +12,14 @@ namespace {
 using decode::StopReason;
 
 TEST(FormatRunSummaryTest, ShowsRatesBytesAndReason) {
-  const decode::GenerateReport report = {.reason = StopReason::kMaxTokens,
-                                         .num_prompt_tokens = 20,
-                                         .num_generated_tokens = 101,
-                                         .num_decodes = 100,
-                                         .prompt_seconds = 0.5,
-                                         .generate_seconds = 2.0,
-                                         .seed = 42};
+  const decode::GenerateReport report = {
+      .reason = StopReason::kMaxTokens,
+      .num_prompt_tokens = 20,
+      .tokens = std::vector<text::TokenId>(101),
+      .num_decodes = 100,
+      .prompt_seconds = 0.5,
+      .generate_seconds = 2.0,
+      .seed = 42};
   EXPECT_EQ(FormatRunSummary(
                 report, 20'000'000,
                 {.peak_resident_bytes = 3 << 20, .anonymous_bytes = 1 << 20}),
@@ -30,7 +32,7 @@ TEST(FormatRunSummaryTest, ShowsRatesBytesAndReason) {
 
 TEST(FormatRunSummaryTest, ATokenOfThePrefillHasNoSpeed) {
   const std::string text = FormatRunSummary({.num_prompt_tokens = 1,
-                                             .num_generated_tokens = 1,
+                                             .tokens = {7},
                                              .prompt_seconds = 0.5,
                                              .generate_seconds = 1e-5},
                                             1000, {});
@@ -43,6 +45,24 @@ TEST(FormatRunSummaryTest, DividesByNoZero) {
   const std::string text = FormatRunSummary({}, 0, {});
   EXPECT_EQ(text.find("nan"), std::string::npos);
   EXPECT_EQ(text.find("inf"), std::string::npos);
+}
+
+TEST(FormatAnswerSummaryTest, OneLineWithWhatMatters) {
+  decode::GenerateReport report = {.reason = StopReason::kEndOfGeneration,
+                                   .num_prompt_tokens = 20,
+                                   .tokens = std::vector<text::TokenId>(11),
+                                   .num_decodes = 10,
+                                   .prompt_seconds = 0.5,
+                                   .generate_seconds = 2.0};
+  EXPECT_EQ(FormatAnswerSummary(report, 30, 512),
+            "[prompt 20 tokens, 40.00 tok/s; answer 11 tokens, 5.00 tok/s; 30 "
+            "of 512 positions]");
+  report.reason = StopReason::kMaxTokens;
+  report.num_decodes = 0;
+  report.prompt_seconds = 0.0;
+  EXPECT_EQ(FormatAnswerSummary(report, 30, 512),
+            "[prompt 20 tokens; answer 11 tokens; 30 of 512 positions; token "
+            "limit]");
 }
 
 TEST(DescribeStopTest, TellsReasonsApart) {

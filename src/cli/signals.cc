@@ -1,9 +1,13 @@
 #include "cli/signals.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
-
-#include <unistd.h>
 
 #include "os/file.h"
 
@@ -13,16 +17,29 @@ namespace {
 std::atomic<bool> g_cancel = false;
 std::atomic<int> g_signal = 0;
 std::atomic<int> g_num_exit_scopes = 0;
+std::atomic<int> g_num_catch_scopes = 0;
+// Wakes WaitForInput: a flag alone would be missed when it is set just before
+// the wait begins. Opened before there are handlers.
+std::array<int, 2> g_interrupt_pipe = {-1, -1};
 static_assert(std::atomic<bool>::is_always_lock_free &&
                   std::atomic<int>::is_always_lock_free,
               "signal handlers use them");
 
 void OnInterrupt(int signal) {
-  // The number first: who sees the flag reads the number.
+  // The number first: who sees the flag reads the number. Others than SIGINT
+  // stay whatever TakeCtrlC does.
   int none = 0;
-  g_signal.compare_exchange_strong(none, signal);
+  if (!g_signal.compare_exchange_strong(none, signal) && signal != SIGINT) {
+    g_signal.store(signal);
+  }
   const bool is_second = g_cancel.exchange(true);
-  if (is_second || g_num_exit_scopes.load() > 0) ::_exit(128 + signal);
+  const bool is_caught = signal == SIGINT && g_num_catch_scopes.load() > 0;
+  if ((is_second && !is_caught) || g_num_exit_scopes.load() > 0) {
+    ::_exit(128 + signal);
+  }
+  const int saved_errno = errno;
+  [[maybe_unused]] const ssize_t ignored = ::write(g_interrupt_pipe[1], "", 1);
+  errno = saved_errno;
 }
 
 // Appends to a fixed buffer; async-signal-safe.
@@ -73,6 +90,10 @@ void Install(int signal, void (*handler)(int)) {
 }  // namespace
 
 void InstallSignalHandlers() {
+  if (g_interrupt_pipe[0] < 0 &&
+      ::pipe2(g_interrupt_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    g_interrupt_pipe = {-1, -1};  // waits then end with the next key
+  }
   Install(SIGINT, OnInterrupt);
   Install(SIGTERM, OnInterrupt);
   // Under nohup it is ignored, and has to stay so.
@@ -91,6 +112,37 @@ void InstallSignalHandlers() {
 const std::atomic<bool>* CancelFlag() { return &g_cancel; }
 
 int InterruptSignal() { return g_signal.load(); }
+
+bool WaitForInput(int fd) {
+  while (!g_cancel.load()) {
+    std::array<pollfd, 2> fds = {
+        {{.fd = fd, .events = POLLIN, .revents = 0},
+         {.fd = g_interrupt_pipe[0], .events = POLLIN, .revents = 0}}};
+    ::poll(fds.data(), fds.size(), -1);
+    if (fds[1].revents != 0) {
+      // The flag was set before this was written.
+      std::array<char, 16> bytes;
+      while (::read(g_interrupt_pipe[0], bytes.data(), bytes.size()) > 0) {
+      }
+    } else if (fds[0].revents != 0 && !g_cancel.load()) {
+      return true;  // a signal that ends the wait goes before an end of input
+    }
+  }
+  return false;
+}
+
+bool TakeCtrlC() {
+  if (g_signal.load() != SIGINT) return false;
+  g_cancel.store(false);
+  int ctrl_c = SIGINT;
+  if (g_signal.compare_exchange_strong(ctrl_c, 0)) return true;
+  g_cancel.store(true);  // a signal of another kind came meanwhile
+  return false;
+}
+
+CatchCtrlC::CatchCtrlC() { g_num_catch_scopes.fetch_add(1); }
+
+CatchCtrlC::~CatchCtrlC() { g_num_catch_scopes.fetch_sub(1); }
 
 ExitOnInterrupt::ExitOnInterrupt() {
   g_num_exit_scopes.fetch_add(1);

@@ -13,11 +13,29 @@ namespace thermocline::cli {
 // file's name and exit code 1.
 void InstallSignalHandlers();
 
-// Set by the first interrupt; never cleared.
+// Set by the first interrupt; cleared by TakeCtrlC alone.
 const std::atomic<bool>* CancelFlag();
 
 // The number of the signal that set the flag, 0 if none did.
 int InterruptSignal();
+
+// Waits until `fd` has something to read, an end or an error too: true. False:
+// the flag is set. One thread at a time.
+bool WaitForInput(int fd);
+
+// Clears the flag if a SIGINT set it and returns whether one did; what other
+// signals set stays. For programs in which Ctrl-C stops one answer.
+bool TakeCtrlC();
+
+// While one lives, a SIGINT only ever sets the flag: the second one does not
+// end the process.
+class CatchCtrlC {
+ public:
+  CatchCtrlC();
+  ~CatchCtrlC();
+  CatchCtrlC(const CatchCtrlC&) = delete;
+  CatchCtrlC& operator=(const CatchCtrlC&) = delete;
+};
 
 // While one lives, the first interrupt ends the process at once. For work that
 // cannot be cancelled and would leave nothing behind, as opening a model.

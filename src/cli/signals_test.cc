@@ -75,6 +75,62 @@ TEST(SignalsDeathTest, InterruptEndsAnExitScopeAtOnce) {
       ::testing::ExitedWithCode(130), "");
 }
 
+TEST(SignalsDeathTest, CtrlCIsTakenWhereItIsCaught) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        if (TakeCtrlC()) ::_exit(1);
+        CatchCtrlC scope;
+        std::raise(SIGINT);
+        std::raise(SIGINT);  // does not end the process
+        if (!CancelFlag()->load()) ::_exit(2);
+        if (!TakeCtrlC() || TakeCtrlC()) ::_exit(3);
+        if (CancelFlag()->load() || InterruptSignal() != 0) ::_exit(4);
+        std::raise(SIGINT);
+        ::_exit(InterruptSignal() == SIGINT ? 0 : 5);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST(SignalsDeathTest, OtherSignalsAreNotTaken) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        CatchCtrlC scope;
+        std::raise(SIGTERM);
+        std::raise(SIGINT);
+        if (TakeCtrlC() || InterruptSignal() != SIGTERM) ::_exit(1);
+        if (!CancelFlag()->load()) ::_exit(2);
+        std::raise(SIGTERM);
+        ::_exit(3);
+      },
+      ::testing::ExitedWithCode(143), "");
+}
+
+TEST(SignalsDeathTest, WaitingEndsWithInputOrAnInterrupt) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        InstallSignalHandlers();  // again, as several runs in a test do
+        CatchCtrlC scope;
+        int ends[2];
+        if (::pipe(ends) != 0) ::_exit(1);
+        if (::write(ends[1], "x", 1) != 1) ::_exit(1);
+        if (!WaitForInput(ends[0])) ::_exit(2);
+        char byte = 0;
+        if (::read(ends[0], &byte, 1) != 1) ::_exit(1);
+        // Set before the wait begins: nothing interrupts poll().
+        std::raise(SIGINT);
+        if (WaitForInput(ends[0])) ::_exit(3);
+        if (!TakeCtrlC()) ::_exit(4);
+        // What the signal left behind does not end the next wait.
+        ::close(ends[1]);
+        if (!WaitForInput(ends[0])) ::_exit(5);  // the end
+        ::_exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 TEST(SignalsDeathTest, WritingToAClosedPipeDoesNotKill) {
   EXPECT_EXIT(
       {

@@ -16,6 +16,7 @@ inline constexpr size_t kMaxTextBytes = size_t{1} << 30;
 // that no model file becomes "standard output".
 void EnsureStandardStreams();
 
+bool StdinIsTerminal();
 bool StdoutIsTerminal();
 bool StderrIsTerminal();
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/quote.h"
+#include "base/units.h"
 #include "cli/standard_io.h"
 
 namespace thermocline::cli {
@@ -20,6 +22,12 @@ std::string FormatLine(std::string_view kind, std::string_view colour_code,
   return colour ? fmt::format("thermocline: \x1b[{}m{}:\x1b[0m {}\n",
                               colour_code, kind, plain)
                 : fmt::format("thermocline: {}: {}\n", kind, plain);
+}
+
+// ", 12 s left", ", 3 min left".
+std::string FormatRest(double seconds) {
+  return seconds < 100.0 ? fmt::format(", {:.0f} s left", seconds)
+                         : fmt::format(", {:.0f} min left", seconds / 60.0);
 }
 
 }  // namespace
@@ -40,26 +48,47 @@ std::string FormatWarning(std::string_view text, bool colour) {
   return FormatLine("warning", "1;33", text, colour);
 }
 
-std::string FormatProgress(std::string_view what, uint64_t num_done,
-                           uint64_t num_total) {
-  const double percent = num_total == 0
-                             ? 100.0
-                             : 100.0 * static_cast<double>(num_done) /
-                                   static_cast<double>(num_total);
-  return fmt::format("{}  {:.0f} %  ({} of {})", what, percent, num_done,
-                     num_total);
+std::string ForTerminal(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of("\n\t"), text.size());
+    shown += WithoutControls(text.substr(0, end));
+    shown += text.substr(end, 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return shown;
 }
 
-ProgressLine::ProgressLine() : enabled_(StderrIsTerminal()) {}
+std::string FormatProgress(std::string_view what, uint64_t num_done,
+                           uint64_t num_total, ProgressUnit unit,
+                           double seconds) {
+  const double share = num_total == 0 ? 1.0
+                                      : static_cast<double>(num_done) /
+                                            static_cast<double>(num_total);
+  const auto amount = [unit](uint64_t n) {
+    return unit == ProgressUnit::kBytes ? FormatBytes(n) : std::to_string(n);
+  };
+  return fmt::format(
+      "{}  {:.0f} %  ({} of {}){}", what, 100.0 * share, amount(num_done),
+      amount(num_total),
+      share < 0.01 ? "" : FormatRest(seconds * (1.0 - share) / share));
+}
+
+ProgressLine::ProgressLine(ProgressUnit unit)
+    : unit_(unit), enabled_(StderrIsTerminal()) {}
 
 void ProgressLine::Update(std::string_view what, uint64_t num_done,
                           uint64_t num_total) {
+  if (num_total != last_total_ || num_done < last_done_) since_phase_.Restart();
+  last_total_ = num_total;
+  last_done_ = num_done;
   if (!enabled_ || since_start_.Seconds() < kQuietSeconds) return;
   if (shown_ && since_update_.Seconds() < kUpdateSeconds) return;
   since_update_.Restart();
   shown_ = true;
   WriteStderr(fmt::format("{}{}", kWipeLine,
-                          FormatProgress(what, num_done, num_total)));
+                          FormatProgress(what, num_done, num_total, unit_,
+                                         since_phase_.Seconds())));
 }
 
 void ProgressLine::Clear() {

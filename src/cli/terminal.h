@@ -21,16 +21,24 @@ bool StderrTakesColour();
 std::string FormatError(std::string_view text, bool colour);
 std::string FormatWarning(std::string_view text, bool colour);
 
-// "prefill  57 %  (1200 of 2100)".
+enum class ProgressUnit : uint8_t { kCount, kBytes };
+
+// The text for a terminal: control characters other than line ends and tabs
+// become spaces, so that what a model writes never steers it.
+std::string ForTerminal(std::string_view text);
+
+// "prefill  57 %  (1200 of 2100), 12 s left"; sizes for bytes. The rest is
+// estimated from the seconds that were needed so far; before 1 % there is none.
 std::string FormatProgress(std::string_view what, uint64_t num_done,
-                           uint64_t num_total);
+                           uint64_t num_total, ProgressUnit unit,
+                           double seconds);
 
 // One line on standard error that is rewritten while work goes on. Silent
 // unless standard error is a terminal and the work takes over a second.
 // Threads: one at a time. The destructor wipes the line.
 class ProgressLine {
  public:
-  ProgressLine();
+  explicit ProgressLine(ProgressUnit unit = ProgressUnit::kCount);
   ~ProgressLine() { Clear(); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -43,10 +51,14 @@ class ProgressLine {
   ProgressFn callback();
 
  private:
+  ProgressUnit unit_;
   bool enabled_;
   bool shown_ = false;
   Stopwatch since_start_;
   Stopwatch since_update_;
+  Stopwatch since_phase_;  // work that counts up to another total
+  uint64_t last_done_ = 0;
+  uint64_t last_total_ = 0;
 };
 
 }  // namespace thermocline::cli

@@ -25,9 +25,34 @@ TEST(FormatErrorTest, ColoursOnlyTheKind) {
   EXPECT_EQ(FormatError("x", true), "thermocline: \x1b[1;31merror:\x1b[0m x\n");
 }
 
+TEST(ForTerminalTest, KeepsLineEndsAndTabsOnly) {
+  EXPECT_EQ(ForTerminal(""), "");
+  EXPECT_EQ(ForTerminal("a\tb\n\nc\n"), "a\tb\n\nc\n");
+  EXPECT_EQ(ForTerminal("\x1b[2J\r\x07\n\xc2\x9b"
+                        "31m\x7f"),
+            " [2J  \n 31m ");
+  EXPECT_EQ(ForTerminal("h\xc3\xa9"), "h\xc3\xa9");
+}
+
 TEST(FormatProgressTest, RoundsAndSurvivesZero) {
-  EXPECT_EQ(FormatProgress("prefill", 1, 3), "prefill  33 %  (1 of 3)");
-  EXPECT_EQ(FormatProgress("scan", 0, 0), "scan  100 %  (0 of 0)");
+  const auto count = ProgressUnit::kCount;
+  EXPECT_EQ(FormatProgress("prefill", 1, 3, count, 2.0),
+            "prefill  33 %  (1 of 3), 4 s left");
+  EXPECT_EQ(FormatProgress("scan", 0, 0, count, 0.0),
+            "scan  100 %  (0 of 0), 0 s left");
+}
+
+TEST(FormatProgressTest, EstimatesOnlyFromEnough) {
+  const auto count = ProgressUnit::kCount;
+  EXPECT_EQ(FormatProgress("scan", 9, 1000, count, 5.0),
+            "scan  1 %  (9 of 1000)");
+  EXPECT_EQ(FormatProgress("scan", 10, 1000, count, 10.0),
+            "scan  1 %  (10 of 1000), 16 min left");
+}
+
+TEST(FormatProgressTest, Bytes) {
+  EXPECT_EQ(FormatProgress("x", 1536, 3072, ProgressUnit::kBytes, 1.0),
+            "x  50 %  (1.50 KiB of 3.00 KiB), 1 s left");
 }
 
 TEST(StderrTakesColourTest, NoColourWins) {

@@ -74,6 +74,7 @@ class Generation {
     Status status = session_.Decode(prompt, engine::LogitsOf::kLast, logits_);
     report_.prompt_seconds = prompt_watch.Seconds();
     if (status.has_value()) {
+      for (const TokenId token : options_.past) sampler_->Accept(token);
       for (const TokenId token : prompt) sampler_->Accept(token);
       Stopwatch generate_watch;
       status = Loop();
@@ -96,7 +97,7 @@ class Generation {
       if (options_.cancel != nullptr && options_.cancel->load()) {
         return Stop(StopReason::kCancelled);
       }
-      if (report_.num_generated_tokens == options_.max_tokens) {
+      if (HasAllTokens()) {
         return Stop(StopReason::kMaxTokens);
       }
       const TokenId token = Next();
@@ -105,7 +106,7 @@ class Generation {
         return Stop(*reason);
       }
       // Not decoded when nothing would be chosen from its logits.
-      if (report_.num_generated_tokens == options_.max_tokens) continue;
+      if (HasAllTokens()) continue;
       if (session_.position() == session_.context()) {
         return Stop(StopReason::kContextFull);
       }
@@ -128,8 +129,12 @@ class Generation {
     }
     const TokenId token = sampler_->Sample(logits_);
     sampler_->Accept(token);
-    ++report_.num_generated_tokens;
+    report_.tokens.push_back(token);
     return token;
+  }
+
+  bool HasAllTokens() const {
+    return std::cmp_equal(report_.tokens.size(), options_.max_tokens);
   }
 
   bool IsEndOfGeneration(TokenId token) const {

@@ -22,6 +22,8 @@ struct GenerateOptions {
   std::vector<std::string> stop_strings;  // -r; the text ends before the match
   bool ignore_eos = false;  // end-of-generation tokens are never chosen
   SamplerOptions sampler;
+  // What comes before the prompt: the penalties look back into it.
+  std::span<const text::TokenId> past;
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -37,7 +39,7 @@ enum class StopReason {
 struct GenerateReport {
   StopReason reason;
   int64_t num_prompt_tokens;
-  int64_t num_generated_tokens;
+  std::vector<text::TokenId> tokens;  // generated, an ending one too
   // Passes through the model after the prefill. The first token comes from the
   // prefill's logits, and the last one is not decoded: mostly one pass less
   // than tokens. Speed is passes by time.

@@ -19,8 +19,9 @@ namespace thermocline {
 void DequantizeRow(DType dtype, const std::byte* src, std::span<float> dst);
 
 // Writes BytesOf(dtype, src.size()) bytes at dst. Same requirements. The
-// choices of scale follow llama.cpp's reference quantisers, imatrix-free.
-// Non-finite inputs give unspecified, but valid, blocks.
+// choices of scale are those of llama.cpp's reference quantisers, imatrix-free;
+// for the K types better ones (k_search.h). Non-finite inputs give unspecified,
+// but valid, blocks.
 void QuantizeRow(DType dtype, std::span<const float> src, std::byte* dst);
 
 // The six-bit scales and minima of a Q4_K or Q5_K block, unpacked.

@@ -115,17 +115,17 @@ TEST(CodecKTest, GridsAreReproduced) {
   EXPECT_LT(RelativeError(row, back), 2e-3);
 }
 
-// For Gaussian weights the error halves with every bit. The bounds are 2 %
-// above what the quantisers reached when they were within 1 % of llama.cpp's
-// (quantizer_golden_test.cc in convert/).
+// For Gaussian weights the error halves with every bit. The bounds are 1 %
+// above what the quantisers reach; llama.cpp's would pass none of them but
+// Q6_K's (quantizer_golden_test.cc in convert/ compares the two).
 TEST(CodecKTest, ErrorOfGaussianRows) {
   const auto row = GaussianRow(256 * 64, 7, 0.02f);
   const auto error = [&](DType dtype) {
     return RelativeError(row, Dequantize(dtype, Quantize(dtype, row)));
   };
-  EXPECT_LT(error(DType::kQ4_K), 0.0740);
-  EXPECT_LT(error(DType::kQ5_K), 0.0373);
-  EXPECT_LT(error(DType::kQ6_K), 0.0184);
+  EXPECT_LT(error(DType::kQ4_K), 0.0718);
+  EXPECT_LT(error(DType::kQ5_K), 0.0352);
+  EXPECT_LT(error(DType::kQ6_K), 0.0180);
   EXPECT_LT(error(DType::kQ4_K), error(DType::kQ4_0));
   EXPECT_LT(error(DType::kQ5_K), error(DType::kQ5_0));
 }

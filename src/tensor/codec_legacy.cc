@@ -36,6 +36,13 @@ void UnpackNibbles(const uint8_t qs[16], uint32_t high_bits, int q[32]) {
   }
 }
 
+// std::round as a few operations that a loop of can be vectorised.
+int RoundHalfAway(float value) {
+  const int whole = static_cast<int>(value);
+  const float rest = value - static_cast<float>(whole);  // exact
+  return whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
+}
+
 // x = d * (q - zero): the peak gets the one end of the range that has an extra
 // step, -zero, so d may be negative. Returns d.
 float QuantizeAroundZero(const float* src, int zero, int q[32]) {
@@ -87,7 +94,7 @@ void EncodeBlock(const float* src, BlockQ8_0& block) {
   block.d = EncodeScale(d);
   for (int j = 0; j < kBlock; ++j) {
     block.qs[j] = static_cast<int8_t>(
-        std::round(ClampNumber(src[j] * inverse, -127.0f, 127.0f)));
+        RoundHalfAway(ClampNumber(src[j] * inverse, -127.0f, 127.0f)));
   }
 }
 

@@ -98,7 +98,8 @@ void BpeTokenizer::ReadWords() {
   }
 }
 
-Status BpeTokenizer::EncodePlain(std::string_view text, EncodeScratch& scratch,
+Status BpeTokenizer::EncodePlain(std::string_view text, bool /*continues*/,
+                                 EncodeScratch& scratch,
                                  std::vector<TokenId>* tokens) const {
   return pre_tokenizer_.ForEachWord(
       text, [&](std::string_view word) { EncodeWord(word, scratch, tokens); });

@@ -32,7 +32,8 @@ class BpeTokenizer final : public VocabTokenizer {
 
   explicit BpeTokenizer(Vocab vocab);
 
-  Status EncodePlain(std::string_view text, EncodeScratch& scratch,
+  Status EncodePlain(std::string_view text, bool continues,
+                     EncodeScratch& scratch,
                      std::vector<TokenId>* tokens) const final;
   std::string PieceBytes(TokenId id) const final;
 

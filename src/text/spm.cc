@@ -76,9 +76,7 @@ void SpmTokenizer::RankScores() {
   }
 }
 
-void SpmTokenizer::Escape(std::string_view text, std::string* escaped) const {
-  escaped->clear();
-  if (vocab_.add_space_prefix) *escaped += kSpace;
+void SpmTokenizer::AppendEscaped(std::string_view text, std::string* escaped) {
   for (const char c : text) {
     if (c == ' ') {
       *escaped += kSpace;
@@ -93,9 +91,12 @@ size_t SpmTokenizer::WordLength(std::string_view escaped) const {
   return std::min(FindInnerSpace(escaped), escaped.size());
 }
 
-Status SpmTokenizer::EncodePlain(std::string_view text, EncodeScratch& scratch,
+Status SpmTokenizer::EncodePlain(std::string_view text, bool continues,
+                                 EncodeScratch& scratch,
                                  std::vector<TokenId>* tokens) const {
-  Escape(text, &scratch.text);
+  scratch.text.clear();
+  if (vocab_.add_space_prefix && !continues) scratch.text += kSpace;
+  AppendEscaped(text, &scratch.text);
   std::string_view rest = scratch.text;
   while (!rest.empty()) {
     const size_t num_bytes = WordLength(rest);

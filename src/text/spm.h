@@ -21,14 +21,15 @@ class SpmTokenizer final : public VocabTokenizer {
  private:
   explicit SpmTokenizer(Vocab vocab);
 
-  Status EncodePlain(std::string_view text, EncodeScratch& scratch,
+  Status EncodePlain(std::string_view text, bool continues,
+                     EncodeScratch& scratch,
                      std::vector<TokenId>* tokens) const final;
   std::string PieceBytes(TokenId id) const final;
 
   Status FindByteTokens();
   void RankScores();
-  // Escapes spaces, puts one in front if the vocabulary wants it.
-  void Escape(std::string_view text, std::string* escaped) const;
+  // Writes spaces as vocabularies do.
+  static void AppendEscaped(std::string_view text, std::string* escaped);
   // Length of the text at the start of `escaped` that merges on its own.
   size_t WordLength(std::string_view escaped) const;
   void EncodeWord(std::string_view word, EncodeScratch& scratch,

@@ -29,8 +29,7 @@ std::string Tokenizer::Decode(std::span<const TokenId> ids,
   bool starts_text = true;  // Encode puts the space in front of what is next
   for (const TokenId id : ids) {
     std::string_view piece = Piece(id, show_special);
-    const TokenType type = vocab_.types[static_cast<size_t>(id)];
-    if (type == TokenType::kControl || type == TokenType::kUserDefined) {
+    if (IsSpecial(id)) {
       starts_text = true;
     } else {
       if (has_prefix && starts_text && piece.starts_with(' ')) {
@@ -41,6 +40,12 @@ std::string Tokenizer::Decode(std::span<const TokenId> ids,
     text += piece;
   }
   return text;
+}
+
+bool Tokenizer::IsSpecial(TokenId id) const {
+  if (id < 0 || id >= num_tokens()) return false;
+  const TokenType type = vocab_.types[static_cast<size_t>(id)];
+  return type == TokenType::kControl || type == TokenType::kUserDefined;
 }
 
 bool Tokenizer::IsEndOfGeneration(TokenId id) const {

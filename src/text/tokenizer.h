@@ -3,6 +3,7 @@
 #define THERMOCLINE_TEXT_TOKENIZER_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,19 @@ struct EncodeOptions {
   bool add_special = true;     // BOS/EOS where the vocabulary asks for them
   bool parse_special = false;  // control tokens written out in the text match;
                                // user-defined ones always do
+};
+
+// A stretch of a text that is put together from what a program writes (markup)
+// and what people do (content).
+struct TextPart {
+  std::string text;
+  bool is_markup;
+  bool operator==(const TextPart&) const = default;
+};
+
+struct EncodePartsOptions {
+  std::optional<TokenId> previous;    // what the text follows, if anything
+  std::span<const TokenId> reserved;  // sorted; see EncodeParts
 };
 
 // Immutable after Create, so safe from any number of threads.
@@ -34,6 +48,16 @@ class Tokenizer {
   // to a logarithm; memory linear. kResourceExhausted: more than 1 GiB of text.
   virtual Result<std::vector<TokenId>> Encode(
       std::string_view text, const EncodeOptions& options) const = 0;
+
+  // The parts as one text: words go across their borders. Control tokens match
+  // within a markup part only, and so do the `reserved` ones: content cannot
+  // forge them. No BOS or EOS is added. The same errors and cost.
+  virtual Result<std::vector<TokenId>> EncodeParts(
+      std::span<const TextPart> parts,
+      const EncodePartsOptions& options) const = 0;
+
+  // Whether the token has a meaning besides its text: control, user-defined.
+  bool IsSpecial(TokenId id) const;
 
   // The bytes that a token stands for; not always whole UTF-8 characters. With
   // show_special, control and unknown tokens give their text, otherwise

@@ -16,7 +16,9 @@
 namespace {
 
 using thermocline::text::StreamDecoder;
+using thermocline::text::TextPart;
 using thermocline::text::Tokenizer;
+using thermocline::text::TokenType;
 
 std::vector<std::unique_ptr<const Tokenizer>> MakeTokenizers() {
   std::vector<std::unique_ptr<const Tokenizer>> tokenizers;
@@ -61,12 +63,35 @@ void CheckRoundTrip(const Tokenizer& tokenizer, std::string_view bytes) {
   }
 }
 
+// The same text in parts, of which the middle one is content.
+void CheckParts(const Tokenizer& tokenizer, std::string_view bytes) {
+  const size_t third = bytes.size() / 3;
+  const std::vector<TextPart> parts = {
+      {std::string(bytes.substr(0, third)), true},
+      {std::string(bytes.substr(third, third)), false},
+      {std::string(bytes.substr(2 * third)), true}};
+  const auto ids = tokenizer.EncodeParts(parts, {});
+  TC_CHECK(ids.has_value());
+  TC_CHECK(tokenizer.Decode(*ids, /*show_special=*/true) ==
+           ExpectedText(tokenizer, bytes));
+  const auto content = tokenizer.EncodeParts({{{std::string(bytes), false}}},
+                                             {.previous = 1, .reserved = {}});
+  TC_CHECK(content.has_value());
+  for (const auto id : *content) {
+    TC_CHECK(tokenizer.vocab().types[static_cast<size_t>(id)] !=
+             TokenType::kControl);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto tokenizers = MakeTokenizers();
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  for (const auto& tokenizer : tokenizers) CheckRoundTrip(*tokenizer, bytes);
+  for (const auto& tokenizer : tokenizers) {
+    CheckRoundTrip(*tokenizer, bytes);
+    CheckParts(*tokenizer, bytes);
+  }
   (void)thermocline::text::ParseTiktoken(bytes);
   return 0;
 }

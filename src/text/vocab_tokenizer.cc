@@ -1,5 +1,6 @@
 #include "text/vocab_tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -16,6 +17,13 @@ constexpr size_t kMaxTextBytes = kGiB;
 std::string_view SkipSpaces(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\n\v\f\r");
   return begin == std::string_view::npos ? "" : text.substr(begin);
+}
+
+Status CheckLength(size_t num_bytes) {
+  if (num_bytes <= kMaxTextBytes) return {};
+  return Fail(ErrorCode::kResourceExhausted,
+              "a text of {} is longer than the tokenizer takes ({})",
+              FormatBytes(num_bytes), FormatBytes(kMaxTextBytes));
 }
 
 }  // namespace
@@ -72,38 +80,73 @@ std::optional<TokenId> VocabTokenizer::FindPlain(std::string_view text) const {
   return found->second;
 }
 
-Result<std::vector<TokenId>> VocabTokenizer::Encode(
-    std::string_view text, const EncodeOptions& options) const {
-  if (text.size() > kMaxTextBytes) {
-    return Fail(ErrorCode::kResourceExhausted,
-                "a text of {} is longer than the tokenizer takes ({})",
-                FormatBytes(text.size()), FormatBytes(kMaxTextBytes));
-  }
-  const SpecialTokenFinder& finder =
-      options.parse_special || !user_defined_ ? all_special_ : *user_defined_;
-  std::vector<TokenId> tokens;
+Status VocabTokenizer::EncodeAround(std::string_view text,
+                                    std::span<const SpecialMatch> matches,
+                                    std::optional<TokenId> previous,
+                                    std::vector<TokenId>* tokens) const {
   EncodeScratch scratch;
-  if (options.add_special && vocab_.add_bos && vocab_.bos) {
-    tokens.push_back(*vocab_.bos);
-  }
+  bool continues = previous.has_value() && !IsSpecial(*previous);
+  bool swallow = previous.has_value() && IsSpecial(*previous) &&
+                 swallows_space_[static_cast<size_t>(*previous)];
   size_t done = 0;
-  bool swallow = false;
   const auto encode_until = [&](size_t end) -> Status {
     std::string_view plain = text.substr(done, end - done);
     if (swallow) plain = SkipSpaces(plain);
     if (plain.empty()) return {};
-    return EncodePlain(plain, scratch, &tokens);
+    return EncodePlain(plain, continues, scratch, tokens);
   };
-  for (const SpecialMatch& match : finder.Find(text)) {
+  for (const SpecialMatch& match : matches) {
     TC_RETURN_IF_ERROR(encode_until(match.begin));
-    tokens.push_back(match.token);
+    tokens->push_back(match.token);
     done = match.end;
+    continues = false;
     swallow = swallows_space_[static_cast<size_t>(match.token)];
   }
-  TC_RETURN_IF_ERROR(encode_until(text.size()));
+  return encode_until(text.size());
+}
+
+Result<std::vector<TokenId>> VocabTokenizer::Encode(
+    std::string_view text, const EncodeOptions& options) const {
+  TC_RETURN_IF_ERROR(CheckLength(text.size()));
+  const SpecialTokenFinder& finder =
+      options.parse_special ? all_special_ : ContentFinder();
+  std::vector<TokenId> tokens;
+  if (options.add_special && vocab_.add_bos && vocab_.bos) {
+    tokens.push_back(*vocab_.bos);
+  }
+  TC_RETURN_IF_ERROR(
+      EncodeAround(text, finder.Find(text), std::nullopt, &tokens));
   if (options.add_special && vocab_.add_eos && vocab_.eos) {
     tokens.push_back(*vocab_.eos);
   }
+  return tokens;
+}
+
+Result<std::vector<TokenId>> VocabTokenizer::EncodeParts(
+    std::span<const TextPart> parts, const EncodePartsOptions& options) const {
+  size_t num_bytes = 0;
+  for (const TextPart& part : parts) num_bytes += part.text.size();
+  TC_RETURN_IF_ERROR(CheckLength(num_bytes));
+  std::string text;
+  text.reserve(num_bytes);
+  std::vector<SpecialMatch> matches;
+  for (const TextPart& part : parts) {
+    const auto begin = static_cast<uint32_t>(text.size());
+    const SpecialTokenFinder& finder =
+        part.is_markup ? all_special_ : ContentFinder();
+    for (SpecialMatch match : finder.Find(part.text)) {
+      if (!part.is_markup &&
+          std::ranges::binary_search(options.reserved, match.token)) {
+        continue;
+      }
+      match.begin += begin;
+      match.end += begin;
+      matches.push_back(match);
+    }
+    text += part.text;
+  }
+  std::vector<TokenId> tokens;
+  TC_RETURN_IF_ERROR(EncodeAround(text, matches, options.previous, &tokens));
   return tokens;
 }
 

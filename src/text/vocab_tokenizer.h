@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,6 +29,9 @@ class VocabTokenizer : public Tokenizer {
  public:
   Result<std::vector<TokenId>> Encode(std::string_view text,
                                       const EncodeOptions& options) const final;
+  Result<std::vector<TokenId>> EncodeParts(
+      std::span<const TextPart> parts,
+      const EncodePartsOptions& options) const final;
   std::string_view Piece(TokenId id, bool show_special) const final;
 
  protected:
@@ -38,8 +42,9 @@ class VocabTokenizer : public Tokenizer {
   Status Init();
 
   // Appends the tokens of a text without special tokens in it. What comes
-  // before it is a special token or nothing.
-  virtual Status EncodePlain(std::string_view text, EncodeScratch& scratch,
+  // before it is a special token or nothing, unless it `continues` a text.
+  virtual Status EncodePlain(std::string_view text, bool continues,
+                             EncodeScratch& scratch,
                              std::vector<TokenId>* tokens) const = 0;
 
   // The bytes of a normal or byte token.
@@ -63,6 +68,16 @@ class VocabTokenizer : public Tokenizer {
   }
   Status BuildFinders();
   void BuildPieces();
+  // The finder of what matches in text that a user wrote.
+  const SpecialTokenFinder& ContentFinder() const {
+    return user_defined_ ? *user_defined_ : all_special_;
+  }
+  // Appends the tokens of `text`, whose special ones are `matches`, in order.
+  // previous: the token before it, if any.
+  Status EncodeAround(std::string_view text,
+                      std::span<const SpecialMatch> matches,
+                      std::optional<TokenId> previous,
+                      std::vector<TokenId>* tokens) const;
 
   std::unordered_map<std::string_view, TokenId, KeyedHash> plain_ids_;
   SpecialTokenFinder all_special_;

@@ -124,6 +124,10 @@ TEST(VocabTokenizerTest, Phi3TokensSwallowSpaceBehindThem) {
   EXPECT_EQ(Encode(*tokenizer, "<|end|>\n", false, true), Ids{first + 4});
   EXPECT_EQ(Encode(*tokenizer, "<|endoftext|>\na", false, true),
             (Ids{first, kSpmSpace, 3 + '\n', 275}));
+  const auto behind_end = tokenizer->EncodeParts(
+      {{{"\n<|user|>\n", true}, {"a", false}}}, {.previous = first + 4});
+  ASSERT_TRUE(behind_end);
+  EXPECT_EQ(*behind_end, (Ids{first + 5, kSpmA}));
 }
 
 TEST(VocabTokenizerTest, RefusesTextBeyondItsLimit) {
@@ -145,6 +149,75 @@ TEST(VocabTokenizerDeathTest, PieceOutOfRangeIsAProgrammerError) {
   EXPECT_DEATH((void)tokenizer->Piece(-1, true), "check failed");
   EXPECT_DEATH((void)tokenizer->Piece(tokenizer->num_tokens(), true),
                "check failed");
+}
+
+Ids EncodeParts(const Tokenizer& tokenizer, const std::vector<TextPart>& parts,
+                const EncodePartsOptions& options = {}) {
+  const auto ids = tokenizer.EncodeParts(parts, options);
+  EXPECT_TRUE(ids);
+  return ids.value_or(Ids{});
+}
+
+TEST(EncodePartsTest, ControlTokensMatchInMarkupOnly) {
+  const auto spm = Make(SmallSpmVocab());
+  EXPECT_EQ(EncodeParts(*spm, {{"<s>a</s>", true}}), (Ids{1, kSpmA, 2}));
+  for (const TokenId id : EncodeParts(*spm, {{"<s>a</s><unk>", false}})) {
+    EXPECT_GT(id, 2);
+  }
+  // Nor across a border, nor from two pieces of content.
+  for (const TokenId id : EncodeParts(
+           *spm, {{"<", true}, {"s>", false}, {"</", false}, {"s>", true}})) {
+    EXPECT_GT(id, 2);
+  }
+  const auto bpe = Make(SmallBpeVocab());
+  EXPECT_EQ(EncodeParts(*bpe, {{"<|endoftext|>", true}, {"a", false}}),
+            (Ids{0, 1 + 'a'}));
+}
+
+TEST(EncodePartsTest, ReservedTokensMatchInMarkupOnly) {
+  const auto spm = Make(SmallSpmVocab());
+  const std::vector<TextPart> content = {{"a<|tool|>", false}};
+  EXPECT_EQ(EncodeParts(*spm, content), (Ids{kSpmA, kSpmTool}));
+  const Ids reserved = {2, kSpmTool};
+  const EncodePartsOptions options = {.previous = std::nullopt,
+                                      .reserved = reserved};
+  for (const TokenId id : EncodeParts(*spm, content, options)) {
+    EXPECT_NE(id, kSpmTool);
+  }
+  EXPECT_EQ(EncodeParts(*spm, {{"a<|tool|>", true}}, options),
+            (Ids{kSpmA, kSpmTool}));
+}
+
+TEST(EncodePartsTest, WordsGoAcrossBorders) {
+  const auto spm = Make(SmallSpmVocab());
+  const Ids whole = Encode(*spm, "the cat", false, false);
+  EXPECT_EQ(
+      EncodeParts(*spm,
+                  {{"t", true}, {"he c", false}, {"", true}, {"at", false}}),
+      whole);
+  EXPECT_EQ(EncodeParts(*spm, {}), Ids{});
+  const auto bpe = Make(SmallBpeVocab());
+  EXPECT_EQ(EncodeParts(*bpe, {{" t", true}, {"he", false}}),
+            Encode(*bpe, " the", false, false));
+}
+
+TEST(EncodePartsTest, WhatContinuesATextGetsNoSpaceInFront) {
+  const auto spm = Make(SmallSpmVocab());
+  const std::vector<TextPart> parts = {
+      {"a", false}, {"</s>", true}, {"a", false}};
+  EXPECT_EQ(EncodeParts(*spm, parts), (Ids{kSpmA, 2, kSpmA}));
+  EXPECT_EQ(EncodeParts(*spm, parts, {.previous = 2, .reserved = {}}),
+            (Ids{kSpmA, 2, kSpmA}));
+  EXPECT_EQ(EncodeParts(*spm, parts, {.previous = kSpmTool, .reserved = {}}),
+            (Ids{kSpmA, 2, kSpmA}));
+  const Ids continued =
+      EncodeParts(*spm, parts, {.previous = kSpmA, .reserved = {}});
+  ASSERT_EQ(continued.size(), 3u);
+  EXPECT_EQ(spm->vocab().tokens[static_cast<size_t>(continued[0])], "a");
+  EXPECT_EQ(continued[2], kSpmA);
+  // A model may choose an id that its vocabulary has not.
+  EXPECT_EQ(EncodeParts(*spm, parts, {.previous = 1 << 20, .reserved = {}}),
+            continued);
 }
 
 }  // namespace

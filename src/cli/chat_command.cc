@@ -1,0 +1,124 @@
+#include "cli/chat_command.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "cli/chat_input.h"
+#include "cli/chat_loop.h"
+#include "cli/line_editor.h"
+#include "cli/output_file.h"
+#include "cli/session_flags.h"
+#include "cli/signals.h"
+#include "cli/standard_io.h"
+#include "cli/stdin_lines.h"
+#include "cli/terminal.h"
+#include "decode/conversation.h"
+
+namespace thermocline::cli {
+namespace {
+
+// Where a file has several templates, the second key holds the usual one.
+constexpr const char* kTemplateKeys[] = {"tokenizer.chat_template",
+                                         "tokenizer.chat_template.default"};
+
+std::string DescribeChat(const text::ChatTemplate& format, bool is_person) {
+  return fmt::format("chat in the format {}{}", format.name,
+                     is_person ? "; /help lists the commands" : "");
+}
+
+// Tells it in a quieter colour than the answers.
+void Tell(std::string_view text) {
+  const std::string shown = ForTerminal(text);
+  WriteStderr(StderrTakesColour() ? fmt::format("\x1b[2m{}\x1b[0m\n", shown)
+                                  : shown + "\n");
+}
+
+std::unique_ptr<LineSource> OpenInput(bool is_person) {
+  if (auto editor = LineEditor::Create()) return editor;
+  return std::make_unique<StdinLines>(is_person);
+}
+
+ChatPartner MakePartner(LineSource& input, bool is_person,
+                        ProgressLine& progress) {
+  ChatPartner partner;
+  partner.input = &input;
+  partner.is_person = is_person;
+  partner.answer = [&progress,
+                    to_terminal = StdoutIsTerminal()](std::string_view text) {
+    progress.Clear();
+    return WriteStdout(to_terminal ? ForTerminal(text) : std::string(text));
+  };
+  partner.tell = [&progress](std::string_view text) {
+    progress.Clear();
+    Tell(text);
+  };
+  partner.take_ctrl_c = [is_person] { return is_person && TakeCtrlC(); };
+  return partner;
+}
+
+}  // namespace
+
+Result<const text::ChatTemplate*> ChooseChatTemplate(
+    const std::optional<std::string>& name, const model::Model& model) {
+  const text::Tokenizer& tokenizer = *model.tokenizer();
+  if (name.has_value()) {
+    const text::ChatTemplate* format = text::FindChatTemplate(*name, tokenizer);
+    TC_CHECK(format != nullptr);  // the flag takes known names only
+    return format;
+  }
+  const std::string names =
+      fmt::format("{}", fmt::join(text::ChatTemplateNames(), ", "));
+  for (const char* key : kTemplateKeys) {
+    TC_ASSIGN_OR_RETURN(const std::optional<std::string> jinja,
+                        model.file().String(key));
+    if (!jinja.has_value()) continue;
+    const text::ChatTemplate* format =
+        text::RecognizeChatTemplate(*jinja, tokenizer);
+    if (format != nullptr) return format;
+    return Fail(ErrorCode::kUnsupported,
+                "{}: its chat template is none of those known here; choose "
+                "one by --chat-template: {}",
+                model.file().path(), names);
+  }
+  return Fail(ErrorCode::kUnsupported,
+              "{}: has no chat template, as models that only continue texts: "
+              "give one by -p; or choose a format by --chat-template: {}",
+              model.file().path(), names);
+}
+
+Status RunChat(const RunFlags& flags) {
+  TC_ASSIGN_OR_RETURN(std::optional<std::string> system,
+                      ReadSystemPrompt(flags));
+  TC_ASSIGN_OR_RETURN(std::optional<std::string> prompt, ReadPrompt(flags));
+  ProgressLine progress;
+  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  TC_RETURN_IF_ERROR(RequireTokenizer(*model));
+  TC_ASSIGN_OR_RETURN(const text::ChatTemplate* format,
+                      ChooseChatTemplate(flags.chat_template, *model));
+  const engine::SessionOptions options =
+      MakeSessionOptions(flags.session, model->config(), progress);
+  TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
+  TC_ASSIGN_OR_RETURN(const auto conversation,
+                      decode::Conversation::Create(
+                          *session, {.format = format,
+                                     .system = std::move(system).value_or(""),
+                                     .add_bos = !flags.no_bos}));
+  const bool is_person = StdinIsTerminal();
+  std::optional<CatchCtrlC> catch_ctrl_c;
+  if (is_person) catch_ctrl_c.emplace();
+  const std::unique_ptr<LineSource> input = OpenInput(is_person);
+  const ChatPartner partner = MakePartner(*input, is_person, progress);
+  partner.tell(DescribeMode(*session, options));
+  partner.tell(DescribeChat(*format, is_person));
+  return RunChatLoop(*conversation, partner,
+                     {.generate = MakeGenerateOptions(flags),
+                      .first_message = std::move(prompt),
+                      .model_files = ModelFiles(flags.model.path)});
+}
+
+}  // namespace thermocline::cli

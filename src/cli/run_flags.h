@@ -1,0 +1,56 @@
+// The flags of `run`, for a text to continue and for a chat.
+#ifndef THERMOCLINE_CLI_RUN_FLAGS_H_
+#define THERMOCLINE_CLI_RUN_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/session_flags.h"
+#include "decode/generate.h"
+
+namespace thermocline::cli {
+
+struct RunFlags {
+  ModelFlags model;
+  SessionFlags session;
+  std::optional<std::string> prompt;
+  std::optional<std::string> prompt_file;
+  bool chat = false;
+  std::optional<std::string> system;
+  std::optional<std::string> system_file;
+  std::optional<std::string> chat_template;  // a known name
+  int64_t max_tokens = -1;
+  std::vector<std::string> stop_strings;
+  bool ignore_eos = false;
+  bool no_escape = false;
+  bool no_bos = false;
+  int64_t seed = -1;
+  int64_t top_k = decode::SamplerOptions().top_k;
+  int64_t repeat_last_n = decode::SamplerOptions().repeat_last_n;
+  decode::SamplerOptions sampler;
+};
+
+void AddRunFlags(CLI::App& app, RunFlags& flags);
+
+// Whether the flags ask for a chat, or nothing but a chat is meant: no prompt,
+// and a person at standard input. CLI::ValidationError: they contradict each
+// other, or leave nothing to do.
+bool WantsChat(const RunFlags& flags, bool stdin_is_terminal);
+
+// What the flags ask for, with the program's cancel flag.
+decode::GenerateOptions MakeGenerateOptions(const RunFlags& flags);
+
+// The text of -p or -f, if any: -p with its escapes read, -f as it is but for
+// one line end at its end, which editors put there.
+Result<std::optional<std::string>> ReadPrompt(const RunFlags& flags);
+
+// The same of -sys and -sysf.
+Result<std::optional<std::string>> ReadSystemPrompt(const RunFlags& flags);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_RUN_FLAGS_H_

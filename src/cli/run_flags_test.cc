@@ -1,0 +1,111 @@
+#include "cli/run_flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "cli/test_main.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Parses `args` (from the last to the first) behind "-m x".
+RunFlags Parse(std::vector<std::string> args) {
+  CLI::App app;
+  RunFlags flags;
+  AddRunFlags(app, flags);
+  args.insert(args.end(), {"x", "-m"});
+  app.parse(args);
+  return flags;
+}
+
+std::string UsageError(const RunFlags& flags, bool stdin_is_terminal = true) {
+  try {
+    WantsChat(flags, stdin_is_terminal);
+  } catch (const CLI::ValidationError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(WantsChatTest, WithoutAPromptAtATerminalOrWhenAsked) {
+  EXPECT_TRUE(WantsChat({}, true));
+  EXPECT_THAT(UsageError({}, false), HasSubstr("no prompt"));
+  EXPECT_FALSE(WantsChat({.prompt = "a"}, true));
+  EXPECT_FALSE(WantsChat({.prompt_file = "a"}, true));
+  for (const bool terminal : {true, false}) {
+    EXPECT_TRUE(WantsChat({.chat = true}, terminal));
+    EXPECT_TRUE(WantsChat({.prompt = "a", .chat = true}, terminal));
+    EXPECT_TRUE(WantsChat({.prompt_file = "a", .chat = true}, terminal));
+  }
+}
+
+TEST(WantsChatTest, FlagsThatContradictEachOther) {
+  EXPECT_THAT(UsageError({.prompt = "a", .prompt_file = "b"}),
+              HasSubstr("by -p or by -f"));
+  EXPECT_THAT(UsageError({.system = "a", .system_file = "b"}),
+              HasSubstr("by -sys or by -sysf"));
+  EXPECT_THAT(UsageError({.prompt = "a", .system = "b"}),
+              HasSubstr("add -cnv"));
+  EXPECT_THAT(UsageError({.prompt = "a", .system_file = "b"}),
+              HasSubstr("add -cnv"));
+  EXPECT_THAT(UsageError({.prompt = "a", .chat_template = "chatml"}),
+              HasSubstr("add -cnv"));
+  EXPECT_THAT(UsageError({.prompt_file = "-", .chat = true}),
+              HasSubstr("standard input"));
+  EXPECT_THAT(UsageError({.chat = true, .system_file = "/dev/stdin"}),
+              HasSubstr("standard input"));
+  EXPECT_EQ(UsageError({.prompt_file = "-"}, false), "none");
+  EXPECT_EQ(UsageError({.chat = true, .system = "a"}, false), "none");
+}
+
+TEST(RunFlagsTest, ChatTemplatesByName) {
+  EXPECT_EQ(Parse({"gemma", "--chat-template"}).chat_template, "gemma");
+  try {
+    Parse({"jinja", "--chat-template"});
+    FAIL();
+  } catch (const CLI::ValidationError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'jinja' is not one of chatml, "));
+  }
+}
+
+TEST(RunFlagsTest, EscapesInWhatIsTypedOnly) {
+  RunFlags flags = {
+      .prompt = "a\\nb", .system = "d\\n", .stop_strings = {"c\\n"}};
+  EXPECT_EQ(**ReadPrompt(flags), "a\nb");
+  EXPECT_EQ(**ReadSystemPrompt(flags), "d\n");
+  EXPECT_THAT(MakeGenerateOptions(flags).stop_strings, ElementsAre("c\n"));
+  flags.no_escape = true;
+  EXPECT_EQ(**ReadPrompt(flags), "a\\nb");
+  EXPECT_EQ(**ReadSystemPrompt(flags), "d\\n");
+  EXPECT_THAT(MakeGenerateOptions(flags).stop_strings, ElementsAre("c\\n"));
+
+  const std::string path = TempPath("system.txt");
+  std::ofstream(path) << "e\\n\n\n";
+  EXPECT_EQ(**ReadSystemPrompt({.system_file = path}), "e\\n\n");
+  EXPECT_EQ(**ReadPrompt({.prompt_file = path}), "e\\n\n");
+  std::remove(path.c_str());
+  EXPECT_FALSE(ReadSystemPrompt({.system_file = path}).has_value());
+  EXPECT_FALSE(ReadPrompt({})->has_value());
+}
+
+TEST(RunFlagsTest, SamplersAndLimits) {
+  const decode::GenerateOptions options = MakeGenerateOptions(
+      Parse({"-2", "-n", "7", "-s", "5", "--top-k", "0.5", "--temp"}));
+  EXPECT_EQ(options.max_tokens, -1);
+  EXPECT_EQ(options.sampler.seed, 7u);
+  EXPECT_EQ(options.sampler.top_k, 5);
+  EXPECT_EQ(options.sampler.temperature, 0.5f);
+  EXPECT_EQ(MakeGenerateOptions({}).sampler.seed,
+            decode::SamplerOptions().seed);
+}
+
+}  // namespace
+}  // namespace thermocline::cli

@@ -1,0 +1,56 @@
+#include "cli/stdin_lines.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/units.h"
+#include "cli/signals.h"
+#include "cli/standard_io.h"
+
+namespace thermocline::cli {
+
+const char* ChatPrompt(bool goes_on) { return goes_on ? ". " : "> "; }
+
+Result<Input> StdinLines::Read(bool goes_on) {
+  if (at_terminal_) WriteStderr(ChatPrompt(goes_on));
+  std::array<char, 1 << 16> buffer;
+  size_t num_searched = 0;
+  while (true) {
+    const size_t end = pending_.find('\n', num_searched);
+    if (end != std::string::npos) {
+      std::string line = pending_.substr(0, end);
+      pending_.erase(0, end + 1);
+      return Input{InputEvent::kText, std::move(line)};
+    }
+    num_searched = pending_.size();
+    if (num_searched > kMaxTextBytes) {
+      return Fail(ErrorCode::kResourceExhausted,
+                  "standard input: a line has more than {}, the most that is "
+                  "read here",
+                  FormatBytes(kMaxTextBytes));
+    }
+    if (!WaitForInput(STDIN_FILENO)) {
+      if (!at_terminal_ || !TakeCtrlC()) {
+        return Fail(ErrorCode::kCancelled, "interrupted");
+      }
+      pending_.clear();
+      return Input{InputEvent::kCtrlC, ""};
+    }
+    const ssize_t num_read = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (num_read > 0) {
+      pending_.append(buffer.data(), static_cast<size_t>(num_read));
+    } else if (num_read == 0) {
+      if (pending_.empty()) return Input{InputEvent::kEnd, ""};
+      return Input{InputEvent::kText, std::exchange(pending_, {})};
+    } else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
+      return Fail(ErrorCode::kIo, "cannot read standard input: {}",
+                  std::generic_category().message(errno));
+    }
+  }
+}
+
+}  // namespace thermocline::cli
