@@ -49,6 +49,7 @@ void AddCommands(CLI::App& root, Action& action) {
   AddRunCommand(root, action);
   AddInspectCommand(root, action);
   AddConvertCommand(root, action);
+  AddQuantizeCommand(root, action);
   AddTokenizeCommand(root, action);
   AddEvalCommand(root, action);
   AddBenchCommand(root, action);

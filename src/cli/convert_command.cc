@@ -58,15 +58,17 @@ void AddConvertCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "convert", "Makes a GGUF file of a Hugging Face folder");
   AddRequiredPath(*app, "HF_FOLDER", flags->folder, "",
-                  "Folder with config.json, tokenizer.json and safetensors");
+                  "Folder with config.json, a tokenizer and safetensors");
   AddRequiredPath(*app, "-o,--output", flags->output, "FILE",
                   "GGUF file to write; replaced only when all went well");
-  AddDType(*app, "--type", flags->dtype,
+  AddDType(*app, "--type,--outtype", flags->dtype,
            {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0},
            "Type of the matrices: f32, f16, bf16, q8_0, q4_0 (default f16)");
   app->footer(
-      "Takes llama and qwen2 models with a byte-level BPE tokenizer.json; not\n"
-      "SentencePiece ones yet.\n\n"
+      "Takes llama, mistral, mixtral, qwen2, falcon, opt, bamboo and "
+      "prosparse\n"
+      "models, and tokenizer.model, tokenizer.json, tiktoken tables, or\n"
+      "vocab.json with merges.txt.\n\n"
       "Examples:\n"
       "  thermocline convert ./Qwen2.5-0.5B -o qwen-f16.gguf\n"
       "  thermocline convert ./Qwen2.5-0.5B -o qwen-q8_0.gguf --type q8_0");

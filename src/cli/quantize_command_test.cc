@@ -1,0 +1,125 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/test_main.h"
+#include "gguf/gguf.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kModel =
+    std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-f16.gguf";
+const std::string kQuantised =
+    std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-Q8_0.gguf";
+
+class QuantizeCommandTest : public ::testing::Test {
+ protected:
+  ~QuantizeCommandTest() override { std::filesystem::remove(output); }
+
+  DType TypeOf(const std::string& tensor) {
+    const auto file = gguf::File::Open(output);
+    EXPECT_TRUE(file.has_value());
+    return (*file)->FindTensor(tensor)->dtype;
+  }
+  void ExpectUsageError(std::vector<std::string> args,
+                        const std::string& message) {
+    args.insert(args.begin(), "quantize");
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_FALSE(std::filesystem::exists(output));
+  }
+
+  const std::string output =
+      TempPath(::testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+TEST_F(QuantizeCommandTest, WritesTheMixAndReportsIt) {
+  const MainResult result = RunMain({"quantize", kModel, output, "q4_k_m"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Q4_K     13 tensors     1.05 M weights"));
+  EXPECT_THAT(result.out,
+              HasSubstr("weights 2.44 MiB -> 764.75 KiB, 16.02 -> 4.90 bits"));
+  EXPECT_THAT(result.out, HasSubstr("wrote " + output + ": Q4_K_M"));
+  EXPECT_THAT(result.out, Not(HasSubstr("blk.0")));
+  EXPECT_EQ(TypeOf("blk.1.ffn_down.weight"), DType::kQ6_K);
+}
+
+TEST_F(QuantizeCommandTest, TheOutputMayBeAFlag) {
+  EXPECT_EQ(RunMain({"quantize", kModel, "Q8_0", "-o", output, "-v"}).exit_code,
+            0);
+  EXPECT_EQ(TypeOf("output.weight"), DType::kQ8_0);
+}
+
+TEST_F(QuantizeCommandTest, TypesOfSingleTensors) {
+  const MainResult result = RunMain(
+      {"quantize", kModel, output, "Q4_0", "--tensor-type", "attn_v=q8_0",
+       "--tensor-type", "blk.0.ffn=F16", "--output-tensor-type", "q5_1",
+       "--token-embedding-type", "Q5_K", "-t", "2"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(TypeOf("blk.1.attn_v.weight"), DType::kQ8_0);
+  EXPECT_EQ(TypeOf("blk.0.ffn_up.weight"), DType::kF16);
+  EXPECT_EQ(TypeOf("blk.1.ffn_up.weight"), DType::kQ4_0);
+  EXPECT_EQ(TypeOf("output.weight"), DType::kQ5_1);
+  EXPECT_EQ(TypeOf("token_embd.weight"), DType::kQ5_K);
+}
+
+TEST_F(QuantizeCommandTest, Pure) {
+  EXPECT_EQ(RunMain({"quantize", "--pure", kModel, output, "Q4_K_M"}).exit_code,
+            0);
+  EXPECT_EQ(TypeOf("output.weight"), DType::kQ4_K);
+}
+
+TEST_F(QuantizeCommandTest, DryRunNamesEveryTensorAndWritesNothing) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"quantize", "--dry-run", kModel, "q4_k_m"},
+        {"quantize", "--dry-run", kModel, output, "q4_k_m"}}) {
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("blk.1.ffn_down.weight"));
+    EXPECT_THAT(result.out, HasSubstr("F16 -> Q6_K"));
+    EXPECT_THAT(result.out, Not(HasSubstr("wrote")));
+    EXPECT_FALSE(std::filesystem::exists(output));
+  }
+}
+
+TEST_F(QuantizeCommandTest, RefusesToReplaceItsInput) {
+  const MainResult result = RunMain({"quantize", kModel, kModel, "Q4_0"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("one of the files to read"));
+}
+
+TEST_F(QuantizeCommandTest, RefusesToQuantiseTwice) {
+  const MainResult result = RunMain({"quantize", kQuantised, output, "Q4_0"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("--allow-requantize"));
+  EXPECT_FALSE(std::filesystem::exists(output));
+  EXPECT_EQ(
+      RunMain({"quantize", "--allow-requantize", kQuantised, output, "Q4_0"})
+          .exit_code,
+      0);
+  EXPECT_EQ(TypeOf("blk.0.ffn_up.weight"), DType::kQ4_0);
+}
+
+TEST_F(QuantizeCommandTest, WrongUsage) {
+  ExpectUsageError({}, "IN is required");
+  ExpectUsageError({kModel}, "OUT is required");
+  ExpectUsageError({kModel, output}, "the output or the type is missing");
+  ExpectUsageError({kModel, output, "Q4_9"}, "'Q4_9' is not one of Q4_0");
+  ExpectUsageError({kModel, output, "Q4_0", "8"}, "unknown argument '8'");
+  ExpectUsageError({kModel, output, "Q4_0", "-o", output}, "not both");
+  ExpectUsageError({kModel, output, "Q4_0", "--tensor-type", "attn_v"},
+                   "'attn_v' is not NAME=TYPE");
+  ExpectUsageError({kModel, output, "Q4_0", "--tensor-type", "attn_v=q2_k"},
+                   "'q2_k' is not one of f32, f16");
+  ExpectUsageError({kModel, output, "Q4_0", "--output-tensor-type", "big"},
+                   "--output-tensor-type: 'big' is not one of");
+}
+
+}  // namespace
+}  // namespace thermocline::cli

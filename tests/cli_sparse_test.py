@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Models with predictors of which neurons fire, as a user runs them."""
+
+import json
+import struct
+
+import cli_support
+from cli_support import DATA, GOLDEN, Gguf, floats, nmse, run
+
+FOLDER = DATA / "golden-powerinfer"
+LLAMA = str(FOLDER / "llama-f16.powerinfer.gguf")
+WITH_THRESHOLD = str(FOLDER / "llama-thr-f16.powerinfer.gguf")
+LAYERS, NEURONS, VOCABULARY = 2, 1024, 320
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def split_file(magic, keys, vectors):
+    """A split file: keys as (name, type, bytes), vectors of I32 by name."""
+    head = magic + struct.pack("<IQQ", 3, len(vectors), len(keys))
+    for key, kind, value in keys:
+        head += text(key) + struct.pack("<I", kind) + value
+    data = b""
+    for name, values in vectors.items():
+        head += text(name) + struct.pack("<IQIQ", 1, len(values), 26, len(data))
+        data += struct.pack(f"<{len(values)}i", *values)
+        data += bytes(-len(data) % 32)
+    return head + bytes(-len(head) % 32) + data
+
+
+def order_file(layers=LAYERS, neurons=NEURONS):
+    """KAIROX's: an order of the neurons that takes every seventh next."""
+    keys = [("general.architecture", 8, text("prosparse-llama")),
+            ("ffn_group_size", 5, struct.pack("<i", 16)),
+            ("ffn_normalized_pattern", 9,
+             struct.pack(f"<IQ{layers}f", 6, layers, *[1 / layers] * layers))]
+    order = [place * 7 % neurons for place in range(neurons)]
+    return split_file(b"GGUF", keys, {f"blk.{i}.ffn_reorder_perms": order
+                                      for i in range(layers)})
+
+
+def hot_file():
+    """PowerInfer's: the first 256 neurons of every layer on a GPU."""
+    keys = [("general.architecture", 8, text("generic.gpu_index")),
+            ("generic.gpu_index.block_count", 4, struct.pack("<I", LAYERS)),
+            ("split.vram_capacity", 10, struct.pack("<Q", 1 << 30))]
+    vectors = {}
+    for i in range(LAYERS):
+        vectors[f"blk.{i}.gpu_idx"] = [1] * 256 + [0] * (NEURONS - 256)
+        vectors[f"blk.{i}.gpu_bucket"] = list(range(256))
+    return split_file(b"PWRI", keys, vectors)
+
+
+class SparseTest(cli_support.CliTest):
+    def logits(self, *args, model=LLAMA, tokens=range(1, 9)):
+        out = self.folder / "logits"
+        self.assert_ok(run("eval", "logits", "-m", model, "--tokens",
+                           ",".join(map(str, tokens)), "-o", out, *args))
+        return floats(out.read_bytes())
+
+    def test_files_run_as_powerinfer_runs_them(self):
+        manifest = json.loads((FOLDER / "manifest.json").read_text())
+        self.assertEqual(len(manifest), 5)
+        for entry in manifest:
+            want = floats((FOLDER / entry["logits"]).read_bytes())
+            got = self.logits(model=FOLDER / entry["model"],
+                              tokens=entry["tokens"])
+            self.assertLessEqual(nmse(got, want), 2e-3, entry["model"])
+
+    def test_modes(self):
+        fast = self.logits()
+        self.assertEqual(self.logits("--ffn", "auto"), fast)
+        self.assertEqual(self.logits("--ffn", "fast", "-t", "1", "-b", "1"),
+                         fast)
+        dense = self.logits("--ffn", "dense")
+        self.assertGreater(nmse(dense, fast), 1e-2)
+        # With every neuron a candidate, fast is dense up to rounding.
+        every = self.logits("--sparse-threshold", "-1e30")
+        self.assertLess(nmse(every, dense), 1e-10)
+
+    def test_the_mode_is_printed(self):
+        for args, name in [
+                ((), b"fast (PowerInfer predictors, threshold 0.4), "),
+                (("--sparse-threshold", "0.5"), b"threshold 0.5), "),
+                (("--ffn", "dense"), b"dense, ")]:
+            result = run("run", "-m", WITH_THRESHOLD, "-p", "a", "-n", "3",
+                         "--seed", "1", *args)
+            self.assert_ok(result)
+            self.assertIn(name, result.stderr)
+
+    def test_a_model_without_predictors(self):
+        for args, part in [(("--ffn", "fast"), "brings no predictors"),
+                           (("--sparse-threshold", "0"), "the file has none")]:
+            self.assert_fails(
+                run("run", "-m", GOLDEN, "-p", "a", "-n", "1", *args), part)
+        self.assert_fails(run("run", "-m", GOLDEN, "-p", "a", "--ffn", "half"),
+                          "--ffn", "auto, dense, fast", code=2)
+
+    def test_split_files(self):
+        plain = self.logits()
+        ordered = self.logits("--split", self.write("order", order_file()))
+        self.assertNotEqual(ordered, plain)  # the order of sums alone
+        self.assertLess(nmse(ordered, plain), 1e-10)
+        hot = self.write("hot", hot_file())
+        self.assertEqual(self.logits("--split", hot), plain)
+        result = run("eval", "logits", "-m", LLAMA, "--tokens", "1", "-o",
+                     self.folder / "logits", "--split", hot)
+        self.assertIn(b"for a GPU", result.stderr)
+
+    def test_split_files_that_do_not_fit(self):
+        def refused(path, *parts):
+            self.assert_fails(run("run", "-m", LLAMA, "-p", "a", "-n", "1",
+                                  "--split", path), *parts)
+        refused(self.write("more-layers", order_file(layers=3)),
+                "more-layers", "3 elements", "2 layers", "another model?")
+        refused(self.write("narrow", order_file(neurons=512)), "narrow",
+                "512 elements", "1024 neurons", "another model?")
+        refused(LLAMA, "not a split file")
+        refused(self.folder / "none", "none")
+        refused(self.write("cut", order_file()[:-100]), "cut", "truncated")
+
+    def test_a_predictor_of_another_model(self):
+        file = Gguf(LLAMA)
+        for name, part in [(b"blk.1.fc1.weight", "blk.1.fc1.weight"),
+                           (b"blk.1.fc2.weight", "blk.1.fc2.weight")]:
+            data = bytearray(file.bytes)
+            at = data.index(name) + len(name) + 4  # behind the rank
+            rows, columns = struct.unpack_from("<QQ", data, at)
+            # The same bytes as half as many rows that are twice as long.
+            struct.pack_into("<QQ", data, at, rows * 2, columns // 2)
+            self.assert_fails(
+                run("run", "-m", self.write("other", bytes(data)), "-p", "a"),
+                part)
+
+
+if __name__ == "__main__":
+    cli_support.main()
