@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ constexpr double kTolerance = 2e-3;
 struct Case {
   Golden golden;
   kernels::Isa isa;
+
+  friend void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.golden.model << " with " << kernels::NameOf(c.isa);
+  }
 };
 
 std::vector<Case> AllCases() {

@@ -1,12 +1,14 @@
 #include "convert/checkpoint.h"
 
 #include <filesystem>
+#include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "base/quote.h"
 #include "base/units.h"
-#include "convert/json.h"
+#include "convert/shard_index.h"
 #include "os/file.h"
 
 namespace thermocline::convert {
@@ -14,11 +16,16 @@ namespace {
 
 constexpr uint64_t kMaxIndexBytes = 256 * kMiB;
 
-// A shard lies beside its index; anything else could read files elsewhere.
-bool IsPlainName(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." &&
-         name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
+// Weights as PyTorch pickles them, or in other forms, under the names that
+// people meet; null if none is there.
+const char* FindOtherWeights(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                           "consolidated.00.pth", "consolidated.safetensors",
+                           "tf_model.h5", "flax_model.msgpack"}) {
+    if (std::filesystem::exists(folder / name, ignored)) return name;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -40,30 +47,20 @@ Status Checkpoint::AddShards(const std::string& folder,
                              const std::string& index_path) {
   TC_ASSIGN_OR_RETURN(const auto text,
                       os::ReadFile(index_path, kMaxIndexBytes));
-  TC_ASSIGN_OR_RETURN(const Json index, ParseJson(text, index_path));
-  TC_ASSIGN_OR_RETURN(const auto fields, JsonFields::Of(index, index_path));
-  const Json* map = fields.Find("weight_map");
-  if (map == nullptr || !map->is_object() || map->empty()) {
-    return fields.Wrong("weight_map", "must list the tensors");
-  }
-  std::set<std::string> names;
-  for (const auto& [tensor, shard] : map->items()) {
-    const auto* name = shard.get_ptr<const Json::string_t*>();
-    if (name == nullptr || !IsPlainName(*name)) {
-      return fields.Wrong(
-          "weight_map",
-          fmt::format("has no plain file name for tensor {}", Quote(tensor)));
+  TC_ASSIGN_OR_RETURN(const auto shards, ParseShardIndex(text, index_path));
+  std::map<std::string, std::set<std::string>> by_shard;
+  for (const auto& [tensor, shard] : shards) by_shard[shard].insert(tensor);
+  for (const auto& [shard, names] : by_shard) {
+    const std::string path = std::filesystem::path(folder) / shard;
+    TC_RETURN_IF_ERROR(AddFile(path));
+    std::set<std::string> missing = names;
+    for (const SafeTensor& tensor : files_.back().tensors()) {
+      missing.erase(tensor.name);
     }
-    names.insert(*name);
-  }
-  for (const std::string& name : names) {
-    TC_RETURN_IF_ERROR(AddFile((std::filesystem::path(folder) / name)));
-  }
-  for (const auto& [tensor, shard] : map->items()) {
-    if (Find(tensor) == nullptr) {
-      return Fail(ErrorCode::kCorrupt, "{}: tensor {} is not in {}", index_path,
-                  Quote(tensor), Quote(shard.get<std::string>()));
-    }
+    if (missing.empty()) continue;
+    return Fail(ErrorCode::kCorrupt,
+                "{}: tensor {} is missing; {} says that it is in this file",
+                path, Quote(*missing.begin()), index_path);
   }
   return {};
 }
@@ -79,10 +76,17 @@ Result<Checkpoint> Checkpoint::Open(const std::string& folder) {
   } else if (std::filesystem::exists(index, ignored)) {
     TC_RETURN_IF_ERROR(checkpoint.AddShards(folder, index));
   } else {
+    const char* other = FindOtherWeights(root);
     return Fail(ErrorCode::kNotFound,
                 "{}: neither model.safetensors nor model.safetensors.index."
-                "json is in this folder (weights in another format?)",
-                folder);
+                "json is in this folder{}",
+                folder,
+                other == nullptr
+                    ? std::string()
+                    : fmt::format("; {} is, which cannot be read: download the "
+                                  "safetensors files, or save the model as "
+                                  "such",
+                                  other));
   }
   return checkpoint;
 }

@@ -15,9 +15,10 @@ namespace thermocline::convert {
 class Checkpoint {
  public:
   // model.safetensors, or the shards that model.safetensors.index.json names.
-  // kNotFound: neither, or a shard is missing; kCorrupt: a shard outside the
-  // folder, a tensor that is in two shards or in the index only; and the
-  // errors of SafetensorsFile.
+  // kNotFound: neither (weights in another format are named), or a shard is
+  // missing; kCorrupt: a shard outside the folder, a tensor that is in two
+  // shards, or not in the one that the index names; and the errors of
+  // SafetensorsFile.
   static Result<Checkpoint> Open(const std::string& folder);
 
   // Null if absent.

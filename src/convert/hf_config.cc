@@ -4,10 +4,13 @@
 #include <limits>
 #include <utility>
 
-#include "base/log.h"
+#include "base/check.h"
 #include "base/quote.h"
+#include "convert/hf_falcon.h"
+#include "convert/hf_llama.h"
+#include "convert/hf_opt.h"
 #include "convert/json.h"
-#include "model/config.h"
+#include "model/architectures.h"
 
 namespace thermocline::convert {
 namespace {
@@ -18,53 +21,72 @@ constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 struct Architecture {
   std::string_view class_name;
+  std::string_view model_type;
   const char* gguf_name;
-  bool halves_rotate;
-  bool qkv_bias;
+  HfFamily family;
+  RopeKind rope_kind;
+  bool qkv_bias = false;
+  bool has_experts = false;
 };
 constexpr Architecture kArchitectures[] = {
-    {"LlamaForCausalLM", "llama", false, false},
-    {"MistralForCausalLM", "llama", false, false},
-    {"Qwen2ForCausalLM", "qwen2", true, true},
+    {"LlamaForCausalLM", "llama", "llama", HfFamily::kLlama, RopeKind::kNorm},
+    {"MistralForCausalLM", "mistral", "llama", HfFamily::kLlama,
+     RopeKind::kNorm},
+    {"MixtralForCausalLM", "mixtral", "llama", HfFamily::kLlama,
+     RopeKind::kNorm, false, true},
+    {"Qwen2ForCausalLM", "qwen2", "qwen2", HfFamily::kLlama, RopeKind::kNeox,
+     true},
+    {"FalconForCausalLM", "falcon", "falcon", HfFamily::kFalcon,
+     RopeKind::kNeox},
+    {"RWForCausalLM", "RefinedWebModel", "falcon", HfFamily::kFalcon,
+     RopeKind::kNeox},
+    {"RWForCausalLM", "RefinedWeb", "falcon", HfFamily::kFalcon,
+     RopeKind::kNeox},
+    {"OPTForCausalLM", "opt", "opt", HfFamily::kOpt, RopeKind::kNone},
+    {"BambooForCausalLM", "bamboo", "bamboo", HfFamily::kLlama,
+     RopeKind::kNorm},
+    {"SparseLlamaForCausalLM", "sparsellama", "prosparse-llama",
+     HfFamily::kLlama, RopeKind::kNorm},
 };
 
-struct ActivationName {
-  std::string_view name;
-  Activation activation;
-};
-constexpr ActivationName kActivations[] = {
-    {"silu", Activation::kSilu},
-    {"swish", Activation::kSilu},
-    {"gelu", Activation::kGelu},
-    {"gelu_new", Activation::kGelu},
-    {"gelu_pytorch_tanh", Activation::kGelu},
-    {"relu", Activation::kRelu},
-    {"fatrelu", Activation::kFatRelu},
-    {"drelu", Activation::kDRelu},
-};
-
-Status ReadArchitecture(const JsonFields& fields, HfConfig& config) {
-  const Json* list = fields.Find("architectures");
-  if (list == nullptr || !list->is_array() || list->size() != 1 ||
-      !list->front().is_string()) {
-    return fields.Wrong("architectures", "must be a list of one name");
-  }
-  const auto& name = list->front().get_ref<const std::string&>();
+std::string KnownTypes() {
   std::string known;
   for (const Architecture& architecture : kArchitectures) {
-    if (architecture.class_name == name) {
-      config.architecture = architecture.gguf_name;
-      config.halves_rotate = architecture.halves_rotate;
-      config.qkv_bias = architecture.qkv_bias;
-      return {};
-    }
     known += known.empty() ? "" : ", ";
-    known += architecture.class_name;
+    known += architecture.model_type;
+  }
+  return known;
+}
+
+// By the class; folders that name none have the type of their config.
+Status ReadArchitecture(const JsonFields& fields, HfConfig& config) {
+  const Json* list = fields.Find("architectures");
+  TC_ASSIGN_OR_RETURN(const auto type, fields.String("model_type"));
+  const bool is_list = list != nullptr && list->is_array() &&
+                       list->size() == 1 && list->front().is_string();
+  if (list != nullptr && !is_list) {
+    return fields.Wrong("architectures", "must be a list of one name");
+  }
+  if (list == nullptr && !type) {
+    return fields.Wrong("architectures", "is missing, and \"model_type\" too");
+  }
+  const std::string name =
+      is_list ? list->front().get_ref<const std::string&>() : *type;
+  for (const Architecture& architecture : kArchitectures) {
+    const auto& known =
+        is_list ? architecture.class_name : architecture.model_type;
+    if (known != name) continue;
+    config.family = architecture.family;
+    config.architecture = architecture.gguf_name;
+    config.rope_kind = architecture.rope_kind;
+    config.qkv_bias = architecture.qkv_bias;
+    config.num_experts = architecture.has_experts ? 1 : 0;
+    return {};
   }
   return Fail(ErrorCode::kUnsupported,
               "{}: the architecture {} cannot be converted in this version; "
-              "those that can: {}",
-              fields.path(), Quote(name), known);
+              "model types that can: {}",
+              fields.path(), Quote(name), KnownTypes());
 }
 
 // Things that change the result and that nothing here carries out.
@@ -86,111 +108,56 @@ Status RefuseWhatIsNotDone(const JsonFields& fields) {
   return {};
 }
 
-Status ReadSizes(const JsonFields& fields, HfConfig& config) {
-  constexpr int64_t kMaxWidth = model::kMaxWidth;
-  TC_ASSIGN_OR_RETURN(config.width,
-                      fields.RequireInt("hidden_size", 1, kMaxWidth));
-  TC_ASSIGN_OR_RETURN(config.ffn_width,
-                      fields.RequireInt("intermediate_size", 1, kMaxWidth));
-  TC_ASSIGN_OR_RETURN(
-      config.num_layers,
-      fields.RequireInt("num_hidden_layers", 1, model::kMaxLayers));
-  TC_ASSIGN_OR_RETURN(config.num_heads,
-                      fields.RequireInt("num_attention_heads", 1, kMaxWidth));
-  TC_ASSIGN_OR_RETURN(const auto num_kv_heads,
-                      fields.Int("num_key_value_heads", 1, config.num_heads));
-  config.num_kv_heads = num_kv_heads.value_or(config.num_heads);
-  if (config.num_heads % config.num_kv_heads != 0) {
-    return fields.Wrong("num_key_value_heads",
-                        fmt::format("is {}; it must divide the {} heads",
-                                    config.num_kv_heads, config.num_heads));
+Status ReadFamily(const JsonFields& fields, HfConfig& config) {
+  switch (config.family) {
+    case HfFamily::kFalcon:
+      return ReadFalconConfig(fields, config);
+    case HfFamily::kOpt:
+      return ReadOptConfig(fields, config);
+    case HfFamily::kLlama:
+      break;
   }
-  TC_ASSIGN_OR_RETURN(const auto head_width,
-                      fields.Int("head_dim", 2, kMaxWidth));
-  if (!head_width && config.width % config.num_heads != 0) {
-    return fields.Wrong("num_attention_heads",
-                        fmt::format("is {}; it must divide the width {}",
-                                    config.num_heads, config.width));
-  }
-  config.head_width = head_width.value_or(config.width / config.num_heads);
-  if (config.head_width % 2 != 0 ||
-      config.head_width * config.num_heads > kMaxWidth) {
-    return fields.Wrong("head_dim",
-                        fmt::format("is {}: odd, or too much for {} heads",
-                                    config.head_width, config.num_heads));
-  }
-  TC_ASSIGN_OR_RETURN(
-      config.context_length,
-      fields.RequireInt("max_position_embeddings", 1, kMaxInt32));
-  TC_ASSIGN_OR_RETURN(config.vocab_size,
-                      fields.Int("vocab_size", 1, kMaxInt32));
-  return {};
+  return ReadLlamaConfig(fields, config);
 }
 
-// Within the window full attention gives the same: the context ends there.
-Status ApplySlidingWindow(const JsonFields& fields, HfConfig& config) {
-  TC_ASSIGN_OR_RETURN(const auto is_used, fields.Bool("use_sliding_window"));
-  TC_ASSIGN_OR_RETURN(
-      const auto window,
-      fields.Int("sliding_window", 0, std::numeric_limits<int64_t>::max()));
-  if (!is_used.value_or(true) || window.value_or(0) == 0) return {};
-  // Qwen2 has the key even where the switch, off by default, is not written.
-  if (!is_used && config.architecture == "qwen2") return {};
-  if (*window >= config.context_length) return {};
-  LogWarning(
-      "{}: attention is limited to {} tokens, which is not in this version; "
-      "the context is cut from {} to that",
-      fields.path(), *window, config.context_length);
-  config.context_length = *window;
-  return {};
-}
-
-Status ReadActivation(const JsonFields& fields, HfConfig& config) {
-  TC_ASSIGN_OR_RETURN(const auto name, fields.RequireString("hidden_act"));
-  const auto* const found =
-      std::ranges::find(kActivations, name, &ActivationName::name);
-  if (found == std::end(kActivations)) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: key \"hidden_act\" is {}; known are silu, gelu, relu, "
-                "fatrelu and drelu",
-                fields.path(), Quote(name));
-  }
-  config.activation = found->activation;
-  if (name == "gelu") {
-    LogWarning(
-        "{}: \"gelu\" means the form with erf; the tanh form, which differs by "
-        "at most 0.0005, is used",
-        fields.path());
-  }
-  if (config.activation != Activation::kFatRelu) return {};
-  for (const char* key :
-       {"hidden_act_param", "hidden_act_threshold", "fatrelu_threshold"}) {
-    TC_ASSIGN_OR_RETURN(const auto threshold, fields.Float(key));
-    if (!threshold) continue;
-    if (!(*threshold >= 0.0 && *threshold <= 1e30)) {
-      return fields.Wrong(
-          key, fmt::format("is {}; it must be a threshold >= 0", *threshold));
-    }
-    config.activation_threshold = threshold;
-    return {};
-  }
-  LogWarning("{}: no threshold is given for fatrelu; 0 makes it relu",
-             fields.path());
-  return {};
-}
-
-// One id, or the first of a list.
-Result<std::optional<int64_t>> ReadTokenId(const JsonFields& fields,
-                                           const char* key) {
+// One id, or a list of them; empty: absent.
+Result<std::vector<int64_t>> ReadTokenIds(const JsonFields& fields,
+                                          const char* key) {
   const Json* value = fields.Find(key);
+  std::vector<int64_t> ids;
   if (value == nullptr || !value->is_array()) {
-    return fields.Int(key, 0, kMaxInt32);
+    // -1 is how some files write "none".
+    TC_ASSIGN_OR_RETURN(const auto id, fields.Int(key, -1, kMaxInt32));
+    if (id.value_or(-1) >= 0) ids.push_back(*id);
+    return ids;
   }
-  if (value->empty() || !value->front().is_number_unsigned() ||
-      value->front().get<uint64_t>() > uint64_t{kMaxInt32}) {
+  for (const Json& elem : *value) {
+    if (elem.is_number_unsigned() &&
+        elem.get<uint64_t>() <= uint64_t{kMaxInt32}) {
+      ids.push_back(elem.get<int64_t>());
+    }
+  }
+  if (ids.empty() || ids.size() < value->size()) {
     return fields.Wrong(key, "must be a token id or a list of them");
   }
-  return value->front().get<int64_t>();
+  return ids;
+}
+
+// Adds what is not known yet.
+Status AddTokenIds(const JsonFields& fields, HfConfig& config) {
+  for (const auto& [key, slot] :
+       {std::pair("bos_token_id", &HfConfig::bos_id),
+        std::pair("pad_token_id", &HfConfig::pad_id)}) {
+    TC_ASSIGN_OR_RETURN(const auto ids, ReadTokenIds(fields, key));
+    if (!(config.*slot) && !ids.empty()) config.*slot = ids.front();
+  }
+  TC_ASSIGN_OR_RETURN(const auto ends, ReadTokenIds(fields, "eos_token_id"));
+  for (const int64_t id : ends) {
+    if (std::ranges::find(config.eos_ids, id) == config.eos_ids.end()) {
+      config.eos_ids.push_back(id);
+    }
+  }
+  return {};
 }
 
 // The last part of a name like "someone/model-7b".
@@ -201,47 +168,8 @@ std::string OwnName(const std::string& name_or_path) {
   return name == "." || name == ".." ? "" : std::string(name);
 }
 
-}  // namespace
-
-Result<HfConfig> ParseHfConfig(std::string_view text, const std::string& path) {
-  TC_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path));
-  TC_ASSIGN_OR_RETURN(const auto fields, JsonFields::Of(json, path));
-  HfConfig config;
-  TC_RETURN_IF_ERROR(ReadArchitecture(fields, config));
-  TC_RETURN_IF_ERROR(RefuseWhatIsNotDone(fields));
-  TC_RETURN_IF_ERROR(ReadSizes(fields, config));
-  TC_RETURN_IF_ERROR(ApplySlidingWindow(fields, config));
-  TC_RETURN_IF_ERROR(ReadActivation(fields, config));
-  TC_ASSIGN_OR_RETURN(config.rope, ReadHfRope(fields, config.context_length));
-  TC_ASSIGN_OR_RETURN(config.norm_epsilon, fields.RequireFloat("rms_norm_eps"));
-  if (!(config.norm_epsilon >= 0.0 && config.norm_epsilon <= 1.0)) {
-    return fields.Wrong("rms_norm_eps", fmt::format("is {}; it must be from 0 "
-                                                    "to 1",
-                                                    config.norm_epsilon));
-  }
-  TC_ASSIGN_OR_RETURN(const auto tied, fields.Bool("tie_word_embeddings"));
-  config.tied_head = tied.value_or(false);
-  TC_ASSIGN_OR_RETURN(const auto name, fields.String("_name_or_path"));
-  config.name = OwnName(name.value_or(""));
-  TC_ASSIGN_OR_RETURN(config.bos_id, ReadTokenId(fields, "bos_token_id"));
-  TC_ASSIGN_OR_RETURN(config.eos_id, ReadTokenId(fields, "eos_token_id"));
-  return config;
-}
-
-Status ReadGenerationConfig(std::string_view text, const std::string& path,
-                            HfConfig& config) {
-  TC_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path));
-  TC_ASSIGN_OR_RETURN(const auto fields, JsonFields::Of(json, path));
-  for (const auto& [key, id] : {std::pair("bos_token_id", &HfConfig::bos_id),
-                                std::pair("eos_token_id", &HfConfig::eos_id)}) {
-    if (config.*id) continue;
-    TC_ASSIGN_OR_RETURN(config.*id, ReadTokenId(fields, key));
-  }
-  return {};
-}
-
-Status WriteConfig(const HfConfig& config, gguf::Writer& writer) {
-  const std::string prefix = config.architecture + ".";
+Status WriteCounts(const HfConfig& config, const std::string& prefix,
+                   gguf::Writer& writer) {
   const std::pair<const char*, int64_t> counts[] = {
       {"context_length", config.context_length},
       {"embedding_length", config.width},
@@ -251,24 +179,75 @@ Status WriteConfig(const HfConfig& config, gguf::Writer& writer) {
       {"attention.head_count_kv", config.num_kv_heads},
       {"attention.key_length", config.head_width},
       {"attention.value_length", config.head_width},
-      {"rope.dimension_count", config.head_width},
   };
   for (const auto& [key, count] : counts) {
     TC_RETURN_IF_ERROR(writer.AddInt(prefix + key, ValueType::kU32, count));
+  }
+  if (config.rope_kind != RopeKind::kNone) {
+    TC_RETURN_IF_ERROR(writer.AddInt(prefix + "rope.dimension_count",
+                                     ValueType::kU32, config.head_width));
   }
   if (config.vocab_size) {
     TC_RETURN_IF_ERROR(writer.AddInt(prefix + "vocab_size", ValueType::kU32,
                                      *config.vocab_size));
   }
-  TC_RETURN_IF_ERROR(
-      writer.AddFloat(prefix + "attention.layer_norm_rms_epsilon",
-                      static_cast<float>(config.norm_epsilon)));
-  TC_RETURN_IF_ERROR(WriteHfRope(config.rope, prefix, writer));
-  TC_RETURN_IF_ERROR(writer.AddString("thermocline.ffn.activation",
-                                      std::string(NameOf(config.activation))));
-  if (!config.activation_threshold) return {};
-  return writer.AddFloat("thermocline.ffn.threshold",
-                         static_cast<float>(*config.activation_threshold));
+  if (config.num_experts == 0) return {};
+  TC_RETURN_IF_ERROR(writer.AddInt(prefix + "expert_count", ValueType::kU32,
+                                   config.num_experts));
+  return writer.AddInt(prefix + "expert_used_count", ValueType::kU32,
+                       config.num_experts_used);
+}
+
+// What the architecture's name does not say.
+Status WriteActivation(const HfConfig& config, gguf::Writer& writer) {
+  const model::Architecture* architecture =
+      model::FindArchitecture(config.architecture);
+  TC_CHECK(architecture != nullptr);
+  if (config.activation != architecture->activation) {
+    TC_RETURN_IF_ERROR(writer.AddString(
+        "thermocline.ffn.activation", std::string(NameOf(config.activation))));
+  }
+  if (config.activation != Activation::kFatRelu) return {};
+  return writer.AddFloat(
+      "thermocline.ffn.threshold",
+      static_cast<float>(config.activation_threshold.value_or(0.0)));
+}
+
+}  // namespace
+
+Result<HfConfig> ParseHfConfig(std::string_view text, const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path));
+  TC_ASSIGN_OR_RETURN(const auto fields, JsonFields::Of(json, path));
+  HfConfig config;
+  TC_RETURN_IF_ERROR(ReadArchitecture(fields, config));
+  TC_RETURN_IF_ERROR(RefuseWhatIsNotDone(fields));
+  TC_ASSIGN_OR_RETURN(config.tied_head, fields.Bool("tie_word_embeddings"));
+  TC_RETURN_IF_ERROR(ReadFamily(fields, config));
+  TC_ASSIGN_OR_RETURN(const auto name, fields.String("_name_or_path"));
+  config.name = OwnName(name.value_or(""));
+  TC_RETURN_IF_ERROR(AddTokenIds(fields, config));
+  return config;
+}
+
+Status ReadGenerationConfig(std::string_view text, const std::string& path,
+                            HfConfig& config) {
+  TC_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path));
+  TC_ASSIGN_OR_RETURN(const auto fields, JsonFields::Of(json, path));
+  return AddTokenIds(fields, config);
+}
+
+Status WriteConfig(const HfConfig& config, gguf::Writer& writer) {
+  const std::string prefix = config.architecture + ".";
+  TC_RETURN_IF_ERROR(WriteCounts(config, prefix, writer));
+  const char* epsilon_key = config.norm == model::NormKind::kRms
+                                ? "attention.layer_norm_rms_epsilon"
+                                : "attention.layer_norm_epsilon";
+  TC_RETURN_IF_ERROR(writer.AddFloat(prefix + epsilon_key,
+                                     static_cast<float>(config.norm_epsilon)));
+  if (config.rope_kind != RopeKind::kNone) {
+    TC_RETURN_IF_ERROR(WriteHfRope(config.rope, prefix, writer));
+  }
+  return WriteActivation(config, writer);
 }
 
 }  // namespace thermocline::convert

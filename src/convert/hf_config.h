@@ -6,40 +6,54 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "convert/hf_rope.h"
 #include "gguf/writer.h"
+#include "model/config.h"
 #include "tensor/op_kinds.h"
 
 namespace thermocline::convert {
 
+// Architectures that name their sizes and tensors alike.
+enum class HfFamily { kLlama, kFalcon, kOpt };
+
 struct HfConfig {
-  std::string architecture;    // as GGUF names it: "llama", "qwen2"
-  std::string name;            // the model's own name, if it has one
-  bool halves_rotate = false;  // true: q and k keep Hugging Face's row order
-  bool qkv_bias = false;       // required
-  int64_t width = 0;           // D
-  int64_t ffn_width = 0;       // F
+  HfFamily family = HfFamily::kLlama;
+  std::string architecture;  // as GGUF names it: "llama", "falcon"
+  std::string name;          // the model's own name, if it has one
+  // kNorm: q and k rows move, since Hugging Face always stores halves.
+  RopeKind rope_kind = RopeKind::kNorm;
+  model::NormKind norm = model::NormKind::kRms;
+  bool qkv_bias = false;   // required
+  bool two_norms = false;  // Falcon: FFN and attention have one each
+  int64_t width = 0;       // D
+  int64_t ffn_width = 0;   // F
   int64_t num_layers = 0;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_width = 0;
+  int64_t num_experts = 0;  // 0: one FFN for all tokens
+  int64_t num_experts_used = 0;
   int64_t context_length = 0;
   std::optional<int64_t> vocab_size;
   double norm_epsilon = 0.0;
-  bool tied_head = false;
+  // Whether the embedding is the head too; nullopt: if the checkpoint has no
+  // head, or the same numbers twice.
+  std::optional<bool> tied_head;
   Activation activation = Activation::kSilu;
   std::optional<double> activation_threshold;
   HfRope rope;
-  std::optional<int64_t> bos_id, eos_id;
+  std::optional<int64_t> bos_id, pad_id;
+  std::vector<int64_t> eos_ids;  // the main one first
 };
 
 // kCorrupt: missing or senseless keys; kUnsupported: an architecture,
 // activation or scaling that is not known, named. `path` is for messages.
 Result<HfConfig> ParseHfConfig(std::string_view text, const std::string& path);
 
-// Fills in the token ids that `config` lacks from generation_config.json.
+// Adds the token ids that `config` lacks from generation_config.json.
 Status ReadGenerationConfig(std::string_view text, const std::string& path,
                             HfConfig& config);
 

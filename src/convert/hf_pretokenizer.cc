@@ -16,6 +16,8 @@ namespace {
 constexpr const char* kBytes = "bytes";             // no cutting
 constexpr const char* kBytesGpt2 = "bytes, gpt-2";  // GPT-2's regex
 constexpr const char* kEachDigit = "digits, each";
+constexpr const char* kDigitRuns = "digits";
+constexpr const char* kPunctuationRuns = "punctuation, Contiguous";
 
 // What the files have. text/ spells these its own way: white space, which
 // counts as \s only, is not in its ranges, and it finds trailing spaces in
@@ -41,6 +43,8 @@ const std::vector<Known>& AllKnown() {
       {"llama3", {Cut(text::kLlama3Pattern), kBytes}},
       {"qwen2", {Cut(text::kQwen2Pattern), kBytes}},
       {"smollm", {kEachDigit, kBytesGpt2}},
+      {"falcon",
+       {kPunctuationRuns, kBytesGpt2, kDigitRuns, Cut("[0-9][0-9][0-9]")}},
       {"deepseek-llm",
        {Cut(text::kLineBreakPattern), Cut(text::kDeepSeekLettersPattern),
         Cut(kDeepSeekPunctuation), Cut(R"(\s+$)"), Cut(kCjk), kEachDigit,
@@ -111,7 +115,11 @@ Result<std::string> DescribeStep(const JsonFields& step) {
   }
   if (type == "Digits") {
     TC_ASSIGN_OR_RETURN(const auto each, step.Bool("individual_digits"));
-    return std::string(each.value_or(false) ? kEachDigit : "digits");
+    return std::string(each.value_or(false) ? kEachDigit : kDigitRuns);
+  }
+  if (type == "Punctuation") {
+    TC_ASSIGN_OR_RETURN(const auto behavior, step.String("behavior"));
+    return "punctuation, " + behavior.value_or("Isolated");
   }
   return type;
 }

@@ -64,6 +64,20 @@ TEST(HfPreTokenizerTest, DigitsThenGpt2) {
   EXPECT_EQ(NameOf(Sequence({Digits(), ByteLevel(true)})), "smollm");
 }
 
+TEST(HfPreTokenizerTest, Falcon) {
+  const Json punctuation = {{"type", "Punctuation"},
+                            {"behavior", "Contiguous"}};
+  const Json runs = {{"type", "Digits"}, {"individual_digits", false}};
+  const Json threes = Split("[0-9][0-9][0-9]");
+  EXPECT_EQ(NameOf(Sequence({punctuation, ByteLevel(true), runs, threes})),
+            "falcon");
+  Json isolated = punctuation;
+  isolated["behavior"] = "Isolated";
+  EXPECT_NE(NameOf(Sequence({isolated, ByteLevel(true), runs, threes}))
+                .find("punctuation, Isolated"),
+            std::string::npos);
+}
+
 TEST(HfPreTokenizerTest, DeepSeekCoder) {
   // The line break is a class of two real characters there.
   EXPECT_EQ(NameOf(Sequence({Split("[\r\n]"), Split(R"(\s?\p{L}+)"),
@@ -97,8 +111,8 @@ TEST(HfPreTokenizerTest, DeepSeekLlm) {
 }
 
 TEST(HfPreTokenizerTest, EveryNameIsKnownToTheTokenizer) {
-  for (const char* name : {"gpt-2", "llama3", "qwen2", "smollm", "deepseek-llm",
-                           "deepseek-coder"}) {
+  for (const char* name : {"gpt-2", "llama3", "qwen2", "smollm", "falcon",
+                           "deepseek-llm", "deepseek-coder"}) {
     EXPECT_TRUE(text::PreTokenizer::Create(name).has_value()) << name;
   }
 }

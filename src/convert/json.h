@@ -41,6 +41,15 @@ class JsonFields {
   Result<double> RequireFloat(const char* key) const;
   Result<std::string> RequireString(const char* key) const;
 
+  // Calls `visit` with each member's name and value, until one is an error.
+  template <typename Visit>
+  Status ForEach(const Visit& visit) const {
+    for (const auto& [name, value] : json_->items()) {
+      TC_RETURN_IF_ERROR(visit(name, value));
+    }
+    return {};
+  }
+
   // The error "PATH: key "KEY" ...".
   tl::unexpected<Error> Wrong(const char* key, std::string_view what) const;
 

@@ -1,60 +1,93 @@
 #include "convert/tensor_plan.h"
 
+#include <algorithm>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/quote.h"
+#include "convert/hf_falcon.h"
+#include "convert/hf_llama.h"
+#include "convert/hf_opt.h"
+#include "convert/tensor_layout.h"
 
 namespace thermocline::convert {
 namespace {
 
-enum class Presence { kRequired, kOptional };
-
-// One part of the model as both sides name it; both prefixes are the layer's.
-struct Part {
-  const char* hf_name;
-  const char* gguf_name;
-  std::vector<uint64_t> shape;  // outermost first
-  Presence presence = Presence::kRequired;
-  bool rotates = false;  // rows belong to heads that rotate
-};
-
-class Planner {
- public:
-  Planner(const HfConfig& config, const Checkpoint& checkpoint,
-          DType matrix_dtype)
-      : config_(config), checkpoint_(checkpoint), matrix_dtype_(matrix_dtype) {}
-
-  Result<std::vector<PlannedTensor>> Plan();
-
- private:
-  Result<uint64_t> VocabSize() const;
-  std::vector<Part> LayerParts() const;
-  Status Add(const std::string& hf_prefix, const std::string& gguf_prefix,
-             const Part& part);
-  Status CheckNothingIsLeft() const;
-  DType StoredAs(const std::vector<uint64_t>& shape) const;
-
-  const HfConfig& config_;
-  const Checkpoint& checkpoint_;
-  DType matrix_dtype_;
-  std::vector<PlannedTensor> plan_;
-  std::set<std::string> taken_;
-};
-
-constexpr char kEmbedding[] = "model.embed_tokens.weight";
 constexpr char kHead[] = "lm_head.weight";
+
+Layout LayoutOf(const HfConfig& config) {
+  switch (config.family) {
+    case HfFamily::kFalcon:
+      return FalconLayout(config);
+    case HfFamily::kOpt:
+      return OptLayout(config);
+    case HfFamily::kLlama:
+      break;
+  }
+  return LlamaLayout(config);
+}
 
 std::string Print(std::span<const uint64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+// `name` with its "{}" replaced by a number.
+std::string Numbered(std::string name, int64_t number) {
+  const size_t at = name.find("{}");
+  return at == std::string::npos ? name
+                                 : name.replace(at, 2, std::to_string(number));
+}
+
+class Planner {
+ public:
+  Planner(const HfConfig& config, const Checkpoint& checkpoint,
+          DType matrix_dtype)
+      : config_(config),
+        checkpoint_(checkpoint),
+        matrix_dtype_(matrix_dtype),
+        layout_(LayoutOf(config)) {}
+
+  Result<std::vector<PlannedTensor>> Plan();
+
+ private:
+  void FindPrefix();
+  Result<uint64_t> VocabSize() const;
+  Result<const SafeTensor*> FindSource(
+      const std::string& name, const std::vector<uint64_t>& shape) const;
+  Status Add(const std::string& hf_prefix, const std::string& gguf_prefix,
+             const Part& part);
+  Status AddAll(const std::string& hf_prefix, const std::string& gguf_prefix,
+                const std::vector<Part>& parts);
+  Status AddHead(uint64_t vocab_size);
+  Status CheckNothingIsLeft() const;
+  DType StoredAs(const Part& part) const;
+
+  const HfConfig& config_;
+  const Checkpoint& checkpoint_;
+  DType matrix_dtype_;
+  Layout layout_;
+  std::string prefix_;
+  std::vector<PlannedTensor> plan_;
+  std::set<std::string> taken_;
+};
+
+void Planner::FindPrefix() {
+  const auto found =
+      std::ranges::find_if(layout_.prefixes, [&](const std::string& prefix) {
+        return checkpoint_.Find(prefix + layout_.embedding) != nullptr;
+      });
+  // The usual one, so that the message names the usual tensor.
+  prefix_ = found == layout_.prefixes.end() ? layout_.prefixes.front() : *found;
+}
+
 Result<uint64_t> Planner::VocabSize() const {
-  const SafeTensor* embedding = checkpoint_.Find(kEmbedding);
+  const std::string name = prefix_ + layout_.embedding;
+  const SafeTensor* embedding = checkpoint_.Find(name);
   if (embedding == nullptr) {
     return Fail(ErrorCode::kCorrupt, "the checkpoint has no tensor \"{}\"",
-                kEmbedding);
+                name);
   }
   const uint64_t by_tensor =
       embedding->shape.empty() ? 0 : embedding->shape.front();
@@ -64,121 +97,134 @@ Result<uint64_t> Planner::VocabSize() const {
     return Fail(ErrorCode::kCorrupt,
                 "tensor \"{}\" has the shape {}, but config.json says "
                 "\"vocab_size\": {}",
-                kEmbedding, Print(embedding->shape), by_config);
+                name, Print(embedding->shape), by_config);
   }
   if (!std::in_range<int32_t>(by_tensor)) {
     return Fail(ErrorCode::kUnsupported,
-                "tensor \"{}\" has {} rows: too many for a vocabulary",
-                kEmbedding, by_tensor);
+                "tensor \"{}\" has {} rows: too many for a vocabulary", name,
+                by_tensor);
   }
   return by_tensor;
 }
 
-std::vector<Part> Planner::LayerParts() const {
-  using enum Presence;
-  const auto d = static_cast<uint64_t>(config_.width);
-  const auto f = static_cast<uint64_t>(config_.ffn_width);
-  const auto q = static_cast<uint64_t>(config_.num_heads * config_.head_width);
-  const auto kv =
-      static_cast<uint64_t>(config_.num_kv_heads * config_.head_width);
-  const Presence bias = config_.qkv_bias ? kRequired : kOptional;
-  return {
-      {"input_layernorm.weight", "attn_norm.weight", {d}},
-      {"self_attn.q_proj.weight", "attn_q.weight", {q, d}, kRequired, true},
-      {"self_attn.q_proj.bias", "attn_q.bias", {q}, bias, true},
-      {"self_attn.k_proj.weight", "attn_k.weight", {kv, d}, kRequired, true},
-      {"self_attn.k_proj.bias", "attn_k.bias", {kv}, bias, true},
-      {"self_attn.v_proj.weight", "attn_v.weight", {kv, d}},
-      {"self_attn.v_proj.bias", "attn_v.bias", {kv}, bias},
-      {"self_attn.o_proj.weight", "attn_output.weight", {d, q}},
-      {"self_attn.o_proj.bias", "attn_output.bias", {d}, kOptional},
-      {"post_attention_layernorm.weight", "ffn_norm.weight", {d}},
-      {"mlp.gate_proj.weight", "ffn_gate.weight", {f, d}},
-      {"mlp.gate_proj.bias", "ffn_gate.bias", {f}, kOptional},
-      {"mlp.up_proj.weight", "ffn_up.weight", {f, d}},
-      {"mlp.up_proj.bias", "ffn_up.bias", {f}, kOptional},
-      {"mlp.down_proj.weight", "ffn_down.weight", {d, f}},
-      {"mlp.down_proj.bias", "ffn_down.bias", {d}, kOptional},
-  };
+DType Planner::StoredAs(const Part& part) const {
+  if (part.shape.size() == 1 || part.storage == Storage::kF32) {
+    return DType::kF32;
+  }
+  const bool divides =
+      part.shape.back() % InfoOf(matrix_dtype_).block_elems == 0;
+  return divides ? matrix_dtype_ : DType::kF16;
 }
 
-DType Planner::StoredAs(const std::vector<uint64_t>& shape) const {
-  if (shape.size() == 1) return DType::kF32;
-  const bool divides = shape.back() % InfoOf(matrix_dtype_).block_elems == 0;
-  return divides ? matrix_dtype_ : DType::kF16;
+Result<const SafeTensor*> Planner::FindSource(
+    const std::string& name, const std::vector<uint64_t>& shape) const {
+  const SafeTensor* source = checkpoint_.Find(name);
+  if (source == nullptr) {
+    return Fail(ErrorCode::kCorrupt, "the checkpoint has no tensor \"{}\"",
+                name);
+  }
+  if (source->shape != shape) {
+    return Fail(ErrorCode::kCorrupt,
+                "tensor \"{}\" has the shape {}; config.json says {}", name,
+                Print(source->shape), Print(shape));
+  }
+  if (!source->dtype) {
+    return Fail(ErrorCode::kUnsupported,
+                "tensor \"{}\" is {}; F32, F16 and BF16 can be converted", name,
+                Quote(source->dtype_name));
+  }
+  return source;
 }
 
 Status Planner::Add(const std::string& hf_prefix,
                     const std::string& gguf_prefix, const Part& part) {
-  const std::string hf_name = hf_prefix + part.hf_name;
-  const SafeTensor* source = checkpoint_.Find(hf_name);
-  if (source == nullptr) {
-    if (part.presence == Presence::kOptional) return {};
-    return Fail(ErrorCode::kCorrupt, "the checkpoint has no tensor \"{}\"",
-                hf_name);
+  const std::string name = hf_prefix + part.hf_name;
+  if (part.presence == Presence::kOptional &&
+      checkpoint_.Find(name) == nullptr) {
+    return {};
   }
-  if (source->shape != part.shape) {
-    return Fail(ErrorCode::kCorrupt,
-                "tensor \"{}\" has the shape {}; config.json says {}", hf_name,
-                Print(source->shape), Print(part.shape));
+  PlannedTensor planned;
+  planned.name = gguf_prefix + part.gguf_name;
+  for (int64_t i = 0; i < std::max(part.num_experts, int64_t{1}); ++i) {
+    const std::string source_name = Numbered(name, i);
+    TC_ASSIGN_OR_RETURN(const SafeTensor* source,
+                        FindSource(source_name, part.shape));
+    planned.sources.push_back(source);
+    taken_.insert(source_name);
   }
-  if (!source->dtype) {
-    return Fail(ErrorCode::kUnsupported,
-                "tensor \"{}\" is {}; F32, F16 and BF16 can be converted",
-                hf_name, Quote(source->dtype_name));
+  planned.dtype = StoredAs(part);
+  planned.rows = part.rows;
+  // Innermost first, which is how the file counts.
+  std::vector<uint64_t> shape(part.shape.rbegin(), part.shape.rend());
+  if (!part.rows.empty()) shape.back() = part.rows.size();
+  if (part.num_experts > 0) {
+    shape.push_back(static_cast<uint64_t>(part.num_experts));
   }
-  const bool permutes = part.rotates && !config_.halves_rotate;
-  Shape shape;
-  shape.rank = static_cast<int>(part.shape.size());
-  shape.ne[0] = part.shape.back();
-  if (shape.rank == 2) shape.ne[1] = part.shape.front();
-  plan_.push_back({gguf_prefix + part.gguf_name, source, StoredAs(part.shape),
-                   shape,
-                   permutes ? static_cast<uint64_t>(config_.head_width) : 0});
-  taken_.insert(hf_name);
+  planned.shape.rank = static_cast<int>(shape.size());
+  std::ranges::copy(shape, planned.shape.ne.begin());
+  plan_.push_back(std::move(planned));
   return {};
+}
+
+Status Planner::AddAll(const std::string& hf_prefix,
+                       const std::string& gguf_prefix,
+                       const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
+    TC_RETURN_IF_ERROR(Add(hf_prefix, gguf_prefix, part));
+  }
+  return {};
+}
+
+Status Planner::AddHead(uint64_t vocab_size) {
+  const SafeTensor* head = checkpoint_.Find(kHead);
+  bool is_tied = config_.tied_head.value_or(head == nullptr);
+  if (!config_.tied_head && head != nullptr) {
+    const SafeTensor& embedding = *plan_.front().sources.front();
+    is_tied = head->dtype_name == embedding.dtype_name &&
+              std::ranges::equal(head->bytes, embedding.bytes);
+  }
+  if (is_tied) {
+    taken_.insert(kHead);  // repeats the embedding, if it is there
+    return {};
+  }
+  return Add("", "",
+             {kHead,
+              "output.weight",
+              {vocab_size, static_cast<uint64_t>(config_.width)}});
 }
 
 // A tensor that nobody takes would be missing from the result.
 Status Planner::CheckNothingIsLeft() const {
   for (const auto& [name, tensor] : checkpoint_.tensors()) {
     if (taken_.contains(name)) continue;
-    // Derived from the config; a tied head repeats the embedding.
-    if (name.ends_with("rotary_emb.inv_freq")) continue;
-    if (config_.tied_head && name == kHead) continue;
+    if (name.ends_with("rotary_emb.inv_freq")) continue;  // from the config
     return Fail(ErrorCode::kUnsupported,
-                "the architecture has no place for tensor {}", Quote(name));
+                "the architecture that config.json describes has no place for "
+                "tensor {}",
+                Quote(name));
   }
   return {};
 }
 
 Result<std::vector<PlannedTensor>> Planner::Plan() {
-  const auto d = static_cast<uint64_t>(config_.width);
-  TC_ASSIGN_OR_RETURN(const uint64_t v, VocabSize());
-  TC_RETURN_IF_ERROR(Add("", "", {kEmbedding, "token_embd.weight", {v, d}}));
-  const std::vector<Part> parts = LayerParts();
+  FindPrefix();
+  TC_ASSIGN_OR_RETURN(const uint64_t vocab_size, VocabSize());
+  TC_RETURN_IF_ERROR(Add(prefix_, "",
+                         {layout_.embedding,
+                          "token_embd.weight",
+                          {vocab_size, static_cast<uint64_t>(config_.width)}}));
+  TC_RETURN_IF_ERROR(AddAll(prefix_, "", layout_.inputs));
   for (int64_t i = 0; i < config_.num_layers; ++i) {
-    for (const Part& part : parts) {
-      TC_RETURN_IF_ERROR(Add(fmt::format("model.layers.{}.", i),
-                             fmt::format("blk.{}.", i), part));
-    }
+    TC_RETURN_IF_ERROR(AddAll(prefix_ + Numbered(layout_.layer_prefix, i),
+                              fmt::format("blk.{}.", i), layout_.layer));
   }
-  TC_RETURN_IF_ERROR(
-      Add("", "", {"model.norm.weight", "output_norm.weight", {d}}));
-  if (!config_.tied_head) {
-    TC_RETURN_IF_ERROR(Add("", "", {kHead, "output.weight", {v, d}}));
-  }
+  TC_RETURN_IF_ERROR(AddAll(prefix_, "", layout_.outputs));
+  TC_RETURN_IF_ERROR(AddHead(vocab_size));
   TC_RETURN_IF_ERROR(CheckNothingIsLeft());
   return std::move(plan_);
 }
 
 }  // namespace
-
-uint64_t SourceRow(uint64_t row, uint64_t head_width) {
-  const uint64_t in_head = row % head_width;
-  const uint64_t half = in_head % 2;
-  return row - in_head + half * (head_width / 2) + in_head / 2;
-}
 
 Result<std::vector<PlannedTensor>> PlanTensors(const HfConfig& config,
                                                const Checkpoint& checkpoint,

@@ -9,14 +9,6 @@
 namespace thermocline::convert {
 namespace {
 
-TEST(SourceRowTest, HalvesBecomePairs) {
-  const std::vector<uint64_t> expected = {0, 4,  1, 5,  2,  6,  3,  7,
-                                          8, 12, 9, 13, 10, 14, 11, 15};
-  for (uint64_t row = 0; row < 16; ++row) {
-    EXPECT_EQ(SourceRow(row, 8), expected[row]) << row;
-  }
-}
-
 class PlanTest : public ::testing::Test {
  protected:
   Result<std::vector<PlannedTensor>> Plan(DType dtype = DType::kQ8_0) {
@@ -51,13 +43,15 @@ TEST_F(PlanTest, TypesShapesAndOrder) {
     EXPECT_EQ(tensor.dtype, is_vector ? DType::kF32 : DType::kQ8_0);
     const bool rotates = tensor.name.find("attn_q.") != std::string::npos ||
                          tensor.name.find("attn_k.") != std::string::npos;
-    EXPECT_EQ(tensor.permuted_head_width, rotates ? 16u : 0u) << tensor.name;
+    EXPECT_EQ(tensor.rows.size(), rotates ? tensor.shape.ne[1] : 0u)
+        << tensor.name;
   }
   const auto found =
       std::ranges::find(plan, "blk.1.attn_k.weight", &PlannedTensor::name);
   ASSERT_NE(found, plan.end());
   EXPECT_EQ(found->shape, (Shape{{64, 32, 1, 1}, 2}));
-  EXPECT_EQ(found->source->name, "model.layers.1.self_attn.k_proj.weight");
+  EXPECT_EQ(found->sources.at(0)->name,
+            "model.layers.1.self_attn.k_proj.weight");
 }
 
 TEST_F(PlanTest, EveryMissingTensorIsNamed) {
@@ -131,6 +125,22 @@ TEST_F(PlanTest, RowsThatDoNotDivideBecomeF16) {
     if (tensor.name.find("ffn_down") != std::string::npos) {
       EXPECT_EQ(tensor.dtype, DType::kF16);
     }
+  }
+}
+
+// Checkpoints of the bare model have shorter names.
+TEST_F(PlanTest, NamesWithoutTheOuterPrefix) {
+  const auto usual = Plan().value();
+  TestTensors bare;
+  for (const auto& [name, tensor] : weights_) {
+    bare[name.starts_with("model.") ? name.substr(6) : name] = tensor;
+  }
+  weights_ = bare;
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  ASSERT_EQ(plan->size(), usual.size());
+  for (size_t i = 0; i < usual.size(); ++i) {
+    EXPECT_EQ((*plan)[i].name, usual[i].name);
   }
 }
 

@@ -2,16 +2,20 @@
 #ifndef THERMOCLINE_CONVERT_TENSOR_STREAM_H_
 #define THERMOCLINE_CONVERT_TENSOR_STREAM_H_
 
+#include <cstddef>
+
 #include "base/status.h"
 #include "convert/tensor_plan.h"
 #include "gguf/writer.h"
 
 namespace thermocline::convert {
 
-// Writes the data of `tensor`, the one that the writer expects next. Memory: a
-// few MiB, whatever the tensor. kCorrupt, naming the tensor: NaN or infinity,
-// or a number too large for F16.
-Status StreamTensor(const PlannedTensor& tensor, gguf::Writer& writer);
+// Writes what source `source_idx` gives of the data of `tensor`, the one that
+// the writer expects next; its sources come in order. Memory: a few MiB,
+// whatever the tensor. kCorrupt, naming the source: NaN or infinity, or a
+// number too large for the type.
+Status StreamSource(const PlannedTensor& tensor, size_t source_idx,
+                    gguf::Writer& writer);
 
 }  // namespace thermocline::convert
 

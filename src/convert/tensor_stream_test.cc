@@ -16,14 +16,14 @@ namespace {
 class StreamTest : public ::testing::Test {
  protected:
   Status Stream(const std::vector<float>& values, DType dtype, Shape shape,
-                uint64_t head_width = 0) {
+                std::vector<uint32_t> rows = {}) {
     const SafeTensor source = {
         "source", "F32", DType::kF32, {}, std::as_bytes(std::span(values))};
     auto writer = gguf::Writer::Create(folder_ / "t.gguf").value();
     TC_RETURN_IF_ERROR(writer->DeclareTensor("t", dtype, shape));
     TC_RETURN_IF_ERROR(writer->Start());
-    TC_RETURN_IF_ERROR(
-        StreamTensor({"t", &source, dtype, shape, head_width}, *writer));
+    TC_RETURN_IF_ERROR(StreamSource(
+        {"t", {&source}, dtype, shape, std::move(rows)}, 0, *writer));
     return writer->Finish();
   }
 
@@ -51,15 +51,38 @@ TEST_F(StreamTest, ManyPieces) {
   EXPECT_EQ(Read(), values);
 }
 
-TEST_F(StreamTest, PermutedMatrixAndVector) {
+TEST_F(StreamTest, RowsInAnyOrderOfMatrixAndVector) {
+  ASSERT_TRUE(Stream(Counting(12), DType::kF32, {{3, 4, 1, 1}, 2}, {2, 0, 3, 1})
+                  .has_value());
+  EXPECT_EQ(Read(), (std::vector<float>{6, 7, 8, 0, 1, 2, 9, 10, 11, 3, 4, 5}));
+  ASSERT_TRUE(Stream(Counting(4), DType::kF32, {{4, 1, 1, 1}, 1}, {2, 0, 3, 1})
+                  .has_value());
+  EXPECT_EQ(Read(), (std::vector<float>{2, 0, 3, 1}));
+}
+
+// As OPT's positions, whose first two rows stay behind.
+TEST_F(StreamTest, FewerRowsThanTheSourceHas) {
   ASSERT_TRUE(
-      Stream(Counting(24), DType::kF32, {{3, 8, 1, 1}, 2}, 4).has_value());
-  EXPECT_EQ(Read(), (std::vector<float>{0,  1,  2,  6,  7,  8,  3,  4,
-                                        5,  9,  10, 11, 12, 13, 14, 18,
-                                        19, 20, 15, 16, 17, 21, 22, 23}));
-  ASSERT_TRUE(
-      Stream(Counting(8), DType::kF32, {{8, 1, 1, 1}, 1}, 4).has_value());
-  EXPECT_EQ(Read(), (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
+      Stream(Counting(8), DType::kF32, {{2, 2, 1, 1}, 2}, {2, 3}).has_value());
+  EXPECT_EQ(Read(), (std::vector<float>{4, 5, 6, 7}));
+}
+
+TEST_F(StreamTest, SourcesAreStacked) {
+  const std::vector<float> a = {0, 1, 2, 3};
+  const std::vector<float> b = {4, 5, 6, 7};
+  const SafeTensor first = {
+      "a", "F32", DType::kF32, {2, 2}, std::as_bytes(std::span(a))};
+  const SafeTensor second = {
+      "b", "F32", DType::kF32, {2, 2}, std::as_bytes(std::span(b))};
+  const Shape shape = {{2, 2, 2, 1}, 3};
+  auto writer = gguf::Writer::Create(folder_ / "t.gguf").value();
+  ASSERT_TRUE(writer->DeclareTensor("t", DType::kF32, shape));
+  ASSERT_TRUE(writer->Start());
+  const PlannedTensor tensor = {"t", {&first, &second}, DType::kF32, shape, {}};
+  ASSERT_TRUE(StreamSource(tensor, 0, *writer));
+  ASSERT_TRUE(StreamSource(tensor, 1, *writer));
+  ASSERT_TRUE(writer->Finish());
+  EXPECT_EQ(Read(), Counting(8));
 }
 
 TEST_F(StreamTest, QuantisedRowsAreThoseOfTheCodec) {

@@ -1,0 +1,24 @@
+// tokenizer.json: BPE over bytes, or over characters as SentencePiece makes it.
+#ifndef THERMOCLINE_CONVERT_HF_TOKENIZER_JSON_H_
+#define THERMOCLINE_CONVERT_HF_TOKENIZER_JSON_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "convert/json.h"
+#include "convert/vocab_builder.h"
+
+namespace thermocline::convert {
+
+// kCorrupt; kUnsupported: another kind of model, or a step in it that is not
+// known, named.
+Result<VocabDraft> DraftOfTokenizerJson(const NamedText& tokenizer,
+                                        uint64_t num_rows);
+
+// Adds the member "added_tokens": control tokens, or user-defined ones.
+Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens);
+
+}  // namespace thermocline::convert
+
+#endif  // THERMOCLINE_CONVERT_HF_TOKENIZER_JSON_H_
