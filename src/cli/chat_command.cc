@@ -115,10 +115,12 @@ Status RunChat(const RunFlags& flags) {
   const ChatPartner partner = MakePartner(*input, is_person, progress);
   partner.tell(DescribeMode(*session, options));
   partner.tell(DescribeChat(*format, is_person));
+  std::vector<std::string> model_files = ModelFiles(flags.model.path);
+  if (flags.model.split_path) model_files.push_back(*flags.model.split_path);
   return RunChatLoop(*conversation, partner,
                      {.generate = MakeGenerateOptions(flags),
                       .first_message = std::move(prompt),
-                      .model_files = ModelFiles(flags.model.path)});
+                      .model_files = std::move(model_files)});
 }
 
 }  // namespace thermocline::cli

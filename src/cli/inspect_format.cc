@@ -135,7 +135,7 @@ void AddTokenizer(const InspectReport& report, TextReport& text) {
 std::string FormatInspect(const InspectReport& report) {
   TextReport text;
   text.Line("file",
-            fmt::format("{} ({} v{}, {} file{}, {})", report.path,
+            fmt::format("{} ({} v{}, {} file{}, {})", Escape(report.path),
                         NameOf(report.container), report.gguf_version,
                         report.num_shards, report.num_shards == 1 ? "" : "s",
                         FormatBytes(report.num_file_bytes)));

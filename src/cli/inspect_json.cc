@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -21,7 +22,9 @@ Json TextOrNull(const std::string& text) {
 }
 
 // The shortest decimal that reads back as the same float: 0.1, not its double.
+// JSON has no others than finite ones.
 Json ShortFloat(float value) {
+  if (!std::isfinite(value)) return nullptr;
   return Json::parse(fmt::format("{}", value), nullptr,
                      /*allow_exceptions=*/false);
 }

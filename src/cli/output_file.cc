@@ -11,6 +11,10 @@ namespace fs = std::filesystem;
 
 Status RefuseToReplaceInput(const std::string& output,
                             std::span<const std::string> inputs) {
+  if (output == "-") {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-: only input can be \"-\"; standard output is /dev/stdout");
+  }
   std::error_code ignored;
   if (!fs::is_regular_file(output, ignored)) return {};
   for (const std::string& input : inputs) {

@@ -49,6 +49,12 @@ TEST(FilesInTest, ListsAFolder) {
   EXPECT_TRUE(FilesIn(folder / "a").empty());
 }
 
+TEST(RefuseToReplaceInputTest, ADashIsNoName) {
+  const auto status = RefuseToReplaceInput("-", {});
+  ASSERT_FALSE(status.has_value());
+  EXPECT_THAT(status.error().message, HasSubstr("/dev/stdout"));
+}
+
 TEST(ModelFilesTest, NamesTheShards) {
   EXPECT_EQ(ModelFiles("d/m.gguf"), Paths{"d/m.gguf"});
   EXPECT_THAT(ModelFiles("d/m-00001-of-00002.gguf"),

@@ -32,13 +32,15 @@ Result<std::vector<text::TokenId>> EncodePrompt(
   return tokens;
 }
 
-uint64_t BytesPerGeneratedToken(const engine::Session& session,
-                                const engine::SessionOptions& options,
-                                const decode::GenerateReport& report) {
+TokenBytes BytesPerGeneratedToken(const engine::Session& session,
+                                  const engine::SessionOptions& options,
+                                  const decode::GenerateReport& report) {
   const int64_t middle =
       report.num_prompt_tokens + static_cast<int64_t>(report.tokens.size()) / 2;
-  return engine::WeightBytesPerToken(session.model(), session.ffn()) +
-         engine::KvBytesPerToken(session.model().config(), options, middle);
+  return {
+      engine::WeightBytesPerToken(session.model(), session.ffn()) +
+          engine::KvBytesPerToken(session.model().config(), options, middle),
+      session.ffn() == engine::FfnMode::kFast};
 }
 
 Status Continue(const RunFlags& flags) {

@@ -13,12 +13,15 @@ std::string Rate(int64_t count, double seconds) {
   return fmt::format("  {:9.2f} tok/s", static_cast<double>(count) / seconds);
 }
 
-std::string BytesRate(int64_t count, double seconds, uint64_t bytes_per_token) {
+std::string BytesRate(int64_t count, double seconds,
+                      const TokenBytes& bytes_per_token) {
   if (count == 0 || seconds <= 0.0) return "";
   const double bytes =
-      static_cast<double>(count) * static_cast<double>(bytes_per_token);
-  return fmt::format("  {} per token, {:.2f} GB/s",
-                     FormatBytes(bytes_per_token), bytes / 1e9 / seconds);
+      static_cast<double>(count) * static_cast<double>(bytes_per_token.count);
+  const char* at_most = bytes_per_token.is_bound ? "at most " : "";
+  return fmt::format("  {}{} per token, {}{:.2f} GB/s", at_most,
+                     FormatBytes(bytes_per_token.count), at_most,
+                     bytes / 1e9 / seconds);
 }
 
 }  // namespace
@@ -42,7 +45,7 @@ const char* DescribeStop(decode::StopReason reason) {
 }
 
 std::string FormatRunSummary(const decode::GenerateReport& report,
-                             uint64_t bytes_per_token,
+                             const TokenBytes& bytes_per_token,
                              const os::ProcessMemory& memory) {
   return fmt::format(
       "prompt     {:6} tokens in {:8.3f} s{}\n"

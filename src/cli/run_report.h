@@ -13,11 +13,16 @@ namespace thermocline::cli {
 // "token limit", "end of text", ...
 const char* DescribeStop(decode::StopReason reason);
 
+// Weights and KV that a generated token reads.
+struct TokenBytes {
+  uint64_t count = 0;
+  bool is_bound = false;  // sparse: how many of them is not known
+};
+
 // Three lines: prompt and generation with their speed (that of passes through
 // the model; none without a pass), then the rest.
-// bytes_per_token: weights and KV that a generated token reads.
 std::string FormatRunSummary(const decode::GenerateReport& report,
-                             uint64_t bytes_per_token,
+                             const TokenBytes& bytes_per_token,
                              const os::ProcessMemory& memory);
 
 // The line below an answer of a chat: tokens, their speed, how full the context

@@ -21,7 +21,7 @@ TEST(FormatRunSummaryTest, ShowsRatesBytesAndReason) {
       .generate_seconds = 2.0,
       .seed = 42};
   EXPECT_EQ(FormatRunSummary(
-                report, 20'000'000,
+                report, {.count = 20'000'000},
                 {.peak_resident_bytes = 3 << 20, .anonymous_bytes = 1 << 20}),
             "prompt         20 tokens in    0.500 s      40.00 tok/s\n"
             "generated     101 tokens in    2.000 s      50.00 tok/s  19.07 "
@@ -35,14 +35,23 @@ TEST(FormatRunSummaryTest, ATokenOfThePrefillHasNoSpeed) {
                                              .tokens = {7},
                                              .prompt_seconds = 0.5,
                                              .generate_seconds = 1e-5},
-                                            1000, {});
+                                            {.count = 1000}, {});
   EXPECT_NE(text.find("generated       1 tokens in    0.000 s\n"),
             std::string::npos)
       << text;
 }
 
+TEST(FormatRunSummaryTest, SparseBytesAreABound) {
+  const std::string text =
+      FormatRunSummary({.num_decodes = 1, .generate_seconds = 1.0},
+                       {.count = 2'000'000'000, .is_bound = true}, {});
+  EXPECT_NE(text.find("at most 1.86 GiB per token, at most 2.00 GB/s"),
+            std::string::npos)
+      << text;
+}
+
 TEST(FormatRunSummaryTest, DividesByNoZero) {
-  const std::string text = FormatRunSummary({}, 0, {});
+  const std::string text = FormatRunSummary({}, {}, {});
   EXPECT_EQ(text.find("nan"), std::string::npos);
   EXPECT_EQ(text.find("inf"), std::string::npos);
 }

@@ -159,21 +159,6 @@ Status CheckAlignment(const model::Model& model) {
               model.file().path());
 }
 
-// What predictors compute lies where the FFN's neurons have their place.
-Status CheckRanks(const model::Model& model) {
-  const auto num_neurons = static_cast<uint64_t>(model.config().ffn_width);
-  const auto& layers = model.weights().layers;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const TensorView& up = layers[i].predictor.up;
-    if (!up || up.shape.num_rows() <= num_neurons) continue;
-    return Fail(ErrorCode::kUnsupported,
-                "{}: the predictor of layer {} has rank {}, more than the {} "
-                "neurons that it predicts: --ffn dense runs without it",
-                model.file().path(), i, up.shape.num_rows(), num_neurons);
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::Create(
@@ -182,10 +167,10 @@ Result<std::unique_ptr<Session>> Session::Create(
   const model::Config& config = model->config();
   TC_ASSIGN_OR_RETURN(const SessionPlan plan, PlanSession(config, options));
   TC_RETURN_IF_ERROR(CheckAlignment(*model));
-  if (plan.scratch.ffn == FfnMode::kFast) {
-    TC_RETURN_IF_ERROR(CheckRanks(*model));
-  }
   TC_RETURN_IF_ERROR(CheckFits(plan, os::ReadMemoryInfo().total_bytes));
+  if (model->neuron_order() != nullptr && plan.scratch.ffn == FfnMode::kDense) {
+    LogInfo("the split's order of neurons changes nothing with --ffn dense");
+  }
   if (config.context_length > 0 && plan.kv.context > config.context_length) {
     LogWarning(
         "a context of {} positions is beyond the {} that this model was "

@@ -36,6 +36,7 @@ constexpr Architecture kArchitectures[] = {
      .gated = false,
      .activation = kRelu,
      .qkv_bias = true,
+     .other_biases = true,
      .learned_positions = true,
      .powerinfer_activation = kRelu,
      .default_epsilon = 1e-5f},

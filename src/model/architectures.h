@@ -19,8 +19,9 @@ struct Architecture {
   NormKind norm;
   bool gated;
   Activation activation;
-  float threshold;  // FATReLU
-  bool qkv_bias;    // required, not only possible
+  float threshold;    // FATReLU
+  bool qkv_bias;      // required, not only possible
+  bool other_biases;  // of attention's output and the FFN: likewise
   bool parallel_block;
   bool learned_positions;
   bool can_have_experts;

@@ -10,6 +10,7 @@
 #include "model/architectures.h"
 #include "model/key_reader.h"
 #include "model/refused_keys.h"
+#include "model/split_file.h"
 
 namespace thermocline::model {
 namespace {
@@ -33,6 +34,12 @@ Result<const Architecture*> ReadArchitecture(const gguf::File& file) {
                 "{}: key \"general.architecture\" is missing", file.path());
   }
   const Architecture* architecture = FindArchitecture(*name);
+  if (IsSplitFile(file)) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: a split file, which lies beside a model: give the model "
+                "with -m and this file with --split",
+                file.path());
+  }
   if (architecture != nullptr) return architecture;
   return Fail(ErrorCode::kUnsupported,
               "{}: the architecture {} does not run in this version; those "
@@ -257,12 +264,14 @@ Status ReadActivation(const gguf::File& file, const Architecture& architecture,
   return {};
 }
 
-Status OverrideActivation(const ConfigOverrides& overrides, FfnConfig& ffn) {
+Status OverrideActivation(const gguf::File& file,
+                          const ConfigOverrides& overrides, FfnConfig& ffn) {
   ffn.activation = overrides.ffn_activation.value_or(ffn.activation);
   if (ffn.activation == Activation::kDRelu && !ffn.gated) {
     return Fail(ErrorCode::kInvalidArgument,
-                "the activation drelu needs a gate, which this model's FFN "
-                "lacks");
+                "{}: the activation drelu needs a gate, which this model's FFN "
+                "lacks",
+                file.path());
   }
   if (!overrides.ffn_threshold) return {};
   ffn.threshold = *overrides.ffn_threshold;
@@ -355,6 +364,7 @@ Result<Config> ReadConfig(const gguf::File& file,
   Config config;
   config.architecture = architecture->name;
   config.qkv_bias = architecture->qkv_bias;
+  config.other_biases = architecture->other_biases;
   config.parallel_block = architecture->parallel_block;
   config.ffn.gated = architecture->gated;
   TC_ASSIGN_OR_RETURN(auto name, file.String("general.name"));
@@ -371,7 +381,7 @@ Result<Config> ReadConfig(const gguf::File& file,
   TC_RETURN_IF_ERROR(CheckNoRefusedKeys(keys, config));
   TC_RETURN_IF_ERROR(ReadExperts(keys, *architecture, config.ffn));
   TC_RETURN_IF_ERROR(ReadActivation(file, *architecture, config.ffn));
-  TC_RETURN_IF_ERROR(OverrideActivation(overrides, config.ffn));
+  TC_RETURN_IF_ERROR(OverrideActivation(file, overrides, config.ffn));
   TC_RETURN_IF_ERROR(ReadPredictor(keys, overrides, config, config.predictor));
   TC_RETURN_IF_ERROR(ReadVocabSize(keys, config));
   return config;

@@ -71,7 +71,9 @@ struct Config {
   int64_t vocab_size = 0;   // V
   NormKind norm = NormKind::kRms;
   float norm_epsilon = 1e-5f;
-  bool qkv_bias = false;  // required by the architecture; others may have it
+  // Required by the architecture; others may have them.
+  bool qkv_bias = false;
+  bool other_biases = false;  // of attention's output and the FFN
   // Attention and FFN both read the layer's input: x + A(n1(x)) + F(n2(x)).
   bool parallel_block = false;
   // Learned positions (OPT): added to the embedding of the token. A session

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "model/test_model.h"
+#include "model/test_split.h"
 
 namespace thermocline::model {
 namespace {
@@ -213,6 +214,14 @@ TEST(ReadConfig, OtherArchitecturesAreNamed) {
                 "general.architecture");
   ExpectCorrupt(TestModel().SetU32("general.architecture", 1),
                 "general.architecture");
+}
+
+TEST(ReadConfig, SplitFilesAreNotModels) {
+  for (TestFile file : {TestOrder(2, 8), TestHot(2, 8)}) {
+    const Error error = Refusal(file);
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_THAT(error.message, HasSubstr("with --split"));
+  }
 }
 
 TEST(ReadConfig, AdaptersAreNotModels) {

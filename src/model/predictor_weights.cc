@@ -52,13 +52,37 @@ Status CheckRank(const gguf::File& file, const Config& config,
 Result<int64_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
                          const gguf::File& file) {
   const auto rank = static_cast<int64_t>(up.shape.num_rows());
-  if (std::cmp_equal(up.shape.ne[0], config.width) && rank <= kMaxWidth) {
-    return rank;
+  if (std::cmp_not_equal(up.shape.ne[0], config.width)) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: tensor {} has the shape {}; a predictor of this model "
+                "reads {} values (a predictor of another model?)",
+                file.path(), Quote(up.name), ToString(up.shape), config.width);
+  }
+  if (rank > config.ffn_width) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: tensor {} has the shape {}: a rank above the {} neurons "
+                "that it predicts (a predictor of another model?)",
+                file.path(), Quote(up.name), ToString(up.shape),
+                config.ffn_width);
+  }
+  return rank;
+}
+
+// The second matrix reads what the first one writes, and has F rows.
+Status CheckFits(const gguf::File& file, const Config& config,
+                 const gguf::TensorInfo& up, const std::string& down_name) {
+  const gguf::TensorInfo* down = file.FindTensor(down_name);
+  if (down == nullptr) return {};  // found missing when it is bound
+  const uint64_t rank = up.shape.num_rows();
+  if (down->shape.ne[0] == rank &&
+      std::cmp_equal(down->shape.num_rows(), config.ffn_width)) {
+    return {};
   }
   return Fail(ErrorCode::kCorrupt,
-              "{}: tensor {} has the shape {}; a predictor of this model reads "
-              "{} values (a predictor of another model?)",
-              file.path(), Quote(up.name), ToString(up.shape), config.width);
+              "{}: tensor {} has the shape {}; it must read the {} values of "
+              "{} and predict {} neurons (a predictor of another model?)",
+              file.path(), Quote(down_name), ToString(down->shape), rank,
+              Quote(up.name), config.ffn_width);
 }
 
 }  // namespace
@@ -67,8 +91,11 @@ Result<PredictorWeights> BindPredictor(TensorBinder& binder,
                                        const Config& config,
                                        int64_t layer_idx) {
   const PredictorKind kind = config.predictor.kind;
-  if (kind == PredictorKind::kNone) return PredictorWeights();
   const gguf::File& file = binder.file();
+  if (kind == PredictorKind::kNone) {
+    TC_RETURN_IF_ERROR(CheckRank(file, config, layer_idx, 0));
+    return PredictorWeights();
+  }
   const auto [up_name, down_name] = NamesOf(kind);
   const std::string up = fmt::format("blk.{}.{}", layer_idx, up_name);
   const std::string down = fmt::format("blk.{}.{}", layer_idx, down_name);
@@ -85,6 +112,7 @@ Result<PredictorWeights> BindPredictor(TensorBinder& binder,
   }
   TC_ASSIGN_OR_RETURN(const int64_t rank, ReadRank(*info, config, file));
   TC_RETURN_IF_ERROR(CheckRank(file, config, layer_idx, rank));
+  TC_RETURN_IF_ERROR(CheckFits(file, config, *info, down + ".weight"));
   PredictorWeights weights;
   TC_ASSIGN_OR_RETURN(
       weights.up,

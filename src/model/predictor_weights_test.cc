@@ -76,7 +76,11 @@ TEST(BindPredictor, OfAnotherModel) {
                 "fc2.weight");
   ExpectCorrupt(TestPowerInferModel().SetTensor("blk.1.fc2.weight", DType::kF16,
                                                 {32, 64}),
-                "fc2.weight");
+                "must read the 64 values of \"blk.1.fc1.weight\"");
+  ExpectCorrupt(TestPowerInferModel()
+                    .SetTensor("blk.1.fc1.weight", DType::kF16, {32, 65})
+                    .SetTensor("blk.1.fc2.weight", DType::kF16, {65, 64}),
+                "a rank above the 64 neurons");
 }
 
 TEST(BindPredictor, RanksThatLie) {
@@ -92,6 +96,13 @@ TEST(BindPredictor, RanksThatLie) {
   ExpectCorrupt(TestKairoxModel().SetNumbers<int32_t>(
                     "prosparse-llama.pred_lora", ValueType::kI32, {0, 8}),
                 "prosparse-llama.pred_lora");
+  // A file that has lost its predictors does not run dense unnoticed.
+  ExpectCorrupt(TestKairoxModel()
+                    .RemoveTensor("blk.1.ffn_pred_up.weight")
+                    .RemoveTensor("blk.1.ffn_pred_up.bias")
+                    .RemoveTensor("blk.1.ffn_pred_down.weight")
+                    .RemoveTensor("blk.1.ffn_pred_down.bias"),
+                "says rank 16 for layer 1");
 }
 
 TEST(BindPredictor, NoneInPlainFiles) {

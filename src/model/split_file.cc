@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+#include <variant>
 
 #include "base/keyed_hash.h"
 #include "base/quote.h"
@@ -237,6 +238,15 @@ Result<HotNeurons> ReadHot(Reader& reader) {
 
 }  // namespace
 
+bool IsSplitFile(const gguf::File& file) {
+  const gguf::KeyValue* kv = file.Find("general.architecture");
+  const auto* architecture =
+      kv == nullptr ? nullptr : std::get_if<std::string>(&kv->value);
+  return (architecture != nullptr && *architecture == kGpuIndex) ||
+         file.Find(kGroupSize) != nullptr ||
+         file.FindTensor(Reader::NameOf(0, "ffn_reorder_perms")) != nullptr;
+}
+
 Result<Split> ReadSplit(const gguf::File& file, const Config& config) {
   TC_ASSIGN_OR_RETURN(const auto architecture,
                       file.String("general.architecture"));
@@ -244,8 +254,7 @@ Result<Split> ReadSplit(const gguf::File& file, const Config& config) {
   Split split;
   if (architecture == kGpuIndex) {
     TC_ASSIGN_OR_RETURN(split.hot, ReadHot(reader));
-  } else if (file.Find(kGroupSize) != nullptr ||
-             reader.Has(Reader::NameOf(0, "ffn_reorder_perms"))) {
+  } else if (IsSplitFile(file)) {
     TC_ASSIGN_OR_RETURN(split.order, ReadOrder(reader));
   } else {
     return Fail(ErrorCode::kUnsupported,

@@ -34,6 +34,9 @@ struct Split {
   std::optional<HotNeurons> hot;
 };
 
+// Whether a file is one of these, by its keys: not a model.
+bool IsSplitFile(const gguf::File& file);
+
 // Reads a split file for a model of this description. kUnsupported: not a split
 // file. kCorrupt: its sizes are not the model's (a split of another model), or
 // its content contradicts itself. Messages name the file and the key or tensor.

@@ -61,6 +61,11 @@ inline gguf::TestFile TestModel(const std::string& architecture = "llama") {
     if (form.gated) {
       file.SetTensor(blk + "ffn_gate.weight", DType::kQ4_0, {32, 64});
     }
+    if (form.other_biases) {
+      file.SetTensor(blk + "attn_output.bias", DType::kF32, {32})
+          .SetTensor(blk + "ffn_up.bias", DType::kF32, {64})
+          .SetTensor(blk + "ffn_down.bias", DType::kF32, {32});
+    }
     if (!form.qkv_bias) continue;
     file.SetTensor(blk + "attn_q.bias", DType::kF32, {32})
         .SetTensor(blk + "attn_k.bias", DType::kF32, {16})

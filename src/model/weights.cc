@@ -19,6 +19,10 @@ using enum Need;
 Need RequiredIf(bool condition) { return condition ? kRequired : kForbidden; }
 Need OptionalIf(bool condition) { return condition ? kOptional : kForbidden; }
 
+Need OtherBias(const Config& config) {
+  return config.other_biases ? kRequired : kOptional;
+}
+
 // The weight and, for LayerNorm, the bias of a norm.
 Status BindNorm(TensorBinder& binder, const Config& config,
                 const std::string& name, Need need, TensorView& weight,
@@ -100,7 +104,7 @@ Status BindAttention(TensorBinder& binder, const Config& config,
                         config.num_heads * config.value_width, kRequired));
   TC_ASSIGN_OR_RETURN(
       attention.out_bias,
-      binder.TakeVector(out + ".bias", config.width, kOptional));
+      binder.TakeVector(out + ".bias", config.width, OtherBias(config)));
   return {};
 }
 
@@ -158,14 +162,14 @@ Status BindFfn(TensorBinder& binder, const Config& config,
       binder.TakeVector(prefix + "ffn_gate.bias", config.ffn_width,
                         OptionalIf(config.ffn.gated)));
   TC_ASSIGN_OR_RETURN(
-      ffn.up_bias,
-      binder.TakeVector(prefix + "ffn_up.bias", config.ffn_width, kOptional));
+      ffn.up_bias, binder.TakeVector(prefix + "ffn_up.bias", config.ffn_width,
+                                     OtherBias(config)));
   const bool is_transposed = binder.Has(prefix + "ffn_down_t.bias");
   TC_ASSIGN_OR_RETURN(
       ffn.down_bias,
       binder.TakeVector(
           prefix + (is_transposed ? "ffn_down_t.bias" : "ffn_down.bias"),
-          config.width, kOptional));
+          config.width, OtherBias(config)));
   return {};
 }
 

@@ -213,12 +213,23 @@ TEST(BindWeights, DownInEitherLayout) {
 TEST(BindWeights, BiasOfTheNeuronMajorDown) {
   TestFile file = TestPowerInferModel("opt");
   file.SetTensor("position_embd.weight", DType::kF16, {32, 2050})
+      .RemoveTensor("blk.0.ffn_down.bias")
       .SetTensor("blk.0.ffn_down_t.bias", DType::kF32, {32});
   const Bound bound(file);
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   EXPECT_EQ(bound.weights->layers[0].ffn.down_bias.data,
             bound.view("blk.0.ffn_down_t.bias").data);
-  EXPECT_FALSE(bound.weights->layers[1].ffn.down_bias);
+  EXPECT_EQ(bound.weights->layers[1].ffn.down_bias.data,
+            bound.view("blk.1.ffn_down.bias").data);
+}
+
+TEST(BindWeights, OptNeedsAllBiases) {
+  for (const char* name :
+       {"attn_q.bias", "attn_output.bias", "ffn_up.bias", "ffn_down.bias"}) {
+    const std::string full = std::string("blk.1.") + name;
+    ExpectRefused(TestModel("opt").RemoveTensor(full), ErrorCode::kCorrupt,
+                  fmt::format("\"{}\" is missing", full));
+  }
 }
 
 TEST(BindWeights, OptionalBiases) {

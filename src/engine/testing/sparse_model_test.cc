@@ -299,16 +299,5 @@ TEST(SparseModel, ModesAreResolved) {
   EXPECT_THAT(refused.error().message, HasSubstr("no predictors"));
 }
 
-TEST(SparseModel, APredictorWiderThanTheFfnIsRefused) {
-  TinySpec spec = KairoxSpec("bamboo");
-  spec.low_ranks = {8, 8, 161, 8};
-  const auto model = MakeTinyModel(spec);
-  ASSERT_NE(model, nullptr);
-  const auto refused = Session::Create(model, {});
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error().message, HasSubstr("layer 2 has rank 161"));
-  EXPECT_TRUE(Session::Create(model, {.ffn = FfnMode::kDense}).has_value());
-}
-
 }  // namespace
 }  // namespace thermocline::engine::testing
