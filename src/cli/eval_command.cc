@@ -1,8 +1,10 @@
 // `thermocline eval`: the group, and what its commands share.
 #include <fmt/format.h>
 
+#include <limits>
 #include <string>
 
+#include "base/math.h"
 #include "base/quote.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -18,6 +20,22 @@ void PrintSession(std::string_view role, const engine::Session& session,
   WriteStderr(fmt::format(
       "{}: {} ({}): {}\n", role, WithoutControls(file.path()),
       FormatBytes(file.num_file_bytes()), DescribeMode(session, options)));
+}
+
+Status CheckSessionsFit(std::span<const engine::MemoryNeed> needs,
+                        uint64_t logits_bytes, uint64_t ram_bytes) {
+  uint64_t sum = logits_bytes;
+  for (const engine::MemoryNeed& need : needs) {
+    sum = CheckedAdd(sum, need.total())
+              .value_or(std::numeric_limits<uint64_t>::max());
+  }
+  WriteStderr(fmt::format("memory of {} sessions and their logits: {}\n",
+                          needs.size(), FormatBytes(sum)));
+  if (sum <= ram_bytes) return {};
+  return Fail(ErrorCode::kResourceExhausted,
+              "{} sessions and their logits need {}, this machine has {}: use "
+              "a smaller -c or -b",
+              needs.size(), FormatBytes(sum), FormatBytes(ram_bytes));
 }
 
 void AddEvalCommand(CLI::App& parent, Action& action) {

@@ -3,12 +3,15 @@
 #define THERMOCLINE_CLI_EVAL_COMMANDS_H_
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/status.h"
 #include "cli/commands.h"
 #include "engine/ffn/ffn_mode.h"
 #include "engine/session.h"
+#include "os/memory.h"
 
 namespace thermocline::cli {
 
@@ -20,6 +23,12 @@ void AddEvalMcCommand(CLI::App& parent, Action& action);
 // Tells on standard error what runs: "model: a.gguf (3.56 GiB): dense, ...".
 void PrintSession(std::string_view role, const engine::Session& session,
                   const engine::SessionOptions& options);
+
+// Tells on standard error what sessions that are in memory together need, with
+// `logits_bytes` for their logits. kResourceExhausted: more than there is.
+Status CheckSessionsFit(std::span<const engine::MemoryNeed> needs,
+                        uint64_t logits_bytes,
+                        uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes);
 
 }  // namespace thermocline::cli
 

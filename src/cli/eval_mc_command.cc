@@ -11,6 +11,7 @@
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/session_flags.h"
+#include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "eval/mc_encode.h"
@@ -48,10 +49,17 @@ struct McMode {
   std::unique_ptr<engine::Session> session;
 };
 
+bool IsStdin(const std::string& path) {
+  return path == "-" || path == "/dev/stdin";
+}
+
 Status RefuseToReplaceInputs(const McFlags& flags) {
   if (!flags.items_file.has_value()) return {};
   std::vector<std::string> inputs = ModelFiles(flags.model.path);
   inputs.push_back(flags.task_file);
+  if (flags.model.split_path.has_value()) {
+    inputs.push_back(*flags.model.split_path);
+  }
   if (flags.examples_file.has_value()) inputs.push_back(*flags.examples_file);
   return RefuseToReplaceInput(*flags.items_file, inputs);
 }
@@ -82,41 +90,56 @@ Result<McInput> ReadInput(const McFlags& flags) {
   return input;
 }
 
-// The positions that the longest item needs; no more are used.
-Result<int64_t> ChooseContext(const McFlags& flags, const eval::McTask& task,
-                              const std::vector<eval::McTokens>& items,
-                              int64_t model_context) {
-  const auto longest =
-      std::ranges::max_element(items, {}, &eval::McTokens::num_positions);
-  const int64_t need = longest->num_positions();
-  const bool is_given = flags.session.context.value_or(0) > 0;
-  const int64_t limit = is_given ? *flags.session.context : model_context;
-  if (need <= limit) return need;
-  return Fail(ErrorCode::kResourceExhausted,
-              "{}: line {} needs {} positions, {} {}: use -c {}{}", task.path,
-              task.items[static_cast<size_t>(longest - items.begin())].line,
-              need, is_given ? "-c is" : "the model was trained with", limit,
-              need, flags.examples_file.has_value() ? " or fewer --shots" : "");
+// Items that fit -c, or without it what the model was trained with.
+Result<std::vector<eval::McTokens>> Encode(const McFlags& flags,
+                                           const McInput& input,
+                                           const model::Model& model) {
+  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
+                      RequireTokenizer(model));
+  const int64_t given = flags.session.context.value_or(0);
+  ProgressLine progress;
+  return eval::EncodeMcTask(
+      *tokenizer, input.task,
+      {.examples = input.examples,
+       .max_positions = given > 0 ? given : model.config().context_length,
+       .cancel = CancelFlag(),
+       .progress = progress.callback()});
 }
 
 // A session for each mode, before any work: what cannot run says so at once.
+// Their context is what the longest item needs.
 Result<std::vector<McMode>> OpenModes(
     const McFlags& flags, const std::shared_ptr<const model::Model>& model,
-    int64_t context, ProgressLine& progress) {
+    const std::vector<eval::McTokens>& items, ProgressLine& progress) {
   engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
-  options.context = context;
+  options.context =
+      std::ranges::max_element(items, {}, &eval::McTokens::num_positions)
+          ->num_positions();
   options.progress = {};  // items, not the tokens inside one
-  std::vector<McMode> modes;
+  std::vector<engine::SessionOptions> all;
+  std::vector<engine::MemoryNeed> needs;
   for (const engine::FfnMode mode :
        flags.modes.empty() ? std::vector{options.ffn} : flags.modes) {
     options.ffn = mode;
+    all.push_back(options);
+    TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
+                        engine::PlanMemory(model->config(), options));
+    needs.push_back(need);
+  }
+  if (needs.size() > 1) {
+    TC_RETURN_IF_ERROR(CheckSessionsFit(
+        needs, eval::ScoringBytes(model->config().vocab_size)));
+  }
+  std::vector<McMode> modes;
+  for (const engine::SessionOptions& options : all) {
     TC_ASSIGN_OR_RETURN(auto session, CreateSession(model, options));
     const std::string name(engine::NameOf(session->ffn()));
     if (std::ranges::count(modes, name, &McMode::name) > 0) {
+      // No name stands there twice.
       return Fail(ErrorCode::kInvalidArgument,
-                  "--modes: '{}' is '{}' for this model, which is named twice",
-                  engine::NameOf(mode), name);
+                  "--modes: 'auto' is '{}' for this model: name one of the two",
+                  name);
     }
     WriteStderr(DescribeMode(*session, options) + "\n");
     modes.push_back({name, std::move(session)});
@@ -124,15 +147,14 @@ Result<std::vector<McMode>> OpenModes(
   return modes;
 }
 
-Status WriteItems(const std::string& path, const McInput& input,
+Status WriteItems(os::AtomicFile& file, const McInput& input,
                   const std::vector<eval::McTokens>& items,
                   const std::vector<eval::McRun>& runs) {
-  TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(path));
   for (size_t i = 0; i < items.size(); ++i) {
     TC_RETURN_IF_ERROR(
-        file->Write(eval::FormatMcItem(input.task, items[i], runs, i) + "\n"));
+        file.Write(eval::FormatMcItem(input.task, items[i], runs, i) + "\n"));
   }
-  return file->Commit();
+  return file.Commit();
 }
 
 Status Run(const McFlags& flags) {
@@ -140,15 +162,12 @@ Status Run(const McFlags& flags) {
   TC_ASSIGN_OR_RETURN(const McInput input, ReadInput(flags));
   ProgressLine opening;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
-  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
-                      RequireTokenizer(*model));
-  TC_ASSIGN_OR_RETURN(
-      const auto items,
-      eval::EncodeMcTask(*tokenizer, input.task, input.examples));
-  TC_ASSIGN_OR_RETURN(
-      const int64_t context,
-      ChooseContext(flags, input.task, items, model->config().context_length));
-  TC_ASSIGN_OR_RETURN(auto modes, OpenModes(flags, model, context, opening));
+  TC_ASSIGN_OR_RETURN(const auto items, Encode(flags, input, *model));
+  TC_ASSIGN_OR_RETURN(auto modes, OpenModes(flags, model, items, opening));
+  std::unique_ptr<os::AtomicFile> file;
+  if (flags.items_file.has_value()) {
+    TC_ASSIGN_OR_RETURN(file, os::AtomicFile::Create(*flags.items_file));
+  }
   std::vector<eval::McRun> runs;
   for (const McMode& mode : modes) {
     ProgressLine progress;
@@ -157,17 +176,20 @@ Status Run(const McFlags& flags) {
                                                         progress.callback()));
     runs.push_back({mode.name, std::move(scores)});
   }
-  if (flags.items_file.has_value()) {
-    TC_RETURN_IF_ERROR(WriteItems(*flags.items_file, input, items, runs));
-  }
-  return WriteStdout(eval::FormatMcReport(
+  // Neither output is lost with the other.
+  const Status printed = WriteStdout(eval::FormatMcReport(
       eval::MakeMcReport(input.task, input.num_examples, runs), flags.format));
+  if (file != nullptr) {
+    TC_RETURN_IF_ERROR(WriteItems(*file, input, items, runs));
+  }
+  return printed;
 }
 
 Status StoreModes(const std::string& text,
                   std::vector<engine::FfnMode>& modes) {
   modes.clear();
-  for (const std::string& name : CLI::detail::split(text, ',')) {
+  // What is split into parts that end at commas, the last one too.
+  for (const std::string& name : CLI::detail::split(text + ',', ',')) {
     TC_ASSIGN_OR_RETURN(const engine::FfnMode mode, ParseMode(name));
     if (std::ranges::count(modes, mode) > 0) {
       return Fail(ErrorCode::kInvalidArgument, "'{}' is named twice", name);
@@ -239,7 +261,14 @@ void AddEvalMcCommand(CLI::App& parent, Action& action) {
       "  thermocline eval mc -m sparse.gguf -f copa.jsonl --modes dense,fast "
       "\\\n"
       "      -o items.jsonl");
-  app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });
+  app->callback([flags, &action] {
+    if (IsStdin(flags->task_file) &&
+        IsStdin(flags->examples_file.value_or(""))) {
+      throw CLI::ValidationError(
+          "--file and --shots-file cannot both be standard input");
+    }
+    action = [flags] { return Run(*flags); };
+  });
 }
 
 }  // namespace thermocline::cli

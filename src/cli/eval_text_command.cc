@@ -2,13 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.h"
-#include "base/units.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
 #include "cli/session_flags.h"
@@ -17,7 +18,6 @@
 #include "eval/divergence.h"
 #include "eval/perplexity.h"
 #include "eval/predictions.h"
-#include "os/memory.h"
 
 namespace thermocline::cli {
 namespace {
@@ -80,9 +80,11 @@ Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
   TC_ASSIGN_OR_RETURN(
       auto tokens,
       tokenizer->Encode(text, {.parse_special = !flags.no_parse_special}));
-  TC_RETURN_IF_ERROR(
-      eval::CheckChunks(static_cast<int64_t>(tokens.size()), chunk));
-  return tokens;
+  const Status enough =
+      eval::CheckChunks(static_cast<int64_t>(tokens.size()), chunk);
+  if (enough.has_value()) return tokens;
+  return Annotate(flags.text_file == "-" ? "standard input" : flags.text_file,
+                  enough.error());
 }
 
 engine::SessionOptions ChunkOptions(const SessionFlags& flags,
@@ -131,17 +133,67 @@ Result<ModelPtr> OpenBase(const KlFlags& flags, const ModelPtr& model,
   return opened;
 }
 
-// Both sessions hold their memory at the same time.
-Status CheckBothFit(const engine::Session& session,
-                    const engine::Session& base) {
-  const uint64_t need = session.memory().total() + base.memory().total();
-  const uint64_t ram = os::ReadMemoryInfo().total_bytes;
-  WriteStderr(fmt::format("memory of both sessions: {}\n", FormatBytes(need)));
-  if (need <= ram) return {};
-  return Fail(ErrorCode::kResourceExhausted,
-              "both sessions need {}, this machine has {}: use a smaller -c "
-              "or -b",
-              FormatBytes(need), FormatBytes(ram));
+// The text's tokens, which are the same for both models.
+Result<std::vector<text::TokenId>> TokensOfBoth(const TextFlags& flags,
+                                                const model::Model& model,
+                                                const model::Model& base,
+                                                const std::string& text,
+                                                int64_t chunk) {
+  TC_ASSIGN_OR_RETURN(auto tokens, TokensOf(flags, model, text, chunk));
+  if (&base == &model) return tokens;
+  TC_ASSIGN_OR_RETURN(const auto base_tokens,
+                      TokensOf(flags, base, text, eval::kMinChunk));
+  if (base_tokens == tokens) return tokens;
+  const auto [token, base_token] = std::ranges::mismatch(tokens, base_tokens);
+  return Fail(ErrorCode::kInvalidArgument,
+              "{} and {} cut the text into different tokens, from the {}th on: "
+              "their merges, scores, token types or pre-tokenizers differ",
+              model.file().path(), base.file().path(),
+              token - tokens.begin() + 1);
+}
+
+// One of the two that are compared.
+struct Side {
+  std::string_view role;
+  ModelPtr model;
+  engine::SessionOptions options;
+
+  tl::unexpected<Error> Annotated(const Error& error) const {
+    return Annotate(fmt::format("{} {}", role, model->file().path()), error);
+  }
+};
+
+Result<std::unique_ptr<engine::Session>> Open(const Side& side) {
+  auto session = CreateSession(side.model, side.options);
+  if (!session.has_value()) return side.Annotated(session.error());
+  PrintSession(side.role, **session, side.options);
+  return session;
+}
+
+// That both can run, and fit memory together.
+Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
+  std::vector<engine::MemoryNeed> needs;
+  uint64_t logits_bytes = 0;
+  for (const Side& side : sides) {
+    const model::Config& config = side.model->config();
+    const auto need = engine::PlanMemory(config, side.options);
+    if (!need.has_value()) return side.Annotated(need.error());
+    needs.push_back(*need);
+    logits_bytes += eval::PredictionBytes(config.vocab_size, chunk);
+  }
+  return CheckSessionsFit(needs, logits_bytes);
+}
+
+// The engine's own message would blame --ffn.
+Status CheckBaseMode(const model::Model& base, engine::FfnMode mode) {
+  if (mode != engine::FfnMode::kFast ||
+      base.config().predictor.kind != model::PredictorKind::kNone) {
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "base {}: brings no predictors, which the fast mode needs: use "
+              "--base-mode dense",
+              base.file().path());
 }
 
 Status RunKl(const KlFlags& flags) {
@@ -152,17 +204,18 @@ Status RunKl(const KlFlags& flags) {
   const int64_t chunk = ChunkLength(
       flags.session,
       std::min(model->config().context_length, base->config().context_length));
-  TC_ASSIGN_OR_RETURN(const auto tokens, TokensOf(flags, *model, text, chunk));
+  TC_ASSIGN_OR_RETURN(const auto tokens,
+                      TokensOfBoth(flags, *model, *base, text, chunk));
   const engine::SessionOptions options =
       ChunkOptions(flags.session, model->config(), chunk, opening);
   engine::SessionOptions base_options = options;
   base_options.ffn = flags.base_mode.value_or(options.ffn);
-  TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
-  TC_ASSIGN_OR_RETURN(const auto base_session,
-                      CreateSession(base, base_options));
-  PrintSession("model", *session, options);
-  PrintSession("base", *base_session, base_options);
-  TC_RETURN_IF_ERROR(CheckBothFit(*session, *base_session));
+  TC_RETURN_IF_ERROR(CheckBaseMode(*base, base_options.ffn));
+  const std::array<Side, 2> sides = {
+      {{"model", model, options}, {"base", base, base_options}}};
+  TC_RETURN_IF_ERROR(CheckSides(sides, chunk));
+  TC_ASSIGN_OR_RETURN(const auto session, Open(sides[0]));
+  TC_ASSIGN_OR_RETURN(const auto base_session, Open(sides[1]));
   ProgressLine progress;
   const auto divergence = eval::MeasureDivergence(
       *session, *base_session, tokens, chunk, progress.callback());

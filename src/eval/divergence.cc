@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
@@ -112,6 +113,21 @@ Status CheckSameTokens(const model::Model& model, const model::Model& base) {
               text(tokens, token), text(base_tokens, base_token));
 }
 
+// The base's chunks begin with the model's BOS.
+Status CheckSameBos(const model::Model& model, const model::Model& base) {
+  const auto bos = BosThatIsAdded(model);
+  const auto base_bos = BosThatIsAdded(base);
+  if (bos == base_bos) return {};
+  const auto text = [](const std::optional<TokenId>& id) {
+    return id.has_value() ? fmt::format("BOS {}", *id) : "no BOS";
+  };
+  return Fail(ErrorCode::kInvalidArgument,
+              "{} and {} cannot be compared on one text: the one begins it "
+              "with {}, the other with {}",
+              model.file().path(), base.file().path(), text(bos),
+              text(base_bos));
+}
+
 }  // namespace
 
 Status CheckSameVocabulary(const model::Model& model,
@@ -131,7 +147,9 @@ Status CheckSameVocabulary(const model::Model& model,
                 (has_texts ? base : model).file().path(),
                 (has_texts ? model : base).file().path());
   }
-  return has_texts ? CheckSameTokens(model, base) : Status();
+  if (!has_texts) return {};
+  TC_RETURN_IF_ERROR(CheckSameTokens(model, base));
+  return CheckSameBos(model, base);
 }
 
 Result<Divergence> MeasureDivergence(engine::Session& model,

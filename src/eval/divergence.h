@@ -39,9 +39,11 @@ struct Divergence {
   Share same_top;         // both find the same token most likely
 };
 
-// kInvalidArgument unless token ids mean the same in both: sizes, then the
-// first token whose text differs is named. Needs no vocabulary texts where
-// neither model has them.
+// kInvalidArgument unless token ids mean the same in both, and texts begin with
+// the same BOS or both with none: sizes, the first token whose text differs, or
+// what they begin with is named. Needs no vocabulary texts where neither model
+// has them. Whether both cut a text into the same tokens is for the caller to
+// see.
 Status CheckSameVocabulary(const model::Model& model, const model::Model& base);
 
 // Over the predictions of ForEachPrediction (BOS as `model`'s vocabulary asks),

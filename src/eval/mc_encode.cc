@@ -48,6 +48,20 @@ Result<McTokens> EncodeItem(const text::Tokenizer& tokenizer,
   return tokens;
 }
 
+// The same, no longer than is wanted.
+Result<McTokens> EncodeShortItem(const text::Tokenizer& tokenizer,
+                                 const McItem& item,
+                                 const McEncodeOptions& options) {
+  TC_ASSIGN_OR_RETURN(McTokens tokens,
+                      EncodeItem(tokenizer, item, options.examples));
+  const int64_t need = tokens.num_positions();
+  if (need <= options.max_positions) return tokens;
+  return Fail(ErrorCode::kResourceExhausted,
+              "needs {} positions, the context has {}: use -c {} or more{}",
+              need, options.max_positions, need,
+              options.examples.empty() ? "" : ", or fewer --shots");
+}
+
 }  // namespace
 
 int64_t McTokens::num_positions() const {
@@ -61,16 +75,23 @@ int64_t McTokens::num_positions() const {
 
 Result<std::vector<McTokens>> EncodeMcTask(const text::Tokenizer& tokenizer,
                                            const McTask& task,
-                                           std::string_view examples) {
+                                           const McEncodeOptions& options) {
   std::vector<McTokens> items;
   for (const McItem& item : task.items) {
-    auto tokens = EncodeItem(tokenizer, item, examples);
+    if (options.cancel != nullptr && options.cancel->load()) {
+      return Fail(ErrorCode::kCancelled, "interrupted");
+    }
+    ReportProgress(options.progress, "tokenizing items", items.size(),
+                   task.items.size());
+    auto tokens = EncodeShortItem(tokenizer, item, options);
     if (!tokens.has_value()) {
       return Annotate(fmt::format("{}: line {}", task.path, item.line),
                       tokens.error());
     }
     items.push_back(*std::move(tokens));
   }
+  ReportProgress(options.progress, "tokenizing items", items.size(),
+                 items.size());
   return items;
 }
 

@@ -2,10 +2,13 @@
 #ifndef THERMOCLINE_EVAL_MC_ENCODE_H_
 #define THERMOCLINE_EVAL_MC_ENCODE_H_
 
+#include <atomic>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "eval/mc_task.h"
 #include "text/tokenizer.h"
@@ -27,14 +30,22 @@ struct McTokens {
   int64_t num_positions() const;
 };
 
-// A context is the tokens of `examples` + context, behind BOS where the
+struct McEncodeOptions {
+  std::string_view examples;  // in front of each context; see FormatExamples
+  int64_t max_positions = std::numeric_limits<int64_t>::max();
+  const std::atomic<bool>* cancel = nullptr;  // looked at between items
+  ProgressFn progress = {};                   // items
+};
+
+// A context is the tokens of the examples + context, behind BOS where the
 // vocabulary adds one; a continuation is what the tokens of the whole text have
 // behind as many. Special tokens written out in the text are plain text.
-// kInvalidArgument, naming file, line and choice: a context or a continuation
-// without tokens of its own.
+// Errors name file and line. kInvalidArgument: a context or a continuation
+// (named) without tokens of its own. kResourceExhausted: the first item that
+// takes more than max_positions. kCancelled: the flag was set.
 Result<std::vector<McTokens>> EncodeMcTask(const text::Tokenizer& tokenizer,
                                            const McTask& task,
-                                           std::string_view examples);
+                                           const McEncodeOptions& options);
 
 }  // namespace thermocline::eval
 

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "eval/testing.h"
 
@@ -46,7 +49,7 @@ TEST(EncodeMcTaskTest, ContextsAndContinuations) {
   for (const bool add_eos : {false, true}) {
     const auto tokenizer = SmallTokenizer(/*add_bos=*/true, add_eos);
     ASSERT_NE(tokenizer, nullptr);
-    const auto items = EncodeMcTask(*tokenizer, task, "");
+    const auto items = EncodeMcTask(*tokenizer, task, {});
     ASSERT_TRUE(items.has_value()) << items.error().message;
     ASSERT_EQ(items->size(), 1u);
     EXPECT_THAT(items->front().contexts, ElementsAre(ElementsAre(6, 1)));
@@ -61,7 +64,8 @@ TEST(EncodeMcTaskTest, ExamplesStandInFrontOfEachContext) {
   ASSERT_NE(tokenizer, nullptr);
   const auto items = EncodeMcTask(
       *tokenizer,
-      OneItem({.contexts = {"b", "a"}, .continuations = {" c", " cc"}}), "ab ");
+      OneItem({.contexts = {"b", "a"}, .continuations = {" c", " cc"}}),
+      {.examples = "ab "});
   ASSERT_TRUE(items.has_value()) << items.error().message;
   EXPECT_THAT(items->front().contexts,
               ElementsAre(ElementsAre(4, 3, 1), ElementsAre(4, 3, 0)));
@@ -76,13 +80,13 @@ TEST(EncodeMcTaskTest, ATokenOverTheBorder) {
   ASSERT_NE(tokenizer, nullptr);
   const auto items = EncodeMcTask(
       *tokenizer, OneItem({.contexts = {"a"}, .continuations = {"bc", "b"}}),
-      "");
+      {});
   EXPECT_EQ(MessageOf(items),
             "t.jsonl: line 7: choice 1 adds no token to its context: this "
             "vocabulary joins the two");
   const auto good = EncodeMcTask(
       *tokenizer, OneItem({.contexts = {"a"}, .continuations = {"bc", "bcc"}}),
-      "");
+      {});
   ASSERT_TRUE(good.has_value()) << good.error().message;
   EXPECT_THAT(good->front().contexts, ElementsAre(ElementsAre(0)));
   EXPECT_THAT(good->front().continuations,
@@ -95,8 +99,51 @@ TEST(EncodeMcTaskTest, AContextWithoutTokens) {
   EXPECT_THAT(
       MessageOf(EncodeMcTask(
           *tokenizer, OneItem({.contexts = {""}, .continuations = {"a", "b"}}),
-          "")),
+          {})),
       HasSubstr("t.jsonl: line 7: the context has no tokens"));
+}
+
+// No item behind it is looked at.
+TEST(EncodeMcTaskTest, RefusesTheFirstItemThatIsTooLong) {
+  const auto tokenizer = SmallTokenizer(/*add_bos=*/true, false);
+  ASSERT_NE(tokenizer, nullptr);
+  const McTask task = {
+      .path = "t.jsonl",
+      .schema = "s",
+      .items = {{.line = 1, .contexts = {"b"}, .continuations = {"c", "ca"}},
+                {.line = 3, .contexts = {"b"}, .continuations = {"c", "cac"}},
+                {.line = 4, .contexts = {""}, .continuations = {"c", "c"}}}};
+  const auto items = EncodeMcTask(*tokenizer, task, {.max_positions = 3});
+  ASSERT_FALSE(items.has_value());
+  EXPECT_EQ(items.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(items.error().message,
+            "t.jsonl: line 3: needs 4 positions, the context has 3: use -c 4 "
+            "or more");
+  EXPECT_THAT(
+      MessageOf(EncodeMcTask(*tokenizer, task,
+                             {.examples = "b", .max_positions = 3})),
+      HasSubstr("line 1: needs 4 positions, the context has 3: use -c 4 or "
+                "more, or fewer --shots"));
+}
+
+TEST(EncodeMcTaskTest, ReportsProgressAndStopsWhenCancelled) {
+  const auto tokenizer = SmallTokenizer(false, false);
+  ASSERT_NE(tokenizer, nullptr);
+  McTask task = OneItem({.contexts = {"b"}, .continuations = {"c", "a"}});
+  task.items.resize(5, task.items.front());
+  std::atomic<bool> cancel = false;
+  std::vector<uint64_t> done;
+  const auto progress = [&](std::string_view, uint64_t num_done,
+                            uint64_t num_total) {
+    EXPECT_EQ(num_total, 5u);
+    done.push_back(num_done);
+    if (num_done == 2) cancel = true;
+  };
+  const auto items =
+      EncodeMcTask(*tokenizer, task, {.cancel = &cancel, .progress = progress});
+  ASSERT_FALSE(items.has_value());
+  EXPECT_EQ(items.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(done, ElementsAre(0, 1, 2));
 }
 
 // Text of a task never becomes a control token.
@@ -105,7 +152,7 @@ TEST(EncodeMcTaskTest, SpecialTokensAreText) {
   ASSERT_NE(model, nullptr);
   const auto items = EncodeMcTask(
       *model->tokenizer(),
-      OneItem({.contexts = {"a </s>"}, .continuations = {" </s>", " b"}}), "");
+      OneItem({.contexts = {"a </s>"}, .continuations = {" </s>", " b"}}), {});
   ASSERT_TRUE(items.has_value()) << items.error().message;
   EXPECT_EQ(items->front().contexts[0].front(), 1);  // BOS
   EXPECT_GT(items->front().contexts[0].size(), 4u);

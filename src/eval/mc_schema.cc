@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kWhiteSpace = " \t\r\n\f\v";
 constexpr size_t kMaxFieldsShown = 12;
+constexpr double kTwoTo63 = 0x1p63;
 
 tl::unexpected<Error> Wrong(std::string_view field, std::string_view what) {
   return Fail(ErrorCode::kCorrupt, "\"{}\" {}", field, what);
@@ -59,16 +61,18 @@ Result<std::vector<std::string>> Texts(const Json& record, const char* field) {
 // The index of one of `count` choices.
 Result<size_t> Index(const Json& record, const char* field, size_t count) {
   const Json& value = record[field];
-  if (!value.is_number_integer()) {
+  const double number = value.is_number() ? value.get<double>() : 0.0;
+  // An integer past 64 bits is parsed as a float.
+  if (!value.is_number_integer() && std::abs(number) < kTwoTo63) {
     return Wrong(field, fmt::format("is {}, not an index of the choices",
                                     value.is_number() ? "a fraction"
                                                       : value.type_name()));
   }
-  if (!value.is_number_unsigned() || value.get<uint64_t>() >= count) {
+  if (number < 0 || number >= static_cast<double>(count)) {
     return Wrong(field, fmt::format("is {}; the choices are 0 to {}",
                                     value.dump(), count - 1));
   }
-  return value.get<size_t>();
+  return static_cast<size_t>(number);
 }
 
 // What lies between a context and what follows belongs to what follows, as
@@ -183,16 +187,14 @@ const std::array<McSchema, 4>& Schemas() {
   return schemas;
 }
 
-// The first field of the schema that the record lacks; empty if none. A null
-// counts as missing.
+// The first field of the schema that the record lacks; empty if none.
 std::string MissingField(const McSchema& schema, const Json& record) {
   size_t begin = 0;
   while (begin < schema.name.size()) {
     const size_t end =
         std::min(schema.name.find('/', begin), schema.name.size());
     const std::string field = schema.name.substr(begin, end - begin);
-    const auto found = record.find(field);
-    if (found == record.end() || found->is_null()) return field;
+    if (!record.contains(field)) return field;
     begin = end + 1;
   }
   return {};
@@ -213,11 +215,19 @@ std::string NamesOfFields(const Json& record) {
 }  // namespace
 
 Result<const McSchema*> FindMcSchema(const Json& record) {
-  std::vector<std::string> known;
-  for (const McSchema& schema : Schemas()) {
-    if (MissingField(schema, record).empty()) return &schema;
-    known.push_back(schema.name);
+  // Columns of other tasks may be there as nulls. Only where that leaves none,
+  // a null is a field with a wrong value.
+  Json filled = Json::object();
+  for (const auto& [name, value] : record.items()) {
+    if (!value.is_null()) filled[name] = value;
   }
+  for (const Json* fields : {&std::as_const(filled), &record}) {
+    for (const McSchema& schema : Schemas()) {
+      if (MissingField(schema, *fields).empty()) return &schema;
+    }
+  }
+  std::vector<std::string> known;
+  for (const McSchema& schema : Schemas()) known.push_back(schema.name);
   return Fail(ErrorCode::kUnsupported,
               "a record of no known schema; its fields are {}; known are {}",
               NamesOfFields(record), fmt::join(known, ", "));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "eval/testing.h"
 
@@ -125,6 +126,17 @@ TEST(FindMcSchemaTest, UnknownOnesAreDescribed) {
   EXPECT_THAT(MessageOf(FindMcSchema(many)), HasSubstr("\"21\", ...; known"));
 }
 
+// A null is a value, which is wrong, unless a schema does without the field.
+TEST(FindMcSchemaTest, Nulls) {
+  EXPECT_EQ(
+      MessageOf(Read(R"({"query": "a", "choices": ["b", "c"], "gold": null})")),
+      "\"gold\" is null, not an index of the choices");
+  EXPECT_EQ(ReadGood(R"({"query": null, "choices": null, "gold": null,
+      "premise": "a", "hypothesis": "b", "label": 1})")
+                .continuations,
+            (std::vector<std::string>{" True", " False"}));
+}
+
 TEST(ReadMcItemTest, NamesAFieldThatIsMissing) {
   const Json first =
       Json::parse(R"({"query": "a", "choices": ["b", "c"], "gold": 0})");
@@ -187,6 +199,13 @@ TEST(ReadMcItemTest, MessagesSayWhatIsWrong) {
             "\"gold\" is 2; the choices are 0 to 1");
   EXPECT_EQ(message(R"(["b", "c"])", "1.0"),
             "\"gold\" is a fraction, not an index of the choices");
+  EXPECT_EQ(message(R"(["b", "c"])", "-0"), "");
+  EXPECT_EQ(message(R"(["b", "c"])", "-0.0"),
+            "\"gold\" is a fraction, not an index of the choices");
+  EXPECT_EQ(message(R"(["b", "c"])", "99999999999999999999"),
+            "\"gold\" is 1e+20; the choices are 0 to 1");
+  EXPECT_EQ(message(R"(["b", "c"])", "-99999999999999999999"),
+            "\"gold\" is -1e+20; the choices are 0 to 1");
   EXPECT_EQ(message(R"(["b", "c"])", "\"B\""),
             "\"gold\" is string, not an index of the choices");
   EXPECT_EQ(message("[]", "0"),

@@ -85,6 +85,11 @@ class Scorer {
 
 }  // namespace
 
+uint64_t ScoringBytes(int64_t vocab_size) {
+  return (kMaxLogitRows + 1) * static_cast<uint64_t>(vocab_size) *
+         sizeof(float);
+}
+
 Result<std::vector<McScores>> ScoreMcItems(engine::Session& session,
                                            std::span<const McTokens> items,
                                            std::string_view what,

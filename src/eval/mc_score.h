@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_EVAL_MC_SCORE_H_
 #define THERMOCLINE_EVAL_MC_SCORE_H_
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ namespace thermocline::eval {
 // For each choice the sum of the natural log-probabilities of its
 // continuation's tokens.
 using McScores = std::vector<double>;
+
+// Bytes of logits that ScoreMcItems allocates, at most.
+uint64_t ScoringBytes(int64_t vocab_size);
 
 // Scores all items, in order; a context is decoded once for all its choices,
 // and what it shares with the context before it not again. The same bits for

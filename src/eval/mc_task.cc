@@ -31,7 +31,10 @@ class Guard {
  public:
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
-    if (depth > kMaxMcJsonDepth) {
+    // Of what opens an object or a list, `depth` is that of its place.
+    const bool opens =
+        event == Event::object_start || event == Event::array_start;
+    if (depth + (opens ? 1 : 0) > kMaxMcJsonDepth) {
       throw Complaint(fmt::format("nested more than {} deep", kMaxMcJsonDepth));
     }
     if (event == Event::object_start) keys_.emplace_back();
@@ -53,6 +56,11 @@ Result<Json> ParseRecord(std::string_view line) {
   if (line.size() > kMaxMcLineBytes) {
     return Fail(ErrorCode::kCorrupt, "a line of {} bytes, more than {}",
                 line.size(), kMaxMcLineBytes);
+  }
+  // The parser would skip it in front of every line.
+  if (line.starts_with(kByteOrderMark)) {
+    return Fail(ErrorCode::kCorrupt,
+                "a byte order mark, which only the file may begin with");
   }
   Guard guard;
   Json record;

@@ -42,8 +42,8 @@ struct McTask {
 
 // Reads `text`, the bytes of the file `path`; the first record decides on the
 // schema, all must have it. Blank lines, CR before the line end and a UTF-8
-// byte order mark are skipped; fields that the schema does not know are
-// ignored. Stops behind `max_items` if that is not 0.
+// byte order mark that the file begins with are skipped; fields that the schema
+// does not know are ignored. Stops behind `max_items` if that is not 0.
 // kCorrupt, naming path, line and field: not JSON, not UTF-8, a key twice, a
 // line or nesting past the limits above, a field that is missing, blank or of
 // another type, fewer than two choices, an index of none of them; no records.

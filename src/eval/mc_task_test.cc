@@ -87,6 +87,7 @@ TEST(ParseMcTaskTest, ErrorsNameFileLineAndCause) {
   EXPECT_THAT(message("{\"query\": \"\xFF\"}"), HasSubstr("at byte 12"));
   EXPECT_THAT(message("{\"query\": \"\\ud800\"}"), HasSubstr("at byte"));
   EXPECT_THAT(message("{\"gold\": 1e999}"), HasSubstr("number is too large"));
+  EXPECT_THAT(message("\xEF\xBB\xBF" + kTwo), HasSubstr("byte order mark"));
   EXPECT_THAT(message(R"({"gold": 1, "gold": 0})"),
               HasSubstr("key \"gold\" twice"));
   EXPECT_THAT(message(R"({"query": "x"})"),
@@ -122,7 +123,7 @@ TEST(ParseMcTaskTest, DepthAndSizeAreLimited) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
   EXPECT_TRUE(with_field(nested(kMaxMcJsonDepth - 1)).has_value());
-  EXPECT_THAT(MessageOf(with_field(nested(kMaxMcJsonDepth + 1))),
+  EXPECT_THAT(MessageOf(with_field(nested(kMaxMcJsonDepth))),
               HasSubstr("nested more than 16 deep"));
   EXPECT_THAT(MessageOf(with_field(std::string(500'000, '['))),
               HasSubstr("nested more than 16 deep"));

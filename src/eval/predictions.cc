@@ -33,6 +33,12 @@ Status CheckTokens(std::span<engine::Session* const> sessions,
               "token id {} is outside the vocabulary of {}", *bad, vocab_size);
 }
 
+// Of one session.
+size_t NumLogits(int64_t vocab_size, int64_t chunk) {
+  return static_cast<size_t>(std::min(kMaxLogitRows, chunk)) *
+         static_cast<size_t>(vocab_size);
+}
+
 // Runs chunks through all sessions, with the memory for their logits.
 class ChunkRunner {
  public:
@@ -43,8 +49,8 @@ class ChunkRunner {
         logits_(sessions.size()),
         rows_(sessions.size()) {
     for (std::vector<float>& logits : logits_) {
-      logits.resize(static_cast<size_t>(std::min(kMaxLogitRows, chunk)) *
-                    vocab_size_);
+      logits.resize(
+          NumLogits(sessions.front()->model().config().vocab_size, chunk));
     }
   }
 
@@ -55,13 +61,13 @@ class ChunkRunner {
     for (engine::Session* session : sessions_) {
       session->Truncate(0);
       TC_RETURN_IF_ERROR(
-          session->Decode(chunk.first(first), engine::LogitsOf::kNone, {}));
+          Decode(*session, chunk.first(first), engine::LogitsOf::kNone, {}));
     }
     // The last token has no successor in the chunk: nothing to predict.
     for (size_t begin = first; begin + 1 < chunk.size();) {
       const size_t num_rows =
           std::min<size_t>(kMaxLogitRows, chunk.size() - 1 - begin);
-      TC_RETURN_IF_ERROR(Decode(chunk.subspan(begin, num_rows)));
+      TC_RETURN_IF_ERROR(DecodeRows(chunk.subspan(begin, num_rows)));
       TC_RETURN_IF_ERROR(
           VisitRows(targets.subspan(begin + 1, num_rows), visit));
       begin += num_rows;
@@ -70,11 +76,21 @@ class ChunkRunner {
   }
 
  private:
-  Status Decode(std::span<const TokenId> tokens) {
+  // Of several sessions an error says whose it is.
+  Status Decode(engine::Session& session, std::span<const TokenId> tokens,
+                engine::LogitsOf which, std::span<float> logits) {
+    Status status = session.Decode(tokens, which, logits);
+    if (status.has_value() || sessions_.size() == 1) return status;
+    return Annotate(fmt::format("{} ({})", session.model().file().path(),
+                                engine::NameOf(session.ffn())),
+                    status.error());
+  }
+
+  Status DecodeRows(std::span<const TokenId> tokens) {
     for (size_t i = 0; i < sessions_.size(); ++i) {
-      TC_RETURN_IF_ERROR(sessions_[i]->Decode(
-          tokens, engine::LogitsOf::kAll,
-          std::span(logits_[i]).first(tokens.size() * vocab_size_)));
+      TC_RETURN_IF_ERROR(
+          Decode(*sessions_[i], tokens, engine::LogitsOf::kAll,
+                 std::span(logits_[i]).first(tokens.size() * vocab_size_)));
     }
     return {};
   }
@@ -107,11 +123,15 @@ Status CheckChunks(int64_t num_tokens, int64_t chunk) {
   }
   if (num_tokens / 2 < chunk) {
     return Fail(ErrorCode::kInvalidArgument,
-                "the text has {} tokens, but at least two chunks of {} are "
+                "the text has {} token{}, but at least two chunks of {} are "
                 "needed; use a longer text or a smaller -c",
-                num_tokens, chunk);
+                num_tokens, num_tokens == 1 ? "" : "s", chunk);
   }
   return {};
+}
+
+uint64_t PredictionBytes(int64_t vocab_size, int64_t chunk) {
+  return NumLogits(vocab_size, chunk) * sizeof(float);
 }
 
 std::optional<TokenId> BosThatIsAdded(const model::Model& model) {

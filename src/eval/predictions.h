@@ -23,6 +23,9 @@ Status CheckChunks(int64_t num_tokens, int64_t chunk);
 // BOS, if the vocabulary asks for it in front of text.
 std::optional<text::TokenId> BosThatIsAdded(const model::Model& model);
 
+// Bytes that ForEachPrediction allocates for the logits of each session.
+uint64_t PredictionBytes(int64_t vocab_size, int64_t chunk);
+
 // Each session's logits [V] of one position, and the token that comes next.
 // An error stops the run.
 using PredictionFn = std::function<Status(
@@ -34,7 +37,8 @@ using PredictionFn = std::function<Status(
 // Every position runs in its session's mode. Leaves the sessions empty.
 // Besides CheckChunks: kInvalidArgument when `chunk` is more than a session's
 // context, or an id is outside the vocabulary. Errors of the sessions and of
-// `visit` name the chunk. Requires sessions with one vocabulary size (CHECKed).
+// `visit` name the chunk, and of several sessions the one. Requires sessions
+// with one vocabulary size (CHECKed).
 Status ForEachPrediction(std::span<engine::Session* const> sessions,
                          std::span<const text::TokenId> tokens, int64_t chunk,
                          const ProgressFn& progress, const PredictionFn& visit);
