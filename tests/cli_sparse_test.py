@@ -101,9 +101,13 @@ class SparseTest(cli_support.CliTest):
 
     def test_split_files(self):
         plain = self.logits()
-        ordered = self.logits("--split", self.write("order", order_file()))
+        order = self.write("order", order_file())
+        ordered = self.logits("--split", order)
         self.assertNotEqual(ordered, plain)  # the order of sums alone
         self.assertLess(nmse(ordered, plain), 1e-10)
+        result = run("run", "-m", LLAMA, "-p", "a", "-n", "1", "--split",
+                     order)
+        self.assertIn(b", groups of ", result.stderr)
         hot = self.write("hot", hot_file())
         self.assertEqual(self.logits("--split", hot), plain)
         result = run("eval", "logits", "-m", LLAMA, "--tokens", "1", "-o",

@@ -60,10 +60,9 @@ void AddInspectCommand(CLI::App& parent, Action& action) {
       AddRequiredPath(*app, "MODEL", flags->path, "",
                       "GGUF file; of a split model, the first one")
           ->required(false);
-  auto* named = AddRequiredPath(*app, "-m,--model", flags->path, "FILE",
-                                "The same by a flag")
+  auto* named = AddRequiredPath(*app, "-m,--model", flags->path, "FILE", "")
                     ->required(false)
-                    ->excludes(positional);
+                    ->description("The same by a flag");
   app->add_flag("--json", flags->json, "One JSON object instead of text");
   AddText(*app, "--html", flags->html_path, "FILE",
           "Write a page that draws the model, for any browser");
@@ -76,6 +75,9 @@ void AddInspectCommand(CLI::App& parent, Action& action) {
   app->callback([flags, positional, named, &action] {
     if (positional->count() + named->count() == 0) {
       throw CLI::ValidationError("the model is missing: MODEL or -m FILE");
+    }
+    if (positional->count() > 0 && named->count() > 0) {
+      throw CLI::ValidationError("the model is given twice: MODEL and -m FILE");
     }
     action = [flags] { return Run(*flags); };
   });

@@ -47,8 +47,11 @@ std::string DescribeFfn(const engine::Session& session) {
   if (session.ffn() != engine::FfnMode::kFast) return std::string(mode);
   const model::PredictorConfig& predictor = session.model().config().predictor;
   const bool is_kairox = predictor.kind == model::PredictorKind::kKairox;
-  return fmt::format("{} ({} predictors, threshold {})", mode,
-                     is_kairox ? "KAIROX" : "PowerInfer", predictor.threshold);
+  const model::NeuronOrder* order = session.model().neuron_order();
+  return fmt::format(
+      "{} ({} predictors, threshold {}{})", mode,
+      is_kairox ? "KAIROX" : "PowerInfer", predictor.threshold,
+      order == nullptr ? "" : fmt::format(", groups of {}", order->group_size));
 }
 
 }  // namespace

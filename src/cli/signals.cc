@@ -101,6 +101,7 @@ void InstallSignalHandlers() {
   ::sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) Install(SIGHUP, OnInterrupt);
   Install(SIGPIPE, SIG_IGN);
+  Install(SIGXFSZ, SIG_IGN);  // a file too large is an error of its write
 
   struct sigaction action = {};
   action.sa_sigaction = OnBusError;

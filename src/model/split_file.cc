@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -143,9 +142,15 @@ Result<std::vector<float>> ReadPattern(const Reader& reader) {
                 kOther);
   }
   double total = 0.0;
-  for (const double value : *values) {
-    // NaN is not >= 0.
-    total += value >= 0.0 ? value : std::numeric_limits<double>::quiet_NaN();
+  for (size_t i = 0; i < values->size(); ++i) {
+    const double value = (*values)[i];
+    if (!(value >= 0.0)) {  // NaN neither
+      return Fail(ErrorCode::kCorrupt,
+                  "{}: key \"{}\": element {} is {}; shares are >= 0 and sum "
+                  "to 1",
+                  file.path(), kPattern, i, value);
+    }
+    total += value;
   }
   if (!(std::abs(total - 1.0) <= 1e-3)) {
     return Fail(ErrorCode::kCorrupt,
