@@ -268,6 +268,9 @@ class TokenizersTest(ConvertTest):
                                                           {"type": "Digits"},
                                                           BYTE_LEVEL]}})
         self.refused("tokenizer.json", "unknown pre-tokenizer", "digits")
+        self.put("tokenizer.json", {**TOKENIZER,
+                                    "pre_tokenizer": {"type": "Whitespace"}})
+        self.refused("tokenizer.json", 'unknown pre-tokenizer: "Whitespace"')
         tokens = {**TOKENIZER["model"]["vocab"], "extra": VOCAB}
         self.put("tokenizer.json", {**TOKENIZER, "model": {
             **TOKENIZER["model"], "vocab": tokens}})
@@ -311,6 +314,10 @@ class RefusedFoldersTest(ConvertTest):
         self.put("2.safetensors", safetensors(
             {n: tensors[n] for n in parts["2.safetensors"][1:]}))
         self.refused("2.safetensors", parts["2.safetensors"][0], "index.json")
+        self.put("2.safetensors", safetensors(
+            {**{n: tensors[n] for n in parts["2.safetensors"]},
+             "stray": [2]}))
+        self.refused('2.safetensors: tensor "stray"', "index.json")
         self.put("2.safetensors", safetensors(
             {n: tensors[n] for n in parts["2.safetensors"]}))
         self.assert_ok(self.convert())

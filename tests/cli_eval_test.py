@@ -7,6 +7,7 @@ import json
 import math
 import pathlib
 import signal
+import struct
 import unittest
 
 import cli_support
@@ -277,10 +278,10 @@ class MultipleChoiceTest(EvalTest):
             {"query": "a b c " * 400, "choices": ["d", "e"],
              "gold": 0}).encode())
         result = run("eval", "mc", "-m", GOLDEN, "-f", path)
-        self.assert_fails(result, "line 1 needs", "512: use -c ")
-        need = result.stderr.decode().split("use -c ")[1].strip()
+        self.assert_fails(result, "line 1: needs", "512: use -c ")
+        need = result.stderr.decode().split("use -c ")[1].split()[0]
         self.assert_fails(run("eval", "mc", "-m", GOLDEN, "-f", path, "-c",
-                              int(need) - 1), "-c is")
+                              int(need) - 1), "the context has")
         self.assert_ok(run("eval", "mc", "-m", GOLDEN, "-f", path, "-c", need))
 
 
@@ -385,6 +386,17 @@ class DivergenceTest(EvalTest):
         self.assert_fails(run("eval", "kl", "-m", GOLDEN, "--base", path, "-f",
                               self.text), path, "different vocabularies",
                           "token 2 is")
+
+    def test_texts_that_are_cut_differently(self):
+        other = cli_support.Gguf(STORIES)
+        at = other.values["tokenizer.ggml.scores"] + 12  # behind type, count
+        count, = struct.unpack_from("<Q", other.bytes, at - 8)
+        scores = struct.unpack_from(f"<{count}f", other.bytes, at)
+        struct.pack_into(f"<{count}f", other.bytes, at, *scores[::-1])
+        path = self.write("other.gguf", bytes(other.bytes))
+        self.assert_fails(run("eval", "kl", "-m", STORIES, "--base", path, "-f",
+                              self.text, "-c", 32), STORIES, path,
+                          "different tokens, from token ")
 
     def test_wrong_usage(self):
         for args in (["-m", GOLDEN, "-f", self.text],

@@ -101,6 +101,12 @@ class QuantizeTest(CliTest):
         self.assert_fails(run("quantize", GOLDEN, "/dev/full", "Q4_0"),
                           "/dev/full", "No space left")
 
+    def test_files_that_are_no_models(self):
+        vocab = DATA / "tokenizers" / "ggml-vocab-gpt-2.gguf"
+        self.assert_fails(run("quantize", vocab, self.folder / "out.gguf",
+                              "Q4_0"), vocab.name, "no weights to quantise")
+        self.assertEqual(self.leftovers(), [])
+
     def test_a_number_that_is_none(self):
         file = Gguf(GOLDEN)
         at = file.tensors["blk.1.ffn_up.weight"][1]

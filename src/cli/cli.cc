@@ -99,17 +99,29 @@ int UsageError(const CLI::App& app, const std::string& message) {
   return kExitUsage;
 }
 
+// Whether the user named a command that there is not.
+bool NamesUnknownCommand(const CLI::App& root) {
+  const std::vector<std::string> extras = root.remaining(true);
+  return !extras.empty() && !extras.front().starts_with("-") &&
+         LacksCommand(root);
+}
+
+// Requires that there are arguments that nothing took.
+std::string DescribeExtra(const CLI::App& root,
+                          std::span<const std::string> typed_args) {
+  return fmt::format("unknown {} '{}'",
+                     NamesUnknownCommand(root) ? "command" : "argument",
+                     Escape(AsTyped(root.remaining(true).front(), typed_args)));
+}
+
 std::string DescribeParseError(const CLI::App& root,
                                std::span<const std::string> typed_args,
                                const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> extras = root.remaining(true);
-    if (!extras.empty()) {
-      const std::string extra = AsTyped(extras.front(), typed_args);
-      const bool is_command = !extra.starts_with("-") && LacksCommand(root);
-      return fmt::format("unknown {} '{}'", is_command ? "command" : "argument",
-                         Escape(extra));
-    }
+  // What is missing may be there, misspelt: the misspelling is told first.
+  if ((dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+       dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) &&
+      !root.remaining(true).empty()) {
+    return DescribeExtra(root, typed_args);
   }
   std::string text = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
@@ -158,6 +170,9 @@ int ParseAndRun(std::vector<std::string> args) {
   try {
     root.parse(args);
   } catch (const CLI::CallForHelp&) {
+    if (NamesUnknownCommand(root)) {
+      return UsageError(*app, DescribeExtra(root, typed_args));
+    }
     return RunAction([app] { return WriteStdout(app->help()); });
   } catch (const CLI::CallForVersion& version) {
     return RunAction(

@@ -81,8 +81,21 @@ TEST(MainTest, NamesWhatItDoesNotKnowAsItWasTyped) {
   EXPECT_THAT(RunMain({"fly"}).err, HasSubstr("unknown command 'fly'"));
   EXPECT_THAT(RunMain({"eval", "foo"}).err, HasSubstr("unknown command 'foo'"));
   EXPECT_THAT(RunMain({"run", "-p", "x"}).err, HasSubstr("--model"));
+  EXPECT_THAT(RunMain({"run", "-x"}).err, HasSubstr("unknown argument '-x'"));
+  EXPECT_THAT(RunMain({"convert", "h", "--fly"}).err,
+              HasSubstr("unknown argument '--fly'"));
   EXPECT_THAT(RunMain({"run", "-m", "x", "-p"}).err,
               HasSubstr("--prompt: its value is missing"));
+}
+
+TEST(MainTest, HelpForAnUnknownCommandIsAnError) {
+  for (const Args& args : {Args{"fly", "--help"}, Args{"-h", "fly"},
+                           Args{"eval", "fly", "--help"}}) {
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(args);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr("unknown command 'fly'"));
+  }
 }
 
 TEST(MainTest, ShowsHelpWhenCalledWithNothing) {

@@ -59,7 +59,7 @@ void AddConvertCommand(CLI::App& parent, Action& action) {
       "convert", "Makes a GGUF file of a Hugging Face folder");
   AddRequiredPath(*app, "HF_FOLDER", flags->folder, "",
                   "Folder with config.json, a tokenizer and safetensors");
-  AddRequiredPath(*app, "-o,--output", flags->output, "FILE",
+  AddRequiredPath(*app, "-o,--output,--outfile", flags->output, "FILE",
                   "GGUF file to write; replaced only when all went well");
   AddDType(*app, "--type,--outtype", flags->dtype,
            {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0},

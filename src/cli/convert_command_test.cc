@@ -30,5 +30,12 @@ TEST(ConvertCommandTest, NamesAMissingFolderAndLeavesNoFile) {
   EXPECT_FALSE(std::filesystem::exists(output));
 }
 
+TEST(ConvertCommandTest, TheOutputHasLlamaCppsNameToo) {
+  const MainResult result =
+      RunMain({"convert", "no/such", "--outfile", TempPath("none.gguf")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("no/such"));
+}
+
 }  // namespace
 }  // namespace thermocline::cli

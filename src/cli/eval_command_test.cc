@@ -19,5 +19,23 @@ TEST(EvalCommandTest, HelpNamesItsCommands) {
   EXPECT_EQ(RunMain({"eval"}).exit_code, 2);
 }
 
+TEST(CheckSessionsFitTest, AddsUpSessionsAndLogits) {
+  const engine::MemoryNeed needs[] = {{.kv_bytes = 1024, .scratch_bytes = 512},
+                                      {.kv_bytes = 256, .scratch_bytes = 128}};
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(CheckSessionsFit(needs, 128, 2048).has_value());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "memory of 2 sessions and their logits: 2.00 KiB\n");
+  const Status refused = CheckSessionsFit(needs, 129, 2048);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("2 sessions and their logits need 2.00 KiB, this "
+                        "machine has 2.00 KiB: use a smaller -c or -b"));
+  const engine::MemoryNeed most = {.kv_bytes = ~uint64_t{0},
+                                   .scratch_bytes = 0};
+  EXPECT_FALSE(CheckSessionsFit({{most, most}}, 0, 2048).has_value());
+}
+
 }  // namespace
 }  // namespace thermocline::cli

@@ -66,15 +66,18 @@ TEST(EvalLogitsCommandTest, RefusesToReplaceItsInput) {
   std::filesystem::copy_file(kModel, model);
   std::ofstream(shard) << "shard";
   std::ofstream(ids) << "1 2";
-  for (const std::string& output : {model, shard, ids}) {
+  const std::string split = TempPath("own.gpuidx");
+  std::ofstream(split) << "split";
+  for (const std::string& output : {model, shard, ids, split}) {
     const std::string before = ReadAll(output);
-    const MainResult result = RunMain(
-        {"eval", "logits", "-m", model, "--tokens-file", ids, "-o", output});
+    const MainResult result =
+        RunMain({"eval", "logits", "-m", model, "--tokens-file", ids, "--split",
+                 split, "-o", output});
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err, HasSubstr("one of the files to read"));
     EXPECT_EQ(ReadAll(output), before);
   }
-  for (const std::string& path : {model, shard, ids}) {
+  for (const std::string& path : {model, shard, ids, split}) {
     std::filesystem::remove(path);
   }
 }

@@ -106,39 +106,43 @@ Result<std::vector<eval::McTokens>> Encode(const McFlags& flags,
        .progress = progress.callback()});
 }
 
-// A session for each mode, before any work: what cannot run says so at once.
-// Their context is what the longest item needs.
-Result<std::vector<McMode>> OpenModes(
-    const McFlags& flags, const std::shared_ptr<const model::Model>& model,
+// What each mode asks for, all of which fit memory together. The context is
+// what the longest item needs.
+Result<std::vector<engine::SessionOptions>> PlanModes(
+    const McFlags& flags, const model::Config& config,
     const std::vector<eval::McTokens>& items, ProgressLine& progress) {
   engine::SessionOptions options =
-      MakeSessionOptions(flags.session, model->config(), progress);
+      MakeSessionOptions(flags.session, config, progress);
   options.context =
       std::ranges::max_element(items, {}, &eval::McTokens::num_positions)
           ->num_positions();
   options.progress = {};  // items, not the tokens inside one
-  std::vector<engine::SessionOptions> all;
+  if (flags.modes.empty()) return std::vector{options};
+  std::vector<engine::SessionOptions> modes;
   std::vector<engine::MemoryNeed> needs;
-  for (const engine::FfnMode mode :
-       flags.modes.empty() ? std::vector{options.ffn} : flags.modes) {
+  for (const engine::FfnMode mode : flags.modes) {
     options.ffn = mode;
-    all.push_back(options);
-    TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
-                        engine::PlanMemory(model->config(), options));
-    needs.push_back(need);
+    modes.push_back(options);
+    TC_ASSIGN_OR_RETURN(needs.emplace_back(),
+                        engine::PlanMemory(config, options));
   }
-  if (needs.size() > 1) {
-    TC_RETURN_IF_ERROR(CheckSessionsFit(
-        needs, eval::ScoringBytes(model->config().vocab_size)));
-  }
+  TC_RETURN_IF_ERROR(
+      CheckSessionsFit(needs, eval::ScoringBytes(config.vocab_size)));
+  return modes;
+}
+
+// A session for each mode, before any work: what cannot run says so at once.
+Result<std::vector<McMode>> OpenModes(
+    const std::shared_ptr<const model::Model>& model,
+    const std::vector<engine::SessionOptions>& plan) {
   std::vector<McMode> modes;
-  for (const engine::SessionOptions& options : all) {
+  for (const engine::SessionOptions& options : plan) {
     TC_ASSIGN_OR_RETURN(auto session, CreateSession(model, options));
     const std::string name(engine::NameOf(session->ffn()));
     if (std::ranges::count(modes, name, &McMode::name) > 0) {
-      // No name stands there twice.
+      // No name is given twice.
       return Fail(ErrorCode::kInvalidArgument,
-                  "--modes: 'auto' is '{}' for this model: name one of the two",
+                  "--modes: 'auto' is '{}' for this model: give one of the two",
                   name);
     }
     WriteStderr(DescribeMode(*session, options) + "\n");
@@ -163,7 +167,9 @@ Status Run(const McFlags& flags) {
   ProgressLine opening;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
   TC_ASSIGN_OR_RETURN(const auto items, Encode(flags, input, *model));
-  TC_ASSIGN_OR_RETURN(auto modes, OpenModes(flags, model, items, opening));
+  TC_ASSIGN_OR_RETURN(const auto plan,
+                      PlanModes(flags, model->config(), items, opening));
+  TC_ASSIGN_OR_RETURN(const auto modes, OpenModes(model, plan));
   std::unique_ptr<os::AtomicFile> file;
   if (flags.items_file.has_value()) {
     TC_ASSIGN_OR_RETURN(file, os::AtomicFile::Create(*flags.items_file));

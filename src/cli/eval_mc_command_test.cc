@@ -83,8 +83,8 @@ TEST(EvalMcCommandTest, TheContextIsWhatTheItemsNeed) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
               ::testing::ContainsRegex(
-                  "query.jsonl: line [1-6] needs [0-9]+ positions, -c is 8: "
-                  "use -c [0-9]+\n"));
+                  "query.jsonl: line 1: needs [0-9]+ positions, the context "
+                  "has 8: use -c [0-9]+ or more\n"));
   EXPECT_EQ(result.out, "");
 }
 
@@ -95,6 +95,9 @@ TEST(EvalMcCommandTest, WrongUsage) {
            {"-f", kTask, "--modes", "dense,quick"},
            {"-f", kTask, "--modes", "dense,dense"},
            {"-f", kTask, "--modes", ""},
+           {"-f", kTask, "--modes", "dense,"},
+           {"-f", "-", "--shots-file", "-"},
+           {"-f", "/dev/stdin", "--shots-file", "-"},
            {"-f", kTask, "--modes", "dense", "--ffn", "dense"},
            {"-f", kTask, "--format", "xml"},
            {"-f", kTask, "--limit", "0"},
@@ -118,10 +121,37 @@ TEST(EvalMcCommandTest, BadInputIsNamed) {
               HasSubstr("has 6 records, fewer than --shots 7"));
   EXPECT_THAT(RunMc({"-f", kTask, "-o", kTask}).err,
               HasSubstr("one of the files to read"));
-  EXPECT_THAT(RunMc({"-f", kTask, "--modes", "auto,dense"}).err,
-              HasSubstr("'dense' is 'dense' for this model, which is named "
-                        "twice"));
+  for (const char* modes : {"auto,dense", "dense,auto"}) {
+    EXPECT_THAT(RunMc({"-f", kTask, "--modes", modes}).err,
+                HasSubstr("--modes: 'auto' is 'dense' for this model: give "
+                          "one of the two"));
+  }
   std::filesystem::remove(unknown);
+}
+
+// Before anything is scored: else the report would be there.
+TEST(EvalMcCommandTest, AnOutputThatCannotBeIsRefusedAtOnce) {
+  const std::string output = TempPath("no/such/items.jsonl");
+  const MainResult result = RunMc({"-f", kTask, "-o", output});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr(output));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(EvalMcCommandTest, TheReportOutlivesAFullDisk) {
+  const MainResult result = RunMc({"-f", kTask, "-o", "/dev/full"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("/dev/full"));
+  EXPECT_THAT(result.out, HasSubstr("| dense    | acc        | "));
+}
+
+TEST(EvalMcCommandTest, RefusesToReplaceTheSplitFile) {
+  const std::string split = TempPath("own.gpuidx");
+  std::ofstream(split) << "split";
+  const MainResult result = RunMc({"-f", kTask, "--split", split, "-o", split});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("one of the files to read"));
+  std::filesystem::remove(split);
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ Result<std::vector<text::TokenId>> TokensOfBoth(const TextFlags& flags,
   if (base_tokens == tokens) return tokens;
   const auto [token, base_token] = std::ranges::mismatch(tokens, base_tokens);
   return Fail(ErrorCode::kInvalidArgument,
-              "{} and {} cut the text into different tokens, from the {}th on: "
+              "{} and {} cut the text into different tokens, from token {} on: "
               "their merges, scores, token types or pre-tokenizers differ",
               model.file().path(), base.file().path(),
               token - tokens.begin() + 1);

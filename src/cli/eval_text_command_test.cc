@@ -50,7 +50,13 @@ TEST(EvalPplCommandTest, SaysWhenTheTextIsTooShort) {
       {"eval", "ppl", "-m", InTestData("models/stories260K.gguf"), "-f", "-"},
       "Too short.");
   EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("standard input: the text has "));
   EXPECT_THAT(result.err, HasSubstr("two chunks"));
+  const std::string empty = TempPath("empty.txt");
+  std::ofstream(empty) << "";
+  EXPECT_THAT(RunMain({"eval", "ppl", "-m", kStories, "-f", empty}).err,
+              HasSubstr(empty + ": the text has 1 token, but"));
+  std::filesystem::remove(empty);
 }
 
 TEST(EvalPplCommandTest, RefusesBeforeItSaysWhatRuns) {
@@ -88,7 +94,9 @@ TEST_F(EvalKlCommandTest, ComparesFiles) {
   EXPECT_THAT(text.out, HasSubstr("mean KLD:        0.0"));
   EXPECT_THAT(text.err, HasSubstr("model: " + kQ4 + " ("));
   EXPECT_THAT(text.err, HasSubstr("base: " + kF16 + " ("));
-  EXPECT_THAT(text.err, HasSubstr("memory of both sessions: "));
+  EXPECT_THAT(text.err, HasSubstr("memory of 2 sessions and their logits: "));
+  // Before the sessions are there.
+  EXPECT_LT(text.err.find("memory of"), text.err.find("model: "));
   const MainResult json =
       RunMain({"eval", "kl", "-m", kQ4, "--base", kF16, "-f", text_, "-c", "32",
                "-t", "1", "--json"});
@@ -124,6 +132,22 @@ TEST_F(EvalKlCommandTest, WrongUsageAndOtherVocabularies) {
       RunMain({"eval", "kl", "-m", kF16, "--base", kStories, "-f", text_});
   EXPECT_EQ(other.exit_code, 1);
   EXPECT_THAT(other.err, HasSubstr("320 and 512 tokens"));
+}
+
+TEST_F(EvalKlCommandTest, ErrorsSayWhichOfTheTwo) {
+  const auto error = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "kl", "-f", text_, "-c", "32"});
+    const MainResult result = RunMain(more);
+    EXPECT_EQ(result.exit_code, 1);
+    return result.err;
+  };
+  EXPECT_THAT(error({"-m", kQ4, "--base", kF16, "--base-mode", "fast"}),
+              HasSubstr("error: base " + kF16 +
+                        ": brings no predictors, which the fast mode needs: "
+                        "use --base-mode dense"));
+  EXPECT_THAT(error({"-m", kQ4, "--base", kF16, "--ffn", "fast", "--base-mode",
+                     "dense"}),
+              HasSubstr("error: model " + kQ4 + ": --ffn fast: "));
 }
 
 }  // namespace

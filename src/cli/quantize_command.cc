@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/quote.h"
@@ -24,9 +26,10 @@ namespace {
 
 struct QuantizeFlags {
   std::string input;
-  std::string output;
-  std::string type;
+  std::string output;  // empty: none, which a dry run allows
+  std::optional<std::string> output_argument;
   std::optional<std::string> output_flag;
+  std::string type;
   convert::QuantizeOptions options;
   int64_t num_threads = 0;
   bool dry_run = false;
@@ -186,27 +189,37 @@ std::string TypesForHelp() {
   return out;
 }
 
+[[noreturn]] void RefuseUsage(const std::string& message) {
+  throw CLI::ValidationError(message);
+}
+
+std::string NamesOfFileTypes() {
+  std::vector<std::string_view> names;
+  for (const auto& known : convert::FileTypes()) names.push_back(known.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 // IN OUT TYPE, IN TYPE -o OUT, or for --dry-run IN TYPE. Throws usage errors.
 void SettleNames(QuantizeFlags& flags) {
-  const bool named_twice = !flags.type.empty() && flags.output_flag;
-  if (named_twice) {
-    throw CLI::ValidationError("give the output as OUT or by -o, not both");
+  std::string out = flags.output_argument.value_or("");
+  // One name behind IN: TYPE where OUT is not needed there, or if it is one.
+  if (flags.type.empty() &&
+      (flags.output_flag || convert::FindFileType(out) != nullptr)) {
+    flags.type = std::exchange(out, "");
   }
+  if (flags.output_flag && !out.empty()) {
+    RefuseUsage("give the output as OUT or by -o, not both");
+  }
+  flags.output = flags.output_flag.value_or(out);
   if (flags.type.empty()) {
-    flags.type = flags.output;
-    flags.output = flags.output_flag.value_or("");
-    if (flags.output.empty() && !flags.dry_run) {
-      throw CLI::ValidationError("the output or the type is missing");
-    }
+    RefuseUsage("TYPE is required: one of " + NamesOfFileTypes());
   }
   const convert::FileTypeInfo* info = convert::FindFileType(flags.type);
   if (info == nullptr) {
-    std::vector<std::string_view> names;
-    for (const auto& known : convert::FileTypes()) names.push_back(known.name);
-    throw CLI::ValidationError(
-        "TYPE", fmt::format("'{}' is not one of {}", Escape(flags.type),
-                            fmt::join(names, ", ")));
+    RefuseUsage(fmt::format("TYPE: '{}' is not one of {}", Escape(flags.type),
+                            NamesOfFileTypes()));
   }
+  if (flags.output.empty() && !flags.dry_run) RefuseUsage("OUT is required");
   flags.options.type = info->type;
 }
 
@@ -219,12 +232,14 @@ void AddQuantizeCommand(CLI::App& parent, Action& action) {
   AddRequiredPath(*app, "IN", flags->input, "",
                   "GGUF model in F16, BF16 or F32; of a split one, the first "
                   "file");
-  AddRequiredPath(*app, "OUT", flags->output, "",
-                  "GGUF file to write; replaced only when all went well");
+  // Optional for the parser: what is required depends on -o and --dry-run.
+  AddText(*app, "[OUT]", flags->output_argument, " ",
+          "GGUF file to write; replaced only when all went well; not needed "
+          "with -o or --dry-run");
   app->add_option("TYPE", flags->type, "Type of the weights, in any case")
-      ->option_text(" ");
+      ->option_text("REQUIRED");
   AddText(*app, "-o,--output", flags->output_flag, "FILE",
-          "The same as OUT, which then is left out");
+          "The same as OUT, in its place");
   AddInt(*app, "-t,--threads", flags->num_threads, 0,
          os::ThreadPool::kMaxThreads,
          "Threads; 0: one per physical core (default 0)");

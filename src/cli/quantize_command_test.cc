@@ -106,10 +106,25 @@ TEST_F(QuantizeCommandTest, RefusesToQuantiseTwice) {
   EXPECT_EQ(TypeOf("blk.0.ffn_up.weight"), DType::kQ4_0);
 }
 
+TEST_F(QuantizeCommandTest, HelpSaysWhatMayBeLeftOut) {
+  const MainResult result = RunMain({"quantize", "--help"});
+  EXPECT_THAT(result.out,
+              HasSubstr("Usage: thermocline quantize IN [OUT] TYPE [FLAGS]"));
+  EXPECT_THAT(result.out, HasSubstr("IN REQUIRED"));
+  EXPECT_THAT(result.out, HasSubstr("TYPE REQUIRED"));
+  EXPECT_THAT(result.out, Not(HasSubstr("OUT] REQUIRED")));
+}
+
 TEST_F(QuantizeCommandTest, WrongUsage) {
   ExpectUsageError({}, "IN is required");
-  ExpectUsageError({kModel}, "OUT is required");
-  ExpectUsageError({kModel, output}, "the output or the type is missing");
+  ExpectUsageError({kModel}, "TYPE is required: one of Q4_0");
+  ExpectUsageError({kModel, output}, "TYPE is required");
+  ExpectUsageError({kModel, "--dry-run"}, "TYPE is required");
+  ExpectUsageError({kModel, output, "--dry-run"}, "TYPE is required");
+  ExpectUsageError({kModel, "-o", output}, "TYPE is required");
+  ExpectUsageError({kModel, "Q4_0"}, "OUT is required");
+  ExpectUsageError({kModel, "Q4_0", "-o", ""}, "OUT is required");
+  ExpectUsageError({kModel, output, "-o", output}, "is not one of Q4_0");
   ExpectUsageError({kModel, output, "Q4_9"}, "'Q4_9' is not one of Q4_0");
   ExpectUsageError({kModel, output, "Q4_0", "8"}, "unknown argument '8'");
   ExpectUsageError({kModel, output, "Q4_0", "-o", output}, "not both");

@@ -28,6 +28,26 @@ const char* FindOtherWeights(const std::filesystem::path& folder) {
   return nullptr;
 }
 
+// A shard has the tensors that the index says, no fewer and no more.
+Status CheckShard(const SafetensorsFile& shard,
+                  const std::set<std::string>& names,
+                  const std::string& index_path) {
+  std::set<std::string> missing = names;
+  const std::string* extra = nullptr;
+  for (const SafeTensor& tensor : shard.tensors()) {
+    if (missing.erase(tensor.name) == 0) extra = &tensor.name;
+  }
+  if (!missing.empty()) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: tensor {} is missing; {} says that it is in this file",
+                shard.path(), Quote(*missing.begin()), index_path);
+  }
+  if (extra == nullptr) return {};
+  return Fail(ErrorCode::kCorrupt,
+              "{}: tensor {} is in this file; {} does not say so", shard.path(),
+              Quote(*extra), index_path);
+}
+
 }  // namespace
 
 Status Checkpoint::AddFile(const std::string& path) {
@@ -53,14 +73,7 @@ Status Checkpoint::AddShards(const std::string& folder,
   for (const auto& [shard, names] : by_shard) {
     const std::string path = std::filesystem::path(folder) / shard;
     TC_RETURN_IF_ERROR(AddFile(path));
-    std::set<std::string> missing = names;
-    for (const SafeTensor& tensor : files_.back().tensors()) {
-      missing.erase(tensor.name);
-    }
-    if (missing.empty()) continue;
-    return Fail(ErrorCode::kCorrupt,
-                "{}: tensor {} is missing; {} says that it is in this file",
-                path, Quote(*missing.begin()), index_path);
+    TC_RETURN_IF_ERROR(CheckShard(files_.back(), names, index_path));
   }
   return {};
 }

@@ -71,6 +71,21 @@ TEST(CheckpointTest, TensorInAnotherShardThanTheIndexSays) {
   ExpectBad(folder, ErrorCode::kCorrupt, kIndex);
 }
 
+TEST(CheckpointTest, TensorThatTheIndexDoesNotListIsNamed) {
+  const os::TestFolder folder;
+  folder.Write("1.safetensors", OneTensor("a"));
+  folder.Write("2.safetensors", SafetensorsBytes(
+                                    R"({"b": {"dtype": "F32", "shape": [1],
+                             "data_offsets": [0, 4]},
+                       "more": {"dtype": "F32", "shape": [1],
+                                "data_offsets": [4, 8]}})",
+                                    "01234567"));
+  folder.Write(kIndex, R"({"weight_map": {"a": "1.safetensors",
+                                          "b": "2.safetensors"}})");
+  ExpectBad(folder, ErrorCode::kCorrupt, "2.safetensors: tensor \"more\"");
+  ExpectBad(folder, ErrorCode::kCorrupt, kIndex);
+}
+
 TEST(CheckpointTest, OtherWeightsAreNamed) {
   for (const char* name : {"pytorch_model.bin", "consolidated.00.pth",
                            "pytorch_model.bin.index.json"}) {

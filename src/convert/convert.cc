@@ -141,8 +141,8 @@ Result<Job> Prepare(const std::string& folder, const Checkpoint& checkpoint,
   return job;
 }
 
-Status WriteTensors(const Job& job, const ConvertOptions& options,
-                    gguf::Writer& writer) {
+Status WriteTensors(const std::string& folder, const Job& job,
+                    const ConvertOptions& options, gguf::Writer& writer) {
   uint64_t num_total = 0;
   for (const PlannedTensor& tensor : job.tensors) {
     TC_RETURN_IF_ERROR(
@@ -164,7 +164,7 @@ Status WriteTensors(const Job& job, const ConvertOptions& options,
         return Fail(ErrorCode::kCancelled, "the conversion was interrupted");
       }
       ReportProgress(options.progress, tensor.name, num_done, num_total);
-      TC_RETURN_IF_ERROR(StreamSource(tensor, i, writer));
+      TC_RETURN_IF_ERROR(StreamSource(folder, tensor, i, writer));
       num_done += tensor.sources[i]->bytes.size();
     }
   }
@@ -188,9 +188,7 @@ Status ConvertHuggingFace(const std::string& folder, const std::string& output,
   TC_RETURN_IF_ERROR(WriteConfig(job.config, *writer));
   TC_RETURN_IF_ERROR(model::WriteVocab(job.tokenizer.vocab, *writer));
   TC_RETURN_IF_ERROR(WriteChatTemplates(job.tokenizer, *writer));
-  if (const Status status = WriteTensors(job, options, *writer); !status) {
-    return Annotate(folder, status.error());
-  }
+  TC_RETURN_IF_ERROR(WriteTensors(folder, job, options, *writer));
   return writer->Finish();
 }
 

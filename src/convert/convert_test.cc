@@ -413,5 +413,14 @@ TEST(DemoModelTest, TokenizesAsInTraining) {
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), ids.begin()));
 }
 
+TEST_F(ConvertTest, AFailureToWriteNamesTheOutputOnly) {
+  WriteTestModel(folder_, TestConfig(), weights_);
+  const Status status =
+      ConvertHuggingFace(folder_.path(), "/dev/full", {.dtype = DType::kF16});
+  ASSERT_FALSE(status.has_value());
+  EXPECT_TRUE(status.error().message.starts_with("/dev/full: "))
+      << status.error().message;
+}
+
 }  // namespace
 }  // namespace thermocline::convert

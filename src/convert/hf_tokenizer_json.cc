@@ -69,6 +69,9 @@ Result<Kind> KindOf(const JsonFields& model, const JsonFields& whole) {
   }
   TC_ASSIGN_OR_RETURN(const auto by_byte_tokens, model.Bool("byte_fallback"));
   if (by_byte_tokens.value_or(false)) return Kind::kCharacters;
+  // What cuts the text is told first: it says most about the tokenizer.
+  TC_RETURN_IF_ERROR(
+      NameOfPreTokenizer(whole.Find("pre_tokenizer"), whole.path()));
   if (!HasStep(whole.Find("pre_tokenizer"), "ByteLevel", "pretokenizers") ||
       !HasStep(whole.Find("decoder"), "ByteLevel", "decoders")) {
     return Fail(ErrorCode::kUnsupported,

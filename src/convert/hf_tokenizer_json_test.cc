@@ -150,6 +150,19 @@ TEST_F(HfTokenizerJsonTest, OtherTokenizersAreRefusedByName) {
   ExpectBad(ErrorCode::kUnsupported, "ignore_merges");
 }
 
+TEST_F(HfTokenizerJsonTest, UnknownPreTokenizersAreNamed) {
+  tokenizer_["pre_tokenizer"] = {{"type", "Whitespace"}};
+  ExpectBad(ErrorCode::kUnsupported, "unknown pre-tokenizer: \"Whitespace\"");
+  tokenizer_["decoder"] = {{"type", "BPEDecoder"}};
+  ExpectBad(ErrorCode::kUnsupported, "unknown pre-tokenizer: \"Whitespace\"");
+  tokenizer_["pre_tokenizer"] = nullptr;
+  ExpectBad(ErrorCode::kUnsupported, "unknown pre-tokenizer: none");
+  // Not a name that stands for something here.
+  tokenizer_ = TestTokenizer();
+  tokenizer_["pre_tokenizer"] = {{"type", "bytes, gpt-2"}};
+  ExpectBad(ErrorCode::kUnsupported, "byte_fallback");
+}
+
 TEST_F(HfTokenizerJsonTest, HarmlessNormalizers) {
   tokenizer_["normalizer"] = {{"type", "NFC"}};
   EXPECT_TRUE(Parse().has_value());

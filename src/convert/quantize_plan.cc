@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/quote.h"
 #include "convert/quantize_rules.h"
+#include "model/split_file.h"
 #include "text/regex.h"
 #include "text/utf8.h"
 
@@ -50,6 +51,19 @@ Result<bool> Has70bAttention(const gguf::File& file,
   return kv_heads.has_value() && kv_heads != heads;
 }
 
+// Files beside a model, and those with a vocabulary only, look like models.
+Status CheckHasMatrices(const gguf::File& file) {
+  if (model::IsSplitFile(file)) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: is a model's split file, not a model", file.path());
+  }
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    if (IsQuantisable(tensor.name, tensor.shape)) return {};
+  }
+  return Fail(ErrorCode::kUnsupported, "{}: has no weights to quantise",
+              file.path());
+}
+
 Result<QuantizedModel> ReadModel(const gguf::File& file) {
   QuantizedModel model;
   TC_ASSIGN_OR_RETURN(const auto architecture,
@@ -84,8 +98,9 @@ class Overrides {
     for (const TypeOverride& entry : overrides) {
       auto regex = text::Regex::Compile(entry.pattern);
       if (!regex) {
-        return Fail(ErrorCode::kInvalidArgument, "tensor pattern {}: {}",
-                    Quote(entry.pattern), regex.error().message);
+        // The message begins "pattern X".
+        return Fail(ErrorCode::kInvalidArgument, "tensor {}",
+                    Escape(regex.error().message));
       }
       compiled.entries_.push_back(
           {entry.pattern, entry.dtype, std::move(regex).value()});
@@ -143,8 +158,9 @@ Result<DType> WantedType(const QuantizedModel& model,
   return dtype;
 }
 
-Status CheckReadable(const gguf::TensorInfo& tensor,
-                     const QuantizeOptions& options) {
+// Whether the tensor may become `dtype`, which it is not yet.
+Status CheckConvertible(const gguf::TensorInfo& tensor, DType dtype,
+                        const QuantizeOptions& options) {
   if (!InfoOf(tensor.dtype).can_compute) {
     return Fail(ErrorCode::kUnsupported,
                 "tensor {} is {}, which this version cannot read",
@@ -152,9 +168,13 @@ Status CheckReadable(const gguf::TensorInfo& tensor,
   }
   if (!IsFloat(tensor.dtype) && !options.allow_requantize) {
     return Fail(ErrorCode::kInvalidArgument,
-                "tensor {} is {} already, and quantising twice loses more than "
-                "once; start from F16 or F32, or give --allow-requantize",
-                Quote(tensor.name), NameOf(tensor.dtype));
+                "tensor {} is {} already, and {}; start from F16 or F32, or "
+                "give --allow-requantize",
+                Quote(tensor.name), NameOf(tensor.dtype),
+                IsFloat(dtype)
+                    ? fmt::format("{} is larger, but brings back nothing",
+                                  NameOf(dtype))
+                    : "quantising twice loses more than once");
   }
   return {};
 }
@@ -171,7 +191,7 @@ Result<QuantizedTensor> PlanTensor(const QuantizedModel& model,
   planned.dtype = FittingType(wanted, tensor.shape.ne[0]);
   planned.fell_back = planned.dtype != wanted;
   if (planned.dtype == tensor.dtype) return planned;
-  TC_RETURN_IF_ERROR(CheckReadable(tensor, options));
+  TC_RETURN_IF_ERROR(CheckConvertible(tensor, planned.dtype, options));
   planned.num_bytes = BytesOf(planned.dtype, tensor.shape.num_elems());
   return planned;
 }
@@ -180,6 +200,7 @@ Result<QuantizedTensor> PlanTensor(const QuantizedModel& model,
 
 Result<QuantizePlan> PlanQuantization(const gguf::File& file,
                                       const QuantizeOptions& options) {
+  TC_RETURN_IF_ERROR(CheckHasMatrices(file));
   TC_ASSIGN_OR_RETURN(const QuantizedModel model, ReadModel(file));
   TC_ASSIGN_OR_RETURN(Overrides overrides,
                       Overrides::Compile(options.overrides));

@@ -15,8 +15,8 @@ constexpr uint64_t kPieceElems = uint64_t{1} << 20;
 
 }  // namespace
 
-Status StreamSource(const PlannedTensor& tensor, size_t source_idx,
-                    gguf::Writer& writer) {
+Status StreamSource(const std::string& folder, const PlannedTensor& tensor,
+                    size_t source_idx, gguf::Writer& writer) {
   const SafeTensor& source = *tensor.sources[source_idx];
   const bool is_vector = tensor.shape.rank == 1;
   const uint64_t row_elems = is_vector ? 1 : tensor.shape.ne[0];
@@ -38,7 +38,8 @@ Status StreamSource(const PlannedTensor& tensor, size_t source_idx,
                     piece.subspan((row - begin) * row_elems, row_elems));
     }
     if (const auto bad = FindUnstorable(tensor.dtype, piece)) {
-      return Fail(ErrorCode::kCorrupt, "tensor {} has {}", Quote(source.name),
+      return Fail(ErrorCode::kCorrupt, "{}: tensor {} has {}", folder,
+                  Quote(source.name),
                   DescribeUnstorable(tensor.dtype, piece[*bad]));
     }
     QuantizeRow(tensor.dtype, piece, encoded.data());

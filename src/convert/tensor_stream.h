@@ -3,6 +3,7 @@
 #define THERMOCLINE_CONVERT_TENSOR_STREAM_H_
 
 #include <cstddef>
+#include <string>
 
 #include "base/status.h"
 #include "convert/tensor_plan.h"
@@ -12,10 +13,10 @@ namespace thermocline::convert {
 
 // Writes what source `source_idx` gives of the data of `tensor`, the one that
 // the writer expects next; its sources come in order. Memory: a few MiB,
-// whatever the tensor. kCorrupt, naming the source: NaN or infinity, or a
-// number too large for the type.
-Status StreamSource(const PlannedTensor& tensor, size_t source_idx,
-                    gguf::Writer& writer);
+// whatever the tensor. kCorrupt, naming `folder`, which it comes from,
+// and the source: NaN or infinity, or a number too large for the type.
+Status StreamSource(const std::string& folder, const PlannedTensor& tensor,
+                    size_t source_idx, gguf::Writer& writer);
 
 }  // namespace thermocline::convert
 

@@ -23,7 +23,7 @@ class StreamTest : public ::testing::Test {
     TC_RETURN_IF_ERROR(writer->DeclareTensor("t", dtype, shape));
     TC_RETURN_IF_ERROR(writer->Start());
     TC_RETURN_IF_ERROR(StreamSource(
-        {"t", {&source}, dtype, shape, std::move(rows)}, 0, *writer));
+        "folder", {"t", {&source}, dtype, shape, std::move(rows)}, 0, *writer));
     return writer->Finish();
   }
 
@@ -79,8 +79,8 @@ TEST_F(StreamTest, SourcesAreStacked) {
   ASSERT_TRUE(writer->DeclareTensor("t", DType::kF32, shape));
   ASSERT_TRUE(writer->Start());
   const PlannedTensor tensor = {"t", {&first, &second}, DType::kF32, shape, {}};
-  ASSERT_TRUE(StreamSource(tensor, 0, *writer));
-  ASSERT_TRUE(StreamSource(tensor, 1, *writer));
+  ASSERT_TRUE(StreamSource("folder", tensor, 0, *writer));
+  ASSERT_TRUE(StreamSource("folder", tensor, 1, *writer));
   ASSERT_TRUE(writer->Finish());
   EXPECT_EQ(Read(), Counting(8));
 }

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -136,6 +140,37 @@ TEST_F(MeasureDivergenceTest, RefusesOtherVocabularies) {
       ::testing::AllOf(HasSubstr("llama-gqa-f16.gguf"),
                        HasSubstr("stories260K.gguf"),
                        HasSubstr("different vocabularies: 320 and 512")));
+}
+
+TEST_F(MeasureDivergenceTest, RefusesAnotherBos) {
+  const std::string path = ::testing::TempDir() + "other_bos.gguf";
+  const auto message = [&](const std::string& key, char value) {
+    std::ifstream in(f16_->model().file().path(), std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    const size_t at = bytes.find(key);
+    if (at == std::string::npos) return "no " + key;
+    bytes[at + key.size() + sizeof(uint32_t)] = value;  // behind its type
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto other = model::Model::Open(path);
+    if (!other.has_value()) return other.error().message;
+    return MessageOf(CheckSameVocabulary(f16_->model(), **other));
+  };
+  EXPECT_THAT(message("tokenizer.ggml.bos_token_id", 2),
+              ::testing::EndsWith("other_bos.gguf cannot be compared on one "
+                                  "text: the one begins it with BOS 1, the "
+                                  "other with BOS 2"));
+  EXPECT_EQ(message("tokenizer.ggml.bos_token_id", 1), "");
+  std::filesystem::remove(path);
+}
+
+TEST_F(MeasureDivergenceTest, ErrorsSayWhichOfTheTwo) {
+  const std::atomic<bool> cancel = true;
+  const auto stopped =
+      engine::Session::Create(OpenModel("golden/llama-gqa-Q4_0.gguf"),
+                              {.context = 16, .cancel = &cancel});
+  ASSERT_TRUE(stopped.has_value());
+  EXPECT_THAT(MessageOf(MeasureDivergence(*f16_, **stopped, tokens_, 16, {})),
+              ::testing::ContainsRegex("chunk 1: .*Q4_0.gguf \\(dense\\): "));
 }
 
 TEST(FormatDivergenceTest, LinesAndJson) {

@@ -34,7 +34,7 @@ struct McEncodeOptions {
   std::string_view examples;  // in front of each context; see FormatExamples
   int64_t max_positions = std::numeric_limits<int64_t>::max();
   const std::atomic<bool>* cancel = nullptr;  // looked at between items
-  ProgressFn progress = {};                   // items
+  ProgressFn progress;                        // items
 };
 
 // A context is the tokens of the examples + context, behind BOS where the

@@ -117,6 +117,10 @@ TEST_F(ScoreMcItemsTest, ReportsProgressAndNamesTheItemOfAnError) {
   EXPECT_THAT(MessageOf(scores), ::testing::StartsWith("item 3: "));
 }
 
+TEST(ScoringBytesTest, OfTheRowsThatAreHeldAtOnce) {
+  EXPECT_EQ(ScoringBytes(320), 65u * 320 * 4);
+}
+
 TEST_F(ScoreMcItemsTest, StopsWhenCancelled) {
   const std::atomic<bool> cancel = true;
   const auto session = OpenSession(model_, 100, 1, &cancel);

@@ -23,6 +23,11 @@ TEST(CheckChunksTest, NamesWhatIsTooShort) {
               HasSubstr("the text has 7 tokens, but at least two chunks of 4"));
 }
 
+TEST(PredictionBytesTest, OfTheRowsThatAreHeldAtOnce) {
+  EXPECT_EQ(PredictionBytes(320, 16), 16u * 320 * 4);
+  EXPECT_EQ(PredictionBytes(320, 4096), 128u * 320 * 4);
+}
+
 class ForEachPredictionTest : public ::testing::Test {
  protected:
   void SetUp() override {
