@@ -125,16 +125,31 @@ class TerminalTest(CliTest):
 
     def test_ctrl_c_at_the_prompt(self):
         terminal = Terminal("-m", STORIES, *SHORT)
-        terminal.type(b"not this\x03")
-        terminal.read_until(b"Ctrl-C again or Ctrl-D")
-        terminal.type(b"but this\r")
+        for keys in (b"not this", b"nor this"):
+            terminal.type(keys)
+            terminal.read_until(keys[-1:])
+            os.write(terminal.fd, b"\x03")
+        shown = terminal.type(b"\x03")
+        self.assertNotIn(b"Ctrl-C again", shown)
+        self.assertIn(b"Ctrl-C again or Ctrl-D", terminal.type(b"but this\r"))
         self.assertEqual(self.said(terminal), ["but this"])
         terminal = Terminal("-m", STORIES, *SHORT)
         terminal.type(b"one\\\r")
         terminal.read_until(b". ")
         os.write(terminal.fd, b"\x03")
         terminal.type(b"\x03")
+        terminal.type(b"\x03")
         self.assertEqual(terminal.end()[0], 0)
+
+    def test_ctrl_d_inside_a_message_gives_it_up_and_ends(self):
+        for first in (b"one\\\r", b'"""one\r'):
+            terminal = Terminal("-m", STORIES, *SHORT)
+            terminal.type(first)
+            terminal.read_until(b". ")
+            os.write(terminal.fd, b"\x04")
+            code, shown = terminal.end()
+            self.assertEqual(code, 0)
+            self.assertNotIn(b"[prompt", shown)
 
     def test_other_signals_end_it_and_restore_the_terminal(self):
         for sent, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
@@ -273,7 +288,24 @@ class PipeTest(CliTest):
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stdout.count(b"\n"), 1)
         self.assertRegex(result.stderr, rb"error: the message takes \d+ "
-                         rb"positions.* of 200 are used\n\Z")
+                         rb"positions.* but the context has 200: use a larger "
+                         rb"one \(-c\)\n\Z")
+        path = self.write("long.txt", b"word " * 300)
+        self.assert_fails(self.chat("Hello\n", "-c", 200, "-sysf", path),
+                          "the system prompt takes")
+
+    def test_a_save_that_fails(self):
+        path = self.folder / "absent" / "chat.json"
+        result = self.chat(f"Hello\n/save {path}\nHello\n")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout.count(b"\n"), 1)
+        self.assertEqual(result.stderr.count(b"error: "), 1)
+        self.assertIn(b"absent", result.stderr)
+
+    def test_cr_lf_ends_a_line(self):
+        self.assertEqual(
+            self.assert_ok(self.chat("Hello\r\nOne\\\r\nday\r\n")),
+            self.assert_ok(self.chat("Hello\nOne\\\nday\n")))
 
     def test_system_prompt_from_a_file(self):
         path = self.write("system.txt", b"The dog ran.\n")

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "cli/chat_input.h"
 #include "cli/chat_loop.h"
 #include "cli/line_editor.h"
@@ -36,6 +40,29 @@ void Tell(std::string_view text) {
   const std::string shown = ForTerminal(text);
   WriteStderr(StderrTakesColour() ? fmt::format("\x1b[2m{}\x1b[0m\n", shown)
                                   : shown + "\n");
+}
+
+// Formats whose own tokens end a message (Zephyr's marks are plain text) make
+// little sense to a model without these tokens.
+Status WarnOfMissingMarks(const text::ChatTemplate& format,
+                          const text::Tokenizer& tokenizer) {
+  if (!format.after_user.starts_with('<')) return {};
+  TC_ASSIGN_OR_RETURN(const std::vector<text::TokenId> tokens,
+                      text::ReservedTokens(format, tokenizer));
+  std::vector<std::string_view> missing;
+  for (const std::string_view piece : {format.before_user, format.after_user}) {
+    const std::string_view mark = piece.substr(0, piece.find('>') + 1);
+    const bool is_there = std::ranges::any_of(tokens, [&](text::TokenId id) {
+      return tokenizer.vocab().tokens[static_cast<size_t>(id)] == mark;
+    });
+    if (!is_there) missing.push_back(mark);
+  }
+  if (missing.empty()) return {};
+  LogLine(LogLevel::kWarning,
+          fmt::format("--chat-template {}: the vocabulary has no token for {}: "
+                      "plain text takes its place, and answers may be poor",
+                      format.name, fmt::join(missing, ", ")));
+  return {};
 }
 
 std::unique_ptr<LineSource> OpenInput(bool is_person) {
@@ -76,7 +103,7 @@ Result<const text::ChatTemplate*> ChooseChatTemplate(
   for (const char* key : kTemplateKeys) {
     TC_ASSIGN_OR_RETURN(const std::optional<std::string> jinja,
                         model.file().String(key));
-    if (!jinja.has_value()) continue;
+    if (!jinja.has_value() || jinja->empty()) continue;
     const text::ChatTemplate* format =
         text::RecognizeChatTemplate(*jinja, tokenizer);
     if (format != nullptr) return format;
@@ -115,6 +142,9 @@ Status RunChat(const RunFlags& flags) {
   const ChatPartner partner = MakePartner(*input, is_person, progress);
   partner.tell(DescribeMode(*session, options));
   partner.tell(DescribeChat(*format, is_person));
+  if (flags.chat_template.has_value()) {
+    TC_RETURN_IF_ERROR(WarnOfMissingMarks(*format, *model->tokenizer()));
+  }
   std::vector<std::string> model_files = ModelFiles(flags.model.path);
   if (flags.model.split_path) model_files.push_back(*flags.model.split_path);
   return RunChatLoop(*conversation, partner,

@@ -13,7 +13,8 @@ namespace thermocline::cli {
 // standard input and output.
 Status RunChat(const RunFlags& flags);
 
-// The format by its name, else the model's own (tokenizer.chat_template).
+// The format by its name, else the model's own (tokenizer.chat_template;
+// an empty one is none).
 // kUnsupported: it has none, or none that is known; the message lists names.
 // kCorrupt: the key is no text. Requires a model with a tokenizer.
 Result<const text::ChatTemplate*> ChooseChatTemplate(

@@ -49,6 +49,8 @@ TEST(ChooseChatTemplateTest, NoneOrUnknownListsTheNames) {
   const std::string none = Choice(file);
   EXPECT_THAT(none, HasSubstr("template.gguf: has no chat template"));
   EXPECT_THAT(none, HasSubstr("-p"));
+  file.SetText("tokenizer.chat_template", "");
+  EXPECT_EQ(Choice(file), none);
   file.SetText("tokenizer.chat_template", "{{ messages }}");
   const std::string unknown = Choice(file);
   EXPECT_THAT(unknown, HasSubstr("is none of those known here"));
@@ -86,6 +88,23 @@ TEST(RunChatTest, AnswersLinesOfAPipe) {
                     "Once\n")
                 .out,
             result.out);
+}
+
+TEST(RunChatTest, WarnsOfMarksThatAreNoTokens) {
+  const auto err_of = [](const std::string& format) {
+    const MainResult result =
+        RunMain(ChatArgs({"--chat-template", format}), "Hello\n");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(err_of("chatml"),
+              HasSubstr("warning: --chat-template chatml: the vocabulary has "
+                        "no token for <|im_start|>, <|im_end|>: plain text"));
+  EXPECT_THAT(err_of("gemma"), HasSubstr("<start_of_turn>, <end_of_turn>:"));
+  for (const char* format :
+       {"vicuna", "zephyr", "llama2", "mistral", "alpaca", "deepseek"}) {
+    EXPECT_THAT(err_of(format), ::testing::Not(HasSubstr("warning"))) << format;
+  }
 }
 
 TEST(RunChatTest, RefusesWithoutATemplate) {

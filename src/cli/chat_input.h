@@ -12,7 +12,7 @@ enum class InputEvent { kText, kCommand, kEnd, kCtrlC };
 
 struct Input {
   InputEvent event;
-  std::string text;  // of kText and kCommand
+  std::string text;  // of kCtrlC: what was given up; of kEnd: empty
 };
 
 // Where lines come from.
@@ -21,8 +21,9 @@ class LineSource {
   virtual ~LineSource() = default;
 
   // The next line without its end; a pasted text may have line ends inside.
-  // Never kCommand. kCtrlC: the person gave up the line. goes_on: it continues
-  // a message. kCancelled: a signal asks the program to end. kIo.
+  // Never kCommand. kCtrlC: the person gave up the line, which may have been
+  // empty. goes_on: it continues a message. kCancelled: a signal asks the
+  // program to end. kIo.
   virtual Result<Input> Read(bool goes_on) = 0;
 
   // Notes what was said, for the keys that bring it back.
@@ -31,9 +32,9 @@ class LineSource {
 
 // The next message or command. A line that ends in a backslash goes on in the
 // next one; lines between """ and """ are one message. A command is one line
-// that begins with a slash, and never goes on. The end of the lines ends a
-// message.
-Result<Input> ReadMessage(LineSource& source);
+// that begins with a slash, and never goes on. The end of the lines
+// inside a message ends it where end_ends_message, else gives it up (kEnd).
+Result<Input> ReadMessage(LineSource& source, bool end_ends_message);
 
 }  // namespace thermocline::cli
 

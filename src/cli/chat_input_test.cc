@@ -12,11 +12,12 @@ namespace thermocline::cli {
 namespace {
 
 // All messages of these lines, "^C" where a line was given up.
-std::vector<std::string> Messages(std::vector<std::string> lines) {
+std::vector<std::string> Messages(std::vector<std::string> lines,
+                                  bool end_ends_message = true) {
   TestLines source(std::move(lines));
   std::vector<std::string> messages;
   while (true) {
-    const Result<Input> input = ReadMessage(source);
+    const Result<Input> input = ReadMessage(source, end_ends_message);
     EXPECT_TRUE(input.has_value());
     if (!input.has_value() || input->event == InputEvent::kEnd) return messages;
     const bool is_command = input->event == InputEvent::kCommand;
@@ -69,16 +70,37 @@ TEST(ReadMessageTest, GivingUpALineGivesUpTheMessage) {
   EXPECT_EQ(Messages({"\"\"\"", "one", "^C", "^C"}), (Texts{"^C", "^C"}));
 }
 
+TEST(ReadMessageTest, WhatWasGivenUpIsNotEmptyInsideAMessage) {
+  for (const char* first : {"one\\", "\\", "\"\"\""}) {
+    TestLines source({first, "^C", "^C"});
+    const Result<Input> inside = ReadMessage(source, true);
+    ASSERT_TRUE(inside.has_value());
+    EXPECT_EQ(inside->event, InputEvent::kCtrlC);
+    EXPECT_NE(inside->text, "");
+    const Result<Input> outside = ReadMessage(source, true);
+    ASSERT_TRUE(outside.has_value());
+    EXPECT_EQ(outside->text, "");
+  }
+}
+
+TEST(ReadMessageTest, TheEndInsideAMessageGivesItUpOrSendsIt) {
+  for (const char* first : {"one\\", "\"\"\"one"}) {
+    EXPECT_EQ(Messages({first}, /*end_ends_message=*/true), Texts{"one"});
+    EXPECT_EQ(Messages({first}, /*end_ends_message=*/false), Texts{});
+  }
+  EXPECT_EQ(Messages({"one"}, /*end_ends_message=*/false), Texts{"one"});
+}
+
 TEST(ReadMessageTest, TellsWhereALineGoesOn) {
   TestLines source({"one\\", "two", "three"});
-  ASSERT_TRUE(ReadMessage(source).has_value());
+  ASSERT_TRUE(ReadMessage(source, true).has_value());
   EXPECT_EQ(source.num_first, 1);
   EXPECT_EQ(source.num_further, 1);
 }
 
 TEST(ReadMessageTest, ErrorsPassThrough) {
   TestLines source({"one\\", "!"});
-  const Result<Input> input = ReadMessage(source);
+  const Result<Input> input = ReadMessage(source, true);
   ASSERT_FALSE(input.has_value());
   EXPECT_EQ(input.error().message, "no line");
 }

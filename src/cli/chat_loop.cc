@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "base/quote.h"
@@ -21,11 +23,21 @@ constexpr std::string_view kHelp =
     "message of several lines. Ctrl-C stops an answer. A message that begins\n"
     "with a slash needs a space in front.";
 
+constexpr std::string_view kCommands[] = {"/clear", "/regen", "/save",
+                                          "/help",  "/exit",  "/quit"};
+
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   const size_t begin = text.find_first_not_of(kSpace);
   if (begin == std::string_view::npos) return "";
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+// A name with spaces may stand in quotes.
+std::string_view WithoutQuotes(std::string_view name) {
+  const bool is_quoted =
+      name.size() >= 2 && name.starts_with('"') && name.ends_with('"');
+  return is_quoted ? name.substr(1, name.size() - 2) : name;
 }
 
 // The seed of answer number `answer_idx`; the word for "a random one" stays.
@@ -47,9 +59,14 @@ class ChatLoop {
     }
     bool gave_up_line = false;
     while (!is_over_) {
-      TC_ASSIGN_OR_RETURN(const Input input, ReadMessage(*partner_.input));
+      TC_ASSIGN_OR_RETURN(const Input input,
+                          ReadMessage(*partner_.input, !partner_.is_person));
       if (input.event == InputEvent::kEnd) return {};
       if (input.event == InputEvent::kCtrlC) {
+        if (!input.text.empty()) {
+          gave_up_line = false;
+          continue;
+        }
         if (gave_up_line) return {};
         partner_.tell("Ctrl-C again or Ctrl-D ends the chat");
       } else if (!Trim(input.text).empty()) {
@@ -75,8 +92,13 @@ class ChatLoop {
     line = Trim(line);
     const std::string_view name = line.substr(0, line.find_first_of(" \t"));
     const std::string_view argument = Trim(line.substr(name.size()));
-    if (name == "/save") {
-      Save(std::string(argument));
+    if (std::ranges::find(kCommands, name) == std::end(kCommands)) {
+      partner_.tell(
+          fmt::format("{} is no command; /help lists them; for a message put "
+                      "a space in front",
+                      Quote(name)));
+    } else if (name == "/save") {
+      return Save(std::string(WithoutQuotes(argument)));
     } else if (!argument.empty()) {
       partner_.tell(
           fmt::format("{} takes nothing behind it; for a message "
@@ -89,22 +111,23 @@ class ChatLoop {
       return Regenerate();
     } else if (name == "/help") {
       partner_.tell(kHelp);
-    } else if (name == "/exit" || name == "/quit") {
+    } else {  // /exit, /quit
       is_over_ = true;
-    } else {
-      partner_.tell(
-          fmt::format("{} is no command; /help lists them", Quote(name)));
     }
     return {};
   }
 
-  void Save(const std::string& path) {
+  Status Save(const std::string& path) {
     const Status saved =
         SaveConversation(conversation_.messages(), path, options_.model_files);
+    if (!saved.has_value() && !partner_.is_person) {
+      return Annotate("/save", saved.error());
+    }
     partner_.tell(saved.has_value()
                       ? fmt::format("{} messages are in {}",
                                     conversation_.messages().size(), path)
                       : fmt::format("not saved: {}", saved.error().message));
+    return {};
   }
 
   Status Regenerate() {
@@ -168,9 +191,7 @@ class ChatLoop {
     if (!partner_.is_person || error.code != ErrorCode::kResourceExhausted) {
       return tl::unexpected(error);
     }
-    partner_.tell(error.message + (conversation_.has_answer()
-                                       ? ": /clear starts over"
-                                       : ": use a larger context (-c)"));
+    partner_.tell(error.message);
     return {};
   }
 

@@ -23,7 +23,8 @@ struct ChatPartner {
   std::function<void(std::string_view)> tell;
   // Whether what cancelled an answer was Ctrl-C, which is then forgotten.
   std::function<bool()> take_ctrl_c;
-  // A person can correct what is refused; for a program it is an error.
+  // A person can correct what is refused; for a program it is an error. A
+  // person's end of input gives up a message begun; a program's sends it.
   bool is_person = false;
 };
 
@@ -34,10 +35,10 @@ struct ChatLoopOptions {
 };
 
 // Chats until the input ends, or the person says so (/exit, Ctrl-C twice in a
-// row at the prompt). Each answer draws with another seed: the one asked for,
-// then the next ones. Errors: kCancelled when a signal or a closed output ends
-// it; those of the input, the output and the session; from a program, also
-// messages that do not fit the context.
+// row on an empty line). Each answer draws with another seed: the one asked
+// for, then the next ones. Errors: kCancelled when a signal or a closed output
+// ends it; those of the input, the output and the session; from a program, also
+// messages that do not fit the context and files that /save cannot write.
 Status RunChatLoop(decode::Conversation& conversation,
                    const ChatPartner& partner, const ChatLoopOptions& options);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <functional>
@@ -40,6 +41,27 @@ struct Outcome {
   int num_ctrl_c_taken = 0;
 };
 
+// "text^C" gives up a line on which text was typed.
+class ChatLines final : public LineSource {
+ public:
+  explicit ChatLines(Texts lines) : lines_(std::move(lines)) {}
+  Result<Input> Read(bool goes_on) override {
+    Result<Input> input = lines_.Read(goes_on);
+    if (input.has_value() && input->text.ends_with("^C")) {
+      input->event = InputEvent::kCtrlC;
+      input->text.resize(input->text.size() - 2);
+    }
+    return input;
+  }
+  void Remember(const std::string& message) override {
+    lines_.Remember(message);
+  }
+  const Texts& remembered() const { return lines_.remembered; }
+
+ private:
+  TestLines lines_;
+};
+
 // One chat on the real engine; greedy, 6 tokens an answer unless told
 // otherwise.
 class ChatLoopTest : public ::testing::Test {
@@ -59,7 +81,7 @@ class ChatLoopTest : public ::testing::Test {
         {.format = text::FindChatTemplate("vicuna", *Stories()->tokenizer()),
          .system = system});
     EXPECT_TRUE(conversation.has_value());
-    TestLines input(std::move(lines));
+    ChatLines input(std::move(lines));
     ChatPartner partner;
     partner.input = &input;
     partner.is_person = is_person;
@@ -80,7 +102,7 @@ class ChatLoopTest : public ::testing::Test {
     };
     options.generate.cancel = &cancel;
     outcome.status = RunChatLoop(**conversation, partner, options);
-    outcome.remembered = input.remembered;
+    outcome.remembered = input.remembered();
     for (const decode::ChatMessage& message : (*conversation)->messages()) {
       outcome.messages.push_back(std::string(decode::NameOf(message.role)) +
                                  ":" + message.text);
@@ -120,12 +142,15 @@ TEST_F(ChatLoopTest, TheFirstMessageComesBeforeTheInput) {
 }
 
 TEST_F(ChatLoopTest, UnknownCommandsDoNothing) {
-  const Outcome outcome =
-      Chat({"/fly\x1b", "/clear now", "/", "/help", " /usr/bin is full"});
+  const Outcome outcome = Chat({"/fly\x1b", "/clear now", "/", "/help",
+                                "/usr/bin/ls is what?", " /usr/bin is full"});
   ASSERT_TRUE(outcome.status.has_value());
-  EXPECT_EQ(outcome.told[0], "\"/fly\\x1b\" is no command; /help lists them");
+  const std::string reason =
+      " is no command; /help lists them; for a message put a space in front";
+  EXPECT_EQ(outcome.told[0], "\"/fly\\x1b\"" + reason);
   EXPECT_THAT(outcome.told[1], HasSubstr("\"/clear\" takes nothing behind it"));
-  EXPECT_EQ(outcome.told[2], "\"/\" is no command; /help lists them");
+  EXPECT_EQ(outcome.told[2], "\"/\"" + reason);
+  EXPECT_EQ(outcome.told[4], "\"/usr/bin/ls\"" + reason);
   for (const char* command : {"/clear", "/regen", "/save", "/exit", "/quit"}) {
     EXPECT_THAT(outcome.told[3], HasSubstr(command));
   }
@@ -193,6 +218,32 @@ TEST_F(ChatLoopTest, SaveWritesTheConversation) {
   std::remove(options.model_files[0].c_str());
 }
 
+TEST_F(ChatLoopTest, SaveTakesANameInQuotes) {
+  const std::string path = TempPath("a b.json");
+  const Outcome outcome = Chat({"/save \"" + path + "\"", "/save \"\""});
+  ASSERT_TRUE(outcome.status.has_value());
+  EXPECT_EQ(outcome.told[0], "0 messages are in " + path);
+  EXPECT_EQ(outcome.told[1], "not saved: no file is named");
+  EXPECT_EQ(std::remove(path.c_str()), 0);
+}
+
+TEST_F(ChatLoopTest, ASaveThatFailsEndsAProgramsChat) {
+  is_person = false;
+  const Outcome outcome = Chat({"/save", "Hello"});
+  ASSERT_FALSE(outcome.status.has_value());
+  EXPECT_EQ(outcome.status.error().message, "/save: no file is named");
+  EXPECT_EQ(outcome.answers, "");
+  EXPECT_THAT(outcome.told, ElementsAre());
+}
+
+TEST_F(ChatLoopTest, TheEndInsideAMessage) {
+  EXPECT_THAT(Chat({"Hello\\"}).messages, ElementsAre());
+  is_person = false;
+  const Outcome program = Chat({"Hello\\"});
+  ASSERT_EQ(program.messages.size(), 2u);
+  EXPECT_EQ(program.messages[0], "user:Hello");
+}
+
 TEST_F(ChatLoopTest, CtrlCStopsAnAnswerAndKeepsIt) {
   on_answer = [this](std::string_view) { cancel = true; };
   options.generate.max_tokens = 100;
@@ -231,6 +282,18 @@ TEST_F(ChatLoopTest, CtrlCAtThePromptTwiceEnds) {
   EXPECT_EQ(outcome.told[0], "Ctrl-C again or Ctrl-D ends the chat");
 }
 
+TEST_F(ChatLoopTest, CtrlCOnALineWithTextOnlyGivesItUp) {
+  const Outcome typed = Chat({"a^C", "b^C", "^C", "c^C", "^C", "Hello"});
+  ASSERT_TRUE(typed.status.has_value());
+  EXPECT_EQ(typed.messages.size(), 2u);
+  EXPECT_EQ(
+      std::ranges::count(typed.told, "Ctrl-C again or Ctrl-D ends the chat"),
+      2);
+  // A message of several lines is text too.
+  EXPECT_EQ(Chat({"a\\", "^C", "^C", "Hello"}).messages.size(), 2u);
+  EXPECT_EQ(Chat({"a\\", "^C", "^C", "^C", "Hello"}).messages.size(), 0u);
+}
+
 TEST_F(ChatLoopTest, AFullContextStopsTheAnswerThenRefuses) {
   session_options.context = 48;
   options.generate.max_tokens = -1;
@@ -253,12 +316,17 @@ TEST_F(ChatLoopTest, AMessageTooLargeForAnyContext) {
   const Outcome person = Chat({large, "/exit"});
   EXPECT_TRUE(person.status.has_value());
   EXPECT_THAT(person.told,
-              ElementsAre(HasSubstr("but 0 of 16 are used: use a larger")));
+              ElementsAre(HasSubstr("but the context has 16: use a larger")));
   is_person = false;
   const Outcome program = Chat({large, "Hello"});
   ASSERT_FALSE(program.status.has_value());
-  EXPECT_THAT(program.status.error().message, HasSubstr("0 of 16"));
+  EXPECT_EQ(program.status.error().message, person.told[0]);
   EXPECT_EQ(program.answers, "");
+  // Where something was said, /clear would not help either.
+  is_person = true;
+  session_options.context = 48;
+  const Outcome later = Chat({"Hello", large, "/exit"});
+  EXPECT_THAT(later.told.back(), HasSubstr("but the context has 48: use a"));
 }
 
 TEST_F(ChatLoopTest, AClosedOutputEndsIt) {

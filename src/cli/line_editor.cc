@@ -208,13 +208,15 @@ Result<Input> LineEditor::Read(bool goes_on) {
     if (text.ends_with('\n')) text.pop_back();
     return Input{InputEvent::kText, std::move(text)};
   }
+  const LineInfo* left = ::el_line(state_->editor);
+  std::string typed(left->buffer, left->lastchar);
   state_->Show("\n");
   if (state_->read_error == 0) return Input{InputEvent::kEnd, ""};
   if (state_->read_error != EINTR) {
     return Fail(ErrorCode::kIo, "cannot read the terminal: {}",
                 std::generic_category().message(state_->read_error));
   }
-  if (TakeCtrlC()) return Input{InputEvent::kCtrlC, ""};
+  if (TakeCtrlC()) return Input{InputEvent::kCtrlC, std::move(typed)};
   return Fail(ErrorCode::kCancelled, "interrupted");
 }
 

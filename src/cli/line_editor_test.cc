@@ -152,6 +152,37 @@ TEST_F(LineEditorTest, SignalsEndTheLineAndLeaveTheTerminalAsItWas) {
   EXPECT_NE(seen.find("\x1b[?2004l"), std::string::npos);
 }
 
+TEST_F(LineEditorTest, CtrlCGivesWhatWasTyped) {
+  const auto editor = LineEditor::Create();
+  ASSERT_NE(editor, nullptr);
+  const CatchCtrlC scope;
+  for (const std::string typed : {"h\xc3\xa9llo", " ", ""}) {
+    std::thread typist([&] {
+      // Raised once the editor has shown the last of what was typed.
+      std::string seen;
+      char byte = 0;
+      const auto read_until = [&](const std::string& text) {
+        while (!seen.ends_with(text) && ::read(primary_, &byte, 1) == 1) {
+          seen += byte;
+        }
+      };
+      read_until("> ");
+      EXPECT_EQ(::write(primary_, typed.data(), typed.size()),
+                static_cast<ssize_t>(typed.size()));
+      if (!typed.empty()) {
+        seen.clear();
+        read_until(typed.substr(typed.size() - 1));
+      }
+      ::kill(::getpid(), SIGINT);
+    });
+    const Result<Input> input = editor->Read(false);
+    typist.join();
+    ASSERT_TRUE(input.has_value());
+    EXPECT_EQ(input->event, InputEvent::kCtrlC);
+    EXPECT_EQ(input->text, typed);
+  }
+}
+
 TEST_F(LineEditorTest, NoneWhereThereIsNoTerminalToEditAt) {
   for (const char* term : {"dumb", ""}) {
     ::setenv("TERM", term, 1);

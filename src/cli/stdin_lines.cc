@@ -12,6 +12,14 @@
 #include "cli/standard_io.h"
 
 namespace thermocline::cli {
+namespace {
+
+Input LineOf(std::string line) {
+  if (line.ends_with('\r')) line.pop_back();  // of CR LF
+  return {InputEvent::kText, std::move(line)};
+}
+
+}  // namespace
 
 const char* ChatPrompt(bool goes_on) { return goes_on ? ". " : "> "; }
 
@@ -24,7 +32,7 @@ Result<Input> StdinLines::Read(bool goes_on) {
     if (end != std::string::npos) {
       std::string line = pending_.substr(0, end);
       pending_.erase(0, end + 1);
-      return Input{InputEvent::kText, std::move(line)};
+      return LineOf(std::move(line));
     }
     num_searched = pending_.size();
     if (num_searched > kMaxTextBytes) {
@@ -37,15 +45,14 @@ Result<Input> StdinLines::Read(bool goes_on) {
       if (!at_terminal_ || !TakeCtrlC()) {
         return Fail(ErrorCode::kCancelled, "interrupted");
       }
-      pending_.clear();
-      return Input{InputEvent::kCtrlC, ""};
+      return Input{InputEvent::kCtrlC, std::exchange(pending_, {})};
     }
     const ssize_t num_read = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (num_read > 0) {
       pending_.append(buffer.data(), static_cast<size_t>(num_read));
     } else if (num_read == 0) {
       if (pending_.empty()) return Input{InputEvent::kEnd, ""};
-      return Input{InputEvent::kText, std::exchange(pending_, {})};
+      return LineOf(std::exchange(pending_, {}));
     } else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
       return Fail(ErrorCode::kIo, "cannot read standard input: {}",
                   std::generic_category().message(errno));

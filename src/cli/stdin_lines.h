@@ -12,11 +12,12 @@ namespace thermocline::cli {
 class StdinLines final : public LineSource {
  public:
   // at_terminal: shows prompts on standard error, and Ctrl-C gives up a line
-  // instead of ending the program.
+  // instead of ending the program. What was typed of it is the terminal's
+  // own until the line ends, so that it counts as empty.
   explicit StdinLines(bool at_terminal) : at_terminal_(at_terminal) {}
 
-  // A last line without a line end counts; a line of more than 1 GiB does not
-  // (kResourceExhausted).
+  // A line end is LF or CR LF. A last line without one counts; a line of more
+  // than 1 GiB does not (kResourceExhausted).
   Result<Input> Read(bool goes_on) override;
   void Remember(const std::string& /*message*/) override {}
 

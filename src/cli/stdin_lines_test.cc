@@ -70,6 +70,17 @@ TEST_F(StdinLinesTest, LinesAsTheyCome) {
   EXPECT_EQ(Next(lines), "<end>");
 }
 
+TEST_F(StdinLinesTest, CrLfIsALineEnd) {
+  StdinLines lines(/*at_terminal=*/false);
+  Write("one\r\n\r\ntwo\rthree\r\r\nfour\r");
+  Close();
+  EXPECT_EQ(Next(lines), "one");
+  EXPECT_EQ(Next(lines), "");
+  EXPECT_EQ(Next(lines), "two\rthree\r");
+  EXPECT_EQ(Next(lines), "four");
+  EXPECT_EQ(Next(lines), "<end>");
+}
+
 TEST_F(StdinLinesTest, LinesLongerThanARead) {
   StdinLines lines(/*at_terminal=*/false);
   const std::string half(40'000, 'x');

@@ -70,11 +70,12 @@ bool Conversation::has_answer() const {
   return !messages_.empty() && messages_.back().role == Role::kAssistant;
 }
 
-Result<std::vector<TokenId>> Conversation::EncodeTurn(
-    std::string_view text) const {
-  const bool is_first = tokens_.empty();
+Result<std::vector<TokenId>> Conversation::EncodeTurn(std::string_view text,
+                                                      bool is_first) const {
   std::vector<text::TextPart> parts;
-  if (!rest_.empty()) parts.push_back({rest_, /*is_markup=*/false});
+  if (!is_first && !rest_.empty()) {
+    parts.push_back({rest_, /*is_markup=*/false});
+  }
   for (text::TextPart& part :
        text::RenderTurn(*options_.format, tokenizer_.vocab(),
                         {is_first, options_.system, text})) {
@@ -92,23 +93,46 @@ Result<std::vector<TokenId>> Conversation::EncodeTurn(
   return tokens;
 }
 
+Status Conversation::CheckFits(std::string_view text,
+                               std::span<const TokenId> turn) const {
+  const int64_t context = session_.context();
+  const auto num_all = static_cast<int64_t>(tokens_.size() + turn.size());
+  if (num_all <= context) return {};
+  if (!options_.system.empty()) {
+    TC_ASSIGN_OR_RETURN(const std::vector<TokenId> system,
+                        EncodeTurn("", /*is_first=*/true));
+    if (static_cast<int64_t>(system.size()) > context) {
+      return Fail(ErrorCode::kResourceExhausted,
+                  "the system prompt takes {} positions with what belongs to "
+                  "it, but the context has {}: use a larger one (-c)",
+                  system.size(), context);
+    }
+  }
+  TC_ASSIGN_OR_RETURN(const std::vector<TokenId> alone,
+                      EncodeTurn(text, /*is_first=*/true));
+  if (static_cast<int64_t>(alone.size()) > context) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "the message takes {} positions with what belongs to it, but "
+                "the context has {}: use a larger one (-c)",
+                alone.size(), context);
+  }
+  return Fail(ErrorCode::kResourceExhausted,
+              "the message takes {} positions with what belongs to it, but "
+              "{} of {} are used: /clear starts over",
+              num_all - session_.position(), session_.position(), context);
+}
+
 Result<GenerateReport> Conversation::Say(std::string_view text,
                                          const GenerateOptions& options,
                                          const TextFn& on_text) {
-  TC_ASSIGN_OR_RETURN(const std::vector<TokenId> turn, EncodeTurn(text));
+  TC_ASSIGN_OR_RETURN(const std::vector<TokenId> turn,
+                      EncodeTurn(text, /*is_first=*/tokens_.empty()));
   if (turn.empty()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "the vocabulary has no tokens for the message");
   }
+  TC_RETURN_IF_ERROR(CheckFits(text, turn));
   const auto num_old = static_cast<int64_t>(tokens_.size());
-  const int64_t num_new =
-      num_old + static_cast<int64_t>(turn.size()) - session_.position();
-  if (num_new > session_.context() - session_.position()) {
-    return Fail(ErrorCode::kResourceExhausted,
-                "the message takes {} positions with what belongs to it, but "
-                "{} of {} are used",
-                num_new, session_.position(), session_.context());
-  }
   const size_t old_answer_begin = answer_begin_;
   const std::string old_rest = std::exchange(rest_, {});
   tokens_.insert(tokens_.end(), turn.begin(), turn.end());

@@ -50,7 +50,8 @@ class Conversation {
   //
   // kCancelled before the answer's first token takes the message back: nothing
   // has been said. kResourceExhausted: what is to be computed does not fit the
-  // context; nothing is computed and the conversation is as before, as with
+  // context, with advice whether Clear helps (the chat's /clear) or only a
+  // larger one; nothing is computed and the conversation is as before, as with
   // kInvalidArgument: a vocabulary without tokens for it. Other errors are the
   // session's, and end the conversation.
   Result<GenerateReport> Say(std::string_view text,
@@ -75,8 +76,13 @@ class Conversation {
   Conversation(engine::Session& session, const ConversationOptions& options,
                std::vector<text::TokenId> reserved_tokens);
 
-  // The tokens from the end of the last answer to the start of the next one.
-  Result<std::vector<text::TokenId>> EncodeTurn(std::string_view text) const;
+  // The tokens from the end of the last answer, or where is_first from the
+  // start of a conversation, to the start of the next answer.
+  Result<std::vector<text::TokenId>> EncodeTurn(std::string_view text,
+                                                bool is_first) const;
+  // Refuses `turn`, the tokens of `text`, if it does not fit the context.
+  Status CheckFits(std::string_view text,
+                   std::span<const text::TokenId> turn) const;
   // Answers behind tokens_, which end with the message. Adds to tokens_ what
   // was said and to `answer` its text.
   Result<GenerateReport> Answer(const GenerateOptions& options,

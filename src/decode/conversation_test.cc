@@ -298,6 +298,39 @@ TEST(ConversationTest, AFullContextStopsAndRefusesWithNumbers) {
   EXPECT_EQ(Say(*conversation, "Who?").report.reason, StopReason::kContextFull);
 }
 
+// Only what an empty context would hold can be helped by clearing it.
+TEST(ConversationTest, RefusalsNameWhatIsTooLong) {
+  const auto refusal = [](Conversation& conversation, std::string_view text) {
+    const auto refused = conversation.Say(text, Greedy(), {});
+    EXPECT_FALSE(refused.has_value());
+    return refused.has_value() ? "" : refused.error().message;
+  };
+  const auto size_of = [](const std::string& text) {
+    return std::to_string(Whole(text).size());
+  };
+  const std::string large(100, 'x');
+  ScriptedSession session(Stories(), Ids("Tim") + Tokens{kEos}, 40);
+  auto conversation = Start(session, "vicuna");
+  const std::string too_large = "the message takes " +
+                                size_of("USER: " + large + " ASSISTANT:") +
+                                " positions with what belongs to it, but the "
+                                "context has 40: use a larger one (-c)";
+  EXPECT_EQ(refusal(*conversation, large), too_large);
+  Say(*conversation, "Who?");
+  EXPECT_EQ(refusal(*conversation, large), too_large);
+  EXPECT_THAT(refusal(*conversation, "xxxxxxxxxxxxxxx"),
+              HasSubstr("of 40 are used: /clear starts over"));
+
+  ScriptedSession other(Stories(), {}, 40);
+  conversation = Start(other, "vicuna", large);
+  EXPECT_EQ(refusal(*conversation, "Who?"),
+            "the system prompt takes " + size_of(large + " USER:  ASSISTANT:") +
+                " positions with what belongs to it, but the context has 40: "
+                "use a larger one (-c)");
+  conversation = Start(other, "vicuna", "Be kind");
+  EXPECT_THAT(refusal(*conversation, large), HasSubstr("the message takes"));
+}
+
 TEST(ConversationTest, ErrorsOfTheSessionPassThrough) {
   ScriptedSession session(Stories(), {});
   const auto conversation = Start(session, "vicuna");
