@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "convert/test_hf_layout.h"
 #include "convert/test_sentencepiece.h"
 #include "engine/session.h"
+#include "engine/test_golden.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
 #include "model/vocab_reader.h"
@@ -38,25 +38,22 @@ std::string TokenizerModelOf(const gguf::File& file) {
          BytesField(3, NumberField(4, 0));
 }
 
-struct Golden {
+// A golden model with what it must compute.
+struct GoldenFile {
   std::unique_ptr<const gguf::File> file;
   std::vector<text::TokenId> tokens;
   std::vector<float> logits;
 };
 
-Golden OpenGolden(const std::string& name) {
-  Golden golden;
+GoldenFile OpenGolden(const std::string& name) {
+  GoldenFile golden;
   auto file = gguf::File::Open(TestData("golden/" + name));
   EXPECT_TRUE(file.has_value());
   golden.file = *std::move(file);
-  for (const auto& entry :
-       Json::parse(os::TestFolder::Read(TestData("golden/manifest.json")))) {
-    if (entry["model"] != name) continue;
-    golden.tokens = entry["tokens"].get<std::vector<text::TokenId>>();
-    const std::string bytes = os::TestFolder::Read(
-        TestData("golden/" + entry["logits"].get<std::string>()));
-    golden.logits.resize(bytes.size() / sizeof(float));
-    std::memcpy(golden.logits.data(), bytes.data(), bytes.size());
+  for (Golden& each : ReadGoldens(TestData("golden"))) {
+    if (each.model != name) continue;
+    golden.tokens = std::move(each.tokens);
+    golden.logits = std::move(each.logits);
   }
   EXPECT_FALSE(golden.logits.empty()) << name;
   return golden;
@@ -83,21 +80,9 @@ std::vector<float> LogitsOf(const std::string& path,
   return logits;
 }
 
-double Nmse(const std::vector<float>& got, const std::vector<float>& expected) {
-  EXPECT_EQ(got.size(), expected.size());
-  double error = 0.0;
-  double power = 0.0;
-  for (size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
-    const double difference = static_cast<double>(got[i]) - expected[i];
-    error += difference * difference;
-    power += static_cast<double>(expected[i]) * expected[i];
-  }
-  return error / power;
-}
-
 class ConvertGoldenTest : public ::testing::Test {
  protected:
-  void Convert(const Golden& golden, const Json& config,
+  void Convert(const GoldenFile& golden, const Json& config,
                const TestTensors& tensors) {
     folder_.Write("config.json", config.dump());
     folder_.Write("tokenizer.model", TokenizerModelOf(*golden.file));
@@ -129,11 +114,11 @@ class ConvertGoldenTest : public ::testing::Test {
   }
 
   // Normalised error of the converted model's logits.
-  double Error(const Golden& golden) {
+  double Error(const GoldenFile& golden) {
     return Nmse(LogitsOf(Output(), golden.tokens), golden.logits);
   }
 
-  void ExpectGolden(const Golden& golden) {
+  void ExpectGolden(const GoldenFile& golden) {
     ExpectSameFile(*golden.file);
     EXPECT_LE(Error(golden), 5e-7);  // as tests/golden_test.cc
   }
@@ -142,35 +127,35 @@ class ConvertGoldenTest : public ::testing::Test {
 };
 
 TEST_F(ConvertGoldenTest, Llama) {
-  const Golden golden = OpenGolden("llama-gqa-f16.gguf");
+  const GoldenFile golden = OpenGolden("llama-gqa-f16.gguf");
   Convert(golden, LlamaConfig(*golden.file, "llama"),
           LlamaTensors(*golden.file, "llama"));
   ExpectGolden(golden);
 }
 
 TEST_F(ConvertGoldenTest, Qwen2) {
-  const Golden golden = OpenGolden("qwen2-bias-f16.gguf");
+  const GoldenFile golden = OpenGolden("qwen2-bias-f16.gguf");
   Convert(golden, LlamaConfig(*golden.file, "qwen2"),
           LlamaTensors(*golden.file, "qwen2"));
   ExpectGolden(golden);
 }
 
 TEST_F(ConvertGoldenTest, Mixtral) {
-  const Golden golden = OpenGolden("mixtral-8x2-f16.gguf");
+  const GoldenFile golden = OpenGolden("mixtral-8x2-f16.gguf");
   Convert(golden, LlamaConfig(*golden.file, "llama"),
           LlamaTensors(*golden.file, "llama"));
   ExpectGolden(golden);
 }
 
 TEST_F(ConvertGoldenTest, FalconWithOneKvHead) {
-  const Golden golden = OpenGolden("falcon-mqa-f16.gguf");
+  const GoldenFile golden = OpenGolden("falcon-mqa-f16.gguf");
   Convert(golden, FalconConfig(*golden.file, false),
           FalconTensors(*golden.file));
   ExpectGolden(golden);
 }
 
 TEST_F(ConvertGoldenTest, FalconWithGroupsAndTwoNorms) {
-  const Golden golden = OpenGolden("falcon-two-norm-f16.gguf");
+  const GoldenFile golden = OpenGolden("falcon-two-norm-f16.gguf");
   Convert(golden, FalconConfig(*golden.file, true),
           FalconTensors(*golden.file));
   ExpectGolden(golden);
@@ -179,7 +164,7 @@ TEST_F(ConvertGoldenTest, FalconWithGroupsAndTwoNorms) {
 // PowerInfer's files hold the same models with predictors, which a dense run
 // does not ask. Its sums run in another order.
 TEST_F(ConvertGoldenTest, BambooAsPowerInferHasIt) {
-  Golden golden;
+  GoldenFile golden;
   const std::string path =
       TestData("golden-powerinfer/bamboo-f16.powerinfer.gguf");
   golden.file = gguf::File::Open(path).value();
@@ -192,7 +177,7 @@ TEST_F(ConvertGoldenTest, BambooAsPowerInferHasIt) {
 
 // It runs OPT with an epsilon of 0, whatever the file says.
 TEST_F(ConvertGoldenTest, OptAsPowerInferHasIt) {
-  Golden golden;
+  GoldenFile golden;
   const std::string path =
       TestData("golden-powerinfer/opt-f16.powerinfer.gguf");
   golden.file = gguf::File::Open(path).value();
@@ -204,7 +189,7 @@ TEST_F(ConvertGoldenTest, OptAsPowerInferHasIt) {
 
 // What a converter might do to q and k instead: the logits tell each of them.
 TEST_F(ConvertGoldenTest, KnownWrongOrdersOfRotatingRowsShow) {
-  const Golden golden = OpenGolden("llama-gqa-f16.gguf");
+  const GoldenFile golden = OpenGolden("llama-gqa-f16.gguf");
   const Sizes sizes = SizesOf(*golden.file, "llama");
   ASSERT_LT(sizes.kv_heads, sizes.heads);
   const size_t head = sizes.head_width;

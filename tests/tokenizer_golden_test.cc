@@ -16,12 +16,18 @@
 
 #include "gguf/gguf.h"
 #include "model/vocab_reader.h"
+#include "text/test_golden.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer.h"
 
 namespace thermocline {
 namespace {
 
+using text::Fixture;
+using text::Golden;
+using text::kNumCases;
+using text::ReadFile;
+using text::SplitBy;
 using text::StreamDecoder;
 using text::TokenId;
 using text::Tokenizer;
@@ -29,33 +35,6 @@ using text::TokenType;
 using text::Vocab;
 using text::VocabKind;
 using Ids = std::vector<TokenId>;
-
-constexpr size_t kNumCases = 46;
-
-std::string Golden(const std::string& file) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/tokenizers/" + file;
-}
-
-// Licensed to read, not to copy: not in the repository.
-std::string Fixture(const std::string& file) {
-  return std::string(TC_SOURCE_DIR) + "/../shared/fixtures/tokenizers/" + file;
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<std::string> SplitBy(std::string_view content,
-                                 std::string_view separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const size_t end = content.find(separator);
-    if (end == std::string_view::npos) return parts;  // they all end with one
-    parts.emplace_back(content.substr(0, end));
-    content.remove_prefix(end + separator.size());
-  }
-}
 
 Result<Vocab> VocabOfGguf(const std::string& name) {
   TC_ASSIGN_OR_RETURN(const auto file,

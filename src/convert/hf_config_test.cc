@@ -4,22 +4,10 @@
 
 #include "base/log.h"
 #include "convert/hf_test_folder.h"
+#include "convert/test_hf_config.h"
 
 namespace thermocline::convert {
 namespace {
-
-Result<HfConfig> Parse(const Json& json) {
-  return ParseHfConfig(json.dump(), "config.json");
-}
-
-void ExpectBad(const Json& json, ErrorCode code, const std::string& part) {
-  const auto config = Parse(json);
-  ASSERT_FALSE(config.has_value()) << part;
-  EXPECT_EQ(config.error().code, code) << config.error().message;
-  EXPECT_NE(config.error().message.find("config.json"), std::string::npos);
-  EXPECT_NE(config.error().message.find(part), std::string::npos)
-      << config.error().message;
-}
 
 Json With(const char* key, const Json& value) {
   Json json = TestConfig();

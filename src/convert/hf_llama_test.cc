@@ -7,21 +7,10 @@
 #include "convert/hf_config.h"
 #include "convert/hf_test_folder.h"
 #include "convert/tensor_plan.h"
+#include "convert/test_hf_config.h"
 
 namespace thermocline::convert {
 namespace {
-
-Result<HfConfig> Parse(const Json& json) {
-  return ParseHfConfig(json.dump(), "config.json");
-}
-
-void ExpectBad(const Json& json, ErrorCode code, const std::string& part) {
-  const auto config = Parse(json);
-  ASSERT_FALSE(config.has_value()) << part;
-  EXPECT_EQ(config.error().code, code) << config.error().message;
-  EXPECT_NE(config.error().message.find(part), std::string::npos)
-      << config.error().message;
-}
 
 TEST(RowsOfHalvesTest, HalvesBecomePairs) {
   EXPECT_EQ(RowsOfHalves(16, 8),

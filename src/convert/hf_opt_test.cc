@@ -7,6 +7,7 @@
 #include "convert/hf_config.h"
 #include "convert/hf_test_folder.h"
 #include "convert/tensor_plan.h"
+#include "convert/test_hf_config.h"
 
 namespace thermocline::convert {
 namespace {
@@ -26,18 +27,6 @@ Json OptConfig() {
           {"bos_token_id", 2},
           {"eos_token_id", 2},
           {"pad_token_id", 1}};
-}
-
-Result<HfConfig> Parse(const Json& json) {
-  return ParseHfConfig(json.dump(), "config.json");
-}
-
-void ExpectBad(const Json& json, ErrorCode code, const std::string& part) {
-  const auto config = Parse(json);
-  ASSERT_FALSE(config.has_value()) << part;
-  EXPECT_EQ(config.error().code, code) << config.error().message;
-  EXPECT_NE(config.error().message.find(part), std::string::npos)
-      << config.error().message;
 }
 
 TEST(OptConfigTest, AllFields) {

@@ -10,42 +10,22 @@
 #include "convert/hf_tokenizer.h"
 #include "gguf/gguf.h"
 #include "model/vocab_reader.h"
-#include "os/test_folder.h"
+#include "text/test_golden.h"
 #include "text/tokenizer.h"
 
 namespace thermocline::convert {
 namespace {
 
+using text::Fixture;
+using text::Golden;
+using text::kNumCases;
+using text::SplitBy;
 using text::TokenId;
 using text::TokenType;
 using text::Vocab;
 using Ids = std::vector<TokenId>;
 
-constexpr size_t kNumCases = 46;
-
-std::string Golden(const std::string& file) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/tokenizers/" + file;
-}
-
-// Licensed to read, not to copy: not in the repository.
-std::string Fixture(const std::string& file) {
-  return std::string(TC_SOURCE_DIR) + "/../shared/fixtures/tokenizers/" + file;
-}
-
-NamedText Read(const std::string& path) {
-  return {path, os::TestFolder::Read(path)};
-}
-
-std::vector<std::string> SplitBy(std::string_view content,
-                                 std::string_view separator) {
-  std::vector<std::string> parts;
-  while (true) {
-    const size_t end = content.find(separator);
-    if (end == std::string_view::npos) return parts;  // they all end with one
-    parts.emplace_back(content.substr(0, end));
-    content.remove_prefix(end + separator.size());
-  }
-}
+NamedText Read(const std::string& path) { return {path, text::ReadFile(path)}; }
 
 // Checks every golden case of `name`, and that each decodes to its text.
 void ExpectGolden(const std::string& name, const Vocab& vocab) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -51,9 +52,12 @@ inline std::vector<Golden> ReadGoldens(const std::string& folder) {
   return goldens;
 }
 
-// sum (a - b)^2 / sum b^2
+// sum (a - b)^2 / sum b^2; infinity when the sizes differ.
 inline double Nmse(std::span<const float> got,
                    std::span<const float> expected) {
+  if (got.size() != expected.size()) {
+    return std::numeric_limits<double>::infinity();
+  }
   double error = 0.0;
   double power = 0.0;
   for (size_t i = 0; i < expected.size(); ++i) {

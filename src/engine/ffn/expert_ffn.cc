@@ -83,7 +83,7 @@ class ExpertFfn final : public FfnExecutor {
     size_t num_before = 0;
     for (size_t e = 0; e <= num_experts_; ++e) {
       num_before += begin[e];
-      begin[e] = num_before;  // the end of e's group, for now
+      begin[e] = num_before;  // e's end; filling moves it to e's beginning
     }
     for (size_t i = num_choices; i-- > 0;) {
       experts.grouped[--begin[experts.chosen[i]]] = i;
@@ -107,14 +107,16 @@ class ExpertFfn final : public FfnExecutor {
         choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
           for (size_t i = begin; i < end; ++i) {
             const size_t t = choices[i] / num_used_;
-            AddScaled(experts.weights.row(t)[choices[i] % num_used_],
-                      experts.out.span(i), scratch_->delta.row(t));
+            compute_->kernels->add_rows(DType::kF32)(
+                {.rows = reinterpret_cast<const std::byte*>(experts.out.row(i)),
+                 .row_bytes = experts.out.width * sizeof(float),
+                 .ids = nullptr,
+                 .coefs = experts.weights.row(t) + choices[i] % num_used_,
+                 .num_rows = 1,
+                 .n = experts.out.width,
+                 .out = scratch_->delta.row(t)});
           }
         });
-  }
-
-  static void AddScaled(float scale, std::span<const float> x, float* y) {
-    for (size_t i = 0; i < x.size(); ++i) y[i] += scale * x[i];
   }
 
   size_t num_experts_;
