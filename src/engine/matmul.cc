@@ -16,21 +16,36 @@ namespace {
 constexpr size_t kPieceBytes = 32 << 10;
 // Pieces end at whole cache lines of the output.
 constexpr size_t kRowAlignment = 64 / sizeof(float);
-
-size_t RowsPerPiece(const TensorView& weight) {
-  const size_t row_bytes = std::max<size_t>(weight.row_bytes(), 1);
-  return RoundUp(std::max<size_t>(kPieceBytes / row_bytes, 1), kRowAlignment);
-}
+// In a product with many tokens a piece passes over the whole input, so it is
+// longer: a few per thread, of at least and at most these numbers of rows.
+constexpr size_t kBatchPiecesPerThread = 4;
+constexpr size_t kBatchRowsMin = 64;
+constexpr size_t kBatchRowsMax = 512;
 
 // The input as one weight type takes it.
 struct Input {
   const std::byte* rows;
   size_t stride_bytes;
+  bool is_batch;  // packed for kernels->batch
 };
+
+size_t RowsPerPiece(const Compute& compute, const TensorView& weight,
+                    const Input& input) {
+  if (input.is_batch) {
+    const size_t num_pieces = kBatchPiecesPerThread *
+                              static_cast<size_t>(compute.pool->num_threads());
+    return std::clamp(
+        RoundUp<size_t>(CeilDiv<size_t>(weight.shape.num_rows(), num_pieces),
+                        kBatchRowsMin),
+        kBatchRowsMin, kBatchRowsMax);
+  }
+  const size_t row_bytes = std::max<size_t>(weight.row_bytes(), 1);
+  return RoundUp(std::max<size_t>(kPieceBytes / row_bytes, 1), kRowAlignment);
+}
 
 void MultiplyPiece(const Compute& compute, const Product& product,
                    const Input& input, size_t num_tokens, size_t first_row,
-                   size_t num_rows) {
+                   size_t num_rows, int worker_idx) {
   const TensorView& weight = product.weight;
   kernels::MatMulArgs args;
   args.weights = weight.row(first_row);
@@ -42,13 +57,70 @@ void MultiplyPiece(const Compute& compute, const Product& product,
   args.num_tokens = num_tokens;
   args.out = product.out.data + first_row;
   args.out_stride = product.out.stride;
-  compute.kernels->matmul(weight.dtype)(args);
+  if (input.is_batch) {
+    args.scratch =
+        compute.tiles + static_cast<size_t>(worker_idx) * compute.tile_bytes;
+    compute.kernels->batch.multiply(weight.dtype)(args);
+  } else {
+    compute.kernels->matmul(weight.dtype)(args);
+  }
   if (!product.bias) return;
   const float* bias = reinterpret_cast<const float*>(product.bias.data);
   for (size_t t = 0; t < num_tokens; ++t) {
     compute.kernels->add(bias + first_row, num_rows,
                          product.out.row(t) + first_row);
   }
+}
+
+// Packs x [T, n] into compute.rounded_rows for kernels->batch.
+void PackBatch(const Compute& compute, const Rows& x, size_t num_tokens) {
+  const kernels::BatchMatMul& batch = compute.kernels->batch;
+  const size_t group_bytes = batch.group_bytes(x.width);
+  compute.pool->ParallelFor(
+      CeilDiv(num_tokens, batch.group_tokens), 1,
+      [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t group = begin; group < end; ++group) {
+          const size_t token = group * batch.group_tokens;
+          batch.pack(x.row(token), x.stride,
+                     std::min(batch.group_tokens, num_tokens - token), x.width,
+                     compute.rounded_rows + group * group_bytes);
+        }
+      });
+}
+
+// x as each of the products takes it; rounds or packs it for those that want
+// that. All quantised ones take the same form.
+std::array<Input, kMaxProducts> PrepareInputs(
+    const Compute& compute, const Rows& x, size_t num_tokens,
+    std::span<const Product> products) {
+  const kernels::BatchMatMul& batch = compute.kernels->batch;
+  const auto is_quantised = [](const Product& product) {
+    return !IsFloat(product.weight.dtype);
+  };
+  const bool is_batch =
+      num_tokens >= batch.min_tokens &&
+      std::ranges::all_of(products, [&](const Product& product) {
+        return !is_quantised(product) ||
+               batch.multiply(product.weight.dtype) != nullptr;
+      });
+  if (std::ranges::any_of(products, is_quantised)) {
+    if (is_batch) {
+      PackBatch(compute, x, num_tokens);
+    } else {
+      RoundRows(compute, x, num_tokens);
+    }
+  }
+  const Input exact = {reinterpret_cast<const std::byte*>(x.data),
+                       x.stride * sizeof(float), false};
+  const Input rounded = {compute.rounded_rows,
+                         is_batch ? batch.group_bytes(x.width)
+                                  : kernels::ActivationRowBytes(x.width),
+                         is_batch};
+  std::array<Input, kMaxProducts> inputs = {};
+  for (size_t i = 0; i < products.size(); ++i) {
+    inputs[i] = is_quantised(products[i]) ? rounded : exact;
+  }
+  return inputs;
 }
 
 }  // namespace
@@ -76,14 +148,8 @@ const std::byte* InputFor(const Compute& compute, DType weight_dtype,
 void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
                  std::span<const Product> products) {
   TC_CHECK(products.size() <= kMaxProducts);
-  const bool any_rounded = std::ranges::any_of(
-      products,
-      [](const Product& product) { return !IsFloat(product.weight.dtype); });
-  if (any_rounded) RoundRows(compute, x, num_tokens);
-  const Input exact = {reinterpret_cast<const std::byte*>(x.data),
-                       x.stride * sizeof(float)};
-  const Input rounded = {compute.rounded_rows,
-                         kernels::ActivationRowBytes(x.width)};
+  const std::array<Input, kMaxProducts> inputs =
+      PrepareInputs(compute, x, num_tokens, products);
 
   // Pieces of all products, numbered through: product i has those from
   // first_piece[i] on.
@@ -92,14 +158,14 @@ void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
   for (size_t i = 0; i < products.size(); ++i) {
     const TensorView& weight = products[i].weight;
     TC_DCHECK(weight.shape.ne[0] == x.width);
-    rows_per_piece[i] = RowsPerPiece(weight);
+    rows_per_piece[i] = RowsPerPiece(compute, weight, inputs[i]);
     first_piece[i + 1] =
         first_piece[i] +
         CeilDiv<size_t>(weight.shape.num_rows(), rows_per_piece[i]);
   }
   compute.pool->ParallelFor(
       first_piece[products.size()], 1,
-      [&](size_t begin, size_t end, int /*worker_idx*/) {
+      [&](size_t begin, size_t end, int worker_idx) {
         for (size_t piece = begin; piece < end; ++piece) {
           size_t i = 0;
           while (piece >= first_piece[i + 1]) ++i;
@@ -107,9 +173,8 @@ void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
           const size_t row = (piece - first_piece[i]) * rows_per_piece[i];
           const size_t num_rows = std::min<size_t>(
               rows_per_piece[i], product.weight.shape.num_rows() - row);
-          MultiplyPiece(compute, product,
-                        IsFloat(product.weight.dtype) ? exact : rounded,
-                        num_tokens, row, num_rows);
+          MultiplyPiece(compute, product, inputs[i], num_tokens, row, num_rows,
+                        worker_idx);
         }
       });
 }

@@ -19,6 +19,9 @@ struct Compute {
   // Where inputs of quantised weights are rounded to 8 bits: room for the
   // activation rows of a batch of the widest input (Scratch::rounded_rows).
   std::byte* rounded_rows = nullptr;
+  // Where products with many tokens unpack weights: tile_bytes per worker.
+  std::byte* tiles = nullptr;
+  size_t tile_bytes = 0;
 };
 
 // Rounds x [T, n] into compute.rounded_rows, one activation row after the
@@ -37,8 +40,10 @@ struct Product {
 };
 
 // Computes `products`, at most kMaxProducts, with the same input in one
-// parallel region. An input that meets quantised weights is rounded to 8 bits
-// once. x: [T, n], rows 64-byte aligned, aliases no output. Allocates nothing.
+// parallel region. An input that meets quantised weights is rounded once. From
+// kernels->batch.min_tokens tokens on, quantised weights are multiplied in
+// tiles, whose sums have another order (kernels/kernels.h). x: [T, n], rows
+// 64-byte aligned, aliases no output. Allocates nothing.
 // Cost: reads every weight once; bit-equal for every thread count.
 inline constexpr size_t kMaxProducts = 3;
 void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "kernels/activation_row.h"
+#include "kernels/kernels.h"
 
 namespace thermocline::engine {
 namespace {
@@ -89,6 +90,28 @@ SparseScratch CarveSparse(const model::Config& config, uint64_t batch,
   return sparse;
 }
 
+// For inputs of `widest` elements: their rounded or packed form, and what
+// threads unpack weights into.
+void CarveProducts(const ScratchShape& shape, uint64_t widest, Carver& carver,
+                   Scratch& scratch) {
+  const uint64_t batch = static_cast<uint64_t>(shape.batch);
+  const kernels::BatchMatMul& products = kernels::KernelsFor(shape.isa).batch;
+  uint64_t count = batch;
+  uint64_t bytes_each = kernels::ActivationRowBytes(widest);
+  scratch.tile_bytes = 0;
+  if (batch >= products.min_tokens) {
+    const uint64_t group = products.group_tokens;
+    bytes_each = std::max(group * bytes_each,
+                          static_cast<uint64_t>(products.group_bytes(widest)));
+    count = CeilDiv(batch, group);
+    scratch.tile_bytes =
+        RoundUp<size_t>(products.scratch_bytes(widest), kAlignment);
+  }
+  scratch.rounded_rows = carver.TakeBytes(count, bytes_each);
+  scratch.tiles = carver.TakeBytes(static_cast<uint64_t>(shape.num_threads),
+                                   scratch.tile_bytes);
+}
+
 Scratch Carve(const model::Config& config, const ScratchShape& shape,
               Carver& carver) {
   const uint64_t batch = static_cast<uint64_t>(shape.batch);
@@ -125,8 +148,7 @@ Scratch Carve(const model::Config& config, const ScratchShape& shape,
   scratch.experts = CarveExperts(config, batch, carver);
   if (is_fast) scratch.sparse = CarveSparse(config, batch, carver);
   const uint64_t widest = std::max({width, num_heads * value_width, ffn_width});
-  scratch.rounded_rows =
-      carver.TakeBytes(batch, kernels::ActivationRowBytes(widest));
+  CarveProducts(shape, widest, carver, scratch);
   return scratch;
 }
 

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "engine/ffn/ffn_mode.h"
 #include "engine/rows.h"
+#include "kernels/isa.h"
 #include "model/config.h"
 #include "predictor/neuron_set.h"
 
@@ -18,6 +19,7 @@ struct ScratchShape {
   int64_t context;                // positions that attention scores, >= 1
   int num_threads;                // >= 1
   FfnMode ffn = FfnMode::kDense;  // not kAuto
+  kernels::Isa isa = kernels::Isa::kScalar;  // whose products are prepared for
 };
 
 // How a batch is spread over experts (ffn/expert_ffn.h); nothing without them.
@@ -68,7 +70,11 @@ struct Scratch {
   Rows scores;    // [threads, H / KVH * context]
   ExpertScratch experts;
   SparseScratch sparse;
-  std::byte* rounded_rows;  // B activation rows of the widest matrix input
+  // The widest matrix input of B tokens as activation rows, or packed for
+  // products with many tokens.
+  std::byte* rounded_rows;
+  std::byte* tiles;   // tile_bytes per thread, for such products
+  size_t tile_bytes;  // a multiple of 64; may be 0
 };
 
 // Bytes that MakeScratch needs. kResourceExhausted: more than 64 bits hold.

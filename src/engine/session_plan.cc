@@ -90,6 +90,7 @@ Result<SessionPlan> PlanSession(const model::Config& config,
   TC_ASSIGN_OR_RETURN(const int64_t context, ContextOf(config, options));
   TC_ASSIGN_OR_RETURN(plan.scratch.num_threads, NumThreadsOf(options));
   TC_ASSIGN_OR_RETURN(plan.scratch.ffn, FfnModeOf(config, options));
+  plan.scratch.isa = options.isa;
   plan.scratch.context = context;
   plan.scratch.batch = std::min(options.batch, context);
   TC_ASSIGN_OR_RETURN(

@@ -32,9 +32,41 @@ struct MatMulArgs {
   size_t x_stride_bytes;
   size_t num_tokens;  // T >= 1
   float* out;
-  size_t out_stride;  // in floats
+  size_t out_stride;             // in floats
+  std::byte* scratch = nullptr;  // BatchMatMul only
 };
 using MatMulFn = void (*)(const MatMulArgs& args);
+
+// Products of quantised weights with many tokens, bound by arithmetic. Weights
+// stay as they lie in the file: a kernel unpacks a tile of them once and
+// multiplies it with all tokens. The input has a form of its own, the same for
+// every weight type, packed in groups of tokens.
+// The sums of a token have another order than matmul()'s, and may round their
+// inputs otherwise, but depend on that token alone: neither on T nor on its
+// neighbours, and not on the rows that a call computes.
+struct BatchMatMul {
+  size_t min_tokens = SIZE_MAX;  // from here on faster than matmul()
+  size_t group_tokens = 1;       // packed together
+
+  // Bytes of one group of tokens of n elements; a multiple of 64 that does not
+  // fall as n grows (nor does scratch_bytes).
+  size_t (*group_bytes)(size_t n) = nullptr;
+
+  // Packs one group: x [num_tokens, n], 1 <= num_tokens <= group_tokens, rows
+  // x_stride floats apart; missing tokens become zeros. out: 64-byte aligned.
+  void (*pack)(const float* x, size_t x_stride, size_t num_tokens, size_t n,
+               std::byte* out) = nullptr;
+
+  // What a call needs in MatMulArgs::scratch, 64-byte aligned; may be 0.
+  size_t (*scratch_bytes)(size_t n) = nullptr;
+
+  // As a MatMulFn whose x is packed groups, x_stride_bytes = group_bytes(n).
+  // Null where the type has none. Reads weights once if num_tokens <= 512.
+  MatMulFn multiply_by_type[64] = {};
+  MatMulFn multiply(DType weight_dtype) const {
+    return multiply_by_type[static_cast<uint32_t>(weight_dtype)];
+  }
+};
 
 // out[c] += sum over i < num_rows of coefs[i] * row_i[c], c < n: the product of
 // listed rows with a vector, the other way round than MatMulArgs. Each out[c]
@@ -80,6 +112,9 @@ struct KernelTable {
   MatMulFn matmul(DType weight_dtype) const {
     return matmul_by_type[static_cast<uint32_t>(weight_dtype)];
   }
+
+  // Without functions where an ISA has none (min_tokens is SIZE_MAX then).
+  BatchMatMul batch;
 
   // Likewise null. Use add_rows().
   AddRowsFn add_rows_by_type[64];

@@ -25,16 +25,22 @@ class ComputeFixture {
       : pool_(os::ThreadPool::Create(
                   {.num_threads = shape.num_threads, .pin = false})
                   .value()),
-        buffer_(os::AlignedBuffer::Allocate(ScratchBytes(config, shape).value())
+        buffer_(os::AlignedBuffer::Allocate(
+                    ScratchBytes(config, WithIsa(shape, isa)).value())
                     .value()),
-        scratch_(MakeScratch(config, shape, buffer_.data())),
-        compute_{pool_.get(), &kernels::KernelsFor(isa),
-                 scratch_.rounded_rows} {}
+        scratch_(MakeScratch(config, WithIsa(shape, isa), buffer_.data())),
+        compute_{pool_.get(), &kernels::KernelsFor(isa), scratch_.rounded_rows,
+                 scratch_.tiles, scratch_.tile_bytes} {}
 
   const Compute& compute() const { return compute_; }
   const Scratch& scratch() const { return scratch_; }
 
  private:
+  static ScratchShape WithIsa(ScratchShape shape, kernels::Isa isa) {
+    shape.isa = isa;
+    return shape;
+  }
+
   std::unique_ptr<os::ThreadPool> pool_;
   os::AlignedBuffer buffer_;
   Scratch scratch_;
