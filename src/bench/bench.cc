@@ -12,64 +12,16 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "bench/samples.h"
+#include "bench/workload.h"
+#include "os/memory.h"
 #include "probe/memory.h"
 
 namespace thermocline::bench {
 namespace {
 
-constexpr size_t kRoofBytes = size_t{256} << 20;
-constexpr int kRoofRounds = 2;  // before every repetition
-
-struct Test {
-  int64_t num_prompt;
-  int64_t num_generate;
-  int64_t length() const { return num_prompt + num_generate; }
-  std::string name() const {
-    return num_prompt > 0 ? fmt::format("pp{}", num_prompt)
-                          : fmt::format("tg{}", num_generate);
-  }
-};
-
-Result<std::vector<Test>> ListTests(const BenchOptions& options,
-                                    const model::Config& config) {
-  std::vector<Test> tests;
-  for (const int64_t n : options.prompt_lengths) {
-    if (n != 0) tests.push_back({.num_prompt = n, .num_generate = 0});
-  }
-  for (const int64_t n : options.generate_lengths) {
-    if (n != 0) tests.push_back({.num_prompt = 0, .num_generate = n});
-  }
-  if (tests.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "bench: nothing to run: -p and -n are both 0");
-  }
-  for (const Test& test : tests) {
-    if (test.length() < 0) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "bench: a test of {} tokens is not possible", test.length());
-    }
-    if (test.length() > config.context_length) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "bench: test {} needs {} positions, but the model's context "
-                  "is {}; give a smaller {}",
-                  test.name(), test.length(), config.context_length,
-                  test.num_prompt > 0 ? "-p" : "-n");
-    }
-  }
-  return tests;
-}
-
-// Fixed ids spread over the whole vocabulary (a stride prime to nearly every
-// size, so that they do not repeat early).
-std::vector<text::TokenId> FixedTokens(int64_t count, int64_t vocab_size) {
-  constexpr int64_t kStride = 7919;
-  std::vector<text::TokenId> tokens;
-  for (int64_t i = 0; i < count; ++i) {
-    tokens.push_back(
-        static_cast<text::TokenId>((1 + i * kStride) % vocab_size));
-  }
-  return tokens;
-}
+constexpr int kProbeRounds = 2;  // before every repetition
+constexpr uint64_t kCacheProbeBytesMin = uint64_t{16} << 20;
 
 // Folds logits into a hash; nullopt if one of them is not finite.
 std::optional<uint64_t> FoldLogits(std::span<const float> logits,
@@ -84,130 +36,69 @@ std::optional<uint64_t> FoldLogits(std::span<const float> logits,
   return finite ? std::optional(hash) : std::nullopt;
 }
 
-// Hears of tokens as they are done.
-using TickFn = std::function<void(size_t num_new)>;
-
-struct Sample {
-  double seconds;  // in Decode only
-  uint64_t hash;   // of all logits
-};
-
-Result<Sample> RunOnce(engine::Session& session, const Test& test,
-                       std::span<const text::TokenId> tokens,
-                       std::span<float> logits, const TickFn& tick) {
-  session.Truncate(0);
-  Sample sample{.seconds = 0.0, .hash = 0xcbf29ce484222325u};
-  const size_t step = test.num_prompt > 0 ? tokens.size() : 1;
-  for (size_t begin = 0; begin < tokens.size(); begin += step) {
-    Stopwatch watch;
-    TC_RETURN_IF_ERROR(session.Decode(tokens.subspan(begin, step),
-                                      engine::LogitsOf::kLast, logits));
-    sample.seconds += watch.Seconds();
-    const std::optional<uint64_t> hash = FoldLogits(logits, sample.hash);
-    if (!hash.has_value()) {
-      return Fail(ErrorCode::kCorrupt,
-                  "bench {}: logits are not finite; the model's weights are "
-                  "damaged (see --check-tensors)",
-                  test.name());
-    }
-    sample.hash = *hash;
-    tick(std::min(step, tokens.size() - begin));
-  }
-  return sample;
-}
-
 // Bytes that one run of the test must read: all weights once per batch or
 // generated token, and each time the KV rows that there are by then.
 uint64_t BytesPerToken(const engine::Session& session,
                        const engine::SessionOptions& options,
-                       const Test& test) {
+                       const Workload& test) {
   const model::Model& model = session.model();
   const uint64_t weight_bytes =
       engine::WeightBytesPerToken(model, session.ffn());
   // Every position is one more row of each layer.
   const auto row_bytes =
       static_cast<double>(engine::KvBytesPerToken(model.config(), options, 0));
-  const int64_t step = test.num_prompt > 0 ? options.batch : 1;
+  const int64_t step = test.is_prompt() ? options.batch : 1;
   double total = 0.0;
   for (int64_t begin = 0; begin < test.length(); begin += step) {
     const int64_t end = std::min(begin + step, test.length());
     total += static_cast<double>(weight_bytes) +
-             row_bytes * static_cast<double>(end);
+             row_bytes * static_cast<double>(test.depth + end);
   }
   return static_cast<uint64_t>(total / static_cast<double>(test.length()));
 }
 
-struct Moments {
-  double mean, stddev;
+// One run of a test.
+struct Sample {
+  double seconds = 0.0;                 // in Decode only
+  uint64_t hash = 0xcbf29ce484222325u;  // of all logits
+  engine::Profile profile;
 };
 
-// Of at least one sample; the deviation of one alone is 0.
-template <typename T>
-Moments MomentsOf(const std::vector<T>& samples) {
-  const auto count = static_cast<double>(samples.size());
-  double sum = 0.0;
-  for (const T sample : samples) sum += static_cast<double>(sample);
-  const double mean = sum / count;
-  double squares = 0.0;
-  for (const T sample : samples) {
-    const double off = static_cast<double>(sample) - mean;
-    squares += off * off;
+void Summarise(const std::vector<Sample>& samples, BenchRow& row) {
+  std::vector<double> ns;
+  for (const Sample& sample : samples) {
+    row.samples_ns.push_back(
+        static_cast<uint64_t>(std::llround(sample.seconds * 1e9)));
+    ns.push_back(static_cast<double>(row.samples_ns.back()));
+    row.tokens_per_s.push_back(
+        static_cast<double>(row.num_prompt + row.num_generate) /
+        sample.seconds);
+    if (row.profile.has_value()) *row.profile += sample.profile;
   }
-  return {mean, samples.size() > 1 ? std::sqrt(squares / (count - 1.0)) : 0.0};
-}
-
-void Summarise(BenchRow& row) {
-  const Moments ns = MomentsOf(row.samples_ns);
-  row.mean_ns = ns.mean;
-  row.stddev_ns = ns.stddev;
-  const Moments speed = MomentsOf(row.tokens_per_s);
-  row.mean = speed.mean;
-  row.stddev = speed.stddev;
-  std::vector<double> sorted = row.tokens_per_s;
-  std::sort(sorted.begin(), sorted.end());
-  const size_t middle = sorted.size() / 2;
-  row.median = sorted.size() % 2 == 1
-                   ? sorted[middle]
-                   : (sorted[middle - 1] + sorted[middle]) / 2.0;
+  row.mean_ns = MomentsOf(ns).mean;
+  row.stddev_ns = MomentsOf(ns).stddev;
+  row.mean = MomentsOf(row.tokens_per_s).mean;
+  row.stddev = MomentsOf(row.tokens_per_s).stddev;
+  row.median = MedianOf(row.tokens_per_s);
   row.gb_per_s = row.median * static_cast<double>(row.bytes_per_token) / 1e9;
 }
 
-// One row.
-Result<BenchRow> RunTest(engine::Session& session, const Test& test,
-                         const BenchOptions& options, const TickFn& tick) {
-  const model::Config& config = session.model().config();
-  const std::vector<text::TokenId> tokens =
-      FixedTokens(test.length(), config.vocab_size);
-  std::vector<float> logits(static_cast<size_t>(config.vocab_size));
-
-  BenchRow row{.test = test.name(),
-               .num_prompt = test.num_prompt,
-               .num_generate = test.num_generate,
-               .num_threads = session.num_threads()};
-  row.bytes_per_token = BytesPerToken(session, options.session, test);
-  row.bytes_are_bound = session.ffn() != engine::FfnMode::kDense;
-  TC_ASSIGN_OR_RETURN(const Sample warm_up,
-                      RunOnce(session, test, tokens, logits, tick));
-  for (int repetition = 0; repetition < options.repetitions; ++repetition) {
-    TC_ASSIGN_OR_RETURN(const probe::ReadRate roof,
-                        probe::MeasureSequentialRead(session.num_threads(),
-                                                     kRoofBytes, kRoofRounds));
-    row.roof_gb_per_s = std::max(row.roof_gb_per_s, roof.gb_per_s_best);
-    TC_ASSIGN_OR_RETURN(const Sample sample,
-                        RunOnce(session, test, tokens, logits, tick));
-    if (sample.hash != warm_up.hash) {
-      return Fail(ErrorCode::kCorrupt,
-                  "bench {}: the same tokens gave other logits in repetition "
-                  "{}; the speed of a wrong result means nothing",
-                  row.test, repetition + 1);
-    }
-    const double seconds = std::max(sample.seconds, 1e-9);
-    row.samples_ns.push_back(
-        static_cast<uint64_t>(std::llround(seconds * 1e9)));
-    row.tokens_per_s.push_back(static_cast<double>(test.length()) / seconds);
-  }
-  Summarise(row);
-  return row;
+// Fills in what follows from the roofs.
+void ApplyLimit(const Arithmetic& arithmetic, double roof_gb_per_s,
+                BenchRow& row) {
+  const auto num_tokens =
+      static_cast<double>(row.num_prompt + row.num_generate);
+  row.roof_gb_per_s = roof_gb_per_s;
+  row.gmac_per_s = row.median * arithmetic.num_macs / num_tokens / 1e9;
+  if (row.bytes_are_bound) return;
+  const double memory_seconds =
+      row.in_cache ? 0.0
+                   : num_tokens * static_cast<double>(row.bytes_per_token) /
+                         (roof_gb_per_s * 1e9);
+  const Limit limit =
+      LongerOf(memory_seconds, arithmetic.seconds / row.num_threads);
+  row.limit = limit.kind;
+  row.percent_of_limit = 100.0 * limit.seconds * row.median / num_tokens;
 }
 
 // "llama 8.80 M F16": the type that most weight bytes have.
@@ -223,6 +114,221 @@ std::string NameModel(const model::Model& model, uint64_t num_params) {
                      FormatCount(num_params), NameOf(main_type->first));
 }
 
+BenchReport ReportOf(const model::Model& model, const BenchOptions& options) {
+  BenchReport report{.model_path = model.file().path(),
+                     .isa = std::string(NameOf(options.session.isa)),
+                     .batch = options.session.batch,
+                     .k_type = options.session.k_type,
+                     .v_type = options.session.v_type,
+                     .num_layers = model.config().num_layers};
+  for (const gguf::TensorInfo& tensor : model.file().tensors()) {
+    report.model_bytes += tensor.num_bytes;
+    report.num_params += tensor.shape.num_elems();
+  }
+  report.model_name = NameModel(model, report.num_params);
+  return report;
+}
+
+// Counts the tokens of the warm-ups and of the repetitions that were asked for.
+class BenchProgress {
+ public:
+  BenchProgress(const ProgressFn& progress, uint64_t num_total)
+      : progress_(progress), num_total_(num_total) {}
+
+  // What fills the cache, and repetitions that make up for others, do not
+  // count.
+  void Mute(bool muted) { muted_ = muted; }
+  void Add(size_t num_new) {
+    if (muted_) return;
+    num_done_ += num_new;
+    Show(0);
+  }
+  // Of a prefill that is under way.
+  void Show(uint64_t num_of_prompt) {
+    const uint64_t num = num_done_ + num_of_prompt;
+    // A prefill tells of its layers: the same count again is no progress.
+    if (muted_ || num <= num_reported_) return;
+    num_reported_ = num;
+    ReportProgress(progress_, "bench", num, num_total_);
+  }
+
+ private:
+  const ProgressFn& progress_;
+  uint64_t num_total_;
+  uint64_t num_done_ = 0;
+  uint64_t num_reported_ = 0;
+  bool muted_ = false;
+};
+
+class Bench {
+ public:
+  Bench(std::shared_ptr<const model::Model> model, const BenchOptions& options,
+        std::vector<Workload> tests)
+      : model_(std::move(model)),
+        options_(options),
+        tests_(std::move(tests)),
+        work_(WorkOf(*model_)),
+        rates_(options.session.isa),
+        progress_(options.progress, NumTokens()) {}
+
+  // Adds the rows of one thread count.
+  Status RunOn(int num_threads, BenchReport& report) {
+    TC_ASSIGN_OR_RETURN(auto probe, CreateProbe(num_threads));
+    engine::SessionOptions options = options_.session;
+    options.num_threads = num_threads;
+    options.context = 0;
+    for (const Workload& test : tests_) {
+      options.context = std::max(options.context, test.depth + test.length());
+    }
+    options.profile = options_.profile ? &profile_ : nullptr;
+    options.progress = [this](std::string_view, uint64_t num_done, uint64_t) {
+      progress_.Show(num_done);
+    };
+    TC_ASSIGN_OR_RETURN(const auto session,
+                        engine::Session::Create(model_, options));
+    report.ffn = NameOf(session->ffn());
+    double roof = 0.0;
+    const size_t first_row = report.rows.size();
+    for (const Workload& test : tests_) {
+      TC_ASSIGN_OR_RETURN(BenchRow row, RunTest(*session, test, probe, roof));
+      report.rows.push_back(std::move(row));
+    }
+    for (size_t i = 0; i < tests_.size(); ++i) {
+      TC_ASSIGN_OR_RETURN(
+          const Arithmetic arithmetic,
+          ArithmeticOf(work_, rates_, tests_[i], options.batch));
+      ApplyLimit(arithmetic, roof, report.rows[first_row + i]);
+    }
+    return {};
+  }
+
+ private:
+  uint64_t NumTokens() const {
+    const size_t num_thread_counts =
+        std::max<size_t>(options_.threads.size(), 1);
+    uint64_t num_tokens = 0;
+    for (const Workload& test : tests_) {
+      num_tokens += static_cast<uint64_t>(test.length()) * num_thread_counts *
+                    static_cast<uint64_t>(options_.repetitions + 1);
+    }
+    return num_tokens;
+  }
+
+  uint64_t WeightBytes() const { return engine::WeightBytesPerToken(*model_); }
+  bool IsInCache() const {
+    return WeightBytes() < 2 * probe::LastLevelCacheBytes();
+  }
+
+  // Of memory, or of the cache where the model is.
+  Result<probe::ReadProbe> CreateProbe(int num_threads) const {
+    const size_t num_bytes =
+        IsInCache() ? std::max(WeightBytes(), kCacheProbeBytesMin)
+                    : probe::ProbeSizeFor(probe::LastLevelCacheBytes(),
+                                          os::ReadMemoryInfo().available_bytes)
+                          .num_bytes;
+    return probe::ReadProbe::Create(num_threads, num_bytes);
+  }
+
+  // A row without what follows from the roof; raises `roof` to what the probe
+  // finds.
+  Result<BenchRow> RunTest(engine::Session& session, const Workload& test,
+                           probe::ReadProbe& probe, double& roof) {
+    BenchRow row{.test = test.name(),
+                 .num_prompt = test.num_prompt,
+                 .num_generate = test.num_generate,
+                 .depth = test.depth,
+                 .num_threads = session.num_threads()};
+    row.bytes_per_token = BytesPerToken(session, options_.session, test);
+    row.in_cache = IsInCache();
+    row.bytes_are_bound = session.ffn() != engine::FfnMode::kDense;
+    if (options_.profile) row.profile.emplace();
+
+    const auto num_wanted = static_cast<size_t>(options_.repetitions);
+    std::vector<double> rates;
+    std::vector<Sample> samples;
+    TC_ASSIGN_OR_RETURN(const Sample warm_up,
+                        RunOnce(session, test, /*counts=*/true));
+    while (samples.size() < num_wanted ||
+           (NumUndisturbed(rates, roof) < num_wanted &&
+            samples.size() < 2 * num_wanted)) {
+      TC_ASSIGN_OR_RETURN(const double rate, probe.Measure(kProbeRounds));
+      TC_ASSIGN_OR_RETURN(Sample sample,
+                          RunOnce(session, test, samples.size() < num_wanted));
+      if (sample.hash != warm_up.hash) {
+        return Fail(ErrorCode::kCorrupt,
+                    "bench {}: the same tokens gave other logits in repetition "
+                    "{}; the speed of a wrong result means nothing",
+                    row.test, samples.size() + 1);
+      }
+      rates.push_back(rate);
+      samples.push_back(sample);
+      roof = std::max(roof, rate);
+    }
+    std::vector<Sample> chosen;
+    for (const size_t i : ChooseRepetitions(rates, roof, num_wanted)) {
+      chosen.push_back(samples[i]);
+    }
+    row.num_dropped = static_cast<int>(samples.size() - chosen.size());
+    Summarise(chosen, row);
+    return row;
+  }
+
+  Result<Sample> RunOnce(engine::Session& session, const Workload& test,
+                         bool counts) {
+    const model::Config& config = model_->config();
+    const std::vector<text::TokenId> ids =
+        FixedTokens(test.depth + test.length(), config.vocab_size);
+    const std::span<const text::TokenId> tokens(ids);
+    progress_.Mute(true);
+    TC_RETURN_IF_ERROR(
+        FillTo(session, tokens.first(static_cast<size_t>(test.depth))));
+    progress_.Mute(!counts);
+    logits_.resize(static_cast<size_t>(config.vocab_size));
+    profile_ = {};
+    Sample sample;
+    const auto length = static_cast<size_t>(test.length());
+    const size_t step = test.is_prompt() ? length : 1;
+    for (size_t i = 0; i < length; i += step) {
+      Stopwatch watch;
+      TC_RETURN_IF_ERROR(session.Decode(
+          tokens.subspan(static_cast<size_t>(test.depth) + i, step),
+          engine::LogitsOf::kLast, logits_));
+      sample.seconds += std::max(watch.Seconds(), 1e-9);
+      const std::optional<uint64_t> hash = FoldLogits(logits_, sample.hash);
+      if (!hash.has_value()) {
+        return Fail(ErrorCode::kCorrupt,
+                    "bench {}: logits are not finite; the model's weights are "
+                    "damaged (see --check-tensors)",
+                    test.name());
+      }
+      sample.hash = *hash;
+      progress_.Add(step);
+    }
+    sample.profile = profile_;
+    return sample;
+  }
+
+  // Leaves exactly `tokens` in the cache; what is there of them stays.
+  Status FillTo(engine::Session& session,
+                std::span<const text::TokenId> tokens) {
+    const auto depth = static_cast<int64_t>(tokens.size());
+    session.Truncate(std::min(session.position(), depth));
+    if (session.position() == depth) return {};
+    return session.Decode(
+        tokens.subspan(static_cast<size_t>(session.position())),
+        engine::LogitsOf::kNone, {});
+  }
+
+  std::shared_ptr<const model::Model> model_;
+  const BenchOptions& options_;
+  std::vector<Workload> tests_;
+  ModelWork work_;
+  KernelRates rates_;
+  BenchProgress progress_;
+  engine::Profile profile_;  // of the run that is under way
+  std::vector<float> logits_;
+};
+
 }  // namespace
 
 Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
@@ -231,60 +337,16 @@ Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
     return Fail(ErrorCode::kInvalidArgument,
                 "bench: {} repetitions measure nothing", options.repetitions);
   }
-  TC_ASSIGN_OR_RETURN(const std::vector<Test> tests,
-                      ListTests(options, model->config()));
-  BenchReport report{.model_path = model->file().path(),
-                     .isa = std::string(NameOf(options.session.isa)),
-                     .batch = options.session.batch,
-                     .k_type = options.session.k_type,
-                     .v_type = options.session.v_type};
-  for (const gguf::TensorInfo& tensor : model->file().tensors()) {
-    report.model_bytes += tensor.num_bytes;
-    report.num_params += tensor.shape.num_elems();
-  }
-  report.model_name = NameModel(*model, report.num_params);
-
+  TC_ASSIGN_OR_RETURN(
+      std::vector<Workload> tests,
+      ListTests(options.prompt_lengths, options.generate_lengths,
+                options.depths, model->config().context_length));
+  BenchReport report = ReportOf(*model, options);
+  Bench bench(std::move(model), options, std::move(tests));
   const std::vector<int> threads =
       options.threads.empty() ? std::vector<int>{0} : options.threads;
-  uint64_t num_tokens = 0;  // of the whole bench, warm-ups too
-  for (const Test& test : tests) {
-    num_tokens += static_cast<uint64_t>(test.length()) * threads.size() *
-                  static_cast<uint64_t>(options.repetitions + 1);
-  }
-  uint64_t num_done = 0;
-  uint64_t num_reported = 0;
-  // A prefill tells of its layers: the same count again would be no progress.
-  const auto report_done = [&](uint64_t num) {
-    if (num <= num_reported) return;
-    num_reported = num;
-    ReportProgress(options.progress, "bench", num, num_tokens);
-  };
-  const auto tick = [&](size_t num_new) {
-    num_done += num_new;
-    report_done(num_done);
-  };
-  const bool in_cache =
-      engine::WeightBytesPerToken(*model) < 2 * probe::LastLevelCacheBytes();
   for (const int num_threads : threads) {
-    engine::SessionOptions session_options = options.session;
-    session_options.num_threads = num_threads;
-    session_options.context = 0;
-    session_options.progress = [&](std::string_view, uint64_t num_of_prompt,
-                                   uint64_t) {
-      report_done(num_done + num_of_prompt);
-    };
-    for (const Test& test : tests) {
-      session_options.context =
-          std::max(session_options.context, test.length());
-    }
-    TC_ASSIGN_OR_RETURN(const auto session,
-                        engine::Session::Create(model, session_options));
-    report.ffn = NameOf(session->ffn());
-    for (const Test& test : tests) {
-      TC_ASSIGN_OR_RETURN(BenchRow row, RunTest(*session, test, options, tick));
-      row.in_cache = in_cache;
-      report.rows.push_back(std::move(row));
-    }
+    TC_RETURN_IF_ERROR(bench.RunOn(num_threads, report));
   }
   return report;
 }

@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
 #include "base/status.h"
+#include "bench/limits.h"
+#include "engine/profile.h"
 #include "engine/session.h"
 #include "model/model.h"
 
@@ -17,29 +20,38 @@ namespace thermocline::bench {
 struct BenchOptions {
   std::vector<int64_t> prompt_lengths = {512};    // 0: none
   std::vector<int64_t> generate_lengths = {128};  // 0: none
-  std::vector<int> threads;                       // empty: physical cores
+  std::vector<int64_t> depths = {0};  // positions filled before a test
+  std::vector<int> threads;           // empty: physical cores
   int repetitions = 5;
-  // The bench's own: context, num_threads, progress.
+  bool profile = false;  // account for every stage
+  // The bench's own: context, num_threads, progress, profile.
   engine::SessionOptions session;
   ProgressFn progress;
 };
 
 struct BenchRow {
-  std::string test;    // "pp512", "tg128"
+  std::string test;    // "pp512", "tg128 @ d4096"
   int64_t num_prompt;  // one of the two is 0
   int64_t num_generate;
+  int64_t depth;
   int num_threads;
   std::vector<uint64_t> samples_ns;  // of the whole test, one per repetition
   double mean_ns, stddev_ns;
   std::vector<double> tokens_per_s;  // one per repetition
   double mean, stddev, median;
+  int num_dropped;           // repetitions that somebody else disturbed
   uint64_t bytes_per_token;  // weights and KV read, mean over the test
   double gb_per_s;           // at the median
-  double roof_gb_per_s;      // read loop over 256 MiB, same run, same threads
+  double roof_gb_per_s;      // the read probe's best, same run, same threads
+  double gmac_per_s;         // products with weights, at the median
   bool in_cache;             // weights < 2 * last-level cache: no percentage
-  // Not all neurons were computed: the bytes and GB/s are at most these, and
-  // there is no percentage.
+  // Not all neurons were computed: the bytes, GB/s and GMAC/s are at most
+  // these, and there is no percentage and no limit.
   bool bytes_are_bound;
+  // What keeps the test from being faster, and the share of that speed.
+  LimitKind limit;
+  double percent_of_limit;
+  std::optional<engine::Profile> profile;  // of the repetitions that count
 };
 
 struct BenchReport {
@@ -53,14 +65,17 @@ struct BenchReport {
   DType k_type, v_type;
   uint64_t model_bytes;
   uint64_t num_params;
+  int64_t num_layers;
   std::vector<BenchRow> rows;
 };
 
 // Runs every test on every thread count, each once to warm up and then
-// `repetitions` times, with a read probe before each. Token ids are fixed.
-// Excludes tokenising and sampling. kInvalidArgument: nothing to run, a
-// negative length, or one beyond the model's context. kCorrupt: a repetition
-// gave other logits than the one before: no time is reported then.
+// `repetitions` times, with a read probe before each. A repetition with a slow
+// probe is dropped and made up for (samples.h), with at most as many again.
+// Token ids are fixed. Excludes tokenising and sampling. kInvalidArgument:
+// nothing to run, a negative length, or one beyond the model's context.
+// kCorrupt: a repetition gave other logits than the one before, or a kernel is
+// wrong: no time is reported then.
 Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
                              const BenchOptions& options);
 

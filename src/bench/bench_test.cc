@@ -52,6 +52,11 @@ TEST(RunBenchTest, GivesARowPerTestAndThreadCount) {
     const BenchRow& row = report->rows[i];
     EXPECT_EQ(row.test, tests[i]);
     EXPECT_EQ(row.num_threads, i < 2 ? 1 : 2);
+    EXPECT_LE(row.num_dropped, 2);
+    EXPECT_FALSE(row.profile.has_value());
+    EXPECT_NE(row.limit, LimitKind::kNone);
+    EXPECT_GT(row.gmac_per_s, 0.0);
+    EXPECT_GT(row.percent_of_limit, 0.0);
     ASSERT_EQ(row.tokens_per_s.size(), 2u);
     ASSERT_EQ(row.samples_ns.size(), 2u);
     const auto num_tokens =
@@ -78,6 +83,54 @@ TEST(RunBenchTest, GivesARowPerTestAndThreadCount) {
                 engine::KvBytesPerToken(model->config(), options.session, 1));
   EXPECT_THAT(report->model_name, HasSubstr("llama"));
   EXPECT_GT(report->num_params, 0u);
+}
+
+TEST(RunBenchTest, FillsTheCacheToTheDepth) {
+  const auto model = OpenGolden();
+  ASSERT_NE(model, nullptr);
+  BenchOptions options = SmallOptions();
+  options.threads = {1};
+  options.depths = {0, 7};
+  uint64_t last_done = 0;
+  options.progress = [&](std::string_view, uint64_t done, uint64_t total) {
+    EXPECT_GT(done, last_done);
+    EXPECT_EQ(total, 48u);  // the filling does not count
+    last_done = done;
+  };
+  const auto report = RunBench(model, options);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  EXPECT_EQ(last_done, 48u);
+  ASSERT_EQ(report->rows.size(), 4u);
+  EXPECT_EQ(report->rows[2].test, "pp5 @ d7");
+  EXPECT_EQ(report->rows[3].test, "tg3 @ d7");
+  EXPECT_EQ(report->rows[3].depth, 7);
+  const auto kv_bytes = [&](int64_t position) {
+    return engine::KvBytesPerToken(model->config(), options.session, position);
+  };
+  EXPECT_EQ(report->rows[3].bytes_per_token - report->rows[1].bytes_per_token,
+            kv_bytes(8) - kv_bytes(1));
+}
+
+TEST(RunBenchTest, AccountsForEveryStage) {
+  const auto model = OpenGolden();
+  ASSERT_NE(model, nullptr);
+  BenchOptions options = SmallOptions();
+  options.threads = {2};
+  options.depths = {4};
+  options.profile = true;
+  const auto report = RunBench(model, options);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  ASSERT_EQ(report->num_layers, 2);
+  // Of the repetitions alone: neither the warm-up nor the filling.
+  const uint64_t num_batches[] = {2, 6};
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(report->rows[i].profile.has_value());
+    const engine::Profile& profile = *report->rows[i].profile;
+    EXPECT_EQ(profile.whole.num_calls, num_batches[i]);
+    EXPECT_EQ(profile.of(engine::Stage::kDown).num_calls, 2 * num_batches[i]);
+    EXPECT_EQ(profile.of(engine::Stage::kHead).num_calls, num_batches[i]);
+    EXPECT_GT(profile.whole.num_joins, 0u);
+  }
 }
 
 // Layer by layer, so that a long prompt does not look stuck.

@@ -3,22 +3,42 @@
 
 #include "base/units.h"
 #include "bench/bench.h"
+#include "bench/profile_table.h"
 
 namespace thermocline::bench {
 namespace {
 
+// A prompt shares the weights among many tokens: then a share of the memory's
+// roof says nothing.
+bool IsPromptUnderArithmetic(const BenchRow& row) {
+  return row.num_prompt > 0 && row.limit == LimitKind::kArithmetic;
+}
+
 // Share of the roof, unless the cache hides it or the bytes are not known.
 std::optional<double> PercentOfRoof(const BenchRow& row) {
-  if (row.in_cache || row.bytes_are_bound || row.roof_gb_per_s <= 0.0) {
+  if (row.in_cache || row.bytes_are_bound || row.roof_gb_per_s <= 0.0 ||
+      IsPromptUnderArithmetic(row)) {
     return std::nullopt;
   }
   return 100.0 * row.gb_per_s / row.roof_gb_per_s;
 }
 
+std::optional<double> PercentOfLimit(const BenchRow& row) {
+  if (row.limit == LimitKind::kNone) return std::nullopt;
+  return row.percent_of_limit;
+}
+
 std::string RoofCell(const BenchRow& row) {
   const std::optional<double> percent = PercentOfRoof(row);
   if (percent.has_value()) return fmt::format("{:.1f}", *percent);
-  return row.in_cache ? "in cache" : "sparse";
+  if (row.in_cache) return "in cache";
+  return row.bytes_are_bound ? "sparse" : "";
+}
+
+std::string LimitCell(const BenchRow& row) {
+  const std::optional<double> percent = PercentOfLimit(row);
+  if (!percent.has_value()) return "";
+  return fmt::format("{} {:>5.1f} %", NameOf(row.limit), *percent);
 }
 
 // A cell of a Markdown table: a bar would end it.
@@ -31,25 +51,66 @@ std::string Cell(std::string_view text) {
   return out;
 }
 
+// What a reader must know about the numbers above.
+std::string DroppedNotes(const BenchReport& report) {
+  std::string out;
+  for (const BenchRow& row : report.rows) {
+    if (row.num_dropped == 0) continue;
+    out += fmt::format(
+        "{}, {} threads: {} of {} repetitions dropped, the machine was busy\n",
+        row.test, row.num_threads, row.num_dropped,
+        row.num_dropped + static_cast<int>(row.samples_ns.size()));
+  }
+  return out.empty() ? out : "\n" + out;
+}
+
 std::string FormatMarkdown(const BenchReport& report) {
   std::string out = fmt::format(
       "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>13} | {:>20} | {:>8} | "
-      "{:>9} |\n"
+      "{:>9} | {:>8} | {:>18} |\n"
       "| {:-<30} | {:->9}: | {:->9}: | {:-<10} | {:->6}: | {:->12}: | {:->19}: "
-      "| {:->7}: | {:->8}: |\n",
+      "| {:->7}: | {:->8}: | {:->7}: | {:->17}: |\n",
       "model", "size", "params", "backend", "threads", "test", "t/s", "GB/s",
-      "% of roof", "", "", "", "", "", "", "", "", "");
+      "% of roof", "GMAC/s", "limit", "", "", "", "", "", "", "", "", "", "",
+      "");
   for (const BenchRow& row : report.rows) {
+    const std::string_view bound = row.bytes_are_bound ? "≤ " : "";
     out += fmt::format(
         "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>13} | {:>20} | "
-        "{:>8} | {:>9} |\n",
+        "{:>8} | {:>9} | {:>8} | {:>18} |\n",
         Cell(report.model_name), FormatBytes(report.model_bytes),
         FormatCount(report.num_params), "CPU", row.num_threads, row.test,
-        fmt::format("{:.2f} ± {:.2f}", row.mean, row.stddev),
-        fmt::format("{}{:.2f}", row.bytes_are_bound ? "≤ " : "", row.gb_per_s),
-        RoofCell(row));
+        fmt::format("{:.2f} ± {:.2f}", row.median, row.stddev),
+        fmt::format("{}{:.2f}", bound, row.gb_per_s), RoofCell(row),
+        fmt::format("{}{:.1f}", bound, row.gmac_per_s), LimitCell(row));
+  }
+  out += DroppedNotes(report);
+  for (const BenchRow& row : report.rows) {
+    if (!row.profile.has_value()) continue;
+    out += fmt::format("\n{}, {} threads:\n\n{}", row.test, row.num_threads,
+                       FormatProfile(*row.profile, report.num_layers));
   }
   return out;
+}
+
+nlohmann::ordered_json TotalsJson(std::string_view name,
+                                  const engine::StageTotals& totals) {
+  return {{"stage", name},
+          {"calls", totals.num_calls},
+          {"ns", totals.ns},
+          {"bytes", totals.num_bytes},
+          {"joins", totals.num_joins},
+          {"wait_ns", totals.wait_ns}};
+}
+
+nlohmann::ordered_json ProfileJson(const engine::Profile& profile) {
+  auto stages = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < engine::kNumStages; ++i) {
+    stages.push_back(
+        TotalsJson(NameOf(static_cast<engine::Stage>(i)), profile.stages[i]));
+  }
+  stages.push_back(TotalsJson("whole", profile.whole));
+  return stages;
 }
 
 std::string FormatJson(const BenchReport& report) {
@@ -72,6 +133,7 @@ std::string FormatJson(const BenchReport& report) {
                     {"test", row.test},
                     {"n_prompt", row.num_prompt},
                     {"n_gen", row.num_generate},
+                    {"n_depth", row.depth},
                     {"avg_ns", row.mean_ns},
                     {"stddev_ns", row.stddev_ns},
                     {"avg_ts", row.mean},
@@ -84,8 +146,19 @@ std::string FormatJson(const BenchReport& report) {
                     {"gb_per_s", row.gb_per_s},
                     {"roof_gb_per_s", row.roof_gb_per_s},
                     {"in_cache", row.in_cache},
-                    {"percent_of_roof", nullptr}});
+                    {"percent_of_roof", nullptr},
+                    {"gmac_per_s", row.gmac_per_s},
+                    {"limit", nullptr},
+                    {"percent_of_limit", nullptr},
+                    {"num_dropped", row.num_dropped}});
     if (percent.has_value()) rows.back()["percent_of_roof"] = *percent;
+    if (row.limit != LimitKind::kNone) {
+      rows.back()["limit"] = NameOf(row.limit);
+      rows.back()["percent_of_limit"] = row.percent_of_limit;
+    }
+    if (row.profile.has_value()) {
+      rows.back()["profile"] = ProfileJson(*row.profile);
+    }
   }
   // Paths and names are any bytes; JSON is UTF-8.
   return rows.dump(2, ' ', false,
@@ -103,6 +176,10 @@ std::string Quote(std::string_view text) {
   return out + "\"";
 }
 
+std::string Number(const std::optional<double>& value) {
+  return value.has_value() ? fmt::format("{:.3f}", *value) : "";
+}
+
 // Numbers of six decimals; the samples are in JSON only.
 std::string FormatCsv(const BenchReport& report) {
   std::string out =
@@ -110,7 +187,7 @@ std::string FormatCsv(const BenchReport& report) {
       "model_n_params,backends,isa,ffn,n_batch,n_threads,type_k,type_v,test,"
       "n_prompt,n_gen,avg_ns,stddev_ns,avg_ts,stddev_ts,median_ts,"
       "bytes_per_token,bytes_are_bound,gb_per_s,roof_gb_per_s,in_cache,"
-      "percent_of_roof\n";
+      "percent_of_roof,n_depth,gmac_per_s,limit,percent_of_limit,num_dropped\n";
   for (const BenchRow& row : report.rows) {
     const std::optional<double> percent = PercentOfRoof(row);
     out += fmt::format("{},{},{},{},{},{},CPU,{},{},{},", Quote(report.build),
@@ -122,10 +199,12 @@ std::string FormatCsv(const BenchReport& report) {
                        NameOf(report.v_type), row.test, row.num_prompt,
                        row.num_generate, row.mean_ns, row.stddev_ns, row.mean,
                        row.stddev, row.median);
-    out += fmt::format(
-        "{},{},{:.6f},{:.6f},{},{}\n", row.bytes_per_token, row.bytes_are_bound,
-        row.gb_per_s, row.roof_gb_per_s, row.in_cache,
-        percent.has_value() ? fmt::format("{:.3f}", *percent) : "");
+    out += fmt::format("{},{},{:.6f},{:.6f},{},{},", row.bytes_per_token,
+                       row.bytes_are_bound, row.gb_per_s, row.roof_gb_per_s,
+                       row.in_cache, Number(percent));
+    out += fmt::format("{},{:.6f},{},{},{}\n", row.depth, row.gmac_per_s,
+                       NameOf(row.limit), Number(PercentOfLimit(row)),
+                       row.num_dropped);
   }
   return out;
 }

@@ -22,10 +22,12 @@ BenchReport Sample() {
                         .k_type = DType::kF16,
                         .v_type = DType::kQ8_0,
                         .model_bytes = 17'600'000,
-                        .num_params = 8'800'000};
+                        .num_params = 8'800'000,
+                        .num_layers = 3};
   report.rows.push_back({.test = "pp512",
                          .num_prompt = 512,
                          .num_generate = 0,
+                         .depth = 64,
                          .num_threads = 2,
                          .samples_ns = {6'826'666'667, 6'649'350'649},
                          .mean_ns = 6'738'008'658,
@@ -34,11 +36,15 @@ BenchReport Sample() {
                          .mean = 76.0,
                          .stddev = 1.5,
                          .median = 76.0,
+                         .num_dropped = 0,
                          .bytes_per_token = 34'375,
                          .gb_per_s = 0.5,
                          .roof_gb_per_s = 20.0,
+                         .gmac_per_s = 120.0,
                          .in_cache = false,
-                         .bytes_are_bound = false});
+                         .bytes_are_bound = false,
+                         .limit = LimitKind::kMemory,
+                         .percent_of_limit = 2.5});
   report.rows.push_back(report.rows[0]);
   report.rows[1].test = "tg128";
   report.rows[1].in_cache = true;
@@ -58,28 +64,68 @@ TEST(FormatBenchTest, MarkdownHasLlamaBenchsColumns) {
   EXPECT_EQ(lines[0],
             "| model                          |       size |     params | "
             "backend    | threads |          test |                  t/s |     "
-            "GB/s | % of roof |");
+            "GB/s | % of roof |   GMAC/s |              limit |");
   EXPECT_EQ(lines[1],
             "| ------------------------------ | ---------: | ---------: | "
             "---------- | ------: | ------------: | -------------------: | "
-            "-------: | --------: |");
+            "-------: | --------: | -------: | -----------------: |");
   EXPECT_EQ(lines[2],
             "| llama 8.80 M F16               |  16.78 MiB |     8.80 M | CPU  "
             "      |       2 |         pp512 |         76.00 ± 1.50 |     0.50 "
-            "|       2.5 |");
+            "|       2.5 |    120.0 |     memory   2.5 % |");
   EXPECT_THAT(lines[3], ::testing::HasSubstr("tg128"));
   EXPECT_THAT(lines[3], ::testing::HasSubstr("|  in cache |"));
+}
+
+TEST(FormatBenchTest, PromptsUnderArithmeticHaveNoShareOfTheRoof) {
+  BenchReport report = Sample();
+  report.rows[0].limit = LimitKind::kArithmetic;
+  report.rows[0].percent_of_limit = 71.0;
+  const auto lines = Lines(FormatBench(report, BenchFormat::kMarkdown));
+  EXPECT_THAT(lines[2], ::testing::HasSubstr(
+                            "|           |    120.0 | arithmetic  71.0 % |"));
+  const auto json =
+      nlohmann::json::parse(FormatBench(report, BenchFormat::kJson));
+  EXPECT_TRUE(json[0]["percent_of_roof"].is_null());
+  EXPECT_EQ(json[0]["limit"], "arithmetic");
+  EXPECT_EQ(json[0]["percent_of_limit"], 71.0);
+}
+
+TEST(FormatBenchTest, SaysWhatWasDropped) {
+  BenchReport report = Sample();
+  report.rows[1].num_dropped = 3;
+  EXPECT_THAT(FormatBench(report, BenchFormat::kMarkdown),
+              ::testing::EndsWith("\ntg128, 2 threads: 3 of 5 repetitions "
+                                  "dropped, the machine was busy\n"));
+}
+
+TEST(FormatBenchTest, ShowsTheProfile) {
+  BenchReport report = Sample();
+  engine::Profile& profile = report.rows[0].profile.emplace();
+  profile.whole = {.num_calls = 1, .ns = 5000, .num_joins = 6};
+  EXPECT_THAT(FormatBench(report, BenchFormat::kMarkdown),
+              ::testing::HasSubstr("pp512, 2 threads:\n\n| stage "));
+  EXPECT_THAT(FormatBench(report, BenchFormat::kMarkdown),
+              ::testing::HasSubstr("Joins per layer: 2.0"));
+  const auto json =
+      nlohmann::json::parse(FormatBench(report, BenchFormat::kJson));
+  EXPECT_EQ(json[0]["profile"].back()["stage"], "whole");
+  EXPECT_EQ(json[0]["profile"].back()["joins"], 6);
+  EXPECT_FALSE(json[1].contains("profile"));
 }
 
 TEST(FormatBenchTest, SparseRunsHaveNoShareOfTheRoof) {
   BenchReport report = Sample();
   report.rows[0].bytes_are_bound = true;
+  report.rows[0].limit = LimitKind::kNone;
   const auto lines = Lines(FormatBench(report, BenchFormat::kMarkdown));
-  EXPECT_THAT(lines[2], ::testing::HasSubstr("|   ≤ 0.50 |    sparse |"));
+  EXPECT_THAT(lines[2],
+              ::testing::HasSubstr("|   ≤ 0.50 |    sparse |  ≤ 120.0 | "));
   const auto json =
       nlohmann::json::parse(FormatBench(report, BenchFormat::kJson));
   EXPECT_EQ(json[0]["bytes_are_bound"], true);
   EXPECT_TRUE(json[0]["percent_of_roof"].is_null());
+  EXPECT_TRUE(json[0]["limit"].is_null());
   EXPECT_EQ(json[1]["bytes_are_bound"], false);
 }
 
@@ -106,6 +152,8 @@ TEST(FormatBenchTest, JsonParses) {
   EXPECT_EQ(json[0]["avg_ts"], 76.0);
   EXPECT_EQ(json[0]["samples_ts"].size(), 2u);
   EXPECT_EQ(json[0]["percent_of_roof"], 2.5);
+  EXPECT_EQ(json[0]["n_depth"], 64);
+  EXPECT_EQ(json[0]["limit"], "memory");
   EXPECT_TRUE(json[1]["percent_of_roof"].is_null());
   EXPECT_EQ(json[1]["in_cache"], true);
 }
@@ -129,8 +177,9 @@ TEST(FormatBenchTest, CsvQuotesAndHasAsManyFieldsAsNames) {
     return std::count(line.begin(), line.end(), ',');
   };
   EXPECT_EQ(commas(lines[1]), commas(lines[0]) + 2);  // two inside quotes
-  EXPECT_THAT(lines[1], ::testing::EndsWith(",false,2.500"));
-  EXPECT_THAT(lines[2], ::testing::EndsWith(",true,"));
+  EXPECT_THAT(lines[1],
+              ::testing::EndsWith(",false,2.500,64,120.000000,memory,2.500,0"));
+  EXPECT_THAT(lines[2], ::testing::HasSubstr(",true,,64,"));
 }
 
 }  // namespace

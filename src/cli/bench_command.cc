@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "base/log.h"
+#include "cli/bench_commands.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/held_weights.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -30,18 +32,20 @@ struct BenchFlags {
   std::vector<int64_t> generate_lengths = {128};
   bool prompt_given = false;
   bool generate_given = false;
+  std::vector<int64_t> depths = {0};
   std::vector<int64_t> threads;
   int64_t repetitions = 5;
+  bool profile = false;
   bench::BenchFormat format = bench::BenchFormat::kMarkdown;
 };
 
 // A length that nobody asked for gives way to a small model.
-void CapDefault(const char* flag, bool given, int64_t context,
+void CapDefault(const char* flag, bool given, int64_t room,
                 std::vector<int64_t>& lengths) {
-  if (given || lengths.front() <= context) return;
-  LogInfo("{} {} instead of {}: the model's context", flag, context,
+  if (given || room < 1 || lengths.front() <= room) return;
+  LogInfo("{} {} instead of {}: the model's context", flag, room,
           lengths.front());
-  lengths.front() = context;
+  lengths.front() = room;
 }
 
 Status Run(const BenchFlags& flags) {
@@ -50,9 +54,12 @@ Status Run(const BenchFlags& flags) {
   bench::BenchOptions options;
   options.prompt_lengths = flags.prompt_lengths;
   options.generate_lengths = flags.generate_lengths;
-  const int64_t context = model->config().context_length;
-  CapDefault("-p", flags.prompt_given, context, options.prompt_lengths);
-  CapDefault("-n", flags.generate_given, context, options.generate_lengths);
+  options.depths = flags.depths;
+  options.profile = flags.profile;
+  const int64_t room =
+      model->config().context_length - std::ranges::max(flags.depths);
+  CapDefault("-p", flags.prompt_given, room, options.prompt_lengths);
+  CapDefault("-n", flags.generate_given, room, options.generate_lengths);
   options.threads.assign(flags.threads.begin(), flags.threads.end());
   options.repetitions = static_cast<int>(flags.repetitions);
   options.session =
@@ -65,8 +72,9 @@ Status Run(const BenchFlags& flags) {
   report->cpu = os::ReadCpuName();
   std::string text = bench::FormatBench(*report, flags.format);
   if (flags.format == bench::BenchFormat::kMarkdown) {
-    text += fmt::format("\nbuild: thermocline {}, {}, ffn {}\n", TC_VERSION,
-                        report->isa, report->ffn);
+    text += fmt::format("\nbuild: thermocline {}, {}, ffn {}, weights {}\n",
+                        TC_VERSION, report->isa, report->ffn,
+                        DescribeHeld(model->file().held()));
   }
   return WriteStdout(text);
 }
@@ -91,6 +99,19 @@ bool AllZero(const std::vector<int64_t>& lengths) {
 
 }  // namespace
 
+void AddThreadListFlag(CLI::App& app, std::vector<int64_t>& threads,
+                       const std::string& fallback) {
+  AddIntList(app, "-t,--threads", threads, 1, os::ThreadPool::kMaxThreads,
+             "Thread counts to try (default: " + fallback + ")");
+}
+
+void AddFormatFlag(CLI::App& app, bench::BenchFormat& format) {
+  AddParsed(
+      app, "-o,--output", "FORMAT",
+      "md, json or csv, to standard output (default md)",
+      [&format](const std::string& text) { return StoreFormat(text, format); });
+}
+
 void AddBenchCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* app = parent.add_subcommand(
@@ -102,27 +123,32 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   auto* generate =
       AddIntList(*app, "-n,--n-gen", flags->generate_lengths, 0, kMaxLength,
                  "Numbers of tokens to generate; 0: none (default 128)");
-  AddIntList(*app, "-t,--threads", flags->threads, 1,
-             os::ThreadPool::kMaxThreads,
-             "Thread counts to try (default: physical cores)");
+  AddIntList(*app, "-d,--n-depth,--depth", flags->depths, 0, kMaxLength,
+             "Positions that the KV cache holds before a test (default 0)");
+  AddThreadListFlag(*app, flags->threads, "physical cores");
   AddInt(*app, "-r,--repetitions", flags->repetitions, 1, kMaxRepetitions,
          "Measured runs of each test, after one to warm up (default 5)");
-  AddParsed(*app, "-o,--output", "FORMAT",
-            "md, json or csv, to standard output (default md)",
-            [flags](const std::string& text) {
-              return StoreFormat(text, flags->format);
-            });
+  AddFormatFlag(*app, flags->format);
+  app->add_flag("--profile", flags->profile,
+                "Also time, bytes and waiting of each stage (md and json)");
   AddEngineFlags(*app, flags->session);
   app->footer(
-      "GB/s: bytes that the tokens needed, per second. % of roof: of the best\n"
-      "plain read of 256 MiB in the same run with as many threads; 'in cache'\n"
-      "when the weights are smaller than twice the last-level cache, 'sparse' "
-      "when\nonly some neurons are computed and the bytes are at most those "
-      "shown.\n\n"
+      "t/s: median and standard deviation. GB/s: bytes that the tokens needed, "
+      "per\nsecond. % of roof: of the best plain read in the same run with as "
+      "many\nthreads; 'in cache' when the weights are smaller than twice the "
+      "last-level\ncache, 'sparse' when only some neurons are computed and the "
+      "bytes are at most\nthose shown. limit: what keeps it from being faster, "
+      "memory or the kernels'\nspeed in the cache (see bench roof), and how "
+      "much "
+      "of that limit is reached.\n\n"
       "Examples:\n"
       "  thermocline bench -m model.gguf\n"
-      "  thermocline bench -m model.gguf -p 0 -n 64,128 -t 1,2 -r 10 -o csv");
-  app->callback([flags, prompt, generate, &action] {
+      "  thermocline bench -m model.gguf -p 0 -n 32 -d 0,4096 --profile\n"
+      "  thermocline bench -m model.gguf -p 0 -n 64,128 -t 1,2 -r 10 -o csv\n"
+      "  thermocline bench roof -t 1,2 -m model.gguf");
+  AddBenchRoofCommand(*app, *app->get_option("--model"), action);
+  app->callback([app, flags, prompt, generate, &action] {
+    if (!app->get_subcommands().empty()) return;  // roof
     if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
       throw CLI::ValidationError("nothing to run: -p and -n are both 0");
     }

@@ -30,7 +30,7 @@ TEST(BenchCommandTest, PrintsTheTableAndTheBuild) {
   EXPECT_THAT(result.out, HasSubstr(" pp8 |"));
   EXPECT_THAT(result.out, HasSubstr(" tg4 |"));
   EXPECT_THAT(result.out, HasSubstr("build: thermocline " TC_VERSION));
-  EXPECT_THAT(result.out, HasSubstr(", ffn dense\n"));
+  EXPECT_THAT(result.out, HasSubstr(", ffn dense, weights mapped\n"));
 }
 
 TEST(BenchCommandTest, PrintsWhatLlamaBenchsReadersExpect) {

@@ -123,7 +123,8 @@ Status RunChat(const RunFlags& flags) {
                       ReadSystemPrompt(flags));
   TC_ASSIGN_OR_RETURN(std::optional<std::string> prompt, ReadPrompt(flags));
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  TC_ASSIGN_OR_RETURN(const auto model,
+                      OpenModel(flags.model, progress, &flags.session));
   TC_RETURN_IF_ERROR(RequireTokenizer(*model));
   TC_ASSIGN_OR_RETURN(const text::ChatTemplate* format,
                       ChooseChatTemplate(flags.chat_template, *model));

@@ -23,19 +23,23 @@ void PrintSession(std::string_view role, const engine::Session& session,
 }
 
 Status CheckSessionsFit(std::span<const engine::MemoryNeed> needs,
-                        uint64_t logits_bytes, uint64_t ram_bytes) {
-  uint64_t sum = logits_bytes;
+                        uint64_t logits_bytes, uint64_t held_bytes,
+                        uint64_t ram_bytes) {
+  const std::string what =
+      fmt::format("{} sessions{}", needs.size(),
+                  held_bytes == 0 ? " and their logits"
+                                  : ", their logits and the weights in RAM");
+  uint64_t sum = CheckedAdd(logits_bytes, held_bytes)
+                     .value_or(std::numeric_limits<uint64_t>::max());
   for (const engine::MemoryNeed& need : needs) {
     sum = CheckedAdd(sum, need.total())
               .value_or(std::numeric_limits<uint64_t>::max());
   }
-  WriteStderr(fmt::format("memory of {} sessions and their logits: {}\n",
-                          needs.size(), FormatBytes(sum)));
+  WriteStderr(fmt::format("memory of {}: {}\n", what, FormatBytes(sum)));
   if (sum <= ram_bytes) return {};
   return Fail(ErrorCode::kResourceExhausted,
-              "{} sessions and their logits need {}, this machine has {}: use "
-              "a smaller -c or -b",
-              needs.size(), FormatBytes(sum), FormatBytes(ram_bytes));
+              "{} need {}, this machine has {}: use a smaller -c or -b", what,
+              FormatBytes(sum), FormatBytes(ram_bytes));
 }
 
 void AddEvalCommand(CLI::App& parent, Action& action) {

@@ -23,10 +23,10 @@ TEST(CheckSessionsFitTest, AddsUpSessionsAndLogits) {
   const engine::MemoryNeed needs[] = {{.kv_bytes = 1024, .scratch_bytes = 512},
                                       {.kv_bytes = 256, .scratch_bytes = 128}};
   ::testing::internal::CaptureStderr();
-  EXPECT_TRUE(CheckSessionsFit(needs, 128, 2048).has_value());
+  EXPECT_TRUE(CheckSessionsFit(needs, 128, 0, 2048).has_value());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "memory of 2 sessions and their logits: 2.00 KiB\n");
-  const Status refused = CheckSessionsFit(needs, 129, 2048);
+  const Status refused = CheckSessionsFit(needs, 129, 0, 2048);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(refused.error().message,
@@ -34,7 +34,18 @@ TEST(CheckSessionsFitTest, AddsUpSessionsAndLogits) {
                         "machine has 2.00 KiB: use a smaller -c or -b"));
   const engine::MemoryNeed most = {.kv_bytes = ~uint64_t{0},
                                    .scratch_bytes = 0};
-  EXPECT_FALSE(CheckSessionsFit({{most, most}}, 0, 2048).has_value());
+  EXPECT_FALSE(CheckSessionsFit({{most, most}}, 0, 0, 2048).has_value());
+}
+
+TEST(CheckSessionsFitTest, CountsWeightsInRam) {
+  const engine::MemoryNeed needs[] = {{.kv_bytes = 1024, .scratch_bytes = 0}};
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(CheckSessionsFit(needs, 512, 512, 2048).has_value());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "memory of 1 sessions, their logits and the weights in RAM: 2.00 "
+            "KiB\n");
+  EXPECT_FALSE(CheckSessionsFit(needs, 512, 513, 2048).has_value());
+  EXPECT_FALSE(CheckSessionsFit(needs, 512, ~uint64_t{0}, 2048).has_value());
 }
 
 }  // namespace

@@ -25,9 +25,10 @@ void PrintSession(std::string_view role, const engine::Session& session,
                   const engine::SessionOptions& options);
 
 // Tells on standard error what sessions that are in memory together need, with
-// `logits_bytes` for their logits. kResourceExhausted: more than there is.
+// `logits_bytes` for their logits and `held_bytes` of weights held in RAM.
+// kResourceExhausted: more than there is.
 Status CheckSessionsFit(std::span<const engine::MemoryNeed> needs,
-                        uint64_t logits_bytes,
+                        uint64_t logits_bytes, uint64_t held_bytes,
                         uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes);
 
 }  // namespace thermocline::cli

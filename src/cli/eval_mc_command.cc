@@ -109,8 +109,9 @@ Result<std::vector<eval::McTokens>> Encode(const McFlags& flags,
 // What each mode asks for, all of which fit memory together. The context is
 // what the longest item needs.
 Result<std::vector<engine::SessionOptions>> PlanModes(
-    const McFlags& flags, const model::Config& config,
+    const McFlags& flags, const model::Model& model,
     const std::vector<eval::McTokens>& items, ProgressLine& progress) {
+  const model::Config& config = model.config();
   engine::SessionOptions options =
       MakeSessionOptions(flags.session, config, progress);
   options.context =
@@ -126,8 +127,9 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
     TC_ASSIGN_OR_RETURN(needs.emplace_back(),
                         engine::PlanMemory(config, options));
   }
-  TC_RETURN_IF_ERROR(
-      CheckSessionsFit(needs, eval::ScoringBytes(config.vocab_size)));
+  TC_RETURN_IF_ERROR(CheckSessionsFit(needs,
+                                      eval::ScoringBytes(config.vocab_size),
+                                      model.file().num_held_bytes()));
   return modes;
 }
 
@@ -168,7 +170,7 @@ Status Run(const McFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
   TC_ASSIGN_OR_RETURN(const auto items, Encode(flags, input, *model));
   TC_ASSIGN_OR_RETURN(const auto plan,
-                      PlanModes(flags, model->config(), items, opening));
+                      PlanModes(flags, *model, items, opening));
   TC_ASSIGN_OR_RETURN(const auto modes, OpenModes(model, plan));
   std::unique_ptr<os::AtomicFile> file;
   if (flags.items_file.has_value()) {

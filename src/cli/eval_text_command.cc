@@ -127,7 +127,8 @@ Result<ModelPtr> OpenBase(const KlFlags& flags, const ModelPtr& model,
                           ProgressLine& progress) {
   if (!flags.base_path.has_value()) return model;
   const ModelFlags base = {.path = *flags.base_path,
-                           .check_tensors = flags.model.check_tensors};
+                           .check_tensors = flags.model.check_tensors,
+                           .hold = flags.model.hold};
   TC_ASSIGN_OR_RETURN(ModelPtr opened, OpenModel(base, progress));
   TC_RETURN_IF_ERROR(eval::CheckSameVocabulary(*model, *opened));
   return opened;
@@ -181,7 +182,12 @@ Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
     needs.push_back(*need);
     logits_bytes += eval::PredictionBytes(config.vocab_size, chunk);
   }
-  return CheckSessionsFit(needs, logits_bytes);
+  // One model may be on both sides.
+  uint64_t held_bytes = sides[0].model->file().num_held_bytes();
+  if (sides[1].model != sides[0].model) {
+    held_bytes += sides[1].model->file().num_held_bytes();
+  }
+  return CheckSessionsFit(needs, logits_bytes, held_bytes);
 }
 
 // The engine's own message would blame --ffn.

@@ -47,7 +47,8 @@ Status Continue(const RunFlags& flags) {
   TC_ASSIGN_OR_RETURN(const std::optional<std::string> prompt,
                       ReadPrompt(flags));
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  TC_ASSIGN_OR_RETURN(const auto model,
+                      OpenModel(flags.model, progress, &flags.session));
   TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
                       RequireTokenizer(*model));
   TC_ASSIGN_OR_RETURN(const std::vector<text::TokenId> tokens,
@@ -75,7 +76,7 @@ Status Continue(const RunFlags& flags) {
   TC_RETURN_IF_ERROR(report);
   WriteStderr(FormatRunSummary(
       *report, BytesPerGeneratedToken(*session, options, *report),
-      os::ReadProcessMemory()));
+      RunMemoryOf(os::ReadProcessMemory(), model->file().held())));
   if (report->reason == decode::StopReason::kCancelled) {
     return Fail(ErrorCode::kCancelled, "interrupted");
   }

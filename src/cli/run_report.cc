@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/units.h"
 
 namespace thermocline::cli {
@@ -44,21 +46,29 @@ const char* DescribeStop(decode::StopReason reason) {
   return "";
 }
 
+RunMemory RunMemoryOf(const os::ProcessMemory& memory,
+                      const gguf::HoldOptions& held) {
+  // Locked memory that was read is anonymous, and counted already.
+  const uint64_t locked_bytes =
+      held.read ? 0 : std::min(memory.locked_bytes, memory.mapped_bytes);
+  return {.held_bytes = memory.anonymous_bytes + locked_bytes,
+          .mapped_bytes = memory.mapped_bytes - locked_bytes};
+}
+
 std::string FormatRunSummary(const decode::GenerateReport& report,
                              const TokenBytes& bytes_per_token,
-                             const os::ProcessMemory& memory) {
+                             const RunMemory& memory) {
   return fmt::format(
       "prompt     {:6} tokens in {:8.3f} s{}\n"
       "generated  {:6} tokens in {:8.3f} s{}{}\n"
-      "stop: {}, seed {}, peak memory {} resident ({} anonymous)\n",
+      "stop: {}, seed {}, peak memory {} anonymous and locked, {} mapped\n",
       report.num_prompt_tokens, report.prompt_seconds,
       Rate(report.num_prompt_tokens, report.prompt_seconds),
       report.tokens.size(), report.generate_seconds,
       Rate(report.num_decodes, report.generate_seconds),
       BytesRate(report.num_decodes, report.generate_seconds, bytes_per_token),
-      DescribeStop(report.reason), report.seed,
-      FormatBytes(memory.peak_resident_bytes),
-      FormatBytes(memory.anonymous_bytes));
+      DescribeStop(report.reason), report.seed, FormatBytes(memory.held_bytes),
+      FormatBytes(memory.mapped_bytes));
 }
 
 std::string FormatAnswerSummary(const decode::GenerateReport& report,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "decode/generate.h"
+#include "gguf/gguf.h"
 #include "os/memory.h"
 
 namespace thermocline::cli {
@@ -19,11 +20,20 @@ struct TokenBytes {
   bool is_bound = false;  // sparse: how many of them is not known
 };
 
+// What a run takes of the RAM. A session allocates everything at its start, so
+// that the end of a run shows the peak.
+struct RunMemory {
+  uint64_t held_bytes = 0;    // anonymous and locked: cannot be dropped
+  uint64_t mapped_bytes = 0;  // resident pages of files, without locked ones
+};
+RunMemory RunMemoryOf(const os::ProcessMemory& memory,
+                      const gguf::HoldOptions& held);
+
 // Three lines: prompt and generation with their speed (that of passes through
 // the model; none without a pass), then the rest.
 std::string FormatRunSummary(const decode::GenerateReport& report,
                              const TokenBytes& bytes_per_token,
-                             const os::ProcessMemory& memory);
+                             const RunMemory& memory);
 
 // The line below an answer of a chat: tokens, their speed, how full the context
 // is, and why the answer ended if not by itself. Without a line end.

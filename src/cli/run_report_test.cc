@@ -20,14 +20,26 @@ TEST(FormatRunSummaryTest, ShowsRatesBytesAndReason) {
       .prompt_seconds = 0.5,
       .generate_seconds = 2.0,
       .seed = 42};
-  EXPECT_EQ(FormatRunSummary(
-                report, {.count = 20'000'000},
-                {.peak_resident_bytes = 3 << 20, .anonymous_bytes = 1 << 20}),
+  EXPECT_EQ(FormatRunSummary(report, {.count = 20'000'000},
+                             {.held_bytes = 1 << 20, .mapped_bytes = 2 << 20}),
             "prompt         20 tokens in    0.500 s      40.00 tok/s\n"
             "generated     101 tokens in    2.000 s      50.00 tok/s  19.07 "
             "MiB per token, 1.00 GB/s\n"
-            "stop: token limit, seed 42, peak memory 3.00 MiB resident (1.00 "
-            "MiB anonymous)\n");
+            "stop: token limit, seed 42, peak memory 1.00 MiB anonymous and "
+            "locked, 2.00 MiB mapped\n");
+}
+
+TEST(RunMemoryOfTest, LockedMappingsCountAsHeldOnce) {
+  const os::ProcessMemory memory = {.peak_resident_bytes = 1000,
+                                    .anonymous_bytes = 100,
+                                    .mapped_bytes = 70,
+                                    .locked_bytes = 50};
+  const RunMemory mapped = RunMemoryOf(memory, {.lock = true});
+  EXPECT_EQ(mapped.held_bytes, 150u);
+  EXPECT_EQ(mapped.mapped_bytes, 20u);
+  const RunMemory read = RunMemoryOf(memory, {.read = true, .lock = true});
+  EXPECT_EQ(read.held_bytes, 100u);
+  EXPECT_EQ(read.mapped_bytes, 70u);
 }
 
 TEST(FormatRunSummaryTest, ATokenOfThePrefillHasNoSpeed) {

@@ -11,6 +11,7 @@
 #include "base/quote.h"
 #include "base/units.h"
 #include "cli/flags.h"
+#include "cli/held_weights.h"
 #include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "os/thread_pool.h"
@@ -72,6 +73,9 @@ Result<engine::FfnMode> ParseMode(std::string_view name) {
 void AddModelFlags(CLI::App& app, ModelFlags& flags) {
   AddRequiredPath(app, "-m,--model", flags.path, "FILE",
                   "GGUF model; of a split one, the first file");
+  app.add_flag("--no-mmap", flags.hold.read,
+               "Read the weights into memory instead of mapping the file");
+  app.add_flag("--mlock", flags.hold.lock, "Lock the weights in RAM");
   app.add_flag("--check-tensors", flags.check_tensors,
                "Scan all weights for NaN and infinity first");
   AddParsed(app, "--ffn-act", "NAME",
@@ -115,6 +119,15 @@ void AddContextFlag(CLI::App& app, SessionFlags& flags,
          "Positions of the context; 0: the model's (default " + fallback + ")");
 }
 
+void AddIsaFlag(CLI::App& app, kernels::Isa& isa) {
+  AddParsed(
+      app, "--isa", "NAME",
+      fmt::format("Instruction set of the kernels; this CPU has {} "
+                  "(default {})",
+                  NamesOf(kernels::SupportedIsas()), kernels::NameOf(isa)),
+      [&isa](const std::string& text) { return StoreIsa(text, isa); });
+}
+
 void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
   AddInt(app, "-b,--batch-size,--ub,--ubatch-size", flags.batch, 1, kMaxBatch,
          fmt::format("Tokens computed together in prefill (default {})",
@@ -125,13 +138,7 @@ void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
   AddDType(app, "--ctv,--cache-type-v", flags.v_type, kKvTypes,
            fmt::format("Values in the KV cache: f32, f16, q8_0 (default {})",
                        LowerName(flags.v_type)));
-  AddParsed(
-      app, "--isa", "NAME",
-      fmt::format("Instruction set of the kernels; this CPU has {} (default "
-                  "{})",
-                  NamesOf(kernels::SupportedIsas()),
-                  kernels::NameOf(flags.isa)),
-      [&flags](const std::string& text) { return StoreIsa(text, flags.isa); });
+  AddIsaFlag(app, flags.isa);
   AddParsed(app, "--ffn", "MODE",
             "Neurons that are computed: dense (all), fast (those that the "
             "file's predictors choose), auto (fast if it has them; default)",
@@ -141,15 +148,32 @@ void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
             });
 }
 
-Result<std::shared_ptr<const model::Model>> OpenModel(const ModelFlags& flags,
-                                                      ProgressLine& progress) {
+Result<std::shared_ptr<const model::Model>> OpenModel(
+    const ModelFlags& flags, ProgressLine& progress,
+    const SessionFlags* session) {
   ExitOnInterrupt exit_on_interrupt;
+  ProgressLine hold_progress(ProgressUnit::kBytes);
+  const auto admit = [&](const model::Config& config,
+                         uint64_t held_bytes) -> Status {
+    engine::MemoryNeed need = {};
+    if (session != nullptr) {
+      TC_ASSIGN_OR_RETURN(
+          need, engine::PlanMemory(
+                    config, MakeSessionOptions(*session, config, progress)));
+    }
+    return CheckHeldFits(flags.path, held_bytes, need.total());
+  };
   auto model =
       model::Model::Open(flags.path, {.overrides = flags.overrides,
                                       .split_path = flags.split_path,
                                       .check_tensors = flags.check_tensors,
-                                      .progress = progress.callback()});
+                                      .progress = progress.callback(),
+                                      .hold = flags.hold,
+                                      .hold_progress = hold_progress.callback(),
+                                      .admit = admit});
   progress.Clear();
+  hold_progress.Clear();
+  if (model.has_value()) WarnOfLargeMapping((*model)->file());
   return model;
 }
 
@@ -176,6 +200,13 @@ Result<std::unique_ptr<engine::Session>> CreateSession(
     std::shared_ptr<const model::Model> model,
     const engine::SessionOptions& options) {
   ExitOnInterrupt exit_on_interrupt;
+  const gguf::File& file = model->file();
+  if (file.num_held_bytes() > 0) {
+    TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
+                        engine::PlanMemory(model->config(), options));
+    TC_RETURN_IF_ERROR(
+        CheckHeldFits(file.path(), file.num_held_bytes(), need.total()));
+  }
   return engine::Session::Create(std::move(model), options);
 }
 
@@ -191,12 +222,13 @@ std::string DescribeMode(const engine::Session& session,
                          const engine::SessionOptions& options) {
   const std::string k_name = LowerName(options.k_type);
   const std::string v_name = LowerName(options.v_type);
-  return fmt::format("{}, {}, {} thread{}, context {}, KV {} {}",
+  return fmt::format("{}, {}, {} thread{}, context {}, KV {} {}, weights {}",
                      DescribeFfn(session), kernels::NameOf(session.isa()),
                      session.num_threads(),
                      session.num_threads() == 1 ? "" : "s", session.context(),
                      k_name == v_name ? k_name : k_name + "/" + v_name,
-                     FormatBytes(session.memory().kv_bytes));
+                     FormatBytes(session.memory().kv_bytes),
+                     DescribeHeld(session.model().file().held()));
 }
 
 }  // namespace thermocline::cli

@@ -20,6 +20,7 @@ struct ModelFlags {
   bool check_tensors = false;
   model::ConfigOverrides overrides;
   std::optional<std::string> split_path;
+  gguf::HoldOptions hold;
 };
 
 struct SessionFlags {
@@ -32,7 +33,8 @@ struct SessionFlags {
   engine::FfnMode ffn = engine::FfnMode::kAuto;
 };
 
-// -m, --check-tensors, --ffn-act, --ffn-threshold, --sparse-threshold, --split.
+// -m, --no-mmap, --mlock, --check-tensors, --ffn-act, --ffn-threshold,
+// --sparse-threshold, --split.
 void AddModelFlags(CLI::App& app, ModelFlags& flags);
 
 // A mode by its name in --ffn. kInvalidArgument lists the names.
@@ -45,13 +47,20 @@ void AddThreadsFlag(CLI::App& app, SessionFlags& flags);
 void AddContextFlag(CLI::App& app, SessionFlags& flags,
                     const std::string& fallback);
 
+// --isa.
+void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
+
 // -b, -ctk, -ctv, --isa, --ffn. The help shows the defaults that `flags` has
 // now.
 void AddEngineFlags(CLI::App& app, SessionFlags& flags);
 
-// Opens the model; an interrupt meanwhile ends the process.
-Result<std::shared_ptr<const model::Model>> OpenModel(const ModelFlags& flags,
-                                                      ProgressLine& progress);
+// Opens the model; an interrupt meanwhile ends the process. What its weights
+// need in RAM is refused before they are read if it is more than there is,
+// together with the session that `session` asks for, if one is given; a larger
+// mapping is a warning.
+Result<std::shared_ptr<const model::Model>> OpenModel(
+    const ModelFlags& flags, ProgressLine& progress,
+    const SessionFlags* session = nullptr);
 
 // What the flags ask for, with the program's cancel flag. -c 0 is the model's
 // whole context, as in llama.cpp.
@@ -59,7 +68,8 @@ engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
                                           const model::Config& config,
                                           ProgressLine& progress);
 
-// Session::Create; an interrupt meanwhile ends the process.
+// Session::Create, weights that are held in RAM counted too; an interrupt
+// meanwhile ends the process.
 Result<std::unique_ptr<engine::Session>> CreateSession(
     std::shared_ptr<const model::Model> model,
     const engine::SessionOptions& options);
@@ -67,8 +77,9 @@ Result<std::unique_ptr<engine::Session>> CreateSession(
 // The tokenizer of a model that must have one: kUnsupported otherwise.
 Result<const text::Tokenizer*> RequireTokenizer(const model::Model& model);
 
-// "dense, avx512-vnni, 2 threads, context 256, KV f16 6.00 MiB"; in the fast
-// mode with whose predictors: "fast (PowerInfer predictors, threshold 0), ...".
+// "dense, avx512-vnni, 2 threads, context 256, KV f16 6.00 MiB, weights
+// mapped"; in the fast mode with whose predictors: "fast (PowerInfer
+// predictors, threshold 0), ...".
 std::string DescribeMode(const engine::Session& session,
                          const engine::SessionOptions& options);
 

@@ -61,6 +61,8 @@ TEST(SessionFlagsTest, BecomeOptions) {
                          "--ffn-threshold",
                          "0.25",
                          "--check-tensors",
+                         "--no-mmap",
+                         "--mlock",
                          "--ffn",
                          "fast",
                          "--sparse-threshold",
@@ -70,6 +72,8 @@ TEST(SessionFlagsTest, BecomeOptions) {
             "");
   EXPECT_EQ(flags.model.path, "a.gguf");
   EXPECT_TRUE(flags.model.check_tensors);
+  EXPECT_TRUE(flags.model.hold.read);
+  EXPECT_TRUE(flags.model.hold.lock);
   EXPECT_EQ(flags.model.overrides.ffn_activation, Activation::kFatRelu);
   EXPECT_EQ(flags.model.overrides.ffn_threshold, 0.25f);
   EXPECT_EQ(flags.model.overrides.predictor_threshold, -0.5f);
@@ -141,6 +145,36 @@ TEST(DescribeModeTest, NamesWhosePredictors) {
     ASSERT_TRUE(session.has_value()) << session.error().message;
     EXPECT_THAT(DescribeMode(**session, options), ::testing::StartsWith(name));
   }
+}
+
+TEST(OpenModelTest, RefusesWhatIsHeldWithItsSessionBeforeReading) {
+  ProgressLine progress;
+  SessionFlags session;
+  session.context = int64_t{1} << 33;
+  ModelFlags flags = {.path = InTestData("golden/llama-gqa-f16.gguf")};
+  EXPECT_TRUE(OpenModel(flags, progress, &session).has_value());
+  flags.hold.read = true;
+  const auto refused = OpenModel(flags, progress, &session);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("weights in RAM ("));
+  const auto model = OpenModel(flags, progress);
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  EXPECT_THAT(
+      CreateSession(*model, {.context = *session.context}).error().message,
+      HasSubstr("weights in RAM ("));
+}
+
+TEST(DescribeModeTest, SaysWhereWeightsAre) {
+  ProgressLine progress;
+  ModelFlags flags = {.path = InTestData("golden/llama-gqa-f16.gguf")};
+  flags.hold.read = true;
+  const auto model = OpenModel(flags, progress);
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  const engine::SessionOptions options = {.context = 64, .num_threads = 1};
+  const auto session = CreateSession(*model, options);
+  ASSERT_TRUE(session.has_value()) << session.error().message;
+  EXPECT_THAT(DescribeMode(**session, options),
+              ::testing::EndsWith(", weights read"));
 }
 
 TEST(ParseModeTest, NamesOfTheFlagFfn) {

@@ -8,6 +8,7 @@
 #include "engine/ffn/expert_ffn.h"
 #include "engine/ffn/sparse_ffn.h"
 #include "engine/norm.h"
+#include "engine/profile.h"
 #include "tensor/codec.h"
 
 namespace thermocline::engine {
@@ -56,6 +57,8 @@ Status Forward::Run(std::span<const text::TokenId> tokens,
                     int64_t first_position, const BetweenLayers& between_layers,
                     std::span<float> logits) {
   const size_t num_tokens = tokens.size();
+  Profile* profile = compute_->profile;
+  const ScopedStage whole(*compute_, profile ? &profile->whole : nullptr, 0);
   Embed(tokens, first_position);
   if (!AllFinite(scratch_->residual, num_tokens)) {
     return Fail(ErrorCode::kCorrupt,
@@ -67,18 +70,7 @@ Status Forward::Run(std::span<const text::TokenId> tokens,
     if (!between_layers(static_cast<int64_t>(i))) {
       return Fail(ErrorCode::kCancelled, "cancelled");
     }
-    const Layer& layer = layers_[i];
-    Normalize(layer.weights->attention.norm, layer.weights->attention.norm_bias,
-              num_tokens);
-    layer.attention.Run(first_position, num_tokens);
-    // In a parallel block the FFN does not see what attention adds.
-    if (!model_->config().parallel_block) AddDelta(num_tokens);
-    Normalize(layer.weights->ffn.norm, layer.weights->ffn.norm_bias,
-              num_tokens);
-    layer.ffn->Select(first_position, num_tokens);
-    if (model_->config().parallel_block) AddDelta(num_tokens);
-    layer.ffn->Run(num_tokens);
-    AddDelta(num_tokens);
+    RunLayer(layers_[i], first_position, num_tokens);
     if (!AllFinite(scratch_->residual, num_tokens)) {
       return Fail(ErrorCode::kCorrupt,
                   "{}: the output of layer {} is not finite: its weights are "
@@ -91,10 +83,27 @@ Status Forward::Run(std::span<const text::TokenId> tokens,
   return ComputeLogits(num_tokens, logits);
 }
 
+void Forward::RunLayer(const Layer& layer, int64_t first_position,
+                       size_t num_tokens) {
+  const model::AttentionWeights& attention = layer.weights->attention;
+  const model::FfnWeights& ffn = layer.weights->ffn;
+  Normalize(attention.norm, attention.norm_bias, num_tokens);
+  layer.attention.Run(first_position, num_tokens);
+  // In a parallel block the FFN does not see what attention adds.
+  if (!model_->config().parallel_block) AddDelta(num_tokens);
+  Normalize(ffn.norm, ffn.norm_bias, num_tokens);
+  layer.ffn->Select(first_position, num_tokens);
+  if (model_->config().parallel_block) AddDelta(num_tokens);
+  layer.ffn->Run(num_tokens);
+  AddDelta(num_tokens);
+}
+
 void Forward::Embed(std::span<const text::TokenId> tokens,
                     int64_t first_position) {
   const TensorView& table = model_->weights().token_embedding;
   const TensorView& positions = model_->weights().position_embedding;
+  const ScopedStage stage(*compute_, Stage::kEmbed,
+                          tokens.size() * table.row_bytes());
   compute_->pool->ParallelFor(
       tokens.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
         for (size_t t = begin; t < end; ++t) {
@@ -120,11 +129,13 @@ void Forward::AddPosition(const TensorView& positions, int64_t position,
 
 void Forward::Normalize(const TensorView& weight, const TensorView& bias,
                         size_t num_tokens) {
+  const ScopedStage stage(*compute_, Stage::kNorm);
   engine::Normalize(*compute_, model_->config(), weight, bias,
                     scratch_->residual, num_tokens, scratch_->normed);
 }
 
 void Forward::AddDelta(size_t num_tokens) {
+  const ScopedStage stage(*compute_, Stage::kResidual);
   compute_->pool->ParallelFor(
       num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
         for (size_t t = begin; t < end; ++t) {
@@ -135,6 +146,7 @@ void Forward::AddDelta(size_t num_tokens) {
 }
 
 bool Forward::AllFinite(const Rows& rows, size_t num_tokens) {
+  const ScopedStage stage(*compute_, Stage::kResidual);
   std::atomic<bool> all_finite = true;
   compute_->pool->ParallelFor(
       num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
@@ -155,11 +167,15 @@ Status Forward::ComputeLogits(size_t num_tokens, std::span<float> logits) {
   TC_CHECK(num_rows * vocab_size == logits.size() && num_rows <= num_tokens);
   const Rows last = {scratch_->residual.row(num_tokens - num_rows),
                      scratch_->residual.width, scratch_->residual.stride};
-  engine::Normalize(*compute_, model_->config(), weights.output_norm,
-                    weights.output_norm_bias, last, num_rows, scratch_->normed);
   const Rows out = {logits.data(), vocab_size, vocab_size};
-  const std::array<Product, 1> head = {{{weights.head, TensorView(), out}}};
-  MultiplyAll(*compute_, scratch_->normed, num_rows, head);
+  {
+    const ScopedStage stage(*compute_, Stage::kHead, weights.head.num_bytes());
+    engine::Normalize(*compute_, model_->config(), weights.output_norm,
+                      weights.output_norm_bias, last, num_rows,
+                      scratch_->normed);
+    const std::array<Product, 1> head = {{{weights.head, TensorView(), out}}};
+    MultiplyAll(*compute_, scratch_->normed, num_rows, head);
+  }
   if (!AllFinite(out, num_rows)) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: the logits are not finite: the output norm or the head "

@@ -54,6 +54,8 @@ class Forward {
     std::unique_ptr<FfnExecutor> ffn;
   };
 
+  // From one layer's residual stream to the next one's.
+  void RunLayer(const Layer& layer, int64_t first_position, size_t num_tokens);
   void Embed(std::span<const text::TokenId> tokens, int64_t first_position);
   void AddPosition(const TensorView& positions, int64_t position,
                    size_t token_idx);

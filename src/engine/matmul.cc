@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/math.h"
 #include "kernels/activation_row.h"
+#include "os/node_shares.h"
 #include "tensor/dtype.h"
 
 namespace thermocline::engine {
@@ -13,7 +15,7 @@ namespace {
 
 // What one thread takes at a time: long enough to hide the taking (~100 ns),
 // short enough that the last one to finish is not waited for.
-constexpr size_t kPieceBytes = 32 << 10;
+constexpr size_t kPieceBytes = 64 << 10;
 // Pieces end at whole cache lines of the output.
 constexpr size_t kRowAlignment = 64 / sizeof(float);
 // In a product with many tokens a piece passes over the whole input, so it is
@@ -69,6 +71,35 @@ void MultiplyPiece(const Compute& compute, const Product& product,
   for (size_t t = 0; t < num_tokens; ++t) {
     compute.kernels->add(bias + first_row, num_rows,
                          product.out.row(t) + first_row);
+  }
+}
+
+// How each product is cut.
+struct Pieces {
+  std::array<size_t, kMaxProducts> counts = {};
+  std::array<size_t, kMaxProducts> rows_per_piece = {};
+};
+
+struct Piece {
+  size_t product_idx, first_row;
+};
+
+// Pieces of all products are numbered through node by node: first every
+// product's share of the first NUMA node. ParallelFor cuts the numbers by the
+// same formula, so a row is read by the same node for every token, up to a
+// piece per product at the borders and what idle nodes take over.
+Piece FindPiece(const Pieces& pieces, std::span<const size_t> first_workers,
+                size_t idx) {
+  for (size_t node = 0;; ++node) {
+    TC_DCHECK(node + 1 < first_workers.size());
+    for (size_t i = 0; i < kMaxProducts; ++i) {
+      const os::ElemRange share =
+          os::NodeShare(pieces.counts[i], node, first_workers);
+      if (idx < share.size()) {
+        return {i, (share.begin + idx) * pieces.rows_per_piece[i]};
+      }
+      idx -= share.size();
+    }
   }
 }
 
@@ -151,30 +182,26 @@ void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
   const std::array<Input, kMaxProducts> inputs =
       PrepareInputs(compute, x, num_tokens, products);
 
-  // Pieces of all products, numbered through: product i has those from
-  // first_piece[i] on.
-  std::array<size_t, kMaxProducts + 1> first_piece = {};
-  std::array<size_t, kMaxProducts> rows_per_piece = {};
+  Pieces pieces;
   for (size_t i = 0; i < products.size(); ++i) {
     const TensorView& weight = products[i].weight;
     TC_DCHECK(weight.shape.ne[0] == x.width);
-    rows_per_piece[i] = RowsPerPiece(compute, weight, inputs[i]);
-    first_piece[i + 1] =
-        first_piece[i] +
-        CeilDiv<size_t>(weight.shape.num_rows(), rows_per_piece[i]);
+    pieces.rows_per_piece[i] = RowsPerPiece(compute, weight, inputs[i]);
+    pieces.counts[i] =
+        CeilDiv<size_t>(weight.shape.num_rows(), pieces.rows_per_piece[i]);
   }
   compute.pool->ParallelFor(
-      first_piece[products.size()], 1,
+      std::reduce(pieces.counts.begin(), pieces.counts.end()), 1,
       [&](size_t begin, size_t end, int worker_idx) {
-        for (size_t piece = begin; piece < end; ++piece) {
-          size_t i = 0;
-          while (piece >= first_piece[i + 1]) ++i;
-          const Product& product = products[i];
-          const size_t row = (piece - first_piece[i]) * rows_per_piece[i];
+        for (size_t idx = begin; idx < end; ++idx) {
+          const Piece piece =
+              FindPiece(pieces, compute.pool->first_workers(), idx);
+          const Product& product = products[piece.product_idx];
           const size_t num_rows = std::min<size_t>(
-              rows_per_piece[i], product.weight.shape.num_rows() - row);
-          MultiplyPiece(compute, product, inputs[i], num_tokens, row, num_rows,
-                        worker_idx);
+              pieces.rows_per_piece[piece.product_idx],
+              product.weight.shape.num_rows() - piece.first_row);
+          MultiplyPiece(compute, product, inputs[piece.product_idx], num_tokens,
+                        piece.first_row, num_rows, worker_idx);
         }
       });
 }

@@ -12,6 +12,8 @@
 
 namespace thermocline::engine {
 
+struct Profile;
+
 // What a step of the forward pass computes with. Owns nothing.
 struct Compute {
   os::ThreadPool* pool = nullptr;
@@ -22,6 +24,7 @@ struct Compute {
   // Where products with many tokens unpack weights: tile_bytes per worker.
   std::byte* tiles = nullptr;
   size_t tile_bytes = 0;
+  Profile* profile = nullptr;  // where stages add their time (profile.h)
 };
 
 // Rounds x [T, n] into compute.rounded_rows, one activation row after the

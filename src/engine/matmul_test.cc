@@ -8,6 +8,8 @@
 
 #include "base/random.h"
 #include "engine/testing/compute_fixture.h"
+#include "os/thread_pool.h"
+#include "os/topology.h"
 
 namespace thermocline::engine {
 namespace {
@@ -49,7 +51,9 @@ struct Outputs {
   Output a{kManyRows}, b{kFewRows}, c{kManyRows};
 };
 
-void RunAll(int num_threads, Outputs& outputs) {
+// topology: of the pool's; null: this machine's.
+void RunAll(int num_threads, Outputs& outputs,
+            const os::Topology* topology = nullptr) {
   ComputeFixture fixture(
       ConfigOf(kWidth),
       {.batch = kTokens, .context = 8, .num_threads = num_threads});
@@ -69,7 +73,12 @@ void RunAll(int num_threads, Outputs& outputs) {
       {few.view(), TensorView(), outputs.b.rows},
       {q8.view(), bias.view(), outputs.c.rows},
   }};
-  MultiplyAll(fixture.compute(), x, kTokens, products);
+  const auto pool = os::ThreadPool::Create(
+      {.num_threads = num_threads, .pin = false, .topology = topology});
+  ASSERT_TRUE(pool.has_value());
+  Compute compute = fixture.compute();
+  compute.pool = pool->get();
+  MultiplyAll(compute, x, kTokens, products);
 }
 
 TEST(MatMul, SeveralTypesAtOnceAgainstPlainSums) {
@@ -100,6 +109,24 @@ TEST(MatMul, BitEqualForEveryThreadCount) {
   for (const int num_threads : {2, 3, 7}) {
     Outputs many;
     RunAll(num_threads, many);
+    EXPECT_EQ(one.a.floats, many.a.floats);
+    EXPECT_EQ(one.b.floats, many.b.floats);
+    EXPECT_EQ(one.c.floats, many.c.floats);
+  }
+}
+
+TEST(MatMul, BitEqualForEveryNumberOfNodes) {
+  Outputs one;
+  RunAll(1, one);
+  for (const int num_nodes : {2, 3}) {
+    os::Topology topology{
+        .cpus = {}, .num_cores = 6, .num_numa_nodes = num_nodes};
+    for (int id = 0; id < 6; ++id) {
+      topology.cpus.push_back(
+          {.id = id, .core = id, .package = 0, .numa_node = id % num_nodes});
+    }
+    Outputs many;
+    RunAll(5, many, &topology);
     EXPECT_EQ(one.a.floats, many.a.floats);
     EXPECT_EQ(one.b.floats, many.b.floats);
     EXPECT_EQ(one.c.floats, many.c.floats);

@@ -112,6 +112,29 @@ void CarveProducts(const ScratchShape& shape, uint64_t widest, Carver& carver,
                                    scratch.tile_bytes);
 }
 
+AttentionScratch CarveAttention(const model::Config& config,
+                                const ScratchShape& shape, Carver& carver) {
+  const uint64_t num_threads = static_cast<uint64_t>(shape.num_threads);
+  const size_t k_width = static_cast<size_t>(config.key_width);
+  const size_t v_width = static_cast<size_t>(config.value_width);
+  const uint64_t partial = kernels::PartialAttentionFloats(v_width);
+  // Unlike what a configuration says, the context is not limited.
+  const uint64_t num_pieces = CeilDiv<uint64_t>(
+      static_cast<uint64_t>(shape.context), kernels::kAttentionPiece);
+  const uint64_t num_queries =
+      std::min<uint64_t>(static_cast<uint64_t>(shape.batch),
+                         AttentionScratch::kSplitTokens) *
+      static_cast<uint64_t>(config.num_heads);
+  AttentionScratch attention;
+  attention.work = carver.TakeRows(
+      num_threads, kernels::AttentionScratchFloats(k_width, v_width));
+  attention.sums =
+      carver.TakeRows(num_threads, 2 * kernels::kAttentionQueries * partial);
+  attention.partials = carver.TakeRows(
+      CheckedMul(num_queries, num_pieces).value_or(UINT64_MAX), partial);
+  return attention;
+}
+
 Scratch Carve(const model::Config& config, const ScratchShape& shape,
               Carver& carver) {
   const uint64_t batch = static_cast<uint64_t>(shape.batch);
@@ -122,11 +145,7 @@ Scratch Carve(const model::Config& config, const ScratchShape& shape,
   const uint64_t key_width = static_cast<uint64_t>(config.key_width);
   const uint64_t value_width = static_cast<uint64_t>(config.value_width);
   const uint64_t num_pairs = static_cast<uint64_t>(config.rope.width) / 2;
-  const uint64_t group = num_heads / num_kv_heads;
-  // The limits of model::Config keep each of these products far below 2^64;
-  // the context is the user's and is not limited.
-  const std::optional<uint64_t> scores =
-      CheckedMul(group, static_cast<uint64_t>(shape.context));
+  // The limits of model::Config keep each of these products far below 2^64.
 
   Scratch scratch;
   scratch.residual = carver.TakeRows(batch, width);
@@ -143,8 +162,7 @@ Scratch Carve(const model::Config& config, const ScratchShape& shape,
   scratch.up = carver.TakeRows(batch, ffn_width);
   scratch.rope_cos = carver.TakeRows(batch, num_pairs);
   scratch.rope_sin = carver.TakeRows(batch, num_pairs);
-  scratch.scores = carver.TakeRows(static_cast<uint64_t>(shape.num_threads),
-                                   scores.value_or(UINT64_MAX));
+  scratch.attention = CarveAttention(config, shape, carver);
   scratch.experts = CarveExperts(config, batch, carver);
   if (is_fast) scratch.sparse = CarveSparse(config, batch, carver);
   const uint64_t widest = std::max({width, num_heads * value_width, ffn_width});

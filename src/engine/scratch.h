@@ -16,7 +16,7 @@ namespace thermocline::engine {
 
 struct ScratchShape {
   int64_t batch;                  // B: rows of each matrix below, >= 1
-  int64_t context;                // positions that attention scores, >= 1
+  int64_t context;                // positions that attention reads, >= 1
   int num_threads;                // >= 1
   FfnMode ffn = FfnMode::kDense;  // not kAuto
   kernels::Isa isa = kernels::Isa::kScalar;  // whose products are prepared for
@@ -53,6 +53,18 @@ struct SparseScratch {
   }
 };
 
+// What attention computes with (attention/attention.h), P floats to a partial
+// sum.
+struct AttentionScratch {
+  // Batches of at most this many tokens are cut into pieces of the context,
+  // whose sums are merged when all are there.
+  static constexpr size_t kSplitTokens = 8;
+
+  Rows work;      // [threads, ..] of the kernels
+  Rows sums;      // [threads, 2 * most queries of a call * P]
+  Rows partials;  // [min(B, kSplitTokens) * H * pieces of the context, P]
+};
+
 // Views only; rows and arrays start at multiples of 64 bytes. The activations
 // of a sub-layer are not kept for the next.
 struct Scratch {
@@ -67,7 +79,7 @@ struct Scratch {
   Rows up;        // [B, F]
   Rows rope_cos;  // [B, pairs]
   Rows rope_sin;  // [B, pairs]
-  Rows scores;    // [threads, H / KVH * context]
+  AttentionScratch attention;
   ExpertScratch experts;
   SparseScratch sparse;
   // The widest matrix input of B tokens as activation rows, or packed for

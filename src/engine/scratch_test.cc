@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "os/memory.h"
 
 namespace thermocline::engine {
@@ -36,7 +37,7 @@ TEST(Scratch, RowsAreAlignedDisjointAndInside) {
   const std::vector<std::pair<Rows, size_t>> all = {
       {s.residual, 90}, {s.normed, 90},  {s.delta, 90},    {s.q, 60},
       {s.k, 30},        {s.v, 36},       {s.attended, 72}, {s.gate, 130},
-      {s.up, 130},      {s.rope_cos, 5}, {s.rope_sin, 5},  {s.scores, 2 * 17}};
+      {s.up, 130},      {s.rope_cos, 5}, {s.rope_sin, 5}};
   const std::byte* end_of_last = buffer->data();
   for (const auto& [rows, width] : all) {
     EXPECT_EQ(rows.width, width);
@@ -44,11 +45,31 @@ TEST(Scratch, RowsAreAlignedDisjointAndInside) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(rows.row(0)) % 64, 0u);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(rows.row(1)) % 64, 0u);
     EXPECT_GE(reinterpret_cast<std::byte*>(rows.data), end_of_last);
-    const size_t num_rows = rows.data == s.scores.data ? 2 : 3;
-    end_of_last = reinterpret_cast<std::byte*>(rows.row(num_rows));
+    end_of_last = reinterpret_cast<std::byte*>(rows.row(3));
   }
+  const AttentionScratch& a = s.attention;
+  EXPECT_EQ(a.work.width, kernels::AttentionScratchFloats(10, 12));
+  EXPECT_EQ(a.sums.width, 2 * kernels::kAttentionQueries * 32);
+  EXPECT_EQ(a.partials.width, 32u);  // 12, to a line, and a line
+  EXPECT_GE(reinterpret_cast<std::byte*>(a.work.data), end_of_last);
+  EXPECT_GE(a.sums.data, a.work.row(2));
+  EXPECT_GE(a.partials.data, a.sums.row(2));
+  end_of_last = reinterpret_cast<std::byte*>(a.partials.row(3 * 6));
   EXPECT_GE(s.rounded_rows, end_of_last);
   EXPECT_LT(s.rounded_rows, buffer->data() + *num_bytes);
+}
+
+TEST(Scratch, PartialSumsOfAFewTokensGrowWithTheContext) {
+  const auto bytes_of = [](int64_t batch, int64_t context) {
+    return ScratchBytes(SmallConfig(),
+                        {.batch = batch, .context = context, .num_threads = 2})
+        .value();
+  };
+  constexpr size_t kPiece = kernels::kAttentionPiece;
+  EXPECT_EQ(bytes_of(3, kPiece), bytes_of(3, 1));
+  EXPECT_EQ(bytes_of(3, 9 * kPiece) - bytes_of(3, kPiece), 8 * 3 * 6 * 32 * 4u);
+  EXPECT_EQ(bytes_of(99, 9 * kPiece) - bytes_of(99, kPiece),
+            8 * AttentionScratch::kSplitTokens * 6 * 32 * 4);
 }
 
 TEST(Scratch, NoGateNoRoom) {
@@ -83,7 +104,7 @@ TEST(Scratch, ExpertsGetRoomForEveryTokenInOneOfThem) {
       {e.in.data, 3 * e.in.stride * sizeof(float)},
       {e.out.data, 3 * e.out.stride * sizeof(float)}};
   const auto* end_of_last =
-      reinterpret_cast<const std::byte*>(scratch.scores.row(2));
+      reinterpret_cast<const std::byte*>(scratch.attention.partials.row(3 * 6));
   for (const auto& [data, num_bytes] : pieces) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 64, 0u);
     EXPECT_GE(static_cast<const std::byte*>(data), end_of_last);
@@ -113,7 +134,8 @@ TEST(Scratch, PredictorsGetRoomForOneOrTwoLayers) {
     EXPECT_EQ(scratch.gate.width, 130u);  // predictors use it
     // 130 neurons take 3 words.
     const uint64_t* words = sparse.candidates(0, 0).words;
-    EXPECT_GE(reinterpret_cast<const float*>(words), scratch.scores.row(2));
+    EXPECT_GE(reinterpret_cast<const float*>(words),
+              scratch.attention.partials.row(3 * 6));
     EXPECT_EQ(sparse.candidates(0, 2).words, words + 2 * 3);
     EXPECT_EQ(sparse.candidates(2, 1).words, words + 3);
     const bool is_kairox = kind == model::PredictorKind::kKairox;

@@ -39,7 +39,8 @@ class SessionImpl final : public Session {
         scratch_(MakeScratch(model_->config(), plan_.scratch,
                              resources_.scratch.data())),
         compute_{resources_.pool.get(), &kernels::KernelsFor(options.isa),
-                 scratch_.rounded_rows, scratch_.tiles, scratch_.tile_bytes},
+                 scratch_.rounded_rows, scratch_.tiles,
+                 scratch_.tile_bytes,   options.profile},
         forward_(model_.get(), &compute_, &scratch_, &resources_.cache,
                  plan_.scratch.ffn, &options_.activity) {}
 

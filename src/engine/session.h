@@ -20,6 +20,8 @@ namespace thermocline::engine {
 
 inline constexpr int64_t kDefaultContextMax = 4096;
 
+struct Profile;
+
 struct SessionOptions {
   int64_t context = 0;         // positions; 0: the model's, at most 4096
   int num_threads = 0;         // 0: physical cores
@@ -31,6 +33,7 @@ struct SessionOptions {
   ActivityFn activity;
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prefill
+  Profile* profile = nullptr;  // Decode adds to it (profile.h); null: nobody
 };
 
 // Bytes of anonymous memory that a session allocates, all at Create.
@@ -53,7 +56,12 @@ enum class LogitsOf { kNone, kLast, kAll };
 // Threads  one caller at a time.
 // Invariants
 //   1. Logits depend on the tokens, model, ISA and KV types only: not on the
-//      number of threads, nor on how a sequence was cut into Decode calls.
+//      number of threads, nor on how a sequence was cut into Decode calls and
+//      batches, as long as these are all of fewer tokens than the ISA's
+//      batch.min_tokens (kernels/kernels.h), or all of at least so many. The
+//      two differ by rounding. Products whose inputs are not whole batches go
+//      by their own number of inputs: the head by the logits that were asked
+//      for, an expert of a mixture by the tokens that chose it.
 //   2. After an error, position() is what it was before the call.
 //   3. Decode allocates nothing.
 class Session {

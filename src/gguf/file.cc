@@ -1,16 +1,33 @@
-// gguf::File over mapped files or memory: opening, joining shards, lookup.
+// gguf::File over mapped files or memory: opening, joining shards, lookup,
+// moving from one to the other.
 
 #include <new>
 #include <utility>
 
+#include "base/log.h"
 #include "base/quote.h"
 #include "gguf/gguf.h"
+#include "gguf/node_plan.h"
 #include "gguf/parse.h"
 #include "gguf/split.h"
 #include "os/file.h"
+#include "os/memory.h"
+#include "os/memory_lock.h"
+#include "os/topology.h"
 
 namespace thermocline::gguf {
 namespace {
+
+// One file's bytes: mapped or, once read, in memory.
+struct Storage {
+  os::MappedFile map;
+  os::AlignedBuffer buffer;
+
+  std::span<const std::byte> bytes() const {
+    if (buffer.size() > 0) return {buffer.data(), buffer.size()};
+    return map.bytes();
+  }
+};
 
 class FileImpl : public File {
  public:
@@ -52,9 +69,12 @@ class FileImpl : public File {
   Status MapFirst() {
     TC_ASSIGN_OR_RETURN(os::MappedFile map, os::MappedFile::Open(path_));
     TC_RETURN_IF_ERROR(AddFirst(map.bytes()));
-    maps_.push_back(std::move(map));
+    shards_.push_back({.map = std::move(map)});
     return {};
   }
+
+  Status Hold(const HoldOptions& options, const ProgressFn& progress) override;
+  const HoldOptions& held() const override { return held_; }
 
   // Maps the other shards if the metadata says that there are any.
   Status MapOtherShards();
@@ -70,9 +90,12 @@ class FileImpl : public File {
  private:
   Status CheckIsFirst() const;
   Status MapShard(const std::string& path, int shard_idx, int count);
+  Status ReadShard(int shard_idx, const ProgressFn& progress);
+  Status LockShards(const ProgressFn& progress) const;
 
   std::string path_;
-  std::vector<os::MappedFile> maps_;
+  std::vector<Storage> shards_;  // none where the memory is somebody else's
+  HoldOptions held_;
   Container container_ = Container::kGguf;
   uint32_t version_ = 0;
   uint64_t num_file_bytes_ = 0;
@@ -161,8 +184,62 @@ Status FileImpl::MapShard(const std::string& path, int shard_idx, int count) {
     info.shard_idx = shard_idx;
     tensors_.push_back(std::move(info));
   }
-  maps_.push_back(std::move(*map));
+  shards_.push_back({.map = std::move(*map)});
   return {};
+}
+
+// The same with what was done for the files before counted.
+ProgressFn Beyond(const ProgressFn& progress, uint64_t num_before,
+                  uint64_t num_total) {
+  if (!progress) return {};
+  return [&progress, num_before, num_total](std::string_view what,
+                                            uint64_t num_done, uint64_t) {
+    progress(what, num_before + num_done, num_total);
+  };
+}
+
+Status FileImpl::Hold(const HoldOptions& options, const ProgressFn& progress) {
+  if (options.read && !shards_.empty()) {
+    uint64_t num_before = 0;
+    for (int i = 0; i < num_shards_; ++i) {
+      TC_RETURN_IF_ERROR(
+          ReadShard(i, Beyond(progress, num_before, num_file_bytes_)));
+      num_before += shards_[static_cast<size_t>(i)].bytes().size();
+    }
+    held_.read = true;
+  }
+  if (options.lock) {
+    const Status locked = LockShards(progress);
+    held_.lock = locked.has_value();
+    if (!locked) {
+      LogWarning("{}: {}; going on without", path_, locked.error().message);
+    }
+  }
+  return {};
+}
+
+Status FileImpl::ReadShard(int shard_idx, const ProgressFn& progress) {
+  Storage& shard = shards_[static_cast<size_t>(shard_idx)];
+  const std::span<const std::byte> mapped = shard.map.bytes();
+  auto allocated = os::AlignedBuffer::Allocate(mapped.size());
+  if (!allocated) return Annotate(shard.map.path(), allocated.error());
+  const std::span<std::byte> buffer(allocated->data(), mapped.size());
+  // Pages come from the node that holds when they are touched first.
+  PlaceOnNodes(PlanNodes(tensors_, shard_idx, mapped, os::ReadTopology()),
+               buffer);
+  TC_RETURN_IF_ERROR(shard.map.ReadInto(buffer, progress));
+  for (TensorInfo& info : tensors_) {
+    if (info.shard_idx != shard_idx || info.data == nullptr) continue;
+    info.data = buffer.data() + (info.data - mapped.data());
+  }
+  shard = {.map = {}, .buffer = std::move(*allocated)};
+  return {};
+}
+
+Status FileImpl::LockShards(const ProgressFn& progress) const {
+  std::vector<std::span<const std::byte>> pieces;
+  for (const Storage& shard : shards_) pieces.push_back(shard.bytes());
+  return os::LockMemory(pieces, progress);
 }
 
 tl::unexpected<Error> OutOfMemory(const std::string& path) {
@@ -172,22 +249,22 @@ tl::unexpected<Error> OutOfMemory(const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<const File>> File::Open(const std::string& path) try {
+Result<std::unique_ptr<File>> File::Open(const std::string& path) try {
   auto file = std::make_unique<FileImpl>(path);
   TC_RETURN_IF_ERROR(file->MapFirst());
   TC_RETURN_IF_ERROR(file->MapOtherShards());
   TC_RETURN_IF_ERROR(file->IndexAllTensors());
-  return std::unique_ptr<const File>(std::move(file));
+  return std::unique_ptr<File>(std::move(file));
 } catch (const std::bad_alloc&) {
   return OutOfMemory(path);
 }
 
-Result<std::unique_ptr<const File>> File::Parse(
-    std::span<const std::byte> bytes, const std::string& name) try {
+Result<std::unique_ptr<File>> File::Parse(std::span<const std::byte> bytes,
+                                          const std::string& name) try {
   auto file = std::make_unique<FileImpl>(name);
   TC_RETURN_IF_ERROR(file->AddFirst(bytes));
   TC_RETURN_IF_ERROR(file->IndexAllTensors());
-  return std::unique_ptr<const File>(std::move(file));
+  return std::unique_ptr<File>(std::move(file));
 } catch (const std::bad_alloc&) {
   return OutOfMemory(name);
 }

@@ -10,6 +10,8 @@
 
 #include "gguf/split.h"
 #include "gguf/test_file.h"
+#include "os/file.h"
+#include "os/memory.h"
 
 namespace thermocline::gguf {
 namespace {
@@ -274,6 +276,115 @@ TEST_F(Shards, OfAnotherContainer) {
   WriteShard(2, 2, second);
   EXPECT_THAT(Refusal(Shard(1, 2)),
               AllOf(HasSubstr("00002"), HasSubstr("PWRI"), HasSubstr("GGUF")));
+}
+
+// Two tensors, the first of three quarters of a megabyte.
+class HeldFiles : public Files {
+ protected:
+  HeldFiles() : path_(Write("m.gguf", Model().Bytes())) {}
+  static TestFile Model() {
+    TestFile file;
+    std::string large(3 << 18, '\0');
+    for (size_t i = 0; i < large.size(); ++i) {
+      large[i] = static_cast<char>(i % 251);
+    }
+    file.SetText("general.architecture", "llama")
+        .SetTensor("large", DType::kF32, {3 << 16}, large)
+        .SetTensor("small", DType::kF32, {1}, Raw(2.0f));
+    return file;
+  }
+  // That the tensors are those of an open file, which stays as it is.
+  void ExpectSameTensors(const File& file) const {
+    const auto other = File::Open(path_).value();
+    for (const TensorInfo& info : file.tensors()) {
+      const TensorInfo* mapped = other->FindTensor(info.name);
+      ASSERT_NE(mapped, nullptr);
+      EXPECT_NE(info.data, mapped->data);
+      EXPECT_EQ(std::memcmp(info.data, mapped->data, info.num_bytes), 0);
+    }
+  }
+  const std::string path_;
+};
+
+TEST_F(HeldFiles, MappedIsTheDefault) {
+  const auto file = File::Open(path_).value();
+  EXPECT_FALSE(file->held().any());
+  EXPECT_EQ(file->num_held_bytes(), 0u);
+  EXPECT_NE(os::FindMappedFile(file->tensors()[0].data), nullptr);
+}
+
+TEST_F(HeldFiles, ReadIntoMemoryNeedsTheFileNoMore) {
+  const auto file = File::Open(path_).value();
+  uint64_t last_done = 0;
+  const Status held =
+      file->Hold({.read = true},
+                 [&](std::string_view, uint64_t num_done, uint64_t num_total) {
+                   EXPECT_EQ(num_total, file->num_file_bytes());
+                   last_done = num_done;
+                 });
+  ASSERT_TRUE(held) << held.error().message;
+  EXPECT_EQ(last_done, file->num_file_bytes());
+  EXPECT_TRUE(file->held().read);
+  EXPECT_EQ(file->num_held_bytes(), file->num_file_bytes());
+  EXPECT_EQ(os::FindMappedFile(file->tensors()[0].data), nullptr);
+  ExpectSameTensors(*file);
+  fs::resize_file(path_, 100);
+  EXPECT_EQ(std::to_integer<int>(file->tensors()[0].data[500]), 500 % 251);
+}
+
+TEST_F(HeldFiles, TruncatedMeanwhile) {
+  const auto file = File::Open(path_).value();
+  fs::resize_file(path_, 1000);
+  const Status held = file->Hold({.read = true}, {});
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().code, ErrorCode::kIo);
+  EXPECT_THAT(held.error().message,
+              AllOf(HasSubstr("m.gguf"), HasSubstr("ended at byte 1000 of ")));
+}
+
+TEST_F(HeldFiles, LockedMappedAndRead) {
+  for (const bool read : {false, true}) {
+    const auto file = File::Open(path_).value();
+    const uint64_t before = os::ReadProcessMemory().locked_bytes;
+    ASSERT_TRUE(file->Hold({.read = read, .lock = true}, {}));
+    // False where the limit is low: a warning.
+    if (!file->held().lock) GTEST_SKIP() << "may not lock a megabyte";
+    EXPECT_EQ(file->held().read, read);
+    EXPECT_EQ(file->num_held_bytes(), file->num_file_bytes());
+    EXPECT_GE(os::ReadProcessMemory().locked_bytes, before + (3 << 18));
+  }
+}
+
+TEST_F(Shards, AreReadIntoMemoryTogether) {
+  ASSERT_EQ(RefusalAfter([](auto&) {}), "");
+  const auto file = File::Open(Shard(1, 3)).value();
+  std::vector<uint64_t> progress;
+  const Status held =
+      file->Hold({.read = true},
+                 [&](std::string_view, uint64_t num_done, uint64_t num_total) {
+                   EXPECT_EQ(num_total, file->num_file_bytes());
+                   progress.push_back(num_done);
+                 });
+  ASSERT_TRUE(held) << held.error().message;
+  ASSERT_EQ(progress.size(), 3u);
+  EXPECT_EQ(progress.back(), file->num_file_bytes());
+  float expected = 1.0f;
+  for (const char* name : {"a", "b", "c"}) {
+    const TensorInfo* info = file->FindTensor(name);
+    EXPECT_EQ(os::FindMappedFile(info->data), nullptr);
+    EXPECT_EQ(std::memcmp(info->data, &expected, 4), 0);
+    expected += 1.0f;
+  }
+  EXPECT_EQ(file->num_held_bytes(), file->num_file_bytes());
+}
+
+TEST_F(Shards, TruncationOfOneNamesIt) {
+  ASSERT_EQ(RefusalAfter([](auto&) {}), "");
+  const auto file = File::Open(Shard(1, 3)).value();
+  fs::resize_file(Shard(2, 3), 40);
+  const Status held = file->Hold({.read = true}, {});
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().message, HasSubstr(Shard(2, 3)));
 }
 
 using FilesDeathTest = Files;

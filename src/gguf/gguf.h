@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "tensor/tensor_view.h"
 
@@ -65,24 +66,50 @@ struct TensorInfo {
   DType dtype = DType::kF32;
   Shape shape;
   uint64_t num_bytes = 0;
-  const std::byte* data = nullptr;  // in the mapping of its shard
+  const std::byte* data = nullptr;  // in the mapping or buffer of its shard
   int shard_idx = 0;
+};
+
+// How the bytes of a file are kept. Neither: mapped, and the system drops and
+// reads pages as it likes.
+struct HoldOptions {
+  bool read = false;  // in anonymous memory with huge pages, unmapped
+  bool lock = false;  // in RAM, mapped or read
+  bool any() const { return read || lock; }
 };
 
 // A model file, or all shards of one, mapped and validated: every size and
 // offset is checked before it is used, so reading any tensor stays inside the
-// mapping. Immutable; safe from any thread. Keeps the mappings.
+// mapping. Immutable once it is shared, then safe from any thread. Owns the
+// mappings, or the memory that Hold puts in their place.
 class File {
  public:
   // Opens `path`; if it is the first shard of a split file, the others too.
   // kNotFound, kIo; kCorrupt and kUnsupported name the file and the field.
-  static Result<std::unique_ptr<const File>> Open(const std::string& path);
+  static Result<std::unique_ptr<File>> Open(const std::string& path);
 
   // Parses one file from memory that outlives the File. No splits.
-  static Result<std::unique_ptr<const File>> Parse(
-      std::span<const std::byte> bytes, const std::string& name);
+  static Result<std::unique_ptr<File>> Parse(std::span<const std::byte> bytes,
+                                             const std::string& name);
 
   virtual ~File() = default;
+
+  // Keeps an opened file as `options` say, shard by shard; to be called at most
+  // once, before others see the file: tensors' data moves. Where several NUMA
+  // nodes have CPUs, what is read lies on the nodes as gguf/node_plan.h says.
+  // What cannot be locked is a warning, and the file stays as it is. kIo: it
+  // cannot be read, or changed meanwhile; kResourceExhausted: no memory. Takes
+  // as long as reading the file; progress counts bytes.
+  virtual Status Hold(const HoldOptions& options,
+                      const ProgressFn& progress) = 0;
+  // What holds now: `lock` is false where locking failed.
+  virtual const HoldOptions& held() const = 0;
+  // Bytes that the system cannot drop and read again: all of the file if any of
+  // `held()` is true, else 0.
+  uint64_t num_held_bytes() const {
+    return held().any() ? num_file_bytes() : 0;
+  }
+
   virtual const std::string& path() const = 0;
   virtual Container container() const = 0;
   virtual uint32_t version() const = 0;

@@ -1,6 +1,10 @@
 #include "kernels/isa.h"
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -13,11 +17,9 @@ struct IsaName {
   std::string_view name;
 };
 constexpr IsaName kNames[] = {
-    {Isa::kScalar, "scalar"},
-    {Isa::kAvx2, "avx2"},
-    {Isa::kAvx512, "avx512"},
-    {Isa::kAvx512Vnni, "avx512-vnni"},
-    {Isa::kNeonDotprod, "neon-dotprod"},
+    {Isa::kScalar, "scalar"}, {Isa::kAvx2, "avx2"},
+    {Isa::kAvx512, "avx512"}, {Isa::kAvx512Vnni, "avx512-vnni"},
+    {Isa::kAmx, "amx"},       {Isa::kNeonDotprod, "neon-dotprod"},
 };
 
 #if defined(__x86_64__)
@@ -38,6 +40,35 @@ bool HasAvx512() {
 }
 bool HasAvx512Vnni() {
   return HasAvx512() && __builtin_cpu_supports("avx512vnni");
+}
+
+bool HasAmxInstructions() {
+  constexpr unsigned kAmxBf16 = 1u << 22;
+  constexpr unsigned kAmxTile = 1u << 24;
+  constexpr unsigned kOsXsave = 1u << 27;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsXsave) == 0) return false;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  return (d & kAmxBf16) != 0 && (d & kAmxTile) != 0;
+}
+
+// The OS saves the tiles of a process that has asked for them, from then on for
+// all of its threads. It refuses if a signal stack is too small for them.
+bool MayUseTiles() {
+  constexpr unsigned kTileStates = 3u << 17;  // configuration and data
+  constexpr long kRequestPermission = 0x1023;
+  constexpr long kTileData = 18;
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kTileStates) == kTileStates &&
+         ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+bool HasAmx() {
+  static const bool has_amx = HasAvx512Vnni() &&
+                              __builtin_cpu_supports("avx512bf16") &&
+                              HasAmxInstructions() && MayUseTiles();
+  return has_amx;
 }
 
 #endif
@@ -65,6 +96,7 @@ std::vector<Isa> SupportedIsas() {
   if (HasAvx2()) isas.push_back(Isa::kAvx2);
   if (HasAvx512()) isas.push_back(Isa::kAvx512);
   if (HasAvx512Vnni()) isas.push_back(Isa::kAvx512Vnni);
+  if (HasAmx()) isas.push_back(Isa::kAmx);
 #elif defined(__aarch64__)
   if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) {
     isas.push_back(Isa::kNeonDotprod);

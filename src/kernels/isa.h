@@ -14,10 +14,12 @@ enum class Isa {
   kAvx2,         // AVX2, FMA, F16C
   kAvx512,       // AVX-512 F, BW, DQ, VL, CD
   kAvx512Vnni,   // the above and VNNI
+  kAmx,          // the above, AVX-512 BF16, AMX tiles and AMX-BF16
   kNeonDotprod,  // Armv8.2 with dot product
 };
 
-// "scalar", "avx2", "avx512", "avx512-vnni", "neon-dotprod": values of --isa.
+// "scalar", "avx2", "avx512", "avx512-vnni", "amx", "neon-dotprod": values
+// of --isa.
 std::string_view NameOf(Isa isa);
 std::optional<Isa> ParseIsa(std::string_view name);
 

@@ -2,10 +2,12 @@
 //
 // Kernels own no thread, memory or file: they get pointers and a sub-range, so
 // the caller decides parallelism. None of them allocates, locks, logs or fails.
-// All are safe on disjoint outputs. A result depends on the inputs and the ISA
-// only, never on how the caller cut the work: each output element is computed
-// by the same instruction sequence whatever the range, so logits are bit-equal
-// for every thread count. Inputs and outputs do not alias unless said.
+// All are safe on disjoint outputs. A result depends on the inputs, the
+// function and the ISA only, never on how the caller cut the work: each output
+// element is computed by the same instruction sequence whatever the range, so
+// logits are bit-equal for every thread count. Of two functions for the same,
+// matmul() and batch.multiply() differ in the order of sums. Inputs and outputs
+// do not alias unless said.
 //
 // kernels/ref holds the scalar table, the reference; kernels/cpu the others.
 #ifndef THERMOCLINE_KERNELS_KERNELS_H_
@@ -84,24 +86,53 @@ struct AddRowsArgs {
 };
 using AddRowsFn = void (*)(const AddRowsArgs& args);
 
-// Attention of the query heads that share one KV head, for one token, over the
-// first num_positions positions (causality is the caller's choice of it):
-//   s[g][p] = scale * dot(q[g], k[p]);  out[g] = sum_p softmax(s[g])[p] * v[p]
+// Attention of query heads that share one KV head:
+//   s[p] = scale * dot(q, k[p]);  out = sum_p softmax(s)[p] * v[p]
+// It is computed piece by piece of the positions: attention() gives the sums
+// over one piece, merge_attention() adds two of them, finish_attention() turns
+// a sum into the output. With pieces cut at multiples of kAttentionPiece and
+// merged in their order, a query's output has the same bits whatever queries
+// it shares calls with, and whoever computes the pieces.
+inline constexpr size_t kAttentionPiece = 256;   // positions
+inline constexpr size_t kAttentionQueries = 32;  // of one call, at most
+
+// A partial sum of a query, 64-byte aligned, where m is the largest s[p]:
+//   sum_p exp(s[p] - m) * v[p]   [v_width], then zeros up to a multiple of 16
+//   m, sum_p exp(s[p] - m)       in the last 16 floats
+[[gnu::always_inline]] constexpr size_t PartialAttentionFloats(size_t v_width) {
+  return (v_width + 15) / 16 * 16 + 16;
+}
+
+// A call's scratch: queries, scores, and a few keys and values as floats.
+[[gnu::always_inline]] constexpr size_t AttentionScratchFloats(size_t k_width,
+                                                               size_t v_width) {
+  return kAttentionQueries * (kAttentionPiece + 16) +
+         (kAttentionQueries + 4) * ((k_width + 15) / 16 * 16) +
+         4 * ((v_width + 15) / 16 * 16);
+}
+
+// The queries of num_tokens consecutive tokens, num_heads of each. Reads each
+// key and each value once.
 struct AttentionArgs {
-  const float* q;  // [num_queries, k_width]
-  size_t num_queries;
-  DType k_dtype;  // F32, F16 or Q8_0, and so v_dtype
+  const float* q;   // of token t, head g: q + t * q_stride + g * k_width
+  size_t q_stride;  // in floats
+  size_t num_tokens;
+  size_t num_heads;  // num_tokens * num_heads <= kAttentionQueries
+  DType k_dtype;     // F32, F16 or Q8_0, and so v_dtype
   DType v_dtype;
-  const std::byte* k;  // row p at k + p * k_stride_bytes, k_width elements
+  const std::byte* k;  // position p at k + p * k_stride_bytes, unaligned
   size_t k_stride_bytes;
   const std::byte* v;
   size_t v_stride_bytes;
   size_t k_width;  // a multiple of 32 for Q8_0; any otherwise
   size_t v_width;
-  size_t num_positions;  // >= 1
+  size_t num_positions;  // that token 0 sees, >= 1
+  bool is_diagonal;      // token t sees num_positions + t, else all the same;
+                         // at most kAttentionPiece
   float scale;
-  float* scores;  // scratch [num_queries, num_positions]
-  float* out;     // [num_queries, v_width]
+  float* scratch;  // AttentionScratchFloats(), 64-byte aligned
+  float* out;      // [num_tokens * num_heads] partial sums, those of a token's
+                   // heads together, PartialAttentionFloats() apart
 };
 
 struct KernelTable {
@@ -154,6 +185,12 @@ struct KernelTable {
   void (*store_row)(DType dtype, const float* x, size_t n, std::byte* out);
 
   void (*attention)(const AttentionArgs& args);
+
+  // sum += partial, the sum over later positions.
+  void (*merge_attention)(const float* partial, size_t v_width, float* sum);
+
+  // out [v_width] = what the sum over all positions stands for.
+  void (*finish_attention)(const float* sum, size_t v_width, float* out);
 
   // Whether every x[i] is finite.
   bool (*all_finite)(const float* x, size_t n);

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/int8_matmul.h"
+#include "kernels/cpu/tile_matmul.h"
 #include "kernels/kernels.h"
 #include "kernels/ref/ref.h"
 
@@ -26,6 +27,8 @@ KernelTable ScalarTable() {
   table.add = ref::Add;
   table.store_row = ref::StoreRow;
   table.attention = ref::Attention;
+  table.merge_attention = ref::MergeAttention;
+  table.finish_attention = ref::FinishAttention;
   table.all_finite = ref::AllFinite;
   return table;
 }
@@ -41,6 +44,7 @@ KernelTable TableOf(Isa isa) {
   FillFloatAttention(isa, table);
   FillFloatQuantize(isa, table);
   FillInt8MatMuls(isa, table);
+  FillTileMatMuls(isa, table);
   return table;
 }
 

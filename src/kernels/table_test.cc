@@ -30,6 +30,8 @@ TEST_P(TableTest, IsComplete) {
   EXPECT_NE(table.add, nullptr);
   EXPECT_NE(table.store_row, nullptr);
   EXPECT_NE(table.attention, nullptr);
+  EXPECT_NE(table.merge_attention, nullptr);
+  EXPECT_NE(table.finish_attention, nullptr);
   EXPECT_NE(table.all_finite, nullptr);
 }
 
@@ -56,6 +58,8 @@ TEST_P(TableTest, NothingStaysScalarInOtherTables) {
   EXPECT_NE(table.add, scalar().add);
   EXPECT_NE(table.store_row, scalar().store_row);
   EXPECT_NE(table.attention, scalar().attention);
+  EXPECT_NE(table.merge_attention, scalar().merge_attention);
+  EXPECT_NE(table.finish_attention, scalar().finish_attention);
   EXPECT_NE(table.all_finite, scalar().all_finite);
 }
 
@@ -68,6 +72,7 @@ TEST_P(TableTest, TakesTheTargetOfItsIsa) {
         return "AVX2";
       case Isa::kAvx512:
       case Isa::kAvx512Vnni:
+      case Isa::kAmx:
         return "AVX3";
       case Isa::kNeonDotprod:
         return "NEON";

@@ -56,18 +56,48 @@ Result<Split> OpenSplit(const std::string& path, const Config& config) {
   return split;
 }
 
+// What can be refused is, before weights are read for many seconds.
+Status HoldWeights(gguf::File& file, const Config& config,
+                   const OpenOptions& options) {
+  TC_RETURN_IF_ERROR(BindWeights(file, config));
+  if (options.admit) {
+    TC_RETURN_IF_ERROR(options.admit(config, file.num_file_bytes()));
+  }
+  return file.Hold(options.hold, options.hold_progress);
+}
+
+tl::unexpected<Error> OutOfMemory(const std::string& path) {
+  return Fail(ErrorCode::kResourceExhausted,
+              "{}: not enough memory for its vocabulary", path);
+}
+
 }  // namespace
 
-Result<std::shared_ptr<const Model>> Model::Open(const std::string& path,
-                                                 const OpenOptions& options) {
+Result<std::shared_ptr<const Model>> Model::Open(
+    const std::string& path, const OpenOptions& options) try {
   TC_ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
-  return FromFile(std::move(file), options);
+  TC_ASSIGN_OR_RETURN(Config config, ReadConfig(*file, options.overrides));
+  if (options.hold.any()) {
+    TC_RETURN_IF_ERROR(HoldWeights(*file, config, options));
+  }
+  return Create(std::move(file), std::move(config), options);
+} catch (const std::bad_alloc&) {
+  return OutOfMemory(path);
 }
 
 Result<std::shared_ptr<const Model>> Model::FromFile(
     std::unique_ptr<const gguf::File> file, const OpenOptions& options) try {
+  TC_ASSIGN_OR_RETURN(Config config, ReadConfig(*file, options.overrides));
+  return Create(std::move(file), std::move(config), options);
+} catch (const std::bad_alloc&) {
+  return OutOfMemory(file->path());
+}
+
+Result<std::shared_ptr<const Model>> Model::Create(
+    std::unique_ptr<const gguf::File>&& file, Config config,
+    const OpenOptions& options) {
   std::shared_ptr<Model> model(new Model());
-  TC_ASSIGN_OR_RETURN(model->config_, ReadConfig(*file, options.overrides));
+  model->config_ = std::move(config);
   TC_ASSIGN_OR_RETURN(model->weights_, BindWeights(*file, model->config_));
   TC_ASSIGN_OR_RETURN(model->tokenizer_, ReadTokenizer(*file));
   if (model->tokenizer_) {
@@ -81,12 +111,10 @@ Result<std::shared_ptr<const Model>> Model::FromFile(
   if (options.check_tensors) {
     TC_RETURN_IF_ERROR(CheckTensors(*file, options.progress));
   }
+  // Nothing throws once the file has moved into the model: callers say its path
+  // if there is no memory.
   model->file_ = std::move(file);
   return std::shared_ptr<const Model>(std::move(model));
-} catch (const std::bad_alloc&) {
-  // Nothing throws once the file has moved into the model.
-  return Fail(ErrorCode::kResourceExhausted,
-              "{}: not enough memory for its vocabulary", file->path());
 }
 
 }  // namespace thermocline::model

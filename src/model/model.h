@@ -3,6 +3,7 @@
 #ifndef THERMOCLINE_MODEL_MODEL_H_
 #define THERMOCLINE_MODEL_MODEL_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,9 +76,17 @@ struct OpenOptions {
   std::optional<std::string> split_path;  // a split file for this model
   bool check_tensors = false;  // scan all weights for NaN and infinity
   ProgressFn progress;
+  // How Open keeps the weights; FromFile takes the file as it is.
+  gguf::HoldOptions hold;
+  ProgressFn hold_progress;  // counts bytes
+  // With `hold`: asked once the file has turned out to be a model and before
+  // its weights are read into memory or locked, `num_bytes` of them. Its error
+  // is Open's.
+  std::function<Status(const Config& config, uint64_t num_bytes)> admit;
 };
 
-// Immutable; safe from any thread. Keeps the file mapped.
+// Immutable; safe from any thread. Keeps the file mapped, or as options.hold
+// says.
 class Model {
  public:
   // Besides gguf::File's errors: kCorrupt for missing tensors, wrong shapes,
@@ -105,6 +114,9 @@ class Model {
 
  private:
   Model() = default;
+  static Result<std::shared_ptr<const Model>> Create(
+      std::unique_ptr<const gguf::File>&& file, Config config,
+      const OpenOptions& options);
   std::unique_ptr<const gguf::File> file_;
   Config config_;
   Weights weights_;

@@ -162,6 +162,43 @@ TEST(Model, ScansTensorsOnRequest) {
   EXPECT_GT(num_calls, 0);
 }
 
+// Refusals come before anything is read, and what is read computes as mapped.
+TEST(Model, HoldsItsWeightsOnceAdmitted) {
+  const os::TestFolder folder;
+  const std::string path = folder.Write("m.gguf", TestModel().Bytes());
+  uint64_t num_read = 0;
+  OpenOptions options;
+  options.hold.read = true;
+  options.hold_progress = [&](std::string_view, uint64_t num_done, uint64_t) {
+    num_read = num_done;
+  };
+  options.admit = [&](const Config& config, uint64_t num_bytes) -> Status {
+    EXPECT_EQ(config.width, 32);
+    EXPECT_EQ(num_bytes, std::filesystem::file_size(path));
+    return Fail(ErrorCode::kResourceExhausted, "no room");
+  };
+  const auto refused = Model::Open(path, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "no room");
+  EXPECT_EQ(num_read, 0u);
+
+  options.admit = {};
+  const auto model = Model::Open(path, options);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(num_read, std::filesystem::file_size(path));
+  EXPECT_TRUE((*model)->file().held().read);
+  const TensorView head = (*model)->weights().head;
+  EXPECT_EQ(head.data, (*model)->file().FindTensor("output.weight")->data);
+
+  const auto broken = Model::Open(
+      folder.Write("b.gguf",
+                   TestModel().RemoveTensor("output_norm.weight").Bytes()),
+      {.hold = {.read = true}, .hold_progress = [](auto, auto, auto) {
+         ADD_FAILURE() << "read for nothing";
+       }});
+  EXPECT_FALSE(broken);
+}
+
 TEST(Model, OpensTheRealFiles) {
   namespace fs = std::filesystem;
   const fs::path root = std::string(TC_SOURCE_DIR) + "/testdata";

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/progress.h"
 #include "base/status.h"
 
 namespace thermocline::os {
@@ -35,10 +36,19 @@ class MappedFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  // Reads the whole file into `to`, without its mapping: nothing raises SIGBUS.
+  // Requires to.size() == bytes().size(). kIo: it cannot be read, ends early,
+  // or is another file by now; names the path. Takes as long as reading takes;
+  // progress counts bytes.
+  Status ReadInto(std::span<std::byte> to,
+                  const ProgressFn& progress = {}) const;
+
  private:
   std::string path_;
   std::span<const std::byte> bytes_;
-  int slot_ = -1;  // in the list of mappings; -1 if none
+  int slot_ = -1;        // in the list of mappings; -1 if none
+  uint64_t device_ = 0;  // with inode_: which file was mapped
+  uint64_t inode_ = 0;
 };
 
 // The path of the mapped file that holds `address`, else null. Async-signal-

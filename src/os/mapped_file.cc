@@ -1,12 +1,15 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/check.h"
 #include "os/file.h"
 #include "os/unique_fd.h"
 
@@ -25,6 +28,7 @@ struct Slot {
 static_assert(std::atomic<uintptr_t>::is_always_lock_free);
 
 constexpr int kMaxMappings = 4096;
+constexpr size_t kReadBytes = size_t{16} << 20;  // between two reports
 constinit std::array<Slot, kMaxMappings> slots;
 
 // The slot's index, or -1 when all are taken or there is no memory.
@@ -66,6 +70,8 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   }
   MappedFile mapped;
   mapped.path_ = path;
+  mapped.device_ = info.st_dev;
+  mapped.inode_ = info.st_ino;
   if (info.st_size == 0) return mapped;
   const size_t size = static_cast<size_t>(info.st_size);
   void* memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
@@ -90,6 +96,8 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
   std::swap(slot_, other.slot_);
+  std::swap(device_, other.device_);
+  std::swap(inode_, other.inode_);
   return *this;
 }
 
@@ -98,6 +106,39 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) {
     munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
+}
+
+Status MappedFile::ReadInto(std::span<std::byte> to,
+                            const ProgressFn& progress) const {
+  TC_CHECK(to.size() == bytes_.size());
+  TC_ASSIGN_OR_RETURN(const UniqueFd file,
+                      OpenForReading(path_, PipePolicy::kNoWait));
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) {
+    return tl::unexpected(FileError(path_, "cannot read", errno));
+  }
+  if (info.st_dev != device_ || info.st_ino != inode_) {
+    return Fail(ErrorCode::kIo, "{}: was replaced while it was being opened",
+                path_);
+  }
+  for (size_t num_read = 0; num_read < to.size();) {
+    const ssize_t count = pread(file.get(), to.data() + num_read,
+                                std::min(kReadBytes, to.size() - num_read),
+                                static_cast<off_t>(num_read));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      return tl::unexpected(FileError(path_, "cannot read", errno));
+    }
+    if (count == 0) {
+      return Fail(ErrorCode::kIo,
+                  "{}: ended at byte {} of {} while it was being read "
+                  "(truncated meanwhile?)",
+                  path_, num_read, to.size());
+    }
+    num_read += static_cast<size_t>(count);
+    ReportProgress(progress, "reading weights", num_read, to.size());
+  }
+  return {};
 }
 
 const char* FindMappedFile(const void* address) {

@@ -1,6 +1,8 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -73,6 +75,49 @@ TEST(MappedFileTest, MovesKeepTheMapping) {
   b = std::move(a);
   EXPECT_EQ(b.bytes().data(), of_a);
   EXPECT_STREQ(FindMappedFile(of_a), (folder / "a").c_str());
+}
+
+TEST(MappedFileTest, ReadsTheWholeFile) {
+  const TestFolder folder;
+  std::string text(40'000'000, '\0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i / 7);
+  const MappedFile file = MappedFile::Open(folder.Write("f", text)).value();
+  std::string read(text.size(), '\0');
+  uint64_t last_done = 0;
+  const Status status = file.ReadInto(
+      std::as_writable_bytes(std::span(read)),
+      [&](std::string_view, uint64_t num_done, uint64_t num_total) {
+        EXPECT_GT(num_done, last_done);
+        EXPECT_EQ(num_total, text.size());
+        last_done = num_done;
+      });
+  ASSERT_TRUE(status.has_value()) << status.error().message;
+  EXPECT_EQ(last_done, text.size());
+  EXPECT_TRUE(read == text);
+}
+
+TEST(MappedFileTest, ReadingMeetsAnEarlyEnd) {
+  const TestFolder folder;
+  const std::string path = folder.Write("f", std::string(100'000, 'x'));
+  const MappedFile file = MappedFile::Open(path).value();
+  ASSERT_EQ(truncate(path.c_str(), 12'345), 0);
+  std::string read(100'000, '\0');
+  const Status status = file.ReadInto(std::as_writable_bytes(std::span(read)));
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, ErrorCode::kIo);
+  EXPECT_THAT(status.error().message,
+              ::testing::HasSubstr("f: ended at byte 12345 of 100000"));
+}
+
+TEST(MappedFileTest, AnotherFileOfTheNameIsNotRead) {
+  const TestFolder folder;
+  const std::string path = folder.Write("f", "old");
+  const MappedFile file = MappedFile::Open(path).value();
+  ASSERT_EQ(std::rename(folder.Write("g", "new").c_str(), path.c_str()), 0);
+  std::string read(3, '\0');
+  const Status status = file.ReadInto(std::as_writable_bytes(std::span(read)));
+  ASSERT_FALSE(status.has_value());
+  EXPECT_THAT(status.error().message, ::testing::HasSubstr("f: was replaced"));
 }
 
 TEST(MappedFileTest, SlotsAreUsedAgain) {

@@ -22,6 +22,25 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kMapFromBytes = size_t{1} << 20;
 
+// New zeroed pages from a multiple of kHugePageBytes on, or null. Kernels
+// before 6.7 put mappings anywhere, and a huge page then has no place at either
+// end: more is mapped, and what sticks out given back.
+std::byte* MapAligned(size_t num_bytes) {
+  const size_t with_slack = num_bytes + kHugePageBytes;
+  void* memory = mmap(nullptr, with_slack, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(memory);
+  const size_t num_before =
+      -reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
+  std::byte* const aligned = begin + num_before;
+  if (num_before > 0) munmap(begin, num_before);
+  munmap(aligned + num_bytes, with_slack - num_before - num_bytes);
+  // Advice: kernels without huge pages refuse it.
+  madvise(aligned, num_bytes, MADV_HUGEPAGE);
+  return aligned;
+}
+
 Error NoMemory(size_t num_bytes) {
   return {
       ErrorCode::kResourceExhausted,
@@ -153,13 +172,11 @@ Result<AlignedBuffer> AlignedBuffer::Allocate(size_t num_bytes) {
     std::memset(memory, 0, padded);
     buffer.data_ = static_cast<std::byte*>(memory);
   } else {
-    void* memory = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return tl::unexpected(NoMemory(num_bytes));
-    // Advice: kernels without huge pages refuse it.
-    madvise(memory, num_bytes, MADV_HUGEPAGE);
-    buffer.data_ = static_cast<std::byte*>(memory);
-    buffer.mapped_bytes_ = num_bytes;
+    // Whole huge pages: the last one too can then be one.
+    const size_t padded = RoundUp(num_bytes, kHugePageBytes);
+    buffer.data_ = MapAligned(padded);
+    if (buffer.data_ == nullptr) return tl::unexpected(NoMemory(num_bytes));
+    buffer.mapped_bytes_ = padded;
   }
   buffer.size_ = num_bytes;
   return buffer;
@@ -199,8 +216,10 @@ MemoryInfo ReadMemoryInfo(const std::string& proc_root,
 
 ProcessMemory ReadProcessMemory() {
   const std::string status = "/proc/self/status";
-  return {ReadKibField(status, "VmHWM").value_or(0),
-          ReadKibField(status, "RssAnon").value_or(0)};
+  return {.peak_resident_bytes = ReadKibField(status, "VmHWM").value_or(0),
+          .anonymous_bytes = ReadKibField(status, "RssAnon").value_or(0),
+          .mapped_bytes = ReadKibField(status, "RssFile").value_or(0),
+          .locked_bytes = ReadKibField(status, "VmLck").value_or(0)};
 }
 
 }  // namespace thermocline::os

@@ -12,8 +12,11 @@
 
 namespace thermocline::os {
 
-// Zeroed anonymous memory, 64-byte aligned (page-aligned from 1 MiB on, where
-// huge pages are asked for). Move-only; frees when destroyed.
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+// Zeroed anonymous memory, 64-byte aligned; from 1 MiB on aligned to huge
+// pages, which are asked for. Pages cost memory once they are touched.
+// Move-only; frees when destroyed.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -51,6 +54,8 @@ MemoryInfo ReadMemoryInfo(const std::string& proc_root = "/proc",
 struct ProcessMemory {
   uint64_t peak_resident_bytes;  // VmHWM; mapped file pages included
   uint64_t anonymous_bytes;      // RssAnon now
+  uint64_t mapped_bytes;         // RssFile now: of files, can be dropped
+  uint64_t locked_bytes;         // VmLck now: of either, cannot
 };
 ProcessMemory ReadProcessMemory();
 

@@ -7,16 +7,30 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/math.h"
+#include "os/node_shares.h"
 #include "os/topology.h"
 
 namespace thermocline::os {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr size_t kCacheLine = 64;
+
+// A caller that waits this long at the end of a burst, and longer than it
+// worked in it, waits for a worker that something else has pushed off its CPU.
+// There a worker that spins uses up time that it then lacks in the middle of a
+// range; one that sleeps is run at once when it is called. So for this many
+// bursts workers do not spin. The caller still does: it would not be run at
+// once, having worked all the time.
+constexpr auto kLongWait = std::chrono::microseconds(500);
+constexpr int kBurstsWithoutSpinning = 1000;
 
 inline void CpuRelax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -26,31 +40,85 @@ inline void CpuRelax() {
 #endif
 }
 
-// Spins until `value` differs from `old`, for about spin_us; then sleeps in the
-// kernel until it does.
-uint32_t AwaitChange(const std::atomic<uint32_t>& value, uint32_t old,
-                     int spin_us) {
-  using Clock = std::chrono::steady_clock;
+// Spins until is_done(value), for about spin_us; then sleeps in the kernel
+// until it is. Whoever changes `value` to that must notify.
+template <typename T, typename IsDone>
+void Await(const std::atomic<T>& value, int spin_us, IsDone is_done) {
   constexpr int kTriesPerClockRead = 64;
   const auto deadline = Clock::now() + std::chrono::microseconds(spin_us);
   do {
     for (int i = 0; i < kTriesPerClockRead; ++i) {
-      const uint32_t now = value.load(std::memory_order_acquire);
-      if (now != old) return now;
+      if (is_done(value.load(std::memory_order_acquire))) return;
       CpuRelax();
     }
   } while (Clock::now() < deadline);
-  value.wait(old);
-  return value.load(std::memory_order_acquire);
+  for (T now = value.load(); !is_done(now); now = value.load()) value.wait(now);
 }
 
 void PinTo(std::thread& thread, int cpu_id) {
-  if (cpu_id >= CPU_SETSIZE) return;
+  if (cpu_id < 0 || cpu_id >= CPU_SETSIZE) return;
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<size_t>(cpu_id), &set);
   // Advice: where it is refused the thread runs anywhere.
   pthread_setaffinity_np(thread.native_handle(), sizeof(set), &set);
+}
+
+// The way into a burst, in one word, so that a worker enters exactly the burst
+// that it saw open: the number of workers that have entered, whether it is
+// closed, the number of the burst. Burst numbers wrap after 2^21: a worker that
+// the scheduler did not run for exactly as many bursts, which is minutes, would
+// sit one out.
+class Gate {
+ public:
+  static constexpr uint32_t kMaxEntered = (1u << 10) - 1;
+  using Word = uint32_t;
+
+  static uint32_t BurstOf(Word word) { return word / kNextBurst; }
+
+  const std::atomic<Word>& word() const { return word_; }
+
+  // By the caller, when the gate is closed. What it wrote before is visible to
+  // those that enter.
+  void Open() {
+    const Word word = word_.load(std::memory_order_relaxed);
+    word_.store((BurstOf(word) + 1) * kNextBurst);
+    word_.notify_all();
+  }
+
+  // By the caller. Returns how many have entered; no one enters from now on.
+  uint32_t Close() { return word_.fetch_or(kClosed) & kMaxEntered; }
+
+  // By a worker. Sets `seen` to the burst that it entered or found closed.
+  bool TryEnter(uint32_t& seen) {
+    Word word = word_.load(std::memory_order_acquire);
+    do {
+      seen = BurstOf(word);
+      if ((word & kClosed) != 0) return false;
+    } while (!word_.compare_exchange_weak(word, word + 1));
+    return true;
+  }
+
+ private:
+  static constexpr Word kClosed = kMaxEntered + 1;
+  static constexpr Word kNextBurst = 2 * kClosed;
+  std::atomic<Word> word_{kClosed};
+};
+static_assert(Gate::kMaxEntered >= ThreadPool::kMaxThreads);
+
+// A worker's part of the elements of a ParallelFor.
+struct alignas(kCacheLine) Share {
+  std::atomic<size_t> next{0};
+  size_t end = 0;
+};
+
+// The shares of workers lie in the order of their nodes.
+std::vector<size_t> PositionsByNode(const WorkerPlaces& places) {
+  std::vector<size_t> next(places.first_workers.begin(),
+                           places.first_workers.end() - 1);
+  std::vector<size_t> positions;
+  for (const size_t node : places.nodes) positions.push_back(next[node]++);
+  return positions;
 }
 
 }  // namespace
@@ -60,39 +128,70 @@ void PinTo(std::thread& thread, int cpu_id) {
 // sleepers after its change, the sleeper looks for a change after it has
 // announced itself, and one of them must see the other.
 struct ThreadPool::State {
-  int spin_us = 0;
+  int calm_spin_us = 0;
+  int num_busy_bursts = 0;  // that are left without spinning
   std::vector<std::thread> threads;
+  WorkerPlaces places;
+  PoolCounters counters;
+
+  // Of the burst; written between bursts, read by those that have entered.
   ErasedJob job = nullptr;  // null: leave
   void* argument = nullptr;
-  alignas(kCacheLine) std::atomic<uint32_t> burst{0};
-  alignas(kCacheLine) std::atomic<uint32_t> num_running{0};
-  alignas(kCacheLine) std::atomic<size_t> next_elem{0};
+  int spin_us = 0;
+  std::vector<Share> shares;      // in the order of nodes, as `positions` says
+  std::vector<size_t> positions;  // per worker, of its own share
+  Clock::time_point start;
 
-  void Announce() {
-    num_running.store(static_cast<uint32_t>(threads.size()));
-    burst.fetch_add(1);
-    burst.notify_all();
-  }
+  alignas(kCacheLine) Gate gate;
+  // Workers that have left the burst, less those that the caller knows to have
+  // entered: 0 when all of them are out.
+  alignas(kCacheLine) std::atomic<int32_t> num_left{0};
 
   void Work(int worker_idx) {
     uint32_t seen = 0;
+    int my_spin_us = 0;
     while (true) {
-      seen = AwaitChange(burst, seen, spin_us);
+      Await(gate.word(), my_spin_us,
+            [&](Gate::Word word) { return Gate::BurstOf(word) != seen; });
+      if (!gate.TryEnter(seen)) continue;
       if (job == nullptr) return;
+      my_spin_us = spin_us;
       job(argument, worker_idx);
-      if (num_running.fetch_sub(1) == 1) num_running.notify_one();
+      if (num_left.fetch_add(1) == -1) num_left.notify_one();
     }
   }
 
-  void Join() {
-    uint32_t running = num_running.load(std::memory_order_acquire);
-    while (running != 0) running = AwaitChange(num_running, running, spin_us);
+  void Start(ErasedJob new_job, void* new_argument) {
+    job = new_job;
+    argument = new_argument;
+    spin_us = num_busy_bursts > 0 ? 0 : calm_spin_us;
+    if (num_busy_bursts > 0) --num_busy_bursts;
+    start = Clock::now();
+    gate.Open();
+  }
+
+  void AwaitAll(uint32_t num_entered) {
+    const auto num = static_cast<int32_t>(num_entered);
+    if (num_left.fetch_sub(num) == num) return;
+    const auto end = Clock::now();
+    Await(num_left, calm_spin_us, [](int32_t now) { return now == 0; });
+    const std::chrono::nanoseconds waited = Clock::now() - end;
+    counters.wait_ns += static_cast<uint64_t>(waited.count());
+    if (waited > kLongWait && waited > end - start) {
+      num_busy_bursts = kBurstsWithoutSpinning;
+    }
   }
 
   void Stop() {
-    job = nullptr;
-    Announce();
+    Start(nullptr, nullptr);
     for (std::thread& thread : threads) thread.join();
+  }
+
+  std::optional<ElemRange> TakeRange(size_t grain, size_t position) {
+    Share& share = shares[position];
+    const size_t begin = share.next.fetch_add(grain, std::memory_order_relaxed);
+    if (begin >= share.end) return std::nullopt;
+    return ElemRange{begin, std::min(begin + grain, share.end)};
   }
 };
 
@@ -108,14 +207,18 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(const Options& options) {
                 "one per core",
                 options.num_threads, kMaxThreads);
   }
-  const Topology topology = ReadTopology();
+  const Topology topology =
+      options.topology != nullptr ? *options.topology : ReadTopology();
   const int num_threads = options.num_threads > 0
                               ? options.num_threads
                               : std::min(topology.num_cores, kMaxThreads);
   auto state = std::make_unique<State>();
   // With more threads than CPUs a spinning one holds up another that has work.
   const bool crowded = static_cast<size_t>(num_threads) > topology.cpus.size();
-  state->spin_us = crowded ? 0 : std::max(0, options.spin_us);
+  state->calm_spin_us = crowded ? 0 : std::max(0, options.spin_us);
+  state->places = PlaceWorkers(topology, num_threads, sched_getcpu());
+  state->shares = std::vector<Share>(static_cast<size_t>(num_threads));
+  state->positions = PositionsByNode(state->places);
   // Workers never touch the vector, so it may grow while they wait.
   state->threads.reserve(static_cast<size_t>(num_threads - 1));
   for (int i = 1; i < num_threads; ++i) {
@@ -126,8 +229,8 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(const Options& options) {
       return Fail(ErrorCode::kIo, "cannot start thread {} of {}: {}", i + 1,
                   num_threads, error.code().message());
     }
-    if (options.pin && static_cast<size_t>(i) < topology.cpus.size()) {
-      PinTo(state->threads.back(), topology.cpus[static_cast<size_t>(i)].id);
+    if (options.pin) {
+      PinTo(state->threads.back(), state->places.cpus[static_cast<size_t>(i)]);
     }
   }
   return std::unique_ptr<ThreadPool>(new ThreadPool(std::move(state)));
@@ -137,22 +240,50 @@ int ThreadPool::num_threads() const {
   return static_cast<int>(state_->threads.size()) + 1;
 }
 
+std::span<const size_t> ThreadPool::first_workers() const {
+  return state_->places.first_workers;
+}
+
+PoolCounters ThreadPool::counters() const { return state_->counters; }
+
 void ThreadPool::RunErased(ErasedJob job, void* argument) {
-  if (!state_->threads.empty()) {
-    state_->job = job;
-    state_->argument = argument;
-    state_->Announce();
-  }
+  if (state_->threads.empty()) return job(argument, 0);
+  ++state_->counters.num_joins;
+  state_->Start(job, argument);
   job(argument, 0);
-  state_->Join();
+  state_->AwaitAll(static_cast<uint32_t>(state_->threads.size()));
+  state_->gate.Close();
 }
 
-void ThreadPool::ResetCounter() {
-  state_->next_elem.store(0, std::memory_order_relaxed);
-}
-
-size_t ThreadPool::TakeRange(size_t grain) {
-  return state_->next_elem.fetch_add(grain, std::memory_order_relaxed);
+void ThreadPool::ForErased(size_t n, size_t grain, ErasedBody body,
+                           void* argument) {
+  if (state_->threads.empty()) {
+    for (size_t begin = 0; begin < n; begin += grain) {
+      body(argument, begin, std::min(begin + grain, n), 0);
+    }
+    return;
+  }
+  const size_t num_shares = state_->shares.size();
+  const size_t num_ranges = CeilDiv(n, grain);
+  for (size_t i = 0; i < num_shares; ++i) {
+    Share& share = state_->shares[i];
+    share.next.store(num_ranges * i / num_shares * grain,
+                     std::memory_order_relaxed);
+    share.end = std::min(num_ranges * (i + 1) / num_shares * grain, n);
+  }
+  auto take_all = [&, state = state_.get()](int worker_idx) {
+    const size_t own = state->positions[static_cast<size_t>(worker_idx)];
+    for (size_t i = 0; i < num_shares; ++i) {
+      const size_t position = (own + i) % num_shares;
+      while (const auto range = state->TakeRange(grain, position)) {
+        body(argument, range->begin, range->end, worker_idx);
+      }
+    }
+  };
+  ++state_->counters.num_joins;
+  state_->Start(&InvokeJob<decltype(take_all)>, &take_all);
+  take_all(0);
+  state_->AwaitAll(state_->gate.Close());
 }
 
 }  // namespace thermocline::os

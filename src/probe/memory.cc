@@ -4,17 +4,14 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <span>
 #include <string_view>
 #include <system_error>
-#include <vector>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "os/file.h"
-#include "os/memory.h"
-#include "os/thread_pool.h"
 
 namespace thermocline::probe {
 namespace {
@@ -22,17 +19,57 @@ namespace {
 constexpr size_t kLineWords = 8;  // 64 bytes
 constexpr int kMaxCacheIndex = 16;
 
-// Independent accumulators, so that additions never wait for each other and
-// the loop runs as fast as loads arrive. Sums modulo 2^64.
-uint64_t SumWords(std::span<const uint64_t> words) {
-  uint64_t sums[4 * kLineWords] = {};
-  size_t i = 0;
-  for (; i + std::size(sums) <= words.size(); i += std::size(sums)) {
-    for (size_t j = 0; j < std::size(sums); ++j) sums[j] += words[i + j];
+// Four streams per thread, each asked for a KiB ahead: more loads are under way
+// than the hardware prefetcher of one stream keeps, and even 16-byte loads then
+// come as fast as memory gives.
+constexpr size_t kStreams = 4;
+constexpr size_t kLinesAhead = 16;
+
+using Line = uint64_t __attribute__((vector_size(kLineWords * 8)));
+
+// The sum of all words modulo 2^64. An accumulator per stream, so that
+// additions never wait for each other. Inlined into code for several ISAs.
+[[gnu::always_inline]] inline uint64_t SumStreams(const uint64_t* words,
+                                                  size_t num_words) {
+  const size_t stream_lines = num_words / kLineWords / kStreams;
+  Line sums[kStreams] = {};
+  for (size_t i = 0; i < stream_lines; ++i) {
+    for (size_t s = 0; s < kStreams; ++s) {
+      const uint64_t* at = words + (s * stream_lines + i) * kLineWords;
+      __builtin_prefetch(at + kLinesAhead * kLineWords);
+      Line line;
+      __builtin_memcpy(&line, at, sizeof(line));
+      sums[s] += line;
+    }
   }
-  for (; i < words.size(); ++i) sums[0] += words[i];
-  return std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
+  const Line all = sums[0] + sums[1] + sums[2] + sums[3];
+  uint64_t sum = 0;
+  for (size_t i = 0; i < kLineWords; ++i) sum += all[i];
+  for (size_t i = stream_lines * kStreams * kLineWords; i < num_words; ++i) {
+    sum += words[i];
+  }
+  return sum;
 }
+
+uint64_t SumPortably(const uint64_t* words, size_t num_words) {
+  return SumStreams(words, num_words);
+}
+
+using SumFn = uint64_t (*)(const uint64_t* words, size_t num_words);
+
+#if defined(__x86_64__)
+// A whole line per load: some 5 % above 16 bytes. With 32 there is no gain.
+[[gnu::target("avx512f")]] uint64_t SumAvx512(const uint64_t* words,
+                                              size_t num_words) {
+  return SumStreams(words, num_words);
+}
+
+SumFn BestSum() {
+  return __builtin_cpu_supports("avx512f") ? SumAvx512 : SumPortably;
+}
+#else
+SumFn BestSum() { return SumPortably; }
+#endif
 
 // Worker `idx`'s share, whole cache lines (the last one's end may be odd).
 std::span<uint64_t> ShareOf(std::span<uint64_t> words, int idx,
@@ -74,56 +111,65 @@ uint64_t ParseCacheSize(std::string_view text) {
 
 }  // namespace
 
-Result<ReadRate> MeasureSequentialRead(int num_threads, size_t num_bytes,
-                                       int num_rounds) {
-  if (num_rounds < 1 || num_bytes < sizeof(uint64_t)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "read probe: {} rounds over {} bytes measure nothing",
-                num_rounds, num_bytes);
-  }
-  TC_ASSIGN_OR_RETURN(auto pool,
-                      os::ThreadPool::Create({.num_threads = num_threads}));
-  TC_ASSIGN_OR_RETURN(os::AlignedBuffer buffer,
-                      os::AlignedBuffer::Allocate(num_bytes));
-  const std::span<uint64_t> words =
-      buffer.as<uint64_t>(num_bytes / sizeof(uint64_t));
-  const int pool_threads = pool->num_threads();
-
-  // One cache line per worker: neighbours do not fight over it.
-  struct alignas(64) Slot {
-    uint64_t expected = 0;
-    uint64_t sum = 0;
-  };
-  std::vector<Slot> slots(static_cast<size_t>(pool_threads));
+ReadProbe::ReadProbe(std::unique_ptr<os::ThreadPool> pool,
+                     os::AlignedBuffer buffer, size_t num_words)
+    : pool_(std::move(pool)),
+      buffer_(std::move(buffer)),
+      words_(buffer_.as<uint64_t>(num_words)),
+      sums_(static_cast<size_t>(pool_->num_threads())) {
   // Each share is first touched by the thread that will read it, so that it
   // lies in that thread's NUMA node.
-  pool->Run([&](int idx) {
-    slots[static_cast<size_t>(idx)].expected = FillWords(
-        ShareOf(words, idx, pool_threads), static_cast<uint64_t>(idx));
+  pool_->Run([&](int idx) {
+    sums_[static_cast<size_t>(idx)].written = FillWords(
+        ShareOf(words_, idx, num_threads()), static_cast<uint64_t>(idx));
   });
+}
 
-  std::vector<double> rates;
-  for (int round = 0; round <= num_rounds; ++round) {
+Result<ReadProbe> ReadProbe::Create(int num_threads, size_t num_bytes) {
+  TC_ASSIGN_OR_RETURN(auto pool,
+                      os::ThreadPool::Create({.num_threads = num_threads}));
+  const size_t num_words = num_bytes / sizeof(uint64_t);
+  if (num_words < static_cast<size_t>(pool->num_threads())) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "read probe: {} threads have nothing to read in {} bytes",
+                pool->num_threads(), num_bytes);
+  }
+  auto buffer = os::AlignedBuffer::Allocate(num_bytes);
+  if (!buffer.has_value()) return Annotate("read probe", buffer.error());
+  return ReadProbe(std::move(pool), *std::move(buffer), num_words);
+}
+
+Result<double> ReadProbe::Measure(int num_rounds) {
+  if (num_rounds < 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "read probe: {} rounds measure nothing", num_rounds);
+  }
+  const SumFn sum = BestSum();
+  double best = 0.0;
+  for (int round = 0; round < num_rounds; ++round) {
     Stopwatch watch;
-    pool->Run([&](int idx) {
-      slots[static_cast<size_t>(idx)].sum =
-          SumWords(ShareOf(words, idx, pool_threads));
+    pool_->Run([&](int idx) {
+      const std::span<uint64_t> share = ShareOf(words_, idx, num_threads());
+      sums_[static_cast<size_t>(idx)].read = sum(share.data(), share.size());
     });
     const double seconds = std::max(watch.Seconds(), 1e-9);
-    for (const Slot& slot : slots) {
-      if (slot.sum != slot.expected) {
-        return Fail(ErrorCode::kCorrupt,
-                    "read probe: memory gave another sum than was written; "
-                    "the machine's memory is faulty");
-      }
+    if (std::ranges::any_of(
+            sums_, [](const Sums& s) { return s.read != s.written; })) {
+      return Fail(ErrorCode::kCorrupt,
+                  "read probe: memory gave another sum than was written; "
+                  "the machine's memory is faulty");
     }
-    if (round > 0) {  // the first one warms up
-      rates.push_back(static_cast<double>(words.size_bytes()) / seconds / 1e9);
-    }
+    best = std::max(best, static_cast<double>(num_bytes()) / seconds / 1e9);
   }
-  std::sort(rates.begin(), rates.end());
-  return ReadRate{.gb_per_s_best = rates.back(),
-                  .gb_per_s_median = rates[rates.size() / 2]};
+  return best;
+}
+
+ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes) {
+  constexpr uint64_t kMinBytes = uint64_t{256} << 20;
+  const uint64_t wanted = std::max(2 * cache_bytes, kMinBytes);
+  // Whole pages, and some even where nothing is said to be available.
+  const uint64_t cap = std::max<uint64_t>(available_bytes / 4, 1 << 20);
+  return {.num_bytes = std::min(wanted, cap), .is_capped = cap < wanted};
 }
 
 uint64_t LastLevelCacheBytes(const std::string& sys_root) {

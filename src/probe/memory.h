@@ -4,24 +4,59 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "os/memory.h"
+#include "os/thread_pool.h"
 
 namespace thermocline::probe {
 
-struct ReadRate {
-  double gb_per_s_best;  // 1 GB = 1e9 bytes
-  double gb_per_s_median;
+// Reads anonymous memory sequentially with several threads, each its own share
+// that lies in its NUMA node, as fast as software can.
+// Owns     the memory and a thread pool.
+// Threads  one caller at a time.
+class ReadProbe {
+ public:
+  // num_threads 0: one per physical core. Fills the memory, about a second per
+  // GB. kInvalidArgument: not even a word per thread, or a thread count that a
+  // pool refuses. kResourceExhausted: no memory.
+  static Result<ReadProbe> Create(int num_threads, size_t num_bytes);
+
+  // The best rate of `num_rounds` passes over all bytes, in units of 1e9 bytes
+  // per second. Verifies every sum: kCorrupt when memory gave another than was
+  // written. kInvalidArgument: fewer than one round.
+  Result<double> Measure(int num_rounds);
+
+  int num_threads() const { return pool_->num_threads(); }
+  size_t num_bytes() const { return words_.size_bytes(); }
+
+ private:
+  // One cache line per worker: neighbours do not fight over it.
+  struct alignas(64) Sums {
+    uint64_t written = 0;
+    uint64_t read = 0;
+  };
+  ReadProbe(std::unique_ptr<os::ThreadPool> pool, os::AlignedBuffer buffer,
+            size_t num_words);
+
+  std::unique_ptr<os::ThreadPool> pool_;
+  os::AlignedBuffer buffer_;
+  std::span<uint64_t> words_;
+  std::vector<Sums> sums_;  // of each worker
 };
 
-// Sums `num_bytes` of anonymous memory sequentially with `num_threads` threads
-// (0: physical cores), each worker its own share, num_rounds times after one
-// warm-up. Verifies every sum. kInvalidArgument: fewer than one round, no
-// bytes, or a thread count that a pool refuses. kResourceExhausted: no memory.
-// Cost: (num_rounds + 2) passes over the memory, which is freed at the end.
-Result<ReadRate> MeasureSequentialRead(int num_threads, size_t num_bytes,
-                                       int num_rounds);
+// Bytes for a probe of this machine's memory, not of its caches: twice the last
+// level's, at least 256 MiB, but at most a quarter of the RAM that is available
+// (and then perhaps too few: is_capped).
+struct ProbeSize {
+  size_t num_bytes;
+  bool is_capped;
+};
+ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes);
 
 // Bytes of the last-level cache, all instances of the machine together; 0 if
 // unknown. What fits in it shows no roof.

@@ -33,26 +33,43 @@ std::string TempRoot(const std::string& name) {
          std::to_string(::getpid());
 }
 
-TEST(MeasureSequentialReadTest, GivesPlausibleRatesForOddSizesAndThreads) {
+TEST(ReadProbeTest, GivesPlausibleRatesForOddSizesAndThreads) {
   for (const int threads : {1, 2, 3}) {
     for (const size_t num_bytes :
-         {size_t{8}, size_t{8 * 7}, size_t{4099}, size_t{(1 << 20) + 24}}) {
-      const Result<ReadRate> rate =
-          MeasureSequentialRead(threads, num_bytes, 3);
-      ASSERT_TRUE(rate.has_value()) << rate.error().message;
-      EXPECT_GT(rate->gb_per_s_median, 0.0);
-      EXPECT_GE(rate->gb_per_s_best, rate->gb_per_s_median);
+         {size_t{8 * 7}, size_t{4099}, size_t{(1 << 20) + 24}}) {
+      auto probe = ReadProbe::Create(threads, num_bytes);
+      ASSERT_TRUE(probe.has_value()) << probe.error().message;
+      EXPECT_EQ(probe->num_threads(), threads);
+      EXPECT_EQ(probe->num_bytes(), num_bytes / 8 * 8);
+      for (int i = 0; i < 2; ++i) {
+        const Result<double> rate = probe->Measure(2);
+        ASSERT_TRUE(rate.has_value()) << rate.error().message;
+        EXPECT_GT(*rate, 0.0);
+      }
     }
   }
 }
 
-TEST(MeasureSequentialReadTest, RefusesWhatMeasuresNothing) {
-  for (const auto& rate :
-       {MeasureSequentialRead(1, 1 << 20, 0), MeasureSequentialRead(1, 0, 3),
-        MeasureSequentialRead(-1, 1 << 20, 3)}) {
-    ASSERT_FALSE(rate.has_value());
-    EXPECT_EQ(rate.error().code, ErrorCode::kInvalidArgument);
+TEST(ReadProbeTest, RefusesWhatMeasuresNothing) {
+  for (const auto& probe : {ReadProbe::Create(1, 0), ReadProbe::Create(3, 16),
+                            ReadProbe::Create(-1, 1 << 20)}) {
+    ASSERT_FALSE(probe.has_value());
+    EXPECT_EQ(probe.error().code, ErrorCode::kInvalidArgument);
   }
+  auto probe = ReadProbe::Create(1, 64);
+  ASSERT_TRUE(probe.has_value());
+  EXPECT_EQ(probe->Measure(0).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(ProbeSizeForTest, IsTwiceTheCacheWithinAQuarterOfTheRam) {
+  constexpr uint64_t kMiB = 1 << 20;
+  const auto is = [](ProbeSize size, uint64_t num_bytes, bool is_capped) {
+    return size.num_bytes == num_bytes && size.is_capped == is_capped;
+  };
+  EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 16384 * kMiB), 520 * kMiB, false));
+  EXPECT_TRUE(is(ProbeSizeFor(0, 16384 * kMiB), 256 * kMiB, false));
+  EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 1024 * kMiB), 256 * kMiB, true));
+  EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 0), kMiB, true));
 }
 
 TEST(LastLevelCacheBytesTest, SumsTheInstancesOfTheHighestLevel) {

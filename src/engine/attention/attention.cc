@@ -1,19 +1,110 @@
 #include "engine/attention/attention.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
+#include "base/math.h"
+#include "engine/profile.h"
+#include "kernels/kernels.h"
+
 namespace thermocline::engine {
+namespace {
+
+using kernels::kAttentionPiece;
+using kernels::kAttentionQueries;
+
+}  // namespace
+
+// Queries that share one KV head and the reads of its positions.
+struct Attention::Tile {
+  size_t token_idx;  // the first one
+  size_t num_tokens;
+  size_t position;  // of the first token
+  size_t head;      // the first one
+  size_t num_heads;
+  size_t kv_head;
+
+  size_t num_queries() const { return num_tokens * num_heads; }
+  // All tokens of a tile see the same number.
+  size_t num_pieces() const { return position / kAttentionPiece + 1; }
+};
+
+// A batch cut into tiles. They begin at multiples of their length, which
+// divides a piece's: only in a tile's last piece do its tokens see more and
+// more positions.
+class Attention::Tiling {
+ public:
+  Tiling(const model::Config& config, size_t first_position, size_t num_tokens)
+      : num_kv_heads_(static_cast<size_t>(config.num_kv_heads)),
+        group_(static_cast<size_t>(config.num_heads) / num_kv_heads_),
+        tile_heads_(std::min(group_, kAttentionQueries)),
+        tile_tokens_(std::bit_floor(kAttentionQueries / tile_heads_)),
+        first_position_(first_position),
+        end_position_(first_position + num_tokens) {}
+
+  size_t num_tokens() const { return end_position_ - first_position_; }
+  size_t num_tiles() const {
+    return num_kv_heads_ * TilesOfGroup() * TilesOfTokens();
+  }
+  size_t num_pieces() const { return CeilDiv(end_position_, kAttentionPiece); }
+
+  // The last tokens, which see most positions, come first.
+  Tile tile(size_t i) const {
+    const size_t tiles_of_heads = num_kv_heads_ * TilesOfGroup();
+    const size_t idx = (end_position_ - 1) / tile_tokens_ - i / tiles_of_heads;
+    const size_t heads_idx = i % tiles_of_heads;
+    const size_t kv_head = heads_idx / TilesOfGroup();
+    const size_t head = heads_idx % TilesOfGroup() * tile_heads_;
+    const size_t position = std::max(idx * tile_tokens_, first_position_);
+    const size_t end = std::min((idx + 1) * tile_tokens_, end_position_);
+    return {.token_idx = position - first_position_,
+            .num_tokens = end - position,
+            .position = position,
+            .head = kv_head * group_ + head,
+            .num_heads = std::min(tile_heads_, group_ - head),
+            .kv_head = kv_head};
+  }
+
+ private:
+  size_t TilesOfGroup() const { return CeilDiv(group_, tile_heads_); }
+  size_t TilesOfTokens() const {
+    return CeilDiv(end_position_, tile_tokens_) -
+           first_position_ / tile_tokens_;
+  }
+
+  size_t num_kv_heads_;
+  size_t group_;
+  size_t tile_heads_;
+  size_t tile_tokens_;
+  size_t first_position_;
+  size_t end_position_;
+};
 
 void Attention::Run(int64_t first_position, size_t num_tokens) const {
-  const std::array<Product, 3> qkv = {{
-      {weights_->q, weights_->q_bias, scratch_->q},
-      {weights_->k, weights_->k_bias, scratch_->k},
-      {weights_->v, weights_->v_bias, scratch_->v},
-  }};
-  MultiplyAll(*compute_, scratch_->normed, num_tokens, qkv);
-  RotateAndStore(first_position, num_tokens);
-  Attend(first_position, num_tokens);
+  {
+    const ScopedStage stage(*compute_, Stage::kQkv,
+                            weights_->q.num_bytes() + weights_->k.num_bytes() +
+                                weights_->v.num_bytes());
+    const std::array<Product, 3> qkv = {{
+        {weights_->q, weights_->q_bias, scratch_->q},
+        {weights_->k, weights_->k_bias, scratch_->k},
+        {weights_->v, weights_->v_bias, scratch_->v},
+    }};
+    MultiplyAll(*compute_, scratch_->normed, num_tokens, qkv);
+    RotateAndStore(first_position, num_tokens);
+  }
+  {
+    const KvLayout& layout = cache_->layout();
+    const size_t num_positions =
+        static_cast<size_t>(first_position) + num_tokens;
+    const ScopedStage stage(
+        *compute_, Stage::kAttend,
+        num_positions * (layout.k_row_bytes + layout.v_row_bytes));
+    Attend(static_cast<size_t>(first_position), num_tokens);
+  }
+  const ScopedStage stage(*compute_, Stage::kOut, weights_->out.num_bytes());
   const std::array<Product, 1> out = {
       {{weights_->out, weights_->out_bias, scratch_->delta}}};
   MultiplyAll(*compute_, scratch_->attended, num_tokens, out);
@@ -23,7 +114,9 @@ void Attention::RotateAndStore(int64_t first_position,
                                size_t num_tokens) const {
   const kernels::KernelTable& kernels = *compute_->kernels;
   const KvLayout& layout = cache_->layout();
+  const size_t num_kv_heads = static_cast<size_t>(config_->num_kv_heads);
   const size_t head_width = static_cast<size_t>(config_->key_width);
+  const size_t value_width = static_cast<size_t>(config_->value_width);
   const size_t num_pairs = scratch_->rope_cos.width;
   const auto rotate = [&](float* heads, int64_t num_heads, size_t t) {
     kernels.rope(heads, static_cast<size_t>(num_heads), head_width,
@@ -38,48 +131,135 @@ void Attention::RotateAndStore(int64_t first_position,
             rotate(scratch_->q.row(t), config_->num_heads, t);
             rotate(scratch_->k.row(t), config_->num_kv_heads, t);
           }
-          kernels.store_row(layout.k_type, scratch_->k.row(t),
-                            scratch_->k.width,
-                            cache_->keys(layer_idx_, position));
-          kernels.store_row(layout.v_type, scratch_->v.row(t),
-                            scratch_->v.width,
-                            cache_->values(layer_idx_, position));
+          for (size_t head = 0; head < num_kv_heads; ++head) {
+            kernels.store_row(
+                layout.k_type, scratch_->k.row(t) + head * head_width,
+                head_width, cache_->keys(layer_idx_, head, position));
+            kernels.store_row(
+                layout.v_type, scratch_->v.row(t) + head * value_width,
+                value_width, cache_->values(layer_idx_, head, position));
+          }
         }
       });
 }
 
-void Attention::Attend(int64_t first_position, size_t num_tokens) const {
-  const KvLayout& layout = cache_->layout();
-  const size_t num_kv_heads = static_cast<size_t>(config_->num_kv_heads);
-  const size_t group = static_cast<size_t>(config_->num_heads) / num_kv_heads;
-  const size_t k_width = static_cast<size_t>(config_->key_width);
+void Attention::Attend(size_t first_position, size_t num_tokens) const {
+  const Tiling tiling(*config_, first_position, num_tokens);
+  if (tiling.num_pieces() > 1 && num_tokens <= AttentionScratch::kSplitTokens) {
+    AttendPieces(tiling);
+  } else {
+    AttendTiles(tiling);
+  }
+}
+
+// Every tile by one thread, piece after piece.
+void Attention::AttendTiles(const Tiling& tiling) const {
   const size_t v_width = static_cast<size_t>(config_->value_width);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(k_width));
-  const auto attend_one = [&](size_t t, size_t kv_head, int worker_idx) {
-    kernels::AttentionArgs args;
-    args.q = scratch_->q.row(t) + kv_head * group * k_width;
-    args.num_queries = group;
-    args.k_dtype = layout.k_type;
-    args.v_dtype = layout.v_type;
-    args.k = cache_->keys(layer_idx_, 0) + kv_head * layout.k_head_bytes;
-    args.k_stride_bytes = layout.k_row_bytes;
-    args.v = cache_->values(layer_idx_, 0) + kv_head * layout.v_head_bytes;
-    args.v_stride_bytes = layout.v_row_bytes;
-    args.k_width = k_width;
-    args.v_width = v_width;
-    args.num_positions = static_cast<size_t>(first_position) + t + 1;
-    args.scale = scale;
-    args.scores = scratch_->scores.row(static_cast<size_t>(worker_idx));
-    args.out = scratch_->attended.row(t) + kv_head * group * v_width;
-    compute_->kernels->attention(args);
+  const size_t stride = kernels::PartialAttentionFloats(v_width);
+  const auto attend = [&](size_t begin, size_t end, int worker_idx) {
+    float* sums = scratch_->attention.sums.row(static_cast<size_t>(worker_idx));
+    float* partials = sums + kAttentionQueries * stride;
+    for (size_t i = begin; i < end; ++i) {
+      const Tile tile = tiling.tile(i);
+      AttendPiece(tile, 0, worker_idx, sums);
+      for (size_t piece = 1; piece < tile.num_pieces(); ++piece) {
+        AttendPiece(tile, piece, worker_idx, partials);
+        for (size_t q = 0; q < tile.num_queries(); ++q) {
+          compute_->kernels->merge_attention(partials + q * stride, v_width,
+                                             sums + q * stride);
+        }
+      }
+      Finish(tile, sums);
+    }
   };
-  compute_->pool->ParallelFor(num_tokens * num_kv_heads, 1,
-                              [&](size_t begin, size_t end, int worker_idx) {
-                                for (size_t i = begin; i < end; ++i) {
-                                  attend_one(i / num_kv_heads, i % num_kv_heads,
-                                             worker_idx);
-                                }
-                              });
+  compute_->pool->ParallelFor(tiling.num_tiles(), 1, attend);
+}
+
+// Every piece of a tile by any thread: a few tokens are enough work for all.
+void Attention::AttendPieces(const Tiling& tiling) const {
+  const Rows& partials = scratch_->attention.partials;
+  const size_t num_heads = static_cast<size_t>(config_->num_heads);
+  const size_t num_partials = tiling.num_tokens() * num_heads;  // of a piece
+  const size_t num_pieces = tiling.num_pieces();
+  const size_t num_items = tiling.num_tiles() * num_pieces;
+  const auto attend = [&](size_t begin, size_t end, int worker_idx) {
+    for (size_t i = begin; i < end; ++i) {
+      const Tile tile = tiling.tile(i / num_pieces);
+      const size_t piece_idx = i % num_pieces;
+      if (piece_idx >= tile.num_pieces()) continue;
+      AttendPiece(tile, piece_idx, worker_idx,
+                  partials.row(piece_idx * num_partials + FirstPartial(tile)));
+    }
+  };
+  // Threads follow the stream of a head for a while, and still end together.
+  const size_t num_threads = static_cast<size_t>(compute_->pool->num_threads());
+  const size_t grain = std::clamp<size_t>(num_items / (8 * num_threads), 1, 8);
+  compute_->pool->ParallelFor(num_items, grain, attend);
+  compute_->pool->ParallelFor(
+      tiling.num_tiles(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t i = begin; i < end; ++i) {
+          MergePieces(tiling.tile(i), num_partials);
+        }
+      });
+}
+
+// The place of a tile's first partial sum among those of a piece.
+size_t Attention::FirstPartial(const Tile& tile) const {
+  return tile.token_idx * static_cast<size_t>(config_->num_heads) +
+         tile.head * tile.num_tokens;
+}
+
+// The sums of a tile over one piece of positions.
+void Attention::AttendPiece(const Tile& tile, size_t piece_idx, int worker_idx,
+                            float* sums) const {
+  const KvLayout& layout = cache_->layout();
+  const size_t first = piece_idx * kAttentionPiece;
+  const bool is_last = piece_idx + 1 == tile.num_pieces();
+  kernels::AttentionArgs args;
+  args.k_width = static_cast<size_t>(config_->key_width);
+  args.v_width = static_cast<size_t>(config_->value_width);
+  args.q = scratch_->q.row(tile.token_idx) + tile.head * args.k_width;
+  args.q_stride = scratch_->q.stride;
+  args.num_tokens = tile.num_tokens;
+  args.num_heads = tile.num_heads;
+  args.k_dtype = layout.k_type;
+  args.v_dtype = layout.v_type;
+  args.k = cache_->keys(layer_idx_, tile.kv_head, static_cast<int64_t>(first));
+  args.k_stride_bytes = layout.k_head_bytes;
+  args.v =
+      cache_->values(layer_idx_, tile.kv_head, static_cast<int64_t>(first));
+  args.v_stride_bytes = layout.v_head_bytes;
+  args.num_positions = is_last ? tile.position + 1 - first : kAttentionPiece;
+  args.is_diagonal = is_last;
+  args.scale = 1.0f / std::sqrt(static_cast<float>(args.k_width));
+  args.scratch = scratch_->attention.work.row(static_cast<size_t>(worker_idx));
+  args.out = sums;
+  compute_->kernels->attention(args);
+}
+
+void Attention::MergePieces(const Tile& tile, size_t num_partials) const {
+  const Rows& partials = scratch_->attention.partials;
+  const size_t v_width = static_cast<size_t>(config_->value_width);
+  const size_t first = FirstPartial(tile);
+  for (size_t q = first; q < first + tile.num_queries(); ++q) {
+    for (size_t piece = 1; piece < tile.num_pieces(); ++piece) {
+      compute_->kernels->merge_attention(partials.row(piece * num_partials + q),
+                                         v_width, partials.row(q));
+    }
+  }
+  Finish(tile, partials.row(first));
+}
+
+void Attention::Finish(const Tile& tile, const float* sums) const {
+  const size_t v_width = static_cast<size_t>(config_->value_width);
+  for (size_t t = 0; t < tile.num_tokens; ++t) {
+    float* out =
+        scratch_->attended.row(tile.token_idx + t) + tile.head * v_width;
+    for (size_t g = 0; g < tile.num_heads; ++g) {
+      compute_->kernels->finish_attention(sums, v_width, out + g * v_width);
+      sums += kernels::PartialAttentionFloats(v_width);
+    }
+  }
 }
 
 }  // namespace thermocline::engine

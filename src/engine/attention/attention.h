@@ -32,12 +32,24 @@ class Attention {
   // From scratch.normed to scratch.delta, for `num_tokens` tokens at
   // first_position and on; writes their keys and values into the cache.
   // Requires first_position + num_tokens <= context, and the angles of these
-  // positions in scratch.rope_cos and rope_sin. Allocates nothing.
+  // positions in scratch.rope_cos and rope_sin. Allocates nothing. A few tokens
+  // share the work by heads and pieces of the positions, many by tokens and
+  // heads; the bits are the same.
   void Run(int64_t first_position, size_t num_tokens) const;
 
  private:
+  struct Tile;
+  class Tiling;
+
   void RotateAndStore(int64_t first_position, size_t num_tokens) const;
-  void Attend(int64_t first_position, size_t num_tokens) const;
+  void Attend(size_t first_position, size_t num_tokens) const;
+  void AttendTiles(const Tiling& tiling) const;
+  void AttendPieces(const Tiling& tiling) const;
+  void AttendPiece(const Tile& tile, size_t piece_idx, int worker_idx,
+                   float* sums) const;
+  size_t FirstPartial(const Tile& tile) const;
+  void MergePieces(const Tile& tile, size_t num_partials) const;
+  void Finish(const Tile& tile, const float* sums) const;
 
   const model::Config* config_;
   const model::AttentionWeights* weights_;

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "base/random.h"
 #include "engine/testing/compute_fixture.h"
 
 namespace thermocline::engine {
@@ -122,13 +124,96 @@ TEST_F(RotatedAttentionTest, KeysAreStoredRotatedAndValuesAreNot) {
   fixture_.scratch().rope_cos.row(0)[0] = 0.0f;  // a quarter turn
   fixture_.scratch().rope_sin.row(0)[0] = 1.0f;
   attention_.Run(2, 1);
-  const auto* key = reinterpret_cast<const float*>(cache_.keys(0, 2));
+  const auto* key = reinterpret_cast<const float*>(cache_.keys(0, 0, 2));
   EXPECT_FLOAT_EQ(key[0], -2.0f);
   EXPECT_FLOAT_EQ(key[1], 1.0f);
-  const auto* value = reinterpret_cast<const float*>(cache_.values(0, 2));
+  const auto* value = reinterpret_cast<const float*>(cache_.values(0, 0, 2));
   EXPECT_FLOAT_EQ(value[0], 13.0f);
   EXPECT_FLOAT_EQ(value[1], 24.0f);
 }
+
+// Several pieces of positions, groups that fill a call and one that does not
+// fit, and keys and values of different widths and types.
+class LongAttentionTest : public ::testing::TestWithParam<int64_t> {
+ protected:
+  static constexpr int64_t kContext = 600;
+
+  static model::Config LongConfig(int64_t num_heads) {
+    model::Config config;
+    config.num_layers = 1;
+    config.width = config.ffn_width = 8;
+    config.num_heads = num_heads;
+    config.num_kv_heads = num_heads == 40 ? 1 : 2;
+    config.key_width = 8;
+    config.value_width = 5;
+    config.rope.kind = RopeKind::kNone;
+    return config;
+  }
+  static std::vector<float> Values(size_t n, uint64_t seed) {
+    Random random(seed);
+    std::vector<float> values(n);
+    for (float& value : values) value = random.Uniform(-1, 1);
+    return values;
+  }
+
+  // The outputs for all positions, batch by batch of the given lengths, the
+  // last length again and again.
+  std::vector<float> Run(const std::vector<size_t>& lengths, int num_threads) {
+    const model::Config config = LongConfig(GetParam());
+    const size_t k_width = 8 * static_cast<size_t>(config.num_kv_heads);
+    const size_t v_width = 5 * static_cast<size_t>(config.num_kv_heads);
+    const size_t heads = static_cast<size_t>(config.num_heads);
+    const OwnedTensor q(DType::kF32, Values(8 * heads * 8, 1), 8);
+    const OwnedTensor k(DType::kF32, Values(8 * k_width, 2), 8);
+    const OwnedTensor v(DType::kF32, Values(8 * v_width, 3), 8);
+    const OwnedTensor out(DType::kF32, Values(heads * 5 * 8, 4), heads * 5);
+    model::AttentionWeights weights;
+    weights.q = q.view();
+    weights.k = k.view();
+    weights.v = v.view();
+    weights.out = out.view();
+    const ComputeFixture fixture(
+        config,
+        {.batch = kContext, .context = kContext, .num_threads = num_threads},
+        kernels::SupportedIsas().back());
+    const KvCache cache =
+        KvCache::Create(
+            PlanKvCache(config, DType::kF16, DType::kF32, kContext).value())
+            .value();
+    const Attention attention(&config, &weights, 0, &fixture.compute(),
+                              &fixture.scratch(), &cache);
+    const std::vector<float> x = Values(8 * kContext, 5);
+    std::vector<float> outputs;
+    size_t position = 0;
+    for (size_t i = 0; position < kContext; ++i) {
+      const size_t num_tokens = std::min<size_t>(
+          lengths[std::min(i, lengths.size() - 1)], kContext - position);
+      for (size_t t = 0; t < num_tokens; ++t) {
+        std::copy_n(x.data() + (position + t) * 8, 8,
+                    fixture.scratch().normed.row(t));
+      }
+      attention.Run(static_cast<int64_t>(position), num_tokens);
+      for (size_t t = 0; t < num_tokens; ++t) {
+        const auto row = fixture.scratch().delta.span(t);
+        outputs.insert(outputs.end(), row.begin(), row.end());
+      }
+      position += num_tokens;
+    }
+    return outputs;
+  }
+};
+
+TEST_P(LongAttentionTest, SameBitsForEveryCutAndThreadCount) {
+  const std::vector<float> whole = Run({600}, 1);
+  EXPECT_EQ(Run({600}, 3), whole);
+  EXPECT_EQ(Run({1}, 1), whole);
+  EXPECT_EQ(Run({1}, 3), whole);
+  EXPECT_EQ(Run({250, 8}, 3), whole);
+  EXPECT_EQ(Run({3, 7, 300, 5}, 2), whole);
+  EXPECT_EQ(Run({77}, 2), whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, LongAttentionTest, ::testing::Values(2, 6, 40));
 
 }  // namespace
 }  // namespace thermocline::engine

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "engine/ffn/sum_rows.h"
+#include "engine/profile.h"
 
 namespace thermocline::engine {
 namespace {
@@ -18,6 +19,17 @@ class DenseFfn final : public FfnExecutor {
         scratch_(scratch) {}
 
   void Run(size_t num_tokens) override {
+    ComputeHidden(num_tokens);
+    AddUpHidden(num_tokens);
+  }
+
+ private:
+  // Leaves the hidden vector in scratch.up.
+  void ComputeHidden(size_t num_tokens) const {
+    const ScopedStage stage(
+        *compute_, Stage::kUpGate,
+        weights_->up.num_bytes() +
+            (config_->gated ? weights_->gate.num_bytes() : 0));
     const std::array<Product, 2> up_and_gate = {{
         {weights_->up, weights_->up_bias, scratch_->up},
         {weights_->gate, weights_->gate_bias, scratch_->gate},
@@ -25,6 +37,13 @@ class DenseFfn final : public FfnExecutor {
     MultiplyAll(*compute_, scratch_->normed, num_tokens,
                 std::span(up_and_gate).first(config_->gated ? 2 : 1));
     Activate(num_tokens);
+  }
+
+  // From scratch.up to scratch.delta.
+  void AddUpHidden(size_t num_tokens) const {
+    const ScopedStage stage(
+        *compute_, Stage::kDown,
+        (weights_->down ? weights_->down : weights_->down_t).num_bytes());
     if (!weights_->down) {
       SumRows(*compute_,
               {.matrix = weights_->down_t,
@@ -39,8 +58,6 @@ class DenseFfn final : public FfnExecutor {
     MultiplyAll(*compute_, scratch_->up, num_tokens, down);
   }
 
- private:
-  // Leaves the hidden vector in scratch.up.
   void Activate(size_t num_tokens) const {
     compute_->pool->ParallelFor(
         num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "engine/ffn/dense_ffn.h"
+#include "engine/profile.h"
 
 namespace thermocline::engine {
 namespace {
@@ -45,11 +46,7 @@ class ExpertFfn final : public FfnExecutor {
   ExpertFfn& operator=(const ExpertFfn&) = delete;
 
   void Run(size_t num_tokens) override {
-    const std::array<Product, 1> route = {
-        {{router_, TensorView(), scratch_->experts.shares}}};
-    MultiplyAll(*compute_, scratch_->normed, num_tokens, route);
-    Choose(num_tokens);
-    GroupByExpert(num_tokens);
+    Route(num_tokens);
     const size_t* begin = scratch_->experts.group_begin;
     for (size_t e = 0; e < num_experts_; ++e) {
       if (begin[e] == begin[e + 1]) continue;
@@ -59,6 +56,15 @@ class ExpertFfn final : public FfnExecutor {
   }
 
  private:
+  void Route(size_t num_tokens) const {
+    const ScopedStage stage(*compute_, Stage::kRoute, router_.num_bytes());
+    const std::array<Product, 1> route = {
+        {{router_, TensorView(), scratch_->experts.shares}}};
+    MultiplyAll(*compute_, scratch_->normed, num_tokens, route);
+    Choose(num_tokens);
+    GroupByExpert(num_tokens);
+  }
+
   // Picks each token's experts, and clears what they will add to.
   void Choose(size_t num_tokens) const {
     const ExpertScratch& experts = scratch_->experts;
@@ -91,9 +97,16 @@ class ExpertFfn final : public FfnExecutor {
   }
 
   // Experts come in the order of their index, so a token's sum has the same
-  // order in every batch. A token has an expert at most once: the rows that
-  // threads add to are different ones.
+  // order in every batch.
   void RunExpert(size_t expert_idx, std::span<const size_t> choices) const {
+    Gather(choices);
+    experts_[expert_idx]->Run(choices.size());
+    AddWeighted(choices);
+  }
+
+  // The inputs of one expert's tokens.
+  void Gather(std::span<const size_t> choices) const {
+    const ScopedStage stage(*compute_, Stage::kRoute);
     const ExpertScratch& experts = scratch_->experts;
     compute_->pool->ParallelFor(
         choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
@@ -102,7 +115,13 @@ class ExpertFfn final : public FfnExecutor {
                               experts.in.row(i));
           }
         });
-    experts_[expert_idx]->Run(choices.size());
+  }
+
+  // Its outputs, added to what its tokens have. A token has an expert at most
+  // once: the rows that threads add to are different ones.
+  void AddWeighted(std::span<const size_t> choices) const {
+    const ScopedStage stage(*compute_, Stage::kRoute);
+    const ExpertScratch& experts = scratch_->experts;
     compute_->pool->ParallelFor(
         choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
           for (size_t i = begin; i < end; ++i) {

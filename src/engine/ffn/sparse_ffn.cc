@@ -9,6 +9,7 @@
 #include "engine/ffn/low_rank.h"
 #include "engine/ffn/sparse_hidden.h"
 #include "engine/ffn/sum_rows.h"
+#include "engine/profile.h"
 
 namespace thermocline::engine {
 namespace {
@@ -49,7 +50,18 @@ class SparseFfn final : public FfnExecutor {
       dense_->Run(num_tokens);
       return;
     }
-    hidden_.Run(num_tokens);
+    {
+      const ScopedStage stage(*parts_.compute, Stage::kUpGate);
+      hidden_.Run(num_tokens);
+    }
+    AddUpHidden(num_tokens);
+  }
+
+ private:
+  // From the neurons that fired to scratch.delta.
+  void AddUpHidden(size_t num_tokens) const {
+    const ScopedStage stage(*parts_.compute, Stage::kDown,
+                            weights_->down_t ? 0 : weights_->down.num_bytes());
     const Scratch& scratch = *parts_.scratch;
     if (weights_->down_t) {
       SumRows(*parts_.compute,
@@ -68,7 +80,6 @@ class SparseFfn final : public FfnExecutor {
     MultiplyAll(*parts_.compute, scratch.gate, num_tokens, down);
   }
 
- private:
   bool HasPredictor(size_t layer_idx) const {
     const auto& layers = parts_.weights->layers;
     return layer_idx < layers.size() && layers[layer_idx].predictor.up;
@@ -77,8 +88,12 @@ class SparseFfn final : public FfnExecutor {
   void Predict(size_t layer_idx, const Rows& x, int64_t first_position,
                size_t num_tokens) const {
     if (!HasPredictor(layer_idx)) return;
-    PredictCandidates(*parts_.compute, *parts_.scratch,
-                      parts_.weights->layers[layer_idx].predictor,
+    const model::PredictorWeights& predictor =
+        parts_.weights->layers[layer_idx].predictor;
+    const ScopedStage stage(
+        *parts_.compute, Stage::kSelect,
+        predictor.up.num_bytes() + predictor.down.num_bytes());
+    PredictCandidates(*parts_.compute, *parts_.scratch, predictor,
                       parts_.config->predictor.threshold, x, num_tokens,
                       layer_idx);
     if (parts_.activity == nullptr || !*parts_.activity) return;

@@ -53,11 +53,16 @@ Result<KvLayout> PlanKvCache(const model::Config& config, DType k_type,
       CheckedMul(positions, layout.k_row_bytes);
   const std::optional<uint64_t> v_bytes =
       CheckedMul(positions, layout.v_row_bytes);
-  constexpr uint64_t kMost = uint64_t{1} << 62;
+  // Leaves room for rounding every head's stream up.
+  constexpr uint64_t kMost = uint64_t{1} << 60;
   if (k_bytes.has_value() && v_bytes.has_value() && *k_bytes < kMost &&
       *v_bytes < kMost) {
-    layout.v_offset = RoundUp(*k_bytes, kAlignment);
-    layout.layer_bytes = layout.v_offset + RoundUp(*v_bytes, kAlignment);
+    layout.k_stream_bytes =
+        RoundUp(positions * layout.k_head_bytes, kAlignment);
+    layout.v_stream_bytes =
+        RoundUp(positions * layout.v_head_bytes, kAlignment);
+    layout.v_offset = num_heads * layout.k_stream_bytes;
+    layout.layer_bytes = layout.v_offset + num_heads * layout.v_stream_bytes;
     const std::optional<uint64_t> num_bytes = CheckedMul(
         static_cast<uint64_t>(config.num_layers), layout.layer_bytes);
     if (num_bytes.has_value() && *num_bytes < kMost) {

@@ -13,8 +13,8 @@
 
 namespace thermocline::engine {
 
-// Per layer: K [context, KVH * K], then V [context, KVH * Kv]. The heads of a
-// position lie together, as a token writes them; one head's rows are strided.
+// Per layer: K [KVH, context, K], then V [KVH, context, Kv]. A head's positions
+// lie together, as attention reads them: one stream of memory after the other.
 struct KvLayout {
   DType k_type;
   DType v_type;
@@ -22,8 +22,10 @@ struct KvLayout {
   int64_t context;
   uint64_t k_row_bytes;  // of one position, all heads
   uint64_t v_row_bytes;
-  uint64_t k_head_bytes;
+  uint64_t k_head_bytes;  // of one position, one head
   uint64_t v_head_bytes;
+  uint64_t k_stream_bytes;  // of one head, all positions; a multiple of 64
+  uint64_t v_stream_bytes;
   uint64_t v_offset;  // of the values behind a layer's start
   uint64_t layer_bytes;
   uint64_t num_bytes;  // of everything
@@ -46,13 +48,15 @@ class KvCache {
   static Result<KvCache> Create(const KvLayout& layout);
 
   const KvLayout& layout() const { return layout_; }
-  std::byte* keys(int64_t layer_idx, int64_t position) const {
-    return layer(layer_idx) +
-           static_cast<uint64_t>(position) * layout_.k_row_bytes;
+  // The rows of a head's next positions follow.
+  std::byte* keys(int64_t layer_idx, size_t kv_head, int64_t position) const {
+    return layer(layer_idx) + kv_head * layout_.k_stream_bytes +
+           static_cast<uint64_t>(position) * layout_.k_head_bytes;
   }
-  std::byte* values(int64_t layer_idx, int64_t position) const {
+  std::byte* values(int64_t layer_idx, size_t kv_head, int64_t position) const {
     return layer(layer_idx) + layout_.v_offset +
-           static_cast<uint64_t>(position) * layout_.v_row_bytes;
+           kv_head * layout_.v_stream_bytes +
+           static_cast<uint64_t>(position) * layout_.v_head_bytes;
   }
 
  private:

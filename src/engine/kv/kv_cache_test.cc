@@ -30,8 +30,8 @@ TEST(KvCache, CountsTheBytesOfEachType) {
   ASSERT_TRUE(mixed.has_value());
   EXPECT_EQ(mixed->k_head_bytes, 34u);
   EXPECT_EQ(mixed->v_head_bytes, 64u * 4);
-  // The keys of a layer, 680 bytes, end at a cache line: 704.
-  EXPECT_EQ(mixed->num_bytes, 3u * (704 + 10 * 512));
+  // The keys of a head, 340 bytes, end at a cache line: 384.
+  EXPECT_EQ(mixed->num_bytes, 3u * (2 * 384 + 10 * 512));
 }
 
 TEST(KvCache, RowsAreDisjointAndInside) {
@@ -42,9 +42,13 @@ TEST(KvCache, RowsAreDisjointAndInside) {
   ASSERT_TRUE(cache.has_value());
   uint8_t mark = 0;
   for (int64_t layer = 0; layer < 3; ++layer) {
-    for (int64_t position = 0; position < 9; ++position) {
-      std::memset(cache->keys(layer, position), ++mark, layout->k_row_bytes);
-      std::memset(cache->values(layer, position), ++mark, layout->v_row_bytes);
+    for (size_t head = 0; head < 2; ++head) {
+      for (int64_t position = 0; position < 9; ++position) {
+        std::memset(cache->keys(layer, head, position), ++mark,
+                    layout->k_head_bytes);
+        std::memset(cache->values(layer, head, position), ++mark,
+                    layout->v_head_bytes);
+      }
     }
   }
   mark = 0;
@@ -55,11 +59,13 @@ TEST(KvCache, RowsAreDisjointAndInside) {
     return true;
   };
   for (int64_t layer = 0; layer < 3; ++layer) {
-    for (int64_t position = 0; position < 9; ++position) {
-      EXPECT_TRUE(
-          is_filled(cache->keys(layer, position), layout->k_row_bytes, ++mark));
-      EXPECT_TRUE(is_filled(cache->values(layer, position), layout->v_row_bytes,
-                            ++mark));
+    for (size_t head = 0; head < 2; ++head) {
+      for (int64_t position = 0; position < 9; ++position) {
+        EXPECT_TRUE(is_filled(cache->keys(layer, head, position),
+                              layout->k_head_bytes, ++mark));
+        EXPECT_TRUE(is_filled(cache->values(layer, head, position),
+                              layout->v_head_bytes, ++mark));
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 // their own, which see more; so these are left out there.
 #if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -51,12 +52,15 @@ TEST(Allocation, TheCounterCounts) {
   EXPECT_EQ(num_allocations, 1);
 }
 
-void ExpectNoAllocations(const testing::TinySpec& spec) {
+void ExpectNoAllocations(const testing::TinySpec& spec,
+                         DType kv_type = DType::kF16, int64_t batch = 8) {
   const auto model = testing::MakeTinyModel(spec);
   ASSERT_NE(model, nullptr);
   SessionOptions options;
   options.num_threads = 3;
-  options.batch = 8;
+  options.batch = batch;
+  options.k_type = kv_type;
+  options.v_type = kv_type;
   int num_reports = 0;
   options.progress = [&](std::string_view, uint64_t, uint64_t) {
     ++num_reports;
@@ -82,6 +86,20 @@ TEST(Allocation, DecodeAllocatesNothing) {
   testing::TinySpec spec = testing::WideSpec(DType::kQ4_K);
   spec.value_dtype = DType::kF16;
   ExpectNoAllocations(spec);
+}
+
+// One token at a time, batches with a rest, and one large enough for any kernel
+// that packs its input.
+TEST(Allocation, NoCacheAndNoBatchAllocates) {
+  for (const DType weights : {DType::kQ4_0, DType::kQ6_K, DType::kF16}) {
+    for (const DType kv_type : {DType::kF32, DType::kF16, DType::kQ8_0}) {
+      for (const int64_t batch : {1, 7, 20}) {
+        SCOPED_TRACE(
+            fmt::format("{} {} {}", NameOf(weights), NameOf(kv_type), batch));
+        ExpectNoAllocations(testing::WideSpec(weights), kv_type, batch);
+      }
+    }
+  }
 }
 
 TEST(Allocation, DecodeWithExpertsAllocatesNothing) {

@@ -1,3 +1,4 @@
+#include "kernels/test_attention.h"
 #include "kernels/testing.h"
 
 namespace thermocline::kernels {
@@ -7,16 +8,17 @@ class FloatAttentionTest : public IsaTest {};
 TC_FOR_EACH_ISA(FloatAttentionTest);
 
 constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kQ8_0};
-constexpr float kSentinel = 12345.5f;
 
 struct Case {
   DType k_dtype, v_dtype;
   size_t num_queries, k_width, v_width, num_positions;
+  size_t num_tokens = 1;
 };
 
 std::string Describe(const Case& c) {
   return std::string(NameOf(c.k_dtype)) + "/" + std::string(NameOf(c.v_dtype)) +
-         " queries " + std::to_string(c.num_queries) + " widths " +
+         " tokens " + std::to_string(c.num_tokens) + " queries " +
+         std::to_string(c.num_queries) + " widths " +
          std::to_string(c.k_width) + ", " + std::to_string(c.v_width) +
          " positions " + std::to_string(c.num_positions);
 }
@@ -24,27 +26,37 @@ std::string Describe(const Case& c) {
 std::vector<float> Attend(const KernelTable& kernels, const Case& c) {
   const WeightRows k(c.k_dtype, c.num_positions, c.k_width, 10, 1);
   const WeightRows v(c.v_dtype, c.num_positions, c.v_width, 6, 2);
-  const std::vector<float> q = RandomFloats(c.num_queries * c.k_width, 3);
-  std::vector<float> scores(c.num_queries * c.num_positions + 1, kSentinel);
-  std::vector<float> out(c.num_queries * c.v_width + 1, kSentinel);
-  kernels.attention({.q = q.data(),
-                     .num_queries = c.num_queries,
-                     .k_dtype = c.k_dtype,
-                     .v_dtype = c.v_dtype,
-                     .k = k.data(),
-                     .k_stride_bytes = k.row_bytes(),
-                     .v = v.data(),
-                     .v_stride_bytes = v.row_bytes(),
-                     .k_width = c.k_width,
-                     .v_width = c.v_width,
-                     .num_positions = c.num_positions,
-                     .scale = 1 / std::sqrt(static_cast<float>(c.k_width)),
-                     .scores = scores.data(),
-                     .out = out.data()});
-  EXPECT_EQ(scores.back(), kSentinel) << "scratch overrun, " << Describe(c);
-  EXPECT_EQ(out.back(), kSentinel) << "output overrun, " << Describe(c);
-  out.pop_back();
-  return out;
+  AttentionCase all = {
+      .q = RandomFloats(c.num_tokens * c.num_queries * c.k_width, 3),
+      .num_tokens = c.num_tokens,
+      .num_heads = c.num_queries,
+      .k_dtype = c.k_dtype,
+      .v_dtype = c.v_dtype,
+      .k = k.data(),
+      .k_stride_bytes = k.row_bytes(),
+      .v = v.data(),
+      .v_stride_bytes = v.row_bytes(),
+      .k_width = c.k_width,
+      .v_width = c.v_width,
+      .num_positions = c.num_positions,
+      .scale = 1 / std::sqrt(static_cast<float>(c.k_width))};
+  const std::vector<float> together = AttendRows(kernels, all);
+  if (c.num_tokens == 1) return together;
+  // Every token alone has the same bits.
+  const AttentionCase batch = all;
+  all.num_tokens = 1;
+  const size_t q_width = c.num_queries * c.k_width;
+  const size_t out_width = c.num_queries * c.v_width;
+  for (size_t t = 0; t < c.num_tokens; ++t) {
+    all.num_positions = c.num_positions - (c.num_tokens - 1 - t);
+    all.q.assign(batch.q.begin() + t * q_width,
+                 batch.q.begin() + (t + 1) * q_width);
+    EXPECT_TRUE(SameBits(AttendRows(kernels, all),
+                         {together.begin() + t * out_width,
+                          together.begin() + (t + 1) * out_width}))
+        << Describe(c) << " token " << t;
+  }
+  return together;
 }
 
 // |k| and |v| are at most 1, or 128 / 16 for Q8_0.
@@ -90,6 +102,33 @@ TEST_P(FloatAttentionTest, OddWidthsAgreeWithScalar) {
 
 TEST_P(FloatAttentionTest, LongContextsAgreeWithScalar) {
   ExpectClose(kernels(), scalar(), {DType::kF16, DType::kF16, 4, 64, 64, 4099});
+}
+
+TEST_P(FloatAttentionTest, TokensOfATileAreAsAlone) {
+  for (DType dtype : kKvTypes) {
+    for (size_t num_queries : {1, 3, 5, 16}) {
+      for (size_t num_positions : {32, 61, 256, 300}) {
+        const size_t num_tokens = 32 / num_queries;
+        ExpectClose(
+            kernels(), scalar(),
+            {dtype, dtype, num_queries, 32, 64, num_positions, num_tokens});
+        ExpectClose(kernels(), scalar(),
+                    {dtype, DType::kF16, num_queries, 32, 19, num_positions,
+                     (num_tokens + 1) / 2});
+      }
+    }
+  }
+}
+
+TEST_P(FloatAttentionTest, PositionsAroundThePiecesBorders) {
+  for (size_t num_positions : {255, 256, 257, 259, 511, 512, 513, 768, 770}) {
+    for (DType dtype : kKvTypes) {
+      ExpectClose(kernels(), scalar(),
+                  {dtype, dtype, 3, 128, 256, num_positions});
+    }
+    ExpectClose(kernels(), scalar(),
+                {DType::kF16, DType::kF16, 32, 80, 3, num_positions});
+  }
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 // takes pointers to those functions by name: Highway's own dispatch would
 // choose anew on every call, and one choice for the whole process.
 //
-// AVX3 serves both AVX-512 ISAs: the float kernels have no use for what VNNI
-// machines add. Highway always compiles its baseline too (EMU128 on x86-64);
-// the files leave it empty.
+// AVX3 serves all AVX-512 ISAs: the float kernels have no use for what VNNI and
+// AMX machines add. Highway always compiles its baseline too (EMU128 on
+// x86-64); the files leave it empty.
 #ifndef THERMOCLINE_KERNELS_CPU_FLOAT_TARGETS_H_
 #define THERMOCLINE_KERNELS_CPU_FLOAT_TARGETS_H_
 
@@ -48,6 +48,7 @@
       break;                                \
     case Isa::kAvx512:                      \
     case Isa::kAvx512Vnni:                  \
+    case Isa::kAmx:                         \
       TC_CALL_AVX3(function, __VA_ARGS__);  \
       break;                                \
     case Isa::kNeonDotprod:                 \

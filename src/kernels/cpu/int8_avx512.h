@@ -235,10 +235,32 @@ struct Block32 {
 
 template <class Dot>
 struct Q4_0 : Block32<BlockQ4_0>, Paired<Dot, Offset::kZeroPoint, 3> {
+  // Eight blocks of 18 bytes in two times 72: quants of the even blocks begin
+  // at multiples of four bytes behind byte 2, those of the odd ones behind
+  // byte 8, so that one permutation of 32-bit lanes collects each.
   static StepWeights Unpack(const std::byte* blocks) {
+    constexpr size_t kHalf = 4 * sizeof(BlockQ4_0);
+    const __m512i even = _mm512_permutex2var_epi32(
+        Load512(blocks + 2),
+        _mm512_setr_epi32(0, 1, 2, 3, 9, 10, 11, 12, 16, 17, 18, 19, 25, 26, 27,
+                          28),
+        Load512(blocks + kHalf + 2));
+    const __m512i odd = _mm512_permutex2var_epi32(
+        Load512(blocks + 8),
+        _mm512_setr_epi32(3, 4, 5, 6, 12, 13, 14, 15, 19, 20, 21, 22, 28, 29,
+                          30, 31),
+        Load512(blocks + kHalf + 8));
     StepWeights w;
-    Q4_0::UnpackNibbles(blocks, w.q);
-    w.scale = Q4_0::Scales(blocks);
+    w.q[0] = LowNibbles(even);
+    w.q[1] = HighNibbles(even);
+    w.q[2] = LowNibbles(odd);
+    w.q[3] = HighNibbles(odd);
+    const __m512i words = _mm512_castsi256_si512(_mm256_setr_epi16(
+        0, 0, 9, 9, 18, 18, 27, 27, 0, 0, 9, 9, 18, 18, 27, 27));
+    const __m512i heads = _mm512_mask_permutexvar_epi16(
+        _mm512_permutexvar_epi16(words, Load512(blocks)), 0xFF00, words,
+        Load512(blocks + kHalf));
+    w.scale = _mm512_cvtph_ps(_mm512_castsi512_si256(heads));
     return w;
   }
 };
@@ -311,22 +333,22 @@ struct Block256 {
 // blocks begin with d, dmin and the twelve bytes that pack eight scales and
 // eight minima of six bits.
 inline __m512 UnpackScales(const std::byte* block) {
-  const __m128i head = Load128(block);
-  // The four words are scales 0-3 and 4-7, minima 0-3 and 4-7. The first and
-  // third are the low six bits of bytes 0-3 and 4-7; the others have their low
-  // four bits in bytes 8-11, the upper two on top of the first and third.
-  const __m128i low = _mm_and_si128(
-      _mm_srlv_epi32(_mm_shuffle_epi32(head, _MM_SHUFFLE(3, 2, 3, 1)),
-                     _mm_setr_epi32(0, 0, 0, 4)),
-      _mm_setr_epi32(0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F));
-  const __m128i high = _mm_and_si128(
-      _mm_srli_epi32(_mm_shuffle_epi32(head, _MM_SHUFFLE(2, 2, 1, 1)), 2),
-      _mm_setr_epi32(0, 0x30303030, 0, 0x30303030));
+  constexpr uint64_t kSixBits = 0x3F3F3F3F3F3F3F3F;
+  constexpr uint64_t kLowFour = 0x0F0F0F0F0F0F0F0F;
+  constexpr uint64_t kUpperTwo = 0x3030303030303030;
+  uint64_t first;
+  __builtin_memcpy(&first, block + 4, sizeof(first));
+  const uint64_t last = LoadU32(block + 12);
+  const uint64_t second =
+      ((last | last << 28) & kLowFour) | (first >> 2 & kUpperTwo);
   const __m128i in_turn =
-      _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
-  const __m128i six_bits = _mm_shuffle_epi8(_mm_or_si128(low, high), in_turn);
-  const __m512 factors = _mm512_castpd_ps(
-      _mm512_broadcastsd_pd(_mm_castps_pd(_mm_cvtph_ps(head))));
+      _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+  const __m128i six_bits =
+      _mm_shuffle_epi8(_mm_set_epi64x(static_cast<int64_t>(second),
+                                      static_cast<int64_t>(first & kSixBits)),
+                       in_turn);
+  const __m512 factors =
+      _mm512_cvtph_ps(_mm256_set1_epi32(static_cast<int>(LoadU32(block))));
   return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(six_bits)),
                        factors);
 }

@@ -1,5 +1,7 @@
 #include "kernels/cpu/int8_matmul.h"
 
+#include "kernels/cpu/amx_matmul.h"
+
 namespace thermocline::kernels {
 
 void FillInt8MatMuls(Isa isa, KernelTable& table) {
@@ -13,6 +15,10 @@ void FillInt8MatMuls(Isa isa, KernelTable& table) {
       break;
     case Isa::kAvx512Vnni:
       FillInt8MatMulsAvx512Vnni(table);
+      break;
+    case Isa::kAmx:
+      FillInt8MatMulsAvx512Vnni(table);
+      FillAmxMatMuls(table);
       break;
 #elif defined(__aarch64__)
     case Isa::kNeonDotprod:

@@ -10,6 +10,11 @@
 namespace thermocline::kernels::ref {
 namespace {
 
+// Where a partial sum has its maximum; the sum of weights follows.
+size_t MaxOffset(size_t v_width) {
+  return PartialAttentionFloats(v_width) - 16;
+}
+
 // Element `idx` of a row of the KV cache.
 float ElementAt(DType dtype, const std::byte* row, size_t idx) {
   if (dtype == DType::kF32) {
@@ -28,8 +33,10 @@ float ElementAt(DType dtype, const std::byte* row, size_t idx) {
   return F16ToF32(block.d) * block.qs[idx % kBlock];
 }
 
-void Scores(const AttentionArgs& args, const float* q, float* scores) {
-  for (size_t p = 0; p < args.num_positions; ++p) {
+// scores[p] = scale * dot(q, k[p]); returns the largest.
+float Scores(const AttentionArgs& args, const float* q, size_t num_positions,
+             float* scores) {
+  for (size_t p = 0; p < num_positions; ++p) {
     const std::byte* k = args.k + p * args.k_stride_bytes;
     double dot = 0;
     for (size_t i = 0; i < args.k_width; ++i) {
@@ -37,11 +44,11 @@ void Scores(const AttentionArgs& args, const float* q, float* scores) {
     }
     scores[p] = static_cast<float>(dot * args.scale);
   }
+  return *std::max_element(scores, scores + num_positions);
 }
 
-// Replaces scores by exp(score - maximum); returns their sum.
-double Exponentials(float* scores, size_t num_positions) {
-  const float max = *std::max_element(scores, scores + num_positions);
+// Replaces scores by exp(score - max); returns their sum.
+double Exponentials(float* scores, size_t num_positions, float max) {
   double sum = 0;
   for (size_t p = 0; p < num_positions; ++p) {
     const double weight = std::exp(static_cast<double>(scores[p]) - max);
@@ -51,22 +58,59 @@ double Exponentials(float* scores, size_t num_positions) {
   return sum;
 }
 
+void AttendOne(const AttentionArgs& args, const float* q, size_t num_positions,
+               float* out) {
+  const size_t num_floats = PartialAttentionFloats(args.v_width);
+  std::fill_n(out, num_floats, 0.0f);
+  float* scores = args.scratch;
+  const float max = Scores(args, q, num_positions, scores);
+  out[MaxOffset(args.v_width)] = max;
+  out[MaxOffset(args.v_width) + 1] =
+      static_cast<float>(Exponentials(scores, num_positions, max));
+  for (size_t i = 0; i < args.v_width; ++i) {
+    double sum = 0;
+    for (size_t p = 0; p < num_positions; ++p) {
+      sum += static_cast<double>(scores[p]) *
+             ElementAt(args.v_dtype, args.v + p * args.v_stride_bytes, i);
+    }
+    out[i] = static_cast<float>(sum);
+  }
+}
+
 }  // namespace
 
 void Attention(const AttentionArgs& args) {
-  for (size_t g = 0; g < args.num_queries; ++g) {
-    float* scores = args.scores + g * args.num_positions;
-    Scores(args, args.q + g * args.k_width, scores);
-    const double total = Exponentials(scores, args.num_positions);
-    for (size_t i = 0; i < args.v_width; ++i) {
-      double sum = 0;
-      for (size_t p = 0; p < args.num_positions; ++p) {
-        sum += static_cast<double>(scores[p]) *
-               ElementAt(args.v_dtype, args.v + p * args.v_stride_bytes, i);
-      }
-      args.out[g * args.v_width + i] = static_cast<float>(sum / total);
+  TC_DCHECK(args.num_tokens * args.num_heads <= kAttentionQueries);
+  float* out = args.out;
+  for (size_t t = 0; t < args.num_tokens; ++t) {
+    const size_t num_positions =
+        args.num_positions + (args.is_diagonal ? t : 0);
+    TC_DCHECK(num_positions >= 1 && num_positions <= kAttentionPiece);
+    for (size_t g = 0; g < args.num_heads; ++g) {
+      AttendOne(args, args.q + t * args.q_stride + g * args.k_width,
+                num_positions, out);
+      out += PartialAttentionFloats(args.v_width);
     }
   }
+}
+
+void MergeAttention(const float* partial, size_t v_width, float* sum) {
+  const size_t max_offset = MaxOffset(v_width);
+  const float max = std::max(sum[max_offset], partial[max_offset]);
+  const double ours = std::exp(static_cast<double>(sum[max_offset]) - max);
+  const double theirs =
+      std::exp(static_cast<double>(partial[max_offset]) - max);
+  const auto merge = [&](size_t i) {
+    sum[i] = static_cast<float>(sum[i] * ours + partial[i] * theirs);
+  };
+  for (size_t i = 0; i < v_width; ++i) merge(i);
+  sum[max_offset] = max;
+  merge(max_offset + 1);
+}
+
+void FinishAttention(const float* sum, size_t v_width, float* out) {
+  const float total = sum[MaxOffset(v_width) + 1];
+  for (size_t i = 0; i < v_width; ++i) out[i] = sum[i] / total;
 }
 
 }  // namespace thermocline::kernels::ref

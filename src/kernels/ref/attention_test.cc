@@ -1,6 +1,7 @@
 // Known answers that every table must give.
 #include <limits>
 
+#include "kernels/test_attention.h"
 #include "kernels/testing.h"
 
 namespace thermocline::kernels {
@@ -17,24 +18,19 @@ class AttentionTest : public IsaTest {
                             const std::vector<float>& k,
                             const std::vector<float>& v, size_t width,
                             float scale) const {
-    const size_t num_positions = k.size() / width;
-    std::vector<float> scores(num_queries * num_positions);
-    std::vector<float> out(num_queries * width);
-    kernels().attention({.q = q.data(),
-                         .num_queries = num_queries,
-                         .k_dtype = DType::kF32,
-                         .v_dtype = DType::kF32,
-                         .k = AsBytes(k.data()),
-                         .k_stride_bytes = width * sizeof(float),
-                         .v = AsBytes(v.data()),
-                         .v_stride_bytes = width * sizeof(float),
-                         .k_width = width,
-                         .v_width = width,
-                         .num_positions = num_positions,
-                         .scale = scale,
-                         .scores = scores.data(),
-                         .out = out.data()});
-    return out;
+    return AttendRows(kernels(), {.q = q,
+                                  .num_tokens = 1,
+                                  .num_heads = num_queries,
+                                  .k_dtype = DType::kF32,
+                                  .v_dtype = DType::kF32,
+                                  .k = AsBytes(k.data()),
+                                  .k_stride_bytes = width * sizeof(float),
+                                  .v = AsBytes(v.data()),
+                                  .v_stride_bytes = width * sizeof(float),
+                                  .k_width = width,
+                                  .v_width = width,
+                                  .num_positions = k.size() / width,
+                                  .scale = scale});
   }
 };
 TC_FOR_EACH_ISA(AttentionTest);
@@ -83,13 +79,45 @@ TEST_P(AttentionTest, HeadsOfAGroupDoNotMix) {
 }
 
 TEST_P(AttentionTest, NaNInOneKeyShows) {
-  std::vector<float> k(40, 0.5f);
-  for (size_t place : {0, 17, 39}) {
+  const size_t n = 2 * kAttentionPiece + 40;
+  std::vector<float> k(n, 0.5f);
+  for (size_t place : {size_t{0}, size_t{17}, kAttentionPiece, n - 1}) {
     k[place] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> out =
-        Attend({1}, 1, k, std::vector<float>(40, 1.0f), 1, 1);
+        Attend({1}, 1, k, std::vector<float>(n, 1.0f), 1, 1);
     EXPECT_TRUE(std::isnan(out[0])) << place;
     k[place] = 0.5f;
+  }
+}
+
+TEST_P(AttentionTest, NaNInOneValueShowsInItsElementOnly) {
+  const size_t n = kAttentionPiece + 5;
+  std::vector<float> v(2 * n, 1.0f);
+  for (size_t place : {size_t{0}, size_t{9}, n - 1}) {
+    v[2 * place] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> out =
+        Attend({1, 1}, 1, std::vector<float>(2 * n, 0.5f), v, 2, 1);
+    EXPECT_TRUE(std::isnan(out[0])) << place;
+    EXPECT_FLOAT_EQ(out[1], 1.0f) << place;
+    v[2 * place] = 1.0f;
+  }
+}
+
+// The largest score in the first piece, in the last, and far apart.
+TEST_P(AttentionTest, PiecesWeighAsTheirScores) {
+  const size_t n = 3 * kAttentionPiece;
+  std::vector<float> k(n, -1.0f), v(n, 1.0f);
+  for (size_t place : {size_t{3}, kAttentionPiece, n - 1}) {
+    k[place] = 1;
+    v[place] = 7;
+    EXPECT_THAT(Attend({1000}, 1, k, v, 1, 1), ElementsAre(7)) << place;
+    EXPECT_THAT(Attend({1e30f}, 1, k, v, 1, 1), ElementsAre(7)) << place;
+    // Together, the n - 1 others weigh (n - 1) / e^2 as much.
+    const double others = static_cast<double>(n - 1) * std::exp(-2.0);
+    EXPECT_THAT(Attend({1}, 1, k, v, 1, 1),
+                Pointwise(FloatNear(1e-5f), {(others + 7) / (others + 1)}));
+    k[place] = -1;
+    v[place] = 1;
   }
 }
 

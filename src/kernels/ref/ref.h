@@ -26,6 +26,8 @@ void Activate(Activation activation, float threshold, const float* gate,
 void Add(const float* x, size_t n, float* y);
 void StoreRow(DType dtype, const float* x, size_t n, std::byte* out);
 void Attention(const AttentionArgs& args);
+void MergeAttention(const float* partial, size_t v_width, float* sum);
+void FinishAttention(const float* sum, size_t v_width, float* out);
 bool AllFinite(const float* x, size_t n);
 
 }  // namespace thermocline::kernels::ref

@@ -1,0 +1,127 @@
+#include "bench/roof.h"
+
+#include <algorithm>
+#include <set>
+
+#include "bench/limits.h"
+#include "bench/samples.h"
+#include "engine/session.h"
+#include "os/memory.h"
+#include "os/topology.h"
+#include "probe/memory.h"
+
+namespace thermocline::bench {
+namespace {
+
+constexpr int kReadRounds = 7;
+constexpr int kManyTokens = 512;
+
+std::vector<int> DefaultThreads() {
+  const int num_cores = os::ReadTopology().num_cores;
+  std::vector<int> threads;
+  for (int n = 1; n < num_cores; n *= 2) threads.push_back(n);
+  threads.push_back(num_cores);
+  return threads;
+}
+
+Result<ReadRow> MeasureRead(int num_threads, size_t num_bytes) {
+  TC_ASSIGN_OR_RETURN(auto probe,
+                      probe::ReadProbe::Create(num_threads, num_bytes));
+  std::vector<double> rates;
+  for (int round = 0; round < kReadRounds; ++round) {
+    TC_ASSIGN_OR_RETURN(const double rate, probe.Measure(1));
+    rates.push_back(rate);
+  }
+  return ReadRow{.num_threads = probe.num_threads(),
+                 .gb_per_s = std::ranges::max(rates),
+                 .gb_per_s_median = MedianOf(rates)};
+}
+
+// Those of a model's matrices, else all that can be computed.
+std::set<DType> TypesToMeasure(const std::optional<ModelWork>& work) {
+  std::set<DType> types;
+  if (work.has_value()) {
+    for (const TypeWork& row : work->layers) types.insert(row.dtype);
+    types.insert(work->head.dtype);
+    return types;
+  }
+  for (uint32_t id = 0; id <= static_cast<uint32_t>(DType::kMXFP4); ++id) {
+    const DTypeInfo* info = FindDType(id);
+    if (info != nullptr && info->can_compute) types.insert(info->dtype);
+  }
+  return types;
+}
+
+Result<ProductRow> MeasureType(DType dtype, KernelRates& rates,
+                               const std::vector<ReadRow>& reads) {
+  ProductRow row = {.dtype = dtype};
+  TC_ASSIGN_OR_RETURN(row.one, rates.Of(dtype, 1));
+  TC_ASSIGN_OR_RETURN(row.many, rates.Of(dtype, kManyTokens));
+  for (const ReadRow& read : reads) {
+    if (row.one.gb_per_s * read.num_threads < read.gb_per_s) continue;
+    row.threads_to_memory = std::min(
+        row.threads_to_memory.value_or(read.num_threads), read.num_threads);
+  }
+  return row;
+}
+
+Result<ModelRow> LimitsOf(const ReadRow& read, const ModelWork& work,
+                          KernelRates& rates, uint64_t bytes_per_token) {
+  TC_ASSIGN_OR_RETURN(const Arithmetic decode,
+                      ArithmeticOf(work, rates, {.num_generate = 1}, 1));
+  TC_ASSIGN_OR_RETURN(
+      const Arithmetic prefill,
+      ArithmeticOf(work, rates, {.num_prompt = kManyTokens}, kManyTokens));
+  return ModelRow{
+      .num_threads = read.num_threads,
+      .memory_tokens_per_s =
+          read.gb_per_s * 1e9 / static_cast<double>(bytes_per_token),
+      .arithmetic_tokens_per_s = read.num_threads / decode.seconds,
+      .prefill_tokens_per_s = kManyTokens * read.num_threads / prefill.seconds,
+  };
+}
+
+}  // namespace
+
+Result<RoofReport> MeasureRoof(const RoofOptions& options) {
+  RoofReport report{.isa = std::string(NameOf(options.isa)),
+                    .cache_bytes = probe::LastLevelCacheBytes()};
+  const probe::ProbeSize size = probe::ProbeSizeFor(
+      report.cache_bytes, os::ReadMemoryInfo().available_bytes);
+  report.probe_bytes =
+      options.probe_bytes > 0 ? options.probe_bytes : size.num_bytes;
+  report.probe_is_capped = options.probe_bytes == 0 && size.is_capped;
+
+  std::optional<ModelWork> work;
+  if (options.model != nullptr) work = WorkOf(*options.model);
+  const std::set<DType> types =
+      options.measure_products ? TypesToMeasure(work) : std::set<DType>();
+  const std::vector<int> threads =
+      options.threads.empty() ? DefaultThreads() : options.threads;
+  const uint64_t num_steps = threads.size() + types.size();
+  uint64_t num_done = 0;
+  for (const int num_threads : threads) {
+    TC_ASSIGN_OR_RETURN(const ReadRow row,
+                        MeasureRead(num_threads, report.probe_bytes));
+    report.reads.push_back(row);
+    ReportProgress(options.progress, "roof", ++num_done, num_steps);
+  }
+  KernelRates rates(options.isa);
+  for (const DType dtype : types) {
+    TC_ASSIGN_OR_RETURN(const ProductRow row,
+                        MeasureType(dtype, rates, report.reads));
+    report.products.push_back(row);
+    ReportProgress(options.progress, "roof", ++num_done, num_steps);
+  }
+  if (!work.has_value() || !options.measure_products) return report;
+  report.model_path = options.model->file().path();
+  report.bytes_per_token = engine::WeightBytesPerToken(*options.model);
+  for (const ReadRow& read : report.reads) {
+    TC_ASSIGN_OR_RETURN(const ModelRow row,
+                        LimitsOf(read, *work, rates, report.bytes_per_token));
+    report.models.push_back(row);
+  }
+  return report;
+}
+
+}  // namespace thermocline::bench

@@ -1,0 +1,34 @@
+// What repetitions of a measurement say, and which of them count.
+#ifndef THERMOCLINE_BENCH_SAMPLES_H_
+#define THERMOCLINE_BENCH_SAMPLES_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace thermocline::bench {
+
+// Of at least one sample; the deviation of one alone is 0.
+struct Moments {
+  double mean, stddev;
+};
+Moments MomentsOf(std::span<const double> samples);
+
+// Of at least one sample.
+double MedianOf(std::vector<double> samples);
+
+// A repetition before which the read probe found less than this share of the
+// best rate shared the machine with somebody else.
+inline constexpr double kUndisturbedShare = 0.85;
+
+size_t NumUndisturbed(std::span<const double> probe_rates, double best_rate);
+
+// Indices of the repetitions to report, ascending: the undisturbed ones; where
+// they are fewer than three (or num_wanted, if that is less), those with the
+// best probes.
+std::vector<size_t> ChooseRepetitions(std::span<const double> probe_rates,
+                                      double best_rate, size_t num_wanted);
+
+}  // namespace thermocline::bench
+
+#endif  // THERMOCLINE_BENCH_SAMPLES_H_

@@ -1,0 +1,37 @@
+#include "bench/samples.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace thermocline::bench {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(SamplesTest, MomentsAndMedian) {
+  const std::vector<double> samples = {4.0, 1.0, 1.0};
+  EXPECT_DOUBLE_EQ(MomentsOf(samples).mean, 2.0);
+  EXPECT_DOUBLE_EQ(MomentsOf(samples).stddev, std::sqrt(3.0));
+  EXPECT_DOUBLE_EQ(MomentsOf(std::vector{7.0}).stddev, 0.0);
+  EXPECT_DOUBLE_EQ(MedianOf(samples), 1.0);
+  EXPECT_DOUBLE_EQ(MedianOf({4.0, 1.0, 3.0, 2.0}), 2.5);
+}
+
+TEST(ChooseRepetitionsTest, DropsThoseWithSlowProbes) {
+  const std::vector<double> rates = {20.0, 16.9, 17.0, 19.0, 3.0};
+  EXPECT_EQ(NumUndisturbed(rates, 20.0), 3u);
+  EXPECT_THAT(ChooseRepetitions(rates, 20.0, 5), ElementsAre(0, 2, 3));
+}
+
+TEST(ChooseRepetitionsTest, KeepsTheBestThreeOfABusyRun) {
+  const std::vector<double> rates = {5.0, 9.0, 7.0, 8.0};
+  EXPECT_EQ(NumUndisturbed(rates, 20.0), 0u);
+  EXPECT_THAT(ChooseRepetitions(rates, 20.0, 5), ElementsAre(1, 2, 3));
+  EXPECT_THAT(ChooseRepetitions(rates, 20.0, 2), ElementsAre(1, 3));
+  EXPECT_THAT(ChooseRepetitions(rates, 20.0, 1), ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace thermocline::bench

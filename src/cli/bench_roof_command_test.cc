@@ -1,0 +1,48 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/test_main.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(BenchRoofCommandTest, SaysWhatAModelCouldReach) {
+  const std::string model =
+      std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-Q4_0.gguf";
+  const MainResult result = RunMain({"bench", "roof", "-t", "1", "-m", model});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(StartsWith("Sequential reads of "), HasSubstr("| Q4_0 "),
+                    Not(HasSubstr("| Q5_K ")), HasSubstr(model),
+                    HasSubstr("build: thermocline " TC_VERSION)));
+}
+
+TEST(BenchRoofCommandTest, NeedsNoModel) {
+  const MainResult result =
+      RunMain({"bench", "roof", "--reads-only", "-t", "1", "-o", "csv"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("what,type,n_threads,n_tokens,value,unit\n"
+                                     "read,,1,,"));
+  EXPECT_THAT(result.out, Not(HasSubstr("product")));
+}
+
+TEST(BenchRoofCommandTest, RefusesWrongUsage) {
+  EXPECT_EQ(RunMain({"bench"}).exit_code, 2);
+  const MainResult isa = RunMain({"bench", "roof", "--isa", "sse9"});
+  EXPECT_EQ(isa.exit_code, 2);
+  EXPECT_THAT(isa.err, HasSubstr("sse9"));
+  const MainResult missing =
+      RunMain({"bench", "roof", "-t", "1", "-m", "absent.gguf"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("absent.gguf"));
+}
+
+}  // namespace
+}  // namespace thermocline::cli

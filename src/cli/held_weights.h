@@ -1,0 +1,31 @@
+// Weights that stay in RAM: whether they fit, and the words for it.
+#ifndef THERMOCLINE_CLI_HELD_WEIGHTS_H_
+#define THERMOCLINE_CLI_HELD_WEIGHTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "gguf/gguf.h"
+#include "os/memory.h"
+
+namespace thermocline::cli {
+
+// kResourceExhausted, with the numbers, when `held_bytes` of weights that are
+// read or locked and `session_bytes` of anonymous memory are more than the RAM.
+// Nothing held is nothing to say here.
+Status CheckHeldFits(const std::string& path, uint64_t held_bytes,
+                     uint64_t session_bytes,
+                     uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes);
+
+// Warns of a mapping that is larger than the RAM: it works, at the speed of the
+// disk.
+void WarnOfLargeMapping(const gguf::File& file,
+                        uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes);
+
+// "mapped", "mapped and locked", "read", "read and locked".
+std::string DescribeHeld(const gguf::HoldOptions& held);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_HELD_WEIGHTS_H_

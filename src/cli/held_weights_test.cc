@@ -1,0 +1,56 @@
+#include "cli/held_weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/test_main.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kModel =
+    std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-f16.gguf";
+
+TEST(CheckHeldFitsTest, AddsUpWeightsAndSession) {
+  EXPECT_TRUE(CheckHeldFits("m", 1024, 1024, 2048).has_value());
+  const Status refused = CheckHeldFits("m", 1024, 1025, 2048);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("m: weights in RAM (1.00 KiB) and a session"),
+                    HasSubstr("more than the 2.00 KiB here")));
+  EXPECT_FALSE(CheckHeldFits("m", 1, ~uint64_t{0}, 2048).has_value());
+}
+
+TEST(CheckHeldFitsTest, MappedWeightsAreTheSystemsConcern) {
+  EXPECT_TRUE(CheckHeldFits("m", 0, 4096, 2048).has_value());
+}
+
+TEST(WarnOfLargeMappingTest, OnlyOfWhatIsMappedAndTooLarge) {
+  const auto file = gguf::File::Open(kModel).value();
+  const auto said = [&](uint64_t ram_bytes) {
+    ::testing::internal::CaptureStderr();
+    WarnOfLargeMapping(*file, ram_bytes);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said(file->num_file_bytes()), "");
+  EXPECT_THAT(said(file->num_file_bytes() - 1),
+              AllOf(HasSubstr(kModel), HasSubstr("of RAM")));
+  ASSERT_TRUE(file->Hold({.read = true}, {}).has_value());
+  EXPECT_EQ(said(1), "");
+}
+
+TEST(DescribeHeldTest, SaysBoth) {
+  EXPECT_EQ(DescribeHeld({}), "mapped");
+  EXPECT_EQ(DescribeHeld({.read = true}), "read");
+  EXPECT_EQ(DescribeHeld({.read = true, .lock = true}), "read and locked");
+  EXPECT_EQ(DescribeHeld({.lock = true}), "mapped and locked");
+}
+
+}  // namespace
+}  // namespace thermocline::cli

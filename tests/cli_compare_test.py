@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""bench/compare.py: with programs that only print, and once with ours."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from cli_support import GOLDEN, PROGRAM, ROOT, WAIT_LIMIT_S
+
+sys.path.insert(0, str(ROOT / "bench"))
+import compare  # noqa: E402
+
+# A llama-bench, and a thermocline: both say the flags that they were given.
+# Rates of the probe come from a file, one line a call, the last one for good.
+FAKE = r"""#!/bin/sh
+echo "$0 $*" >> calls.txt
+case "$*" in
+  *roof*)
+    rate=$(head -n 1 probes.txt)
+    [ $(wc -l < probes.txt) -gt 1 ] && sed -i 1d probes.txt
+    echo "{\"reads\": [{\"gb_per_s\": $rate}]}" ;;
+  *"-p 64"*) echo "[{\"n_prompt\": 64, \"n_gen\": 0, \"avg_ts\": $PP}]" ;;
+  *) echo "[{\"n_prompt\": 0, \"n_gen\": 8, \"avg_ts\": $TG,
+             \"bytes_per_token\": 500000000, \"limit\": \"memory\"}]" ;;
+esac
+"""
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(self.temporary.cleanup)
+        self.folder = pathlib.Path(self.temporary.name)
+        (self.folder / "probes.txt").write_text("20\n")
+        self.make("ours", 300, 30)
+        self.make("peer", 100, 20)
+
+    def make(self, name, prefill, decode):
+        path = self.folder / name
+        path.write_text(FAKE.replace("$PP", str(prefill))
+                        .replace("$TG", str(decode)))
+        path.chmod(0o755)
+
+    def compare(self, *args):
+        return subprocess.run(
+            [sys.executable, str(ROOT / "bench/compare.py"), "--ours", "./ours",
+             "--peer", "./peer", "-m", "m.gguf", *args], cwd=self.folder,
+            capture_output=True, timeout=WAIT_LIMIT_S, check=False)
+
+    def test_table_json_and_chart(self):
+        done = self.compare("-p", "64", "-n", "8", "-t", "2", "--rounds", "4",
+                            "--peer-name", "llama.cpp", "--json", "out.json",
+                            "--svg", "out.svg")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.decode().splitlines()
+        self.assertIn("llama.cpp t/s", lines[0])
+        self.assertEqual(lines[2], "| pp64 | 2 | 300.00 | 100.00 | 3.00 | "
+                         "3.00..3.00 |  |  | 4 of 4 |")
+        self.assertEqual(lines[3], "| tg8 | 2 | 30.00 | 20.00 | 1.50 | "
+                         "1.50..1.50 | 15.00 | 75.0 | 4 of 4 |")
+        self.assertIn(b"round 4", done.stderr)
+        report = json.loads((self.folder / "out.json").read_text())
+        self.assertEqual(len(report["rows"][1]["rounds"]), 4)
+        self.assertEqual(report["rows"][1]["limit"], "memory")
+        chart = (self.folder / "out.svg").read_text()
+        self.assertTrue(chart.startswith("<svg"))
+        self.assertIn("tg8, 2 thr", chart)
+
+    def test_takes_turns_with_the_flags_of_llama_bench(self):
+        done = self.compare("-p", "0", "-n", "8", "-t", "1", "-d", "256",
+                            "--rounds", "2", "--peer-flags=-mmp 0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        calls = (self.folder / "calls.txt").read_text().splitlines()
+        who = [call.split()[0] + (" probe" if "roof" in call else "")
+               for call in calls]
+        self.assertEqual(who, ["./ours probe", "./ours", "./peer",
+                               "./ours probe", "./peer", "./ours"])
+        self.assertEqual(calls[2], "./peer -m m.gguf -r 1 -b 512 -ub 512 -o "
+                         "json -p 0 -n 8 -t 1 -d 256 -mmp 0")
+
+    def test_drops_rounds_with_slow_probes(self):
+        (self.folder / "probes.txt").write_text("20\n9\n20\n20\n")
+        done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"| 3 of 4 |", done.stdout)
+
+    def test_ends_on_a_machine_that_stays_busy(self):
+        rates = [20] + [9] * 7
+        (self.folder / "probes.txt").write_text(
+            "".join(f"{rate}\n" for rate in rates))
+        done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"| 3 of 8 |", done.stdout)
+
+    def test_failures_name_the_program(self):
+        (self.folder / "peer").write_text("#!/bin/sh\necho nonsense\n")
+        done = self.compare("-p", "0", "-n", "8", "--rounds", "1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"./peer", done.stderr.splitlines()[-1])
+        self.assertIn(b"prints no JSON", done.stderr)
+        (self.folder / "peer").write_text("#!/bin/sh\necho why >&2; exit 3\n")
+        done = self.compare("-p", "0", "-n", "8", "--rounds", "1")
+        self.assertIn(b"exit code 3: why", done.stderr)
+        (self.folder / "peer").unlink()
+        done = self.compare("-p", "0", "-n", "8", "--rounds", "1")
+        self.assertIn(b"No such file", done.stderr)
+        self.assertNotIn(b"Traceback", done.stderr)
+
+    def test_refuses_wrong_usage(self):
+        for args in (["-p", "0", "-n", "0"], ["-p", "-4"], ["--rounds", "0"]):
+            self.assertEqual(self.compare(*args).returncode, 2, args)
+
+    def test_ours_prints_what_it_reads(self):
+        """Our own program on both sides, but for a flag that only peers have."""
+        peer = self.folder / "peer"
+        peer.write_text('#!/bin/sh\nexec "$PROGRAM" bench '
+                        '$(echo "$*" | sed "s/-ub 32//")\n')
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "bench/compare.py"), "--ours", PROGRAM,
+             "--peer", str(peer), "-m", GOLDEN, "-p", "16", "-n", "4", "-t",
+             "1", "-d", "8", "-b", "32", "--rounds", "1"],
+            env={**os.environ, "PROGRAM": PROGRAM}, capture_output=True,
+            timeout=WAIT_LIMIT_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"| pp16 @ d8 | 1 |", done.stdout)
+
+
+class StatisticsTest(unittest.TestCase):
+    def test_quartiles(self):
+        self.assertEqual(compare.quartiles([2.0]), (2.0, 2.0))
+        self.assertEqual(compare.quartiles([1.0, 2.0, 3.0, 4.0, 5.0]),
+                         (2.0, 4.0))
+
+    def test_names_are_escaped_in_charts(self):
+        row = {"test": "a<b", "n_threads": 1, "ratio": 0.5, "ratio_min": 0.4,
+               "ratio_max": 0.6}
+        chart = compare.bar_chart([row], "x & y")
+        self.assertIn("a&lt;b", chart)
+        self.assertIn("x &amp; y", chart)
+
+
+if __name__ == "__main__":
+    unittest.main()

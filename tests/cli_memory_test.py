@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Where the weights are: mapped, read into memory, locked in RAM."""
+
+import ctypes
+import json
+import re
+import resource
+import shutil
+
+import cli_support
+from cli_support import DATA, GOLDEN, STORIES, CliTest, run, start
+
+KIB = 1024
+PR_CAPBSET_DROP = 24
+CAP_IPC_LOCK = 14
+
+
+def may_lock_little():
+    """In the child: 64 KiB of locked memory at most, for root too."""
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (64 * KIB, 64 * KIB))
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0)
+
+
+class MemoryTest(CliTest):
+
+    def story(self, *flags, **more):
+        result = run("run", "-m", STORIES, "-p", "Once upon a time", "-n", 20,
+                     "--temp", 0, *flags, **more)
+        return self.assert_ok(result), result.stderr.decode()
+
+    def summary(self, stderr):
+        """Bytes held and mapped, of the last line."""
+        found = re.search(r"peak memory ([\d.]+) (\w+) anonymous and locked, "
+                          r"([\d.]+) (\w+) mapped\n$", stderr)
+        self.assertTrue(found, stderr)
+        scale = {"B": 1, "KiB": KIB, "MiB": KIB ** 2, "GiB": KIB ** 3}
+        return (float(found[1]) * scale[found[2]],
+                float(found[3]) * scale[found[4]])
+
+    def test_same_text_wherever_the_weights_are(self):
+        want, stderr = self.story()
+        self.assertIn(", weights mapped\n", stderr)
+        for flags, where in ((["--no-mmap"], "read"),
+                             (["--mlock"], "mapped and locked"),
+                             (["--no-mmap", "--mlock"], "read and locked")):
+            out, stderr = self.story(*flags)
+            self.assertEqual(out, want)
+            if "cannot lock" in stderr:
+                self.assertIn("RLIMIT_MEMLOCK", stderr)
+                where = where.split()[0]
+            self.assertIn(f", weights {where}\n", stderr)
+
+    def test_what_is_read_counts_as_anonymous(self):
+        held, mapped = self.summary(self.story()[1])
+        held_read, mapped_read = self.summary(self.story("--no-mmap")[1])
+        num_bytes = (DATA / "models/stories260K.gguf").stat().st_size
+        self.assertGreater(held_read, held + num_bytes / 2)
+        self.assertLess(mapped_read, mapped - num_bytes / 4)
+
+    def test_without_the_right_to_lock(self):
+        want, _ = self.story()
+        for flags, where in ((["--mlock"], "mapped"),
+                             (["--mlock", "--no-mmap"], "read")):
+            out, stderr = self.story(*flags, preexec_fn=may_lock_little)
+            self.assertEqual(out, want)
+            warnings = [line for line in stderr.splitlines()
+                        if line.startswith("thermocline: warning: ")]
+            self.assertEqual(len(warnings), 1, stderr)
+            self.assertRegex(warnings[0],
+                             r"stories260K.gguf: cannot lock [\d.]+ MiB in RAM: "
+                             r"RLIMIT_MEMLOCK is 64.00 KiB .*ulimit -l \d+\)")
+            self.assertIn(f", weights {where}\n", stderr)
+
+    def test_more_than_the_machine_is_refused_before_reading(self):
+        self.assert_fails(
+            run("run", "-m", GOLDEN, "-p", "a", "-c", 1 << 33, "--no-mmap"),
+            "weights in RAM (", "and a session (", "more than the",
+            "leave out --no-mmap")
+
+    def test_every_command_that_computes(self):
+        text = self.write("text.txt", b"Once upon a time there was a girl. " * 20)
+        model = ["-m", STORIES, "--no-mmap"]
+        for args in (["eval", "ppl", *model, "-f", text, "-c", 32],
+                     ["eval", "logits", *model, "--tokens", "1,2,3", "-o",
+                      self.folder / "logits"],
+                     ["eval", "kl", *model, "--base", STORIES, "-f", text,
+                      "-c", 32]):
+            self.assert_ok(run(*args))
+        chat = run("run", *model, "-cnv", "--chat-template", "vicuna", "-n", 1,
+                   stdin=b"Hello\n")
+        self.assert_ok(chat)
+        self.assertIn(b"weights read", chat.stderr)
+        bench = self.assert_ok(run("bench", *model, "-p", 4, "-n", 0, "-r", 1))
+        self.assertIn(b", weights read\n", bench)
+
+    def test_a_file_that_shrinks_once_read_matters_no_more(self):
+        """The chat has its weights before the first line arrives."""
+        path = shutil.copy(STORIES, self.folder / "model.gguf")
+        chat = start("run", "-m", path, "-cnv", "--chat-template", "vicuna",
+                     "--temp", 0, "-n", 5, "--no-mmap", stdin=-1)
+        self.addCleanup(chat.kill)
+        for line in chat.stderr:
+            if b"weights read" in line:
+                break
+        with open(path, "r+b") as file:
+            file.truncate(1000)
+        _, stderr = chat.communicate(b"Hello\n",
+                                     timeout=cli_support.WAIT_LIMIT_S)
+        self.assertEqual(chat.returncode, 0, stderr)
+
+    def test_kv_cache_is_touched_as_it_fills(self):
+        """A long context costs nothing until its positions are used."""
+        report = json.loads(self.assert_ok(run("inspect", STORIES, "--json")))
+        per_position = (report["memory"]["kv_bytes"] //
+                        report["memory"]["context"])
+        context = 512 * KIB ** 2 // per_position
+        result = run("run", "-m", STORIES, "-p", "Once", "-n", 2, "-c", context)
+        self.assert_ok(result)
+        held, _ = self.summary(result.stderr.decode())
+        self.assertLess(held, 256 * KIB ** 2)
+
+
+if __name__ == "__main__":
+    cli_support.main()
