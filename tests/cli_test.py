@@ -372,7 +372,13 @@ class LogitsTest(CliTest):
                     self.assertLessEqual(nmse(floats(batch), want), bound)
                     single = self.logits(model, tokens, "--isa", isa, "-t", 2,
                                          "--one-by-one")
-                    self.assertEqual(single, batch)
+                    # Many tokens of quantised weights are multiplied in
+                    # tiles, with sums of another order and other rounding.
+                    if "f16" in model.name:
+                        self.assertEqual(single, batch)
+                    else:
+                        self.assertLessEqual(
+                            nmse(floats(single), floats(batch)), bound)
             num_cases += 1
         self.assertGreaterEqual(num_cases, 11)
 

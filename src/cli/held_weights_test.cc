@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/log.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
@@ -34,9 +35,11 @@ TEST(CheckHeldFitsTest, MappedWeightsAreTheSystemsConcern) {
 TEST(WarnOfLargeMappingTest, OnlyOfWhatIsMappedAndTooLarge) {
   const auto file = gguf::File::Open(kModel).value();
   const auto said = [&](uint64_t ram_bytes) {
-    ::testing::internal::CaptureStderr();
+    std::string text;
+    SetLogSink([&](LogLevel, std::string_view line) { text += line; });
     WarnOfLargeMapping(*file, ram_bytes);
-    return ::testing::internal::GetCapturedStderr();
+    SetLogSink({});
+    return text;
   };
   EXPECT_EQ(said(file->num_file_bytes()), "");
   EXPECT_THAT(said(file->num_file_bytes() - 1),

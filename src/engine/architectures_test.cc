@@ -168,7 +168,10 @@ TEST_P(Architectures, SameBitsForEveryCutAndThreadCount) {
   }
   const auto whole = DecodeAll(model, tokens, {.num_threads = 1});
   EXPECT_EQ(DecodeAll(model, tokens, {.num_threads = 5}), whole);
-  EXPECT_LE(Nmse(whole, std::span<const float>(expected)), kRoundedNmse);
+  // The router sees rounded activations: a close choice of experts may turn.
+  const bool has_experts = GetParam().name.starts_with("Mixtral");
+  EXPECT_LE(Nmse(whole, std::span<const float>(expected)),
+            has_experts ? 10 * kRoundedNmse : kRoundedNmse);
 }
 
 // What makes the architecture what it is changes the logits by far more than
