@@ -148,9 +148,8 @@ TEST_P(Architectures, BlocksAreLikeTheReference) {
 }
 
 // Whatever the number of threads and the pieces of fewer tokens than
-// batch.min_tokens. From there on the sums of products have another order. In a
-// mixture an expert's own tokens count, so that only whole batches compare.
-// (Every ISA: session_test.cc, expert_ffn_test.cc.)
+// batch.min_tokens. From there on products are rounded otherwise. (Every ISA:
+// session_test.cc, expert_ffn_test.cc.)
 TEST_P(Architectures, SameBitsForEveryCutAndThreadCount) {
   TinySpec spec = WideSpec(DType::kQ4_0);
   spec.value_dtype = DType::kF16;

@@ -28,12 +28,13 @@ constexpr size_t kBatchRowsMax = 512;
 struct Input {
   const std::byte* rows;
   size_t stride_bytes;
-  bool is_batch;  // packed for kernels->batch
+  // What it is packed for; null: for kernels->matmul.
+  const kernels::BatchMatMul* batch;
 };
 
 size_t RowsPerPiece(const Compute& compute, const TensorView& weight,
                     const Input& input) {
-  if (input.is_batch) {
+  if (input.batch != nullptr) {
     const size_t num_pieces = kBatchPiecesPerThread *
                               static_cast<size_t>(compute.pool->num_threads());
     return std::clamp(
@@ -59,10 +60,10 @@ void MultiplyPiece(const Compute& compute, const Product& product,
   args.num_tokens = num_tokens;
   args.out = product.out.data + first_row;
   args.out_stride = product.out.stride;
-  if (input.is_batch) {
+  if (input.batch != nullptr) {
     args.scratch =
         compute.tiles + static_cast<size_t>(worker_idx) * compute.tile_bytes;
-    compute.kernels->batch.multiply(weight.dtype)(args);
+    input.batch->multiply(weight.dtype)(args);
   } else {
     compute.kernels->matmul(weight.dtype)(args);
   }
@@ -103,9 +104,9 @@ Piece FindPiece(const Pieces& pieces, std::span<const size_t> first_workers,
   }
 }
 
-// Packs x [T, n] into compute.rounded_rows for kernels->batch.
-void PackBatch(const Compute& compute, const Rows& x, size_t num_tokens) {
-  const kernels::BatchMatMul& batch = compute.kernels->batch;
+// Packs x [T, n] into compute.rounded_rows.
+void PackBatch(const Compute& compute, const kernels::BatchMatMul& batch,
+               const Rows& x, size_t num_tokens) {
   const size_t group_bytes = batch.group_bytes(x.width);
   compute.pool->ParallelFor(
       CeilDiv(num_tokens, batch.group_tokens), 1,
@@ -119,37 +120,49 @@ void PackBatch(const Compute& compute, const Rows& x, size_t num_tokens) {
       });
 }
 
+bool IsQuantised(const Product& product) {
+  return !IsFloat(product.weight.dtype);
+}
+
+// What computes the quantised ones of the products; null: kernels->matmul.
+const kernels::BatchMatMul* ChooseBatch(const Compute& compute,
+                                        size_t num_tokens,
+                                        std::span<const Product> products) {
+  const kernels::BatchMatMul* batch =
+      compute.kernels->batch_for(std::max(num_tokens, compute.batch_tokens));
+  if (batch == nullptr) return nullptr;
+  const bool has_all =
+      std::ranges::all_of(products, [&](const Product& product) {
+        return !IsQuantised(product) ||
+               batch->multiply(product.weight.dtype) != nullptr;
+      });
+  return has_all ? batch : nullptr;
+}
+
 // x as each of the products takes it; rounds or packs it for those that want
 // that. All quantised ones take the same form.
 std::array<Input, kMaxProducts> PrepareInputs(
     const Compute& compute, const Rows& x, size_t num_tokens,
     std::span<const Product> products) {
-  const kernels::BatchMatMul& batch = compute.kernels->batch;
-  const auto is_quantised = [](const Product& product) {
-    return !IsFloat(product.weight.dtype);
-  };
-  const bool is_batch =
-      num_tokens >= batch.min_tokens &&
-      std::ranges::all_of(products, [&](const Product& product) {
-        return !is_quantised(product) ||
-               batch.multiply(product.weight.dtype) != nullptr;
-      });
-  if (std::ranges::any_of(products, is_quantised)) {
-    if (is_batch) {
-      PackBatch(compute, x, num_tokens);
+  const kernels::BatchMatMul* batch =
+      ChooseBatch(compute, num_tokens, products);
+  if (std::ranges::any_of(products, IsQuantised)) {
+    if (batch != nullptr) {
+      PackBatch(compute, *batch, x, num_tokens);
     } else {
       RoundRows(compute, x, num_tokens);
     }
   }
   const Input exact = {reinterpret_cast<const std::byte*>(x.data),
-                       x.stride * sizeof(float), false};
+                       x.stride * sizeof(float), nullptr};
   const Input rounded = {compute.rounded_rows,
-                         is_batch ? batch.group_bytes(x.width)
-                                  : kernels::ActivationRowBytes(x.width),
-                         is_batch};
+                         batch != nullptr
+                             ? batch->group_bytes(x.width)
+                             : kernels::ActivationRowBytes(x.width),
+                         batch};
   std::array<Input, kMaxProducts> inputs = {};
   for (size_t i = 0; i < products.size(); ++i) {
-    inputs[i] = is_quantised(products[i]) ? rounded : exact;
+    inputs[i] = IsQuantised(products[i]) ? rounded : exact;
   }
   return inputs;
 }

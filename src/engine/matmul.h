@@ -24,6 +24,10 @@ struct Compute {
   // Where products with many tokens unpack weights: tile_bytes per worker.
   std::byte* tiles = nullptr;
   size_t tile_bytes = 0;
+  // Tokens of the batch that is computed. They choose between the forms of
+  // products, also where only some of them take part (the experts of a
+  // mixture, the head): a token's result does not depend on how many those are.
+  size_t batch_tokens = 0;
   Profile* profile = nullptr;  // where stages add their time (profile.h)
 };
 
@@ -43,9 +47,10 @@ struct Product {
 };
 
 // Computes `products`, at most kMaxProducts, with the same input in one
-// parallel region. An input that meets quantised weights is rounded once. From
-// kernels->batch.min_tokens tokens on, quantised weights are multiplied in
-// tiles, whose sums have another order (kernels/kernels.h). x: [T, n], rows
+// parallel region. An input that meets quantised weights is rounded once. In
+// batches of kernels->batch.min_tokens tokens and more, quantised weights are
+// multiplied in tiles, whose sums have another order (kernels/kernels.h), and
+// from large_batch.min_tokens on otherwise again. x: [T, n], rows
 // 64-byte aligned, aliases no output. Allocates nothing.
 // Cost: reads every weight once; bit-equal for every thread count.
 inline constexpr size_t kMaxProducts = 3;

@@ -95,19 +95,25 @@ SparseScratch CarveSparse(const model::Config& config, uint64_t batch,
 void CarveProducts(const ScratchShape& shape, uint64_t widest, Carver& carver,
                    Scratch& scratch) {
   const uint64_t batch = static_cast<uint64_t>(shape.batch);
-  const kernels::BatchMatMul& products = kernels::KernelsFor(shape.isa).batch;
-  uint64_t count = batch;
-  uint64_t bytes_each = kernels::ActivationRowBytes(widest);
+  const kernels::KernelTable& kernels = kernels::KernelsFor(shape.isa);
+  // A smaller batch may take the other form: of both the larger group, which
+  // the smaller one divides, and the larger token.
+  uint64_t group_tokens = 1;
+  uint64_t token_bytes = kernels::ActivationRowBytes(widest);
   scratch.tile_bytes = 0;
-  if (batch >= products.min_tokens) {
-    const uint64_t group = products.group_tokens;
-    bytes_each = std::max(group * bytes_each,
-                          static_cast<uint64_t>(products.group_bytes(widest)));
-    count = CeilDiv(batch, group);
+  for (const kernels::BatchMatMul* products :
+       {&kernels.batch, &kernels.large_batch}) {
+    if (batch < products->min_tokens) continue;
+    const uint64_t group = products->group_tokens;
+    group_tokens = std::max(group_tokens, group);
+    token_bytes = std::max<uint64_t>(
+        token_bytes, CeilDiv<uint64_t>(products->group_bytes(widest), group));
     scratch.tile_bytes =
-        RoundUp<size_t>(products.scratch_bytes(widest), kAlignment);
+        std::max(scratch.tile_bytes,
+                 RoundUp<size_t>(products->scratch_bytes(widest), kAlignment));
   }
-  scratch.rounded_rows = carver.TakeBytes(count, bytes_each);
+  scratch.rounded_rows = carver.TakeBytes(CeilDiv(batch, group_tokens),
+                                          group_tokens * token_bytes);
   scratch.tiles = carver.TakeBytes(static_cast<uint64_t>(shape.num_threads),
                                    scratch.tile_bytes);
 }

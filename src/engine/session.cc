@@ -38,9 +38,12 @@ class SessionImpl final : public Session {
         resources_(std::move(resources)),
         scratch_(MakeScratch(model_->config(), plan_.scratch,
                              resources_.scratch.data())),
-        compute_{resources_.pool.get(), &kernels::KernelsFor(options.isa),
-                 scratch_.rounded_rows, scratch_.tiles,
-                 scratch_.tile_bytes,   options.profile},
+        compute_{.pool = resources_.pool.get(),
+                 .kernels = &kernels::KernelsFor(options.isa),
+                 .rounded_rows = scratch_.rounded_rows,
+                 .tiles = scratch_.tiles,
+                 .tile_bytes = scratch_.tile_bytes,
+                 .profile = options.profile},
         forward_(model_.get(), &compute_, &scratch_, &resources_.cache,
                  plan_.scratch.ffn, &options_.activity) {}
 
@@ -120,6 +123,7 @@ class SessionImpl final : public Session {
       }
       return options_.cancel == nullptr || !options_.cancel->load();
     };
+    compute_.batch_tokens = end - begin;
     // By reference: a std::function that copied the captures would allocate.
     return forward_.Run(tokens.subspan(begin, end - begin),
                         position_ + static_cast<int64_t>(begin),

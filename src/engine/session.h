@@ -56,12 +56,10 @@ enum class LogitsOf { kNone, kLast, kAll };
 // Threads  one caller at a time.
 // Invariants
 //   1. Logits depend on the tokens, model, ISA and KV types only: not on the
-//      number of threads, nor on how a sequence was cut into Decode calls and
-//      batches, as long as these are all of fewer tokens than the ISA's
-//      batch.min_tokens (kernels/kernels.h), or all of at least so many. The
-//      two differ by rounding. Products whose inputs are not whole batches go
-//      by their own number of inputs: the head by the logits that were asked
-//      for, an expert of a mixture by the tokens that chose it.
+//      number of threads, on what logits are asked for, or on how a sequence
+//      was cut into Decode calls and batches, as long as these are of sizes
+//      that get the same form of products (KernelTable::batch_for). Results of
+//      different forms differ by rounding.
 //   2. After an error, position() is what it was before the call.
 //   3. Decode allocates nothing.
 class Session {

@@ -5,9 +5,9 @@
 // All are safe on disjoint outputs. A result depends on the inputs, the
 // function and the ISA only, never on how the caller cut the work: each output
 // element is computed by the same instruction sequence whatever the range, so
-// logits are bit-equal for every thread count. Of two functions for the same,
-// matmul() and batch.multiply() differ in the order of sums. Inputs and outputs
-// do not alias unless said.
+// logits are bit-equal for every thread count. Of functions for the same,
+// matmul(), batch.multiply() and large_batch.multiply() differ by rounding.
+// Inputs and outputs do not alias unless said.
 //
 // kernels/ref holds the scalar table, the reference; kernels/cpu the others.
 #ifndef THERMOCLINE_KERNELS_KERNELS_H_
@@ -145,7 +145,15 @@ struct KernelTable {
   }
 
   // Without functions where an ISA has none (min_tokens is SIZE_MAX then).
+  // large_batch takes over from batch at its own min_tokens.
   BatchMatMul batch;
+  BatchMatMul large_batch;
+
+  // What multiplies num_tokens tokens; null: matmul().
+  const BatchMatMul* batch_for(size_t num_tokens) const {
+    if (num_tokens >= large_batch.min_tokens) return &large_batch;
+    return num_tokens >= batch.min_tokens ? &batch : nullptr;
+  }
 
   // Likewise null. Use add_rows().
   AddRowsFn add_rows_by_type[64];

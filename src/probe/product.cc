@@ -56,10 +56,12 @@ class Case {
                              size_t num_tokens) {
     Case made;
     made.dtype_ = dtype;
-    made.is_batch_ = num_tokens >= table.batch.min_tokens &&
-                     table.batch.multiply(dtype) != nullptr;
-    made.multiply_ =
-        made.is_batch_ ? table.batch.multiply(dtype) : table.matmul(dtype);
+    const kernels::BatchMatMul* batch = table.batch_for(num_tokens);
+    if (batch != nullptr && batch->multiply(dtype) != nullptr) {
+      made.batch_ = batch;
+    }
+    made.multiply_ = made.batch_ != nullptr ? made.batch_->multiply(dtype)
+                                            : table.matmul(dtype);
     if (made.multiply_ == nullptr) {
       return Fail(ErrorCode::kUnsupported, "no kernel multiplies {} with {}",
                   NameOf(table.isa), NameOf(dtype));
@@ -74,7 +76,7 @@ class Case {
     return made;
   }
 
-  bool is_batch() const { return is_batch_; }
+  bool is_batch() const { return batch_ != nullptr; }
   double num_bytes() const {
     return static_cast<double>(args_.num_rows * args_.row_bytes);
   }
@@ -121,9 +123,8 @@ class Case {
   Status MakeInputs(const kernels::KernelTable& table) {
     const size_t n = args_.n;
     x_ = RandomFloats(args_.num_tokens * n, /*seed=*/2);
-    const kernels::BatchMatMul& batch = table.batch;
-    const size_t group = is_batch_ ? batch.group_tokens : 1;
-    args_.x_stride_bytes = is_batch_         ? batch.group_bytes(n)
+    const size_t group = batch_ != nullptr ? batch_->group_tokens : 1;
+    args_.x_stride_bytes = batch_ != nullptr ? batch_->group_bytes(n)
                            : IsFloat(dtype_) ? n * sizeof(float)
                                              : kernels::ActivationRowBytes(n);
     TC_ASSIGN_OR_RETURN(
@@ -133,16 +134,16 @@ class Case {
     for (size_t t = 0; t < args_.num_tokens; t += group) {
       const float* x = x_.data() + t * n;
       std::byte* out = inputs_.data() + t / group * args_.x_stride_bytes;
-      if (is_batch_) {
-        batch.pack(x, n, std::min(group, args_.num_tokens - t), n, out);
+      if (batch_ != nullptr) {
+        batch_->pack(x, n, std::min(group, args_.num_tokens - t), n, out);
       } else if (IsFloat(dtype_)) {
         std::memcpy(out, x, n * sizeof(float));
       } else {
         table.quantize_activations(x, n, out);
       }
     }
-    if (!is_batch_) return {};
-    const size_t scratch_bytes = batch.scratch_bytes(n);
+    if (batch_ == nullptr) return {};
+    const size_t scratch_bytes = batch_->scratch_bytes(n);
     TC_ASSIGN_OR_RETURN(scratch_, os::AlignedBuffer::Allocate(
                                       std::max<size_t>(scratch_bytes, 64)));
     args_.scratch = scratch_.data();
@@ -172,7 +173,7 @@ class Case {
   }
 
   DType dtype_ = DType::kF32;
-  bool is_batch_ = false;
+  const kernels::BatchMatMul* batch_ = nullptr;  // null: a plain product
   kernels::MatMulFn multiply_ = nullptr;
   kernels::MatMulArgs args_ = {};
   os::AlignedBuffer weights_, inputs_, scratch_;

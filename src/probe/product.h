@@ -14,7 +14,7 @@ namespace thermocline::probe {
 struct ProductRate {
   double gb_per_s;    // of weights, 1 GB = 1e9 bytes
   double gmac_per_s;  // 1e9 multiplications with an addition
-  bool is_batch;      // by table.batch, else by table.matmul
+  bool is_batch;      // by table.batch_for, else by table.matmul
 };
 
 // Multiplies about 256 KiB of random weights with num_tokens >= 1 random

@@ -35,9 +35,7 @@ TEST_P(MeasureProductTest, TakesTheBatchProductWhereThereIsOne) {
   for (const size_t num_tokens : {size_t{3}, size_t{67}}) {
     const auto rate = MeasureProduct(kernels(), DType::kQ4_0, num_tokens);
     ASSERT_TRUE(rate.has_value()) << rate.error().message;
-    EXPECT_EQ(rate->is_batch,
-              num_tokens >= kernels().batch.min_tokens &&
-                  kernels().batch.multiply(DType::kQ4_0) != nullptr);
+    EXPECT_EQ(rate->is_batch, kernels().batch_for(num_tokens) != nullptr);
   }
 }
 

@@ -29,8 +29,11 @@ class ComputeFixture {
                     ScratchBytes(config, WithIsa(shape, isa)).value())
                     .value()),
         scratch_(MakeScratch(config, WithIsa(shape, isa), buffer_.data())),
-        compute_{pool_.get(), &kernels::KernelsFor(isa), scratch_.rounded_rows,
-                 scratch_.tiles, scratch_.tile_bytes} {}
+        compute_{.pool = pool_.get(),
+                 .kernels = &kernels::KernelsFor(isa),
+                 .rounded_rows = scratch_.rounded_rows,
+                 .tiles = scratch_.tiles,
+                 .tile_bytes = scratch_.tile_bytes} {}
 
   const Compute& compute() const { return compute_; }
   const Scratch& scratch() const { return scratch_; }

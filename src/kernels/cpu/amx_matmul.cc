@@ -337,8 +337,9 @@ class AmxMatMul {
 }  // namespace
 
 void FillAmxMatMuls(KernelTable& table) {
-  BatchMatMul& batch = table.batch;
-  batch.min_tokens = 12;
+  BatchMatMul& batch = table.large_batch;
+  // Tiles of int8 are faster below 32 (Q4_0, Q4_K) to 56 tokens (Q6_K).
+  batch.min_tokens = 64;
   batch.group_tokens = kTokenBlock;
   batch.group_bytes = GroupBytes;
   batch.pack = Pack;

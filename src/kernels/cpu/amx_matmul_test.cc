@@ -87,7 +87,9 @@ class Problem {
   }
 
  private:
-  static const BatchMatMul& batch() { return KernelsFor(Isa::kAmx).batch; }
+  static const BatchMatMul& batch() {
+    return KernelsFor(Isa::kAmx).large_batch;
+  }
 
   struct Row {
     std::vector<float> exact, rounded;
@@ -248,9 +250,11 @@ TEST(AmxBatchTest, SizesDoNotFallAsInputsGrow) {
   KernelTable table = {};
   FillAmxMatMuls(table);
   for (size_t n = 32; n < 20000; n += 32) {
-    EXPECT_EQ(table.batch.group_bytes(n) % 64, 0u);
-    EXPECT_GE(table.batch.group_bytes(n + 32), table.batch.group_bytes(n));
-    EXPECT_GE(table.batch.scratch_bytes(n + 32), table.batch.scratch_bytes(n));
+    EXPECT_EQ(table.large_batch.group_bytes(n) % 64, 0u);
+    EXPECT_GE(table.large_batch.group_bytes(n + 32),
+              table.large_batch.group_bytes(n));
+    EXPECT_GE(table.large_batch.scratch_bytes(n + 32),
+              table.large_batch.scratch_bytes(n));
   }
 #else
   GTEST_SKIP() << "for x86-64";
@@ -262,7 +266,7 @@ TEST(AmxBatchTest, BelongsToTheAmxTable) {
     GTEST_SKIP() << "this CPU has no AMX";
   }
   for (DType dtype : kQuantTypes) {
-    EXPECT_NE(KernelsFor(Isa::kAmx).batch.multiply(dtype), nullptr);
+    EXPECT_NE(KernelsFor(Isa::kAmx).large_batch.multiply(dtype), nullptr);
     EXPECT_EQ(KernelsFor(Isa::kAmx).matmul(dtype),
               KernelsFor(Isa::kAvx512Vnni).matmul(dtype));
   }

@@ -42,7 +42,7 @@ struct Vnni : Avx512 {
 }  // namespace
 
 void FillTileMatMulsAvx512Vnni(KernelTable& table) {
-  FillTileBatch<Vnni>(5, table);
+  FillTileBatch<Vnni>(12, table);
 }
 
 }  // namespace thermocline::kernels

@@ -12,6 +12,7 @@ void FillTileMatMuls(Isa isa, KernelTable& table) {
       FillTileMatMulsAvx512(table);
       break;
     case Isa::kAvx512Vnni:
+    case Isa::kAmx:
       FillTileMatMulsAvx512Vnni(table);
       break;
 #elif defined(__aarch64__)
