@@ -217,7 +217,7 @@ class MultipleChoiceTest(EvalTest):
                               "--modes", "dense,fast"), "--ffn dense")
 
     def test_same_bytes_for_every_thread_count_and_batch(self):
-        limit = 1 if cli_support.IS_SANITIZED else 100
+        limit = 3 if cli_support.IS_SANITIZED else 100
 
         def items(*more):
             out = self.folder / "items.jsonl"
@@ -382,11 +382,9 @@ class DivergenceTest(EvalTest):
         self.assertGreater(near["kl"], 0.0)
 
     def test_same_output_for_every_thread_count(self):
-        for batch in (4, 512):
-            want = self.measure("-m", Q4_0, "--base", GOLDEN, "-b", batch,
-                                "-t", 1)
-            self.assertEqual(self.measure("-m", Q4_0, "--base", GOLDEN,
-                                          "-b", batch, "-t", 3), want)
+        want = self.measure("-m", Q4_0, "--base", GOLDEN, "-t", 1)
+        self.assertEqual(self.measure("-m", Q4_0, "--base", GOLDEN, "-t", 3,
+                                      "-b", 5), want)
 
     def test_vocabularies_that_differ(self):
         self.assert_fails(run("eval", "kl", "-m", GOLDEN, "--base", STORIES,

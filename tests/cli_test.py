@@ -531,7 +531,7 @@ class DemoTest(CliTest):
             raise AssertionError(result.stderr)
         return path
 
-    @unittest.skipIf(cli_support.IS_SANITIZED, "PerplexityTest runs this code")
+    @unittest.skipIf(cli_support.IS_SANITIZED, "needs a build without sanitizers, which are 20 times slower")
     def test_perplexity(self):
         result = json.loads(self.assert_ok(
             run("eval", "ppl", "-m", self.model, "-f", DATA / "demo/valid.txt",

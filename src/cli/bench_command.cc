@@ -48,6 +48,21 @@ void CapDefault(const char* flag, bool given, int64_t room,
   lengths.front() = room;
 }
 
+// Weights that are held in RAM and the largest session, together.
+Status CheckFits(const model::Model& model, const bench::BenchOptions& bench) {
+  engine::SessionOptions session = bench.session;
+  session.context = std::ranges::max(bench.depths) +
+                    std::max(std::ranges::max(bench.prompt_lengths),
+                             std::ranges::max(bench.generate_lengths));
+  if (!bench.threads.empty()) {
+    session.num_threads = std::ranges::max(bench.threads);
+  }
+  TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
+                      engine::PlanMemory(model.config(), session));
+  return CheckHeldFits(model.file().path(), model.file().num_held_bytes(),
+                       need.total());
+}
+
 Status Run(const BenchFlags& flags) {
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
@@ -65,6 +80,7 @@ Status Run(const BenchFlags& flags) {
   options.session =
       MakeSessionOptions(flags.session, model->config(), progress);
   options.progress = progress.callback();
+  TC_RETURN_IF_ERROR(CheckFits(*model, options));
   auto report = bench::RunBench(model, options);
   progress.Clear();
   TC_RETURN_IF_ERROR(report);

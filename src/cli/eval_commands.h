@@ -20,6 +20,10 @@ void AddEvalPplCommand(CLI::App& parent, Action& action);
 void AddEvalKlCommand(CLI::App& parent, Action& action);
 void AddEvalMcCommand(CLI::App& parent, Action& action);
 
+// Products in the form of large batches whatever is decoded together, so that
+// a measure does not depend on -b or on the order of items.
+inline constexpr int64_t kEvalProductsBatch = 512;
+
 // Tells on standard error what runs: "model: a.gguf (3.56 GiB): dense, ...".
 void PrintSession(std::string_view role, const engine::Session& session,
                   const engine::SessionOptions& options);

@@ -118,6 +118,7 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
       std::ranges::max_element(items, {}, &eval::McTokens::num_positions)
           ->num_positions();
   options.progress = {};  // items, not the tokens inside one
+  options.products_batch = kEvalProductsBatch;
   if (flags.modes.empty()) return std::vector{options};
   std::vector<engine::SessionOptions> modes;
   std::vector<engine::MemoryNeed> needs;

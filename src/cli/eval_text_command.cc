@@ -93,6 +93,7 @@ engine::SessionOptions ChunkOptions(const SessionFlags& flags,
   engine::SessionOptions options = MakeSessionOptions(flags, config, progress);
   options.context = chunk;
   options.progress = {};  // chunks, not the tokens inside one
+  options.products_batch = kEvalProductsBatch;
   return options;
 }
 

@@ -18,15 +18,16 @@ struct Profile;
 struct Compute {
   os::ThreadPool* pool = nullptr;
   const kernels::KernelTable* kernels = nullptr;
-  // Where inputs of quantised weights are rounded to 8 bits: room for the
-  // activation rows of a batch of the widest input (Scratch::rounded_rows).
+  // Where inputs of quantised weights are rounded or packed: room for a batch
+  // of the widest input (Scratch::rounded_rows).
   std::byte* rounded_rows = nullptr;
   // Where products with many tokens unpack weights: tile_bytes per worker.
   std::byte* tiles = nullptr;
   size_t tile_bytes = 0;
-  // Tokens of the batch that is computed. They choose between the forms of
-  // products, also where only some of them take part (the experts of a
-  // mixture, the head): a token's result does not depend on how many those are.
+  // Tokens of the batch that is computed, or SessionOptions::products_batch.
+  // They choose between the forms of products, also where only some of them
+  // take part (the experts of a mixture, the head): a token's result does not
+  // depend on how many those are. 0: each product's own number of tokens.
   size_t batch_tokens = 0;
   Profile* profile = nullptr;  // where stages add their time (profile.h)
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "engine/testing/compute_fixture.h"
 #include "os/thread_pool.h"
 #include "os/topology.h"
+#include "tensor/codec.h"
 
 namespace thermocline::engine {
 namespace {
@@ -36,8 +38,8 @@ std::vector<float> RandomFloats(size_t count, uint64_t seed) {
 }
 
 struct Output {
-  explicit Output(size_t num_rows)
-      : floats(kTokens * (num_rows + 3), 99.0f),
+  explicit Output(size_t num_rows, size_t num_tokens = kTokens)
+      : floats(num_tokens * (num_rows + 3), 99.0f),
         rows{floats.data(), num_rows, num_rows + 3} {}
   std::vector<float> floats;  // rows with a gap that must stay 99
   Rows rows;
@@ -112,6 +114,93 @@ TEST(MatMul, BitEqualForEveryThreadCount) {
     EXPECT_EQ(one.a.floats, many.a.floats);
     EXPECT_EQ(one.b.floats, many.b.floats);
     EXPECT_EQ(one.c.floats, many.c.floats);
+  }
+}
+
+// Products with enough tokens for every form of them (kernels/kernels.h), of
+// types that have them, and of one that has none.
+class ManyTokens {
+ public:
+  static constexpr size_t kMany = 70;
+  static constexpr size_t kN = 512;
+
+  // out[t] of every product, in rows with a gap.
+  std::vector<Output> Run(kernels::Isa isa, int num_threads) const {
+    ComputeFixture fixture(
+        ConfigOf(kN),
+        {.batch = kMany, .context = 8, .num_threads = num_threads}, isa);
+    const Rows& x = fixture.scratch().normed;
+    for (size_t t = 0; t < kMany; ++t) {
+      std::copy_n(x_.data() + t * kN, kN, x.row(t));
+    }
+    std::vector<Output> outputs;
+    std::vector<Product> products;
+    for (const Weight& weight : weights_) {
+      outputs.emplace_back(weight.num_rows, kMany);
+      products.push_back(
+          {weight.matrix.view(), weight.bias.view(), outputs.back().rows});
+    }
+    MultiplyAll(fixture.compute(), x, kMany, products);
+    return outputs;
+  }
+
+  void ExpectNear(const std::vector<Output>& outputs) const {
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      ASSERT_NO_FATAL_FAILURE(ExpectNear(outputs[i].rows, weights_[i])) << i;
+    }
+  }
+
+ private:
+  struct Weight {
+    Weight(DType dtype, size_t rows)
+        : num_rows(rows),
+          matrix(dtype, RandomFloats(rows * kN, rows), kN),
+          bias(DType::kF32, RandomFloats(rows, rows + 1), rows) {}
+    size_t num_rows;
+    OwnedTensor matrix, bias;
+  };
+
+  // Plain sums over the weights as they are stored.
+  void ExpectNear(const Rows& out, const Weight& weight) const {
+    const auto bias = RandomFloats(weight.num_rows, weight.num_rows + 1);
+    std::vector<float> row(kN);
+    for (size_t r = 0; r < weight.num_rows; ++r) {
+      const TensorView& matrix = weight.matrix.view();
+      DequantizeRow(matrix.dtype, matrix.row(r), row);
+      double sum = 0.0;  // of |w|
+      for (const float w : row) sum += std::abs(double{w});
+      // Inputs, at most 1, rounded to 8 bits, or they and weights to bfloat16.
+      const double error = IsFloat(matrix.dtype) ? 1e-4 : 0x1.1p-8 * sum;
+      for (size_t t = 0; t < kMany; ++t) {
+        double dot = bias[r];
+        for (size_t i = 0; i < kN; ++i) dot += double{row[i]} * x_[t * kN + i];
+        ASSERT_NEAR(out.row(t)[r], dot, error)
+            << "row " << r << ", token " << t;
+      }
+    }
+    for (size_t t = 0; t < kMany; ++t) {
+      ASSERT_EQ(out.row(t)[weight.num_rows], 99.0f);
+    }
+  }
+
+  std::vector<float> x_ = RandomFloats(kMany * kN, 3);
+  std::array<Weight, kMaxProducts> weights_ = {Weight(DType::kQ4_0, 203),
+                                               Weight(DType::kQ6_K, 333),
+                                               Weight(DType::kF16, 250)};
+};
+
+TEST(MatMul, ManyTokensWithEveryIsa) {
+  const ManyTokens problem;
+  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+    SCOPED_TRACE(kernels::NameOf(isa));
+    const std::vector<Output> one = problem.Run(isa, 1);
+    problem.ExpectNear(one);
+    for (const int num_threads : {2, 5}) {
+      const std::vector<Output> many = problem.Run(isa, num_threads);
+      for (size_t i = 0; i < one.size(); ++i) {
+        EXPECT_EQ(one[i].floats, many[i].floats) << num_threads << " " << i;
+      }
+    }
   }
 }
 

@@ -96,6 +96,8 @@ void CarveProducts(const ScratchShape& shape, uint64_t widest, Carver& carver,
                    Scratch& scratch) {
   const uint64_t batch = static_cast<uint64_t>(shape.batch);
   const kernels::KernelTable& kernels = kernels::KernelsFor(shape.isa);
+  const uint64_t largest =
+      std::max(batch, static_cast<uint64_t>(shape.products_batch));
   // A smaller batch may take the other form: of both the larger group, which
   // the smaller one divides, and the larger token.
   uint64_t group_tokens = 1;
@@ -103,7 +105,7 @@ void CarveProducts(const ScratchShape& shape, uint64_t widest, Carver& carver,
   scratch.tile_bytes = 0;
   for (const kernels::BatchMatMul* products :
        {&kernels.batch, &kernels.large_batch}) {
-    if (batch < products->min_tokens) continue;
+    if (largest < products->min_tokens) continue;
     const uint64_t group = products->group_tokens;
     group_tokens = std::max(group_tokens, group);
     token_bytes = std::max<uint64_t>(

@@ -20,6 +20,7 @@ struct ScratchShape {
   int num_threads;                // >= 1
   FfnMode ffn = FfnMode::kDense;  // not kAuto
   kernels::Isa isa = kernels::Isa::kScalar;  // whose products are prepared for
+  int64_t products_batch = 0;                // SessionOptions::products_batch
 };
 
 // How a batch is spread over experts (ffn/expert_ffn.h); nothing without them.

@@ -1,11 +1,14 @@
 #include "engine/scratch.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "base/math.h"
+#include "kernels/activation_row.h"
 #include "kernels/kernels.h"
 #include "os/memory.h"
 
@@ -147,6 +150,71 @@ TEST(Scratch, PredictorsGetRoomForOneOrTwoLayers) {
                          words + (is_kairox ? 2 : 1) * 3 * 3));
     EXPECT_GE(counts, fired + size_t{3} * 130 * sizeof(uint32_t));
     EXPECT_GE(scratch.rounded_rows, counts + 3 * sizeof(uint32_t));
+  }
+}
+
+// Whether products of a batch of at most `shape.batch` tokens can take a form.
+bool CanTake(const kernels::BatchMatMul& form, const ScratchShape& shape) {
+  const auto& table = kernels::KernelsFor(shape.isa);
+  if (shape.products_batch > 0) {
+    return table.batch_for(static_cast<size_t>(shape.products_batch)) == &form;
+  }
+  return form.min_tokens <= static_cast<size_t>(shape.batch);
+}
+
+// `widest`: elements of the widest input of a matrix.
+void ExpectRoomForProducts(const model::Config& config,
+                           const ScratchShape& shape, size_t widest) {
+  const auto num_bytes = ScratchBytes(config, shape);
+  ASSERT_TRUE(num_bytes.has_value());
+  const auto buffer = os::AlignedBuffer::Allocate(*num_bytes);
+  ASSERT_TRUE(buffer.has_value());
+  const Scratch scratch = MakeScratch(config, shape, buffer->data());
+  ASSERT_GE(scratch.tiles, scratch.rounded_rows);
+  const size_t room = static_cast<size_t>(scratch.tiles - scratch.rounded_rows);
+  const size_t batch = static_cast<size_t>(shape.batch);
+  EXPECT_GE(room, batch * kernels::ActivationRowBytes(widest));
+  EXPECT_EQ(scratch.tile_bytes % 64, 0u);
+  const kernels::KernelTable& table = kernels::KernelsFor(shape.isa);
+  for (const kernels::BatchMatMul* form : {&table.batch, &table.large_batch}) {
+    if (!CanTake(*form, shape)) continue;
+    // An expert of the batch may have any number of its tokens.
+    for (size_t count = 1; count <= batch; ++count) {
+      ASSERT_GE(room,
+                CeilDiv(count, form->group_tokens) * form->group_bytes(widest))
+          << count;
+    }
+    EXPECT_GE(scratch.tile_bytes, form->scratch_bytes(widest));
+  }
+  EXPECT_LE(scratch.tiles +
+                static_cast<size_t>(shape.num_threads) * scratch.tile_bytes,
+            buffer->data() + *num_bytes);
+}
+
+TEST(Scratch, ProductsGetRoomForEveryFormThatTheyCanTake) {
+  constexpr size_t kWidest = 1056;  // not whole groups of what forms unpack
+  model::Config wide_ffn = SmallConfig();
+  wide_ffn.width = 256;
+  wide_ffn.ffn_width = kWidest;
+  model::Config wide_attention = SmallConfig();
+  wide_attention.width = 256;
+  wide_attention.ffn_width = 512;
+  wide_attention.num_heads = 33;
+  wide_attention.value_width = 32;
+  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+    for (const int64_t batch : {11, 12, 23, 24, 63, 64, 65, 512}) {
+      for (const int64_t products_batch : {0, 1, 24, 64}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", kernels::NameOf(isa), batch,
+                                 products_batch));
+        const ScratchShape shape = {.batch = batch,
+                                    .context = 8,
+                                    .num_threads = 3,
+                                    .isa = isa,
+                                    .products_batch = products_batch};
+        ExpectRoomForProducts(wide_ffn, shape, kWidest);
+        ExpectRoomForProducts(wide_attention, shape, kWidest);
+      }
+    }
   }
 }
 

@@ -123,7 +123,9 @@ class SessionImpl final : public Session {
       }
       return options_.cancel == nullptr || !options_.cancel->load();
     };
-    compute_.batch_tokens = end - begin;
+    compute_.batch_tokens = options_.products_batch > 0
+                                ? static_cast<size_t>(options_.products_batch)
+                                : end - begin;
     // By reference: a std::function that copied the captures would allocate.
     return forward_.Run(tokens.subspan(begin, end - begin),
                         position_ + static_cast<int64_t>(begin),

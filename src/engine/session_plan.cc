@@ -91,6 +91,7 @@ Result<SessionPlan> PlanSession(const model::Config& config,
   TC_ASSIGN_OR_RETURN(plan.scratch.num_threads, NumThreadsOf(options));
   TC_ASSIGN_OR_RETURN(plan.scratch.ffn, FfnModeOf(config, options));
   plan.scratch.isa = options.isa;
+  plan.scratch.products_batch = options.products_batch;
   plan.scratch.context = context;
   plan.scratch.batch = std::min(options.batch, context);
   TC_ASSIGN_OR_RETURN(

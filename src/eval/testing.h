@@ -25,8 +25,6 @@ inline std::shared_ptr<const model::Model> OpenModel(const std::string& name) {
 }
 
 // Null, with a failure, if there is none.
-// A batch of 4 is below every ISA's BatchMatMul::min_tokens: then logits do not
-// depend on how many of them a call asks for.
 inline std::unique_ptr<engine::Session> OpenSession(
     std::shared_ptr<const model::Model> model, int64_t context,
     int num_threads = 1, const std::atomic<bool>* cancel = nullptr) {
@@ -35,7 +33,7 @@ inline std::unique_ptr<engine::Session> OpenSession(
                                                  .num_threads = num_threads,
                                                  .k_type = DType::kF32,
                                                  .v_type = DType::kF32,
-                                                 .batch = 4,
+                                                 .products_batch = 512,
                                                  .cancel = cancel});
   if (session.has_value()) return *std::move(session);
   ADD_FAILURE() << session.error().message;

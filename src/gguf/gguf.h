@@ -98,8 +98,8 @@ class File {
   // once, before others see the file: tensors' data moves. Where several NUMA
   // nodes have CPUs, what is read lies on the nodes as gguf/node_plan.h says.
   // What cannot be locked is a warning, and the file stays as it is. kIo: it
-  // cannot be read, or changed meanwhile; kResourceExhausted: no memory. Takes
-  // as long as reading the file; progress counts bytes.
+  // cannot be read, or was replaced or cut off meanwhile; kResourceExhausted:
+  // no memory. Takes as long as reading the file; progress counts bytes.
   virtual Status Hold(const HoldOptions& options,
                       const ProgressFn& progress) = 0;
   // What holds now: `lock` is false where locking failed.

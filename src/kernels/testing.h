@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
@@ -49,6 +50,23 @@ inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 
 inline const std::byte* AsBytes(const float* p) {
   return reinterpret_cast<const std::byte*>(p);
+}
+
+// What outputs hold before a call; nothing computes it.
+inline constexpr float kSentinel = -123456.75f;
+
+struct FreeAligned {
+  void operator()(std::byte* p) const {
+    ::operator delete(p, std::align_val_t(64));
+  }
+};
+using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
+
+// Memory that starts at a multiple of 64 bytes, and ends with its last byte for
+// a sanitizer. Not initialised.
+inline AlignedBytes MakeAligned(size_t num_bytes) {
+  return AlignedBytes(
+      static_cast<std::byte*>(::operator new(num_bytes, std::align_val_t(64))));
 }
 
 // Rows of random values of one type, `pad` bytes apart, one byte off any
@@ -105,27 +123,23 @@ class ActivationRows {
  public:
   ActivationRows(const std::vector<float>& x, size_t num_tokens, size_t n)
       : stride_bytes_(ActivationRowBytes(n)),
-        bytes_(static_cast<std::byte*>(
-            ::operator new(num_tokens * stride_bytes_, std::align_val_t(64)))) {
+        bytes_(MakeAligned(num_tokens * stride_bytes_)) {
     for (size_t t = 0; t < num_tokens; ++t) {
       KernelsFor(Isa::kScalar)
           .quantize_activations(x.data() + t * n, n,
-                                bytes_ + t * stride_bytes_);
+                                bytes_.get() + t * stride_bytes_);
     }
   }
-  ~ActivationRows() { ::operator delete(bytes_, std::align_val_t(64)); }
-  ActivationRows(const ActivationRows&) = delete;
-  ActivationRows& operator=(const ActivationRows&) = delete;
 
-  const std::byte* data() const { return bytes_; }
+  const std::byte* data() const { return bytes_.get(); }
   size_t stride_bytes() const { return stride_bytes_; }
   ActivationRow row(size_t t, size_t n) const {
-    return ActivationRowAt(bytes_ + t * stride_bytes_, n);
+    return ActivationRowAt(bytes_.get() + t * stride_bytes_, n);
   }
 
  private:
   size_t stride_bytes_;
-  std::byte* bytes_;
+  AlignedBytes bytes_;
 };
 
 // A suite whose tests run once per ISA that this machine can run.

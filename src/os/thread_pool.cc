@@ -67,8 +67,9 @@ void PinTo(std::thread& thread, int cpu_id) {
 // The way into a burst, in one word, so that a worker enters exactly the burst
 // that it saw open: the number of workers that have entered, whether it is
 // closed, the number of the burst. Burst numbers wrap after 2^21: a worker that
-// the scheduler did not run for exactly as many bursts, which is minutes, would
-// sit one out.
+// the scheduler did not run for exactly as many bursts, 20 s at the shortest,
+// would not see the next one. ParallelFor does without it then; Run, which
+// measures and never comes in such numbers, would wait.
 class Gate {
  public:
   static constexpr uint32_t kMaxEntered = (1u << 10) - 1;

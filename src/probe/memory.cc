@@ -36,7 +36,9 @@ using Line = uint64_t __attribute__((vector_size(kLineWords * 8)));
   for (size_t i = 0; i < stream_lines; ++i) {
     for (size_t s = 0; s < kStreams; ++s) {
       const uint64_t* at = words + (s * stream_lines + i) * kLineWords;
-      __builtin_prefetch(at + kLinesAhead * kLineWords);
+      // The address may be past the memory, where no pointer may point.
+      __builtin_prefetch(reinterpret_cast<const void*>(
+          reinterpret_cast<uintptr_t>(at) + kLinesAhead * sizeof(Line)));
       Line line;
       __builtin_memcpy(&line, at, sizeof(line));
       sums[s] += line;

@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_ENGINE_TESTING_COMPUTE_FIXTURE_H_
 #define THERMOCLINE_ENGINE_TESTING_COMPUTE_FIXTURE_H_
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <vector>
@@ -36,6 +37,10 @@ class ComputeFixture {
                  .tile_bytes = scratch_.tile_bytes} {}
 
   const Compute& compute() const { return compute_; }
+  // As a session does before each batch.
+  void set_batch_tokens(size_t num_tokens) {
+    compute_.batch_tokens = num_tokens;
+  }
   const Scratch& scratch() const { return scratch_; }
 
  private:

@@ -1,27 +1,12 @@
 #include "kernels/cpu/amx_matmul.h"
 
 #include <limits>
-#include <memory>
 
 #include "kernels/testing.h"
 #include "tensor/codec.h"
 
 namespace thermocline::kernels {
 namespace {
-
-constexpr float kSentinel = -123456.75f;
-
-struct FreeAligned {
-  void operator()(std::byte* p) const {
-    ::operator delete(p, std::align_val_t(64));
-  }
-};
-using AlignedBytes = std::unique_ptr<std::byte, FreeAligned>;
-
-AlignedBytes MakeAligned(size_t num_bytes) {
-  return AlignedBytes(
-      static_cast<std::byte*>(::operator new(num_bytes, std::align_val_t(64))));
-}
 
 float RoundToBf16(float value) { return BF16ToF32(F32ToBF16(value)); }
 

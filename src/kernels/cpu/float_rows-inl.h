@@ -128,13 +128,18 @@ HWY_INLINE void PrefetchNext(const std::byte* rows, size_t row_bytes,
   }
 }
 
+// Fewer rows than this come from a sparse walk: nobody may want the next ones.
+constexpr size_t kMinStreamRows = 16;
+
 // out[t * out_stride + r] = dot(weight row r, x[t]) for kRows rows and kTokens
 // tokens. One accumulator per element, lane i taking the terms i, i + kLanes,
 // ..: the block size changes which sums run side by side, never a sum.
+// is_stream: the rows that follow will be wanted too.
 template <class Row, size_t kRows, size_t kTokens>
 HWY_INLINE void DotBlock(const std::byte* weights, size_t row_bytes,
-                         const std::byte* x, size_t x_stride_bytes, size_t n,
-                         float* out, size_t out_stride) {
+                         bool is_stream, const std::byte* x,
+                         size_t x_stride_bytes, size_t n, float* out,
+                         size_t out_stride) {
   const Floats floats;
   FloatVec sums[kRows][kTokens];
   for (size_t r = 0; r < kRows; ++r) {
@@ -142,7 +147,9 @@ HWY_INLINE void DotBlock(const std::byte* weights, size_t row_bytes,
   }
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    if constexpr (kTokens == 1) PrefetchNext<Row, kRows>(weights, row_bytes, i);
+    if (kTokens == 1 && is_stream) {
+      PrefetchNext<Row, kRows>(weights, row_bytes, i);
+    }
     FloatVec x_lanes[kTokens];
     for (size_t t = 0; t < kTokens; ++t) {
       x_lanes[t] = F32Row::Load(x + t * x_stride_bytes, i);
@@ -174,7 +181,8 @@ HWY_INLINE void DotRows(const MatMulArgs& args, size_t r, size_t t,
   const auto dot = [&]<size_t kR, size_t kT>(size_t row_offset) HWY_ATTR {
     DotBlock<Row, kR, kT>(
         weights + row_offset * args.row_bytes, args.row_bytes,
-        args.x + t * args.x_stride_bytes, args.x_stride_bytes, args.n,
+        args.num_rows >= kMinStreamRows, args.x + t * args.x_stride_bytes,
+        args.x_stride_bytes, args.n,
         args.out + t * args.out_stride + r + row_offset, args.out_stride);
   };
   for (; t + 4 <= t_end; t += 4) {

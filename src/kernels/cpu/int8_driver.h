@@ -91,6 +91,10 @@ class Int8MatMul {
   // 0.66 (rows one at a time).
   static constexpr size_t kPrefetchBytes = 8192;
 
+  // Fewer rows than this come from a sparse walk: what follows them is not
+  // asked for, since nobody may want it.
+  static constexpr size_t kMinStreamRows = 16;
+
   // One token times up to kRowBlock rows.
   static void MultiplyOne(const MatMulArgs& args, size_t first_row,
                           size_t num_rows) {
@@ -98,6 +102,7 @@ class Int8MatMul {
     Acc acc[kRowBlock];
     for (size_t r = 0; r < num_rows; ++r) acc[r] = Format::Zero();
     const std::byte* weights = args.weights + first_row * args.row_bytes;
+    const bool is_stream = args.num_rows >= kMinStreamRows;
     for (size_t elem = 0; elem < args.n;) {
       const size_t num_elems = PanelElems(args, elem, kPanelInputs);
       PreparePanel(args, 0, elem, num_elems, 1, panel);
@@ -106,11 +111,11 @@ class Int8MatMul {
       size_t r = 0;
       for (; r + kRowTile <= num_rows; r += kRowTile) {
         MultiplyRows<kRowTile>(part + r * args.row_bytes, args.row_bytes,
-                               num_elems, panel, acc + r);
+                               is_stream, num_elems, panel, acc + r);
       }
       for (; r < num_rows; ++r) {
-        MultiplyRows<1>(part + r * args.row_bytes, args.row_bytes, num_elems,
-                        panel, acc + r);
+        MultiplyRows<1>(part + r * args.row_bytes, args.row_bytes, is_stream,
+                        num_elems, panel, acc + r);
       }
       elem += num_elems;
     }
@@ -186,13 +191,15 @@ class Int8MatMul {
   // Adds the products of kRows rows' parts with one token's panel to acc.
   template <size_t kRows>
   static void MultiplyRows(const std::byte* weights, size_t row_bytes,
-                           size_t num_elems, const Input* panel, Acc* acc) {
+                           bool is_stream, size_t num_elems, const Input* panel,
+                           Acc* acc) {
     Acc sums[kRows];
     for (size_t r = 0; r < kRows; ++r) sums[r] = acc[r];
     // Whole tiles ahead: what is less far away these rows read themselves.
     const size_t tile_bytes = kRows * row_bytes;
     const size_t ahead =
-        (kPrefetchBytes + tile_bytes - 1) / tile_bytes * tile_bytes;
+        is_stream ? (kPrefetchBytes + tile_bytes - 1) / tile_bytes * tile_bytes
+                  : 0;
     const size_t num_steps = num_elems / kStepElems;
     for (size_t s = 0; s < num_steps; ++s) {
       const std::byte* step = weights + s * kStepBytes;

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <new>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -21,20 +19,6 @@
 
 namespace thermocline::kernels {
 namespace {
-
-constexpr float kSentinel = -123456.75f;
-
-struct FreeAligned {
-  void operator()(std::byte* p) const {
-    ::operator delete(p, std::align_val_t(64));
-  }
-};
-using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
-
-AlignedBytes MakeAligned(size_t num_bytes) {
-  return AlignedBytes(
-      static_cast<std::byte*>(::operator new(num_bytes, std::align_val_t(64))));
-}
 
 // Rows x [T, n], some with blocks of zeros, and what they are once rounded.
 class Tokens {

@@ -117,8 +117,8 @@ struct NeonDotprod {
 }  // namespace
 
 void FillTileMatMulsNeonDotprod(KernelTable& table) {
-  // Not measured; on x86 the worst type needs 5 tokens with dot products of
-  // four bytes, and more without.
+  // Not measured. With dot products of four bytes on x86 every type gains by 6
+  // tokens if its weights lie in the cache, and by 10 to 14 if in memory.
   FillTileBatch<NeonDotprod>(8, table);
 }
 
