@@ -1,8 +1,8 @@
 // Attention over one piece of positions: scores over all keys, their
-// exponentials, the weighted sum of all values. A few keys or values at a time
-// become floats in the scratch, whatever their type and width, for all queries
-// of the call: the sums below are the same code for every type, and their order
-// does not depend on how many queries share them.
+// exponentials, the weighted sum of all values. A few queries read keys and
+// values as they lie in the cache; for more, a few of them at a time become
+// floats in the scratch. The sums are the same code for every type, and their
+// order does not depend on how many queries share them.
 #include <algorithm>
 #include <limits>
 
@@ -11,9 +11,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/float_attention.cc"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/float_attention_rows-inl.h"
 #include "kernels/cpu/float_math-inl.h"
 #include "kernels/cpu/float_rows-inl.h"
 
@@ -23,9 +23,15 @@ namespace thermocline::kernels::HWY_NAMESPACE {
 
 constexpr size_t kKeys = 4;    // in the scratch at a time
 constexpr size_t kValues = 4;  // likewise
+// Read from the cache at a time: so near that they come in their order, so many
+// that it pays to load and store the sums.
+constexpr size_t kNearValues = 16;
 // Side by side: their accumulators with four keys, or four vectors of a value,
 // take 16 registers, or 8 of the 16 that AVX2 has.
 constexpr size_t kQueries = HWY_TARGET == HWY_AVX2 ? 2 : 4;
+// Up to so many queries read keys and values as they lie in the cache: half as
+// many keys or vectors side by side, and still the same number of accumulators.
+constexpr size_t kFewQueries = 2 * kQueries;
 // More than the piece: the rows do not all meet in a few sets of the cache.
 constexpr size_t kScoresStride = kAttentionPiece + 16;
 
@@ -37,6 +43,7 @@ HWY_INLINE size_t PaddedTo(size_t multiple, size_t n) {
 struct Work {
   explicit Work(const AttentionArgs& args)
       : num_queries(args.num_tokens * args.num_heads),
+        k_width(args.k_width),
         k_stride(PaddedTo(16, args.k_width)),
         v_stride(PaddedTo(16, args.v_width)),
         scores(args.scratch),
@@ -45,6 +52,7 @@ struct Work {
         values(keys + kKeys * k_stride) {}
 
   size_t num_queries;
+  size_t k_width;
   size_t k_stride;
   size_t v_stride;
   float* scores;   // [num_queries, kScoresStride]
@@ -57,57 +65,6 @@ struct Work {
 HWY_INLINE size_t PositionsOf(const AttentionArgs& args, size_t query_idx) {
   return args.num_positions +
          (args.is_diagonal ? query_idx / args.num_heads : 0);
-}
-
-// Rows as they lie in the cache.
-template <class Row>
-struct Stored {
-  const std::byte* rows;
-  size_t row_bytes;
-
-  HWY_INLINE FloatVec Load(size_t r, size_t i) const {
-    return Row::Load(rows + r * row_bytes, i);
-  }
-};
-
-// Rows in the scratch.
-struct Unpacked {
-  const float* rows;
-  size_t stride;
-
-  HWY_INLINE FloatVec Load(size_t r, size_t i) const {
-    return hn::Load(Floats(), rows + r * stride + i);
-  }
-};
-
-// Asks for the bytes [begin, end) of a piece's rows, num_bytes in all, well
-// before they are read; `next` follows the last ones. The hardware alone stops
-// at every page, and sees nothing coming while few instructions read.
-HWY_INLINE void Prefetch(const std::byte* rows, size_t num_bytes,
-                         const std::byte* next, size_t begin, size_t end) {
-  constexpr size_t kAhead = 4096;
-  for (size_t i = begin + kAhead; i < end + kAhead; i += 64) {
-    hwy::Prefetch(i < num_bytes ? rows + i : next + (i - num_bytes));
-  }
-}
-
-// Rows [0, num_rows) as floats, zeros up to a whole vector, `stride` apart.
-template <class Row>
-HWY_INLINE void Unpack(const Stored<Row>& stored, size_t num_rows, size_t n,
-                       size_t stride, float* out) {
-  for (size_t r = 0; r < num_rows; ++r, out += stride) {
-    const std::byte* row = stored.rows + r * stored.row_bytes;
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-      for (size_t j = i; j < i + 32; j += kLanes) {
-        hn::Store(Row::Load(row, j), Floats(), out + j);
-      }
-    }
-    for (; i + kLanes <= n; i += kLanes) {
-      hn::Store(Row::Load(row, i), Floats(), out + i);
-    }
-    if (i < n) hn::Store(Row::LoadTail(row, i, n - i), Floats(), out + i);
-  }
 }
 
 void UnpackQueries(const AttentionArgs& args, const Work& work) {
@@ -135,66 +92,106 @@ HWY_INLINE auto SumOfBlocks(D d, hn::Vec<D> v) {
   }
 }
 
-// out[j] = the sum of the lanes of v[j], j < 4: half of the work of four
-// separate sums.
-HWY_INLINE void StoreSums(const FloatVec (&v)[4], float* out) {
+using FourFloats = hn::CappedTag<float, 4>;
+
+// The sums of the lanes of four vectors: half of the work of four separate
+// sums.
+HWY_INLINE hn::Vec<FourFloats> SumsOfLanes(FloatVec a, FloatVec b, FloatVec c,
+                                           FloatVec d) {
   const Floats floats;
   const hn::Repartition<uint64_t, Floats> pairs;
-  const FloatVec ab = hn::Add(hn::InterleaveLower(floats, v[0], v[1]),
-                              hn::InterleaveUpper(floats, v[0], v[1]));
-  const FloatVec cd = hn::Add(hn::InterleaveLower(floats, v[2], v[3]),
-                              hn::InterleaveUpper(floats, v[2], v[3]));
+  const FloatVec ab = hn::Add(hn::InterleaveLower(floats, a, b),
+                              hn::InterleaveUpper(floats, a, b));
+  const FloatVec cd = hn::Add(hn::InterleaveLower(floats, c, d),
+                              hn::InterleaveUpper(floats, c, d));
   const auto low = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab),
                                        hn::BitCast(pairs, cd));
   const auto high = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab),
                                         hn::BitCast(pairs, cd));
-  const auto sums = SumOfBlocks(
+  return SumOfBlocks(
       floats, hn::Add(hn::BitCast(floats, low), hn::BitCast(floats, high)));
-  hn::StoreU(sums, hn::DFromV<decltype(sums)>(), out);
 }
 
-// Scores of kNum queries with kKeys keys.
-template <size_t kNum, class Rows>
-HWY_INLINE void Scores(const Work& work, const Rows& keys, size_t width,
-                       size_t query_idx, float* scores) {
-  const Floats floats;
-  FloatVec sums[kNum][kKeys];
+template <size_t kNum>
+HWY_INLINE void StoreScores(const FloatVec (&sums)[kNum][4], float* scores) {
   for (size_t j = 0; j < kNum; ++j) {
-    for (size_t k = 0; k < kKeys; ++k) sums[j][k] = hn::Zero(floats);
+    hn::StoreU(SumsOfLanes(sums[j][0], sums[j][1], sums[j][2], sums[j][3]),
+               FourFloats(), scores + j * kScoresStride);
+  }
+}
+
+template <size_t kNum>
+HWY_INLINE void StoreScores(const FloatVec (&sums)[kNum][2], float* scores) {
+  const hn::Half<FourFloats> two;
+  for (size_t j = 0; j < kNum; j += 2, scores += 2 * kScoresStride) {
+    const size_t other = std::min(j + 1, kNum - 1);
+    const auto four =
+        SumsOfLanes(sums[j][0], sums[j][1], sums[other][0], sums[other][1]);
+    hn::StoreU(hn::LowerHalf(two, four), two, scores);
+    if (other == j) return;
+    hn::StoreU(hn::UpperHalf(two, four), two, scores + kScoresStride);
+  }
+}
+
+// Scores of kNum queries with kStep keys from key r.
+template <size_t kNum, size_t kStep, class Rows>
+HWY_INLINE void ScoreKeys(const Work& work, const Rows& keys, size_t r,
+                          size_t width, size_t query_idx, float* scores) {
+  const Floats floats;
+  FloatVec sums[kNum][kStep];
+  for (size_t j = 0; j < kNum; ++j) {
+    for (size_t k = 0; k < kStep; ++k) sums[j][k] = hn::Zero(floats);
   }
   const float* queries = work.queries + query_idx * work.k_stride;
   const auto add = [&](size_t i) HWY_ATTR {
-    FloatVec key[kKeys];
-    for (size_t k = 0; k < kKeys; ++k) key[k] = keys.Load(k, i);
+    FloatVec key[kStep];
+    for (size_t k = 0; k < kStep; ++k) key[k] = keys.Load(r + k, i);
     for (size_t j = 0; j < kNum; ++j) {
       const FloatVec q = hn::Load(floats, queries + j * work.k_stride + i);
-      for (size_t k = 0; k < kKeys; ++k) {
+      for (size_t k = 0; k < kStep; ++k) {
         sums[j][k] = hn::MulAdd(q, key[k], sums[j][k]);
       }
     }
   };
   size_t i = 0;
   for (; i + 32 <= width; i += 32) {
+    for (size_t k = 0; k < kStep; ++k) keys.Prefetch(r + k, i, 32);
     for (size_t j = 0; j < 32; j += kLanes) add(i + j);
   }
   for (; i < width; i += kLanes) add(i);
-  for (size_t j = 0; j < kNum; ++j) {
-    StoreSums(sums[j], scores + (query_idx + j) * kScoresStride);
+  StoreScores(sums, scores + query_idx * kScoresStride + r);
+}
+
+// Scores of kNum queries with num_rows keys, a multiple of kKeys.
+template <size_t kNum, class Rows>
+HWY_INLINE void ScoreRows(const Work& work, const Rows& keys, size_t num_rows,
+                          size_t query_idx, float* scores) {
+  constexpr size_t kStep = kNum <= kQueries ? kKeys : kKeys / 2;
+  const size_t width = PaddedTo(kLanes, work.k_width);
+  for (size_t r = 0; r < num_rows; r += kStep) {
+    ScoreKeys<kNum, kStep>(work, keys, r, width, query_idx, scores);
+  }
+}
+
+// Calls f with a constant: the number, at most kMax.
+template <size_t kMax, class Function>
+HWY_INLINE void WithNumber(size_t number, Function f) {
+  if constexpr (kMax > 0) {
+    if (number == kMax) {
+      f.template operator()<kMax>();
+    } else {
+      WithNumber<kMax - 1>(number, f);
+    }
   }
 }
 
 // Calls f with a constant number of queries, at most kQueries, and the first.
 template <class Function>
 HWY_INLINE void ForEachBlock(size_t num_queries, Function f) {
-  size_t i = 0;
-  for (; i + kQueries <= num_queries; i += kQueries) {
-    f.template operator()<kQueries>(i);
-  }
-  const size_t rest = num_queries - i;
-  if (rest == 1) f.template operator()<1>(i);
-  if constexpr (kQueries == 4) {
-    if (rest == 2) f.template operator()<2>(i);
-    if (rest == 3) f.template operator()<3>(i);
+  for (size_t i = 0; i < num_queries; i += kQueries) {
+    WithNumber<kQueries>(std::min(kQueries, num_queries - i),
+                         [&]<size_t kNum>()
+                             HWY_ATTR { f.template operator()<kNum>(i); });
   }
 }
 
@@ -202,28 +199,21 @@ HWY_INLINE void ForEachBlock(size_t num_queries, Function f) {
 // left than four, the rest of the scratch is what it was: those scores are
 // beyond what a query sees.
 template <class Row>
-void AllScores(const AttentionArgs& args, const Work& work) {
-  const size_t num_positions = PositionsOf(args, work.num_queries - 1);
-  const size_t width = PaddedTo(kLanes, args.k_width);
-  const bool is_direct = work.num_queries <= kQueries && width == args.k_width;
+void AllScores(const Stored<Row>& keys, const Work& work) {
+  size_t p = 0;
+  if (work.k_width % kLanes == 0) {
+    WithNumber<kFewQueries>(work.num_queries, [&]<size_t kNum>() HWY_ATTR {
+      p = keys.num_rows / kKeys * kKeys;
+      ScoreRows<kNum>(work, keys, p, 0, work.scores);
+    });
+  }
   const Unpacked unpacked = {work.keys, work.k_stride};
-  for (size_t p = 0; p < num_positions; p += kKeys) {
-    const Stored<Row> stored = {args.k + p * args.k_stride_bytes,
-                                args.k_stride_bytes};
-    const size_t count = std::min(kKeys, num_positions - p);
-    Prefetch(args.k, num_positions * args.k_stride_bytes, args.v,
-             p * args.k_stride_bytes, (p + count) * args.k_stride_bytes);
-    const auto score_all = [&](const auto& keys) HWY_ATTR {
-      ForEachBlock(work.num_queries, [&]<size_t kNum>(size_t i) HWY_ATTR {
-        Scores<kNum>(work, keys, width, i, work.scores + p);
-      });
-    };
-    if (is_direct && count == kKeys) {
-      score_all(stored);
-    } else {
-      Unpack(stored, count, args.k_width, work.k_stride, work.keys);
-      score_all(unpacked);
-    }
+  for (; p < keys.num_rows; p += kKeys) {
+    Unpack(keys, p, std::min(p + kKeys, keys.num_rows), work.k_width,
+           work.k_stride, work.keys);
+    ForEachBlock(work.num_queries, [&]<size_t kNum>(size_t i) HWY_ATTR {
+      ScoreRows<kNum>(work, unpacked, kKeys, i, work.scores + p);
+    });
   }
 }
 
@@ -272,6 +262,7 @@ HWY_INLINE size_t AddVectors(const Rows& values, const float* weights,
       }
     }
     for (size_t p = begin; p < end; ++p) {
+      values.Prefetch(p, i, kVectors * kLanes);
       FloatVec value[kVectors];
       for (size_t c = 0; c < kVectors; ++c) {
         value[c] = values.Load(p, i + c * kLanes);
@@ -302,54 +293,53 @@ HWY_INLINE void AddValues(const Rows& values, const float* weights,
     i = AddVectors<kNum, 8>(values, weights, begin, end, i, width, sums,
                             sums_stride);
   }
-  i = AddVectors<kNum, 4>(values, weights, begin, end, i, width, sums,
-                          sums_stride);
+  i = AddVectors<kNum, kNum <= kQueries ? 4 : 2>(values, weights, begin, end, i,
+                                                 width, sums, sums_stride);
   AddVectors<kNum, 1>(values, weights, begin, end, i, width, sums, sums_stride);
 }
 
 // out[q] += sum of weights[q][p] * v[p] over the positions that q sees, of the
-// `count` ones from p.
-template <class Rows>
-HWY_INLINE void AddValuesToAll(const AttentionArgs& args, const Work& work,
-                               const Rows& values, size_t p, size_t count) {
+// `count` ones from p, for kNum queries from query i.
+template <size_t kNum, class Rows>
+HWY_INLINE void AddSeenValues(const AttentionArgs& args, const Work& work,
+                              const Rows& values, size_t p, size_t count,
+                              size_t i) {
   const size_t width = PaddedTo(kLanes, args.v_width);
   const size_t out_stride = PartialAttentionFloats(args.v_width);
   const auto num_seen = [&](size_t query_idx) HWY_ATTR {
     const size_t seen = PositionsOf(args, query_idx);
     return seen <= p ? 0 : std::min(count, seen - p);
   };
-  ForEachBlock(work.num_queries, [&]<size_t kNum>(size_t i) HWY_ATTR {
-    const float* weights = work.scores + i * kScoresStride + p;
-    float* out = args.out + i * out_stride;
-    const size_t common = num_seen(i);
-    AddValues<kNum>(values, weights, 0, common, width, out, out_stride);
-    if (num_seen(i + kNum - 1) == common) return;
-    for (size_t j = 0; j < kNum; ++j) {
-      AddValues<1>(values, weights + j * kScoresStride, common, num_seen(i + j),
-                   width, out + j * out_stride, 0);
-    }
-  });
+  const float* weights = work.scores + i * kScoresStride + p;
+  float* out = args.out + i * out_stride;
+  const size_t common = num_seen(i);
+  AddValues<kNum>(values, weights, 0, common, width, out, out_stride);
+  if (num_seen(i + kNum - 1) == common) return;
+  for (size_t j = 0; j < kNum; ++j) {
+    AddValues<1>(values, weights + j * kScoresStride, common, num_seen(i + j),
+                 width, out + j * out_stride, 0);
+  }
 }
 
 template <class Row>
-void AllValues(const AttentionArgs& args, const Work& work) {
-  const size_t num_positions = PositionsOf(args, work.num_queries - 1);
-  const bool is_direct =
-      work.num_queries <= kQueries && args.v_width % kLanes == 0;
+void AllValues(const AttentionArgs& args, const Stored<Row>& values,
+               const Work& work) {
+  if (work.num_queries <= kFewQueries && args.v_width % kLanes == 0) {
+    WithNumber<kFewQueries>(work.num_queries, [&]<size_t kNum>() HWY_ATTR {
+      for (size_t p = 0; p < values.num_rows; p += kNearValues) {
+        const size_t count = std::min(kNearValues, values.num_rows - p);
+        AddSeenValues<kNum>(args, work, values.From(p), p, count, 0);
+      }
+    });
+    return;
+  }
   const Unpacked unpacked = {work.values, work.v_stride};
-  for (size_t p = 0; p < num_positions; p += kValues) {
-    const Stored<Row> stored = {args.v + p * args.v_stride_bytes,
-                                args.v_stride_bytes};
-    const size_t count = std::min(kValues, num_positions - p);
-    Prefetch(args.v, num_positions * args.v_stride_bytes,
-             args.k + num_positions * args.k_stride_bytes,
-             p * args.v_stride_bytes, (p + count) * args.v_stride_bytes);
-    if (is_direct) {
-      AddValuesToAll(args, work, stored, p, count);
-    } else {
-      Unpack(stored, count, args.v_width, work.v_stride, work.values);
-      AddValuesToAll(args, work, unpacked, p, count);
-    }
+  for (size_t p = 0; p < values.num_rows; p += kValues) {
+    const size_t count = std::min(kValues, values.num_rows - p);
+    Unpack(values, p, p + count, args.v_width, work.v_stride, work.values);
+    ForEachBlock(work.num_queries, [&]<size_t kNum>(size_t i) HWY_ATTR {
+      AddSeenValues<kNum>(args, work, unpacked, p, count, i);
+    });
   }
 }
 
@@ -358,14 +348,16 @@ template <class Function>
 HWY_INLINE void WithRow(DType dtype, Function f) {
   if (dtype == DType::kF32) return f(F32Row());
   if (dtype == DType::kF16) return f(F16Row());
-  f(Q8Row());
+  f(CachedQ8Row());
 }
 
 void Attention(const AttentionArgs& args) {
   const Work work(args);
+  const size_t num_positions = PositionsOf(args, work.num_queries - 1);
   UnpackQueries(args, work);
-  WithRow(args.k_dtype,
-          [&]<class Row>(Row) HWY_ATTR { AllScores<Row>(args, work); });
+  WithRow(args.k_dtype, [&]<class Row>(Row) HWY_ATTR {
+    AllScores<Row>({args.k, args.k_stride_bytes, num_positions, args.v}, work);
+  });
   const size_t out_stride = PartialAttentionFloats(args.v_width);
   for (size_t i = 0; i < work.num_queries; ++i) {
     float* out = args.out + i * out_stride;
@@ -373,8 +365,11 @@ void Attention(const AttentionArgs& args) {
     Exponentials(work.scores + i * kScoresStride, PositionsOf(args, i),
                  out + work.v_stride);
   }
-  WithRow(args.v_dtype,
-          [&]<class Row>(Row) HWY_ATTR { AllValues<Row>(args, work); });
+  WithRow(args.v_dtype, [&]<class Row>(Row) HWY_ATTR {
+    const std::byte* next_keys = args.k + num_positions * args.k_stride_bytes;
+    AllValues<Row>(
+        args, {args.v, args.v_stride_bytes, num_positions, next_keys}, work);
+  });
 }
 
 void MergeAttention(const float* partial, size_t v_width, float* sum) {

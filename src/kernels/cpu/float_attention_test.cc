@@ -82,7 +82,7 @@ TEST_P(FloatAttentionTest, EveryPairOfTypesAgreesWithScalar) {
   for (DType k_dtype : kKvTypes) {
     for (DType v_dtype : kKvTypes) {
       for (size_t num_positions : {1, 2, 3, 4, 5, 17, 64, 257}) {
-        for (size_t num_queries : {1, 2, 5, 8}) {
+        for (size_t num_queries : {1, 2, 5, 7, 8}) {
           ExpectClose(kernels(), scalar(),
                       {k_dtype, v_dtype, num_queries, 96, 64, num_positions});
         }
@@ -106,7 +106,7 @@ TEST_P(FloatAttentionTest, LongContextsAgreeWithScalar) {
 
 TEST_P(FloatAttentionTest, TokensOfATileAreAsAlone) {
   for (DType dtype : kKvTypes) {
-    for (size_t num_queries : {1, 3, 5, 16}) {
+    for (size_t num_queries : {1, 3, 5, 6, 8, 16}) {
       for (size_t num_positions : {32, 61, 256, 300}) {
         const size_t num_tokens = 32 / num_queries;
         ExpectClose(
