@@ -111,8 +111,8 @@ struct Avx2 {
 }  // namespace
 
 void FillTileMatMulsAvx2(KernelTable& table) {
-  // Weights in the cache gain by 8 tokens, but for those of Q8_0, with twice the
-  // multiplications, which about break even here. Weights in memory, which
+  // Weights in the cache gain by 8 tokens, but for those of Q8_0, with twice
+  // the multiplications, which about break even here. Weights in memory, which
   // matmul() reads further ahead, gain later: Q4_0 and Q6_K by 12 to 24.
   FillTileBatch<NarrowDots<Avx2>>(24, table);
 }
