@@ -96,7 +96,7 @@ TEST(Session, BitEqualHoweverTheSequenceIsCut) {
     std::map<const kernels::BatchMatMul*, std::vector<float>> expected;
     expected[nullptr] = one_by_one;
     // All divide the sequence, so that no smaller piece is left.
-    for (const size_t batch : {2, 3, 4, 6, 8, 12, 16, 24, 48, 64, 96, 192}) {
+    for (const size_t batch : {3, 8, 12, 24, 64, 96, 192}) {
       options.batch = static_cast<int64_t>(batch);
       const auto got = DecodeAll(*Open(model, options), tokens);
       const auto [same, is_first] =
