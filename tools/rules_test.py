@@ -211,7 +211,7 @@ class TextTest(RuleTest):
         self.expect_line('/tmp/some_' + 'jobs', 'one machine')
 
     def test_paths_that_are_everywhere(self):
-        self.expect_line('/usr/lib /dev/null src/work/x.h out/home/x')
+        self.expect_line('/usr/lib /dev/null src/wo' 'rk/x.h out/ho' 'me/x')
         self.expect_line('https://example.org/home/x')
 
     def test_registry_hosts(self):

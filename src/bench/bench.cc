@@ -42,8 +42,6 @@ uint64_t BytesPerToken(const engine::Session& session,
                        const engine::SessionOptions& options,
                        const Workload& test) {
   const model::Model& model = session.model();
-  const uint64_t weight_bytes =
-      engine::WeightBytesPerToken(model, session.ffn());
   // Every position is one more row of each layer.
   const auto row_bytes =
       static_cast<double>(engine::KvBytesPerToken(model.config(), options, 0));
@@ -51,6 +49,8 @@ uint64_t BytesPerToken(const engine::Session& session,
   double total = 0.0;
   for (int64_t begin = 0; begin < test.length(); begin += step) {
     const int64_t end = std::min(begin + step, test.length());
+    const uint64_t weight_bytes = engine::WeightBytesPerBatch(
+        model, session.ffn(), static_cast<uint64_t>(end - begin));
     total += static_cast<double>(weight_bytes) +
              row_bytes * static_cast<double>(test.depth + end);
   }

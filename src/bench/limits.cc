@@ -8,8 +8,6 @@
 namespace thermocline::bench {
 namespace {
 
-constexpr size_t kManyTokens = 512;
-
 // Adds up matrices by type.
 class WorkSum {
  public:

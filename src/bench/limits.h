@@ -18,6 +18,9 @@
 
 namespace thermocline::bench {
 
+// Kernels are measured with at most so many tokens at once.
+inline constexpr int kManyTokens = 512;
+
 // The matrices of one type that a token is multiplied with.
 struct TypeWork {
   DType dtype;

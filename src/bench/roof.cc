@@ -14,7 +14,6 @@ namespace thermocline::bench {
 namespace {
 
 constexpr int kReadRounds = 7;
-constexpr int kManyTokens = 512;
 
 std::vector<int> DefaultThreads() {
   const int num_cores = os::ReadTopology().num_cores;

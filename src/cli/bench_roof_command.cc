@@ -61,12 +61,13 @@ void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
   auto flags = std::make_shared<RoofFlags>();
   CLI::App* app = bench.add_subcommand(
       "roof", "Measures what memory and the kernels can do at best");
-  AddText(*app, "-m,--model", flags->model_path, "FILE",
-          "Also the speeds that a model could reach");
+  auto* model = AddText(*app, "-m,--model", flags->model_path, "FILE",
+                        "Also the speeds that a model could reach");
   AddThreadListFlag(*app, flags->threads, "1, 2, 4, ... physical cores");
   AddIsaFlag(*app, flags->isa);
   app->add_flag("--reads-only", flags->reads_only,
-                "Measure memory alone, not the kernels");
+                "Measure memory alone, not the kernels")
+      ->excludes(model);
   AddFormatFlag(*app, flags->format);
   app->footer(
       "Reads memory in sequence, more of it than the caches hold, and "

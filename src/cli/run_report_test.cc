@@ -30,10 +30,8 @@ TEST(FormatRunSummaryTest, ShowsRatesBytesAndReason) {
 }
 
 TEST(RunMemoryOfTest, LockedMappingsCountAsHeldOnce) {
-  const os::ProcessMemory memory = {.peak_resident_bytes = 1000,
-                                    .anonymous_bytes = 100,
-                                    .mapped_bytes = 70,
-                                    .locked_bytes = 50};
+  const os::ProcessMemory memory = {
+      .anonymous_bytes = 100, .mapped_bytes = 70, .locked_bytes = 50};
   const RunMemory mapped = RunMemoryOf(memory, {.lock = true});
   EXPECT_EQ(mapped.held_bytes, 150u);
   EXPECT_EQ(mapped.mapped_bytes, 20u);

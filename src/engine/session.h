@@ -106,6 +106,11 @@ class Session {
 uint64_t WeightBytesPerToken(const model::Model& model,
                              FfnMode ffn = FfnMode::kDense);
 
+// The same for num_tokens tokens computed together, with a row of the embedding
+// tables each; of experts as many as they can choose, at most.
+uint64_t WeightBytesPerBatch(const model::Model& model, FfnMode ffn,
+                             uint64_t num_tokens);
+
 // Bytes of the KV cache that a token at `position` reads.
 uint64_t KvBytesPerToken(const model::Config& config,
                          const SessionOptions& options, int64_t position);

@@ -66,16 +66,17 @@ uint64_t MatrixBytes(const model::FfnMatrices& matrices) {
   return num_bytes;
 }
 
-// Of experts the share that a token uses.
+// Of experts those that num_tokens tokens can choose.
 uint64_t FfnMatrixBytes(const model::FfnConfig& config,
-                        const model::FfnWeights& weights) {
+                        const model::FfnWeights& weights, uint64_t num_tokens) {
   if (config.num_experts == 0) return MatrixBytes(weights);
   uint64_t num_bytes = 0;
   for (const model::FfnMatrices& expert : weights.experts) {
     num_bytes += MatrixBytes(expert);
   }
-  return num_bytes / static_cast<uint64_t>(config.num_experts) *
-         static_cast<uint64_t>(config.num_experts_used);
+  const uint64_t num_experts = static_cast<uint64_t>(config.num_experts);
+  const uint64_t num_used = static_cast<uint64_t>(config.num_experts_used);
+  return num_bytes / num_experts * std::min(num_experts, num_tokens * num_used);
 }
 
 }  // namespace
@@ -134,6 +135,11 @@ uint64_t KvBytesPerToken(const model::Config& config,
 }
 
 uint64_t WeightBytesPerToken(const model::Model& model, FfnMode ffn) {
+  return WeightBytesPerBatch(model, ffn, 1);
+}
+
+uint64_t WeightBytesPerBatch(const model::Model& model, FfnMode ffn,
+                             uint64_t num_tokens) {
   const model::Weights& weights = model.weights();
   uint64_t num_bytes = 0;
   const auto add = [&](std::initializer_list<TensorView> views) {
@@ -142,10 +148,12 @@ uint64_t WeightBytesPerToken(const model::Model& model, FfnMode ffn) {
     }
   };
   if (weights.position_embedding) {
-    num_bytes += weights.position_embedding.row_bytes();
+    num_bytes += num_tokens * weights.position_embedding.row_bytes();
   }
   add({weights.output_norm, weights.output_norm_bias, weights.head});
-  if (!weights.tied) num_bytes += weights.token_embedding.row_bytes();
+  if (!weights.tied) {
+    num_bytes += num_tokens * weights.token_embedding.row_bytes();
+  }
   for (const model::LayerWeights& layer : weights.layers) {
     const model::AttentionWeights& a = layer.attention;
     const model::FfnWeights& f = layer.ffn;
@@ -153,7 +161,7 @@ uint64_t WeightBytesPerToken(const model::Model& model, FfnMode ffn) {
     add({a.q_bias, a.k_bias, a.v_bias, a.out_bias});
     add({f.norm, f.norm_bias, f.router});
     add({f.gate_bias, f.up_bias, f.down_bias});
-    num_bytes += FfnMatrixBytes(model.config().ffn, f);
+    num_bytes += FfnMatrixBytes(model.config().ffn, f, num_tokens);
     if (ffn != FfnMode::kFast) continue;
     const model::PredictorWeights& p = layer.predictor;
     add({p.up, p.up_bias, p.down, p.down_bias});

@@ -123,6 +123,10 @@ TEST(SessionPlan, WeightBytesCountTheExpertsThatATokenUses) {
   // Two FFNs more than one, and the router.
   EXPECT_EQ(WeightBytesPerToken(*experts) - WeightBytesPerToken(*dense),
             4 * (2 * 3 * 96 * 160 + 5 * 96));
+  // Four tokens can choose all five, and read a row of embeddings each.
+  EXPECT_EQ(WeightBytesPerBatch(*experts, FfnMode::kDense, 4) -
+                WeightBytesPerToken(*experts),
+            4 * (2 * 3 * 96 * 160 + 3 * 96));
 }
 
 TEST(SessionPlan, WeightBytesCountOnePositionAndOneDownMatrix) {

@@ -348,7 +348,9 @@ TEST_F(HeldFiles, LockedMappedAndRead) {
     const uint64_t before = os::ReadProcessMemory().locked_bytes;
     ASSERT_TRUE(file->Hold({.read = read, .lock = true}, {}));
     // False where the limit is low: a warning.
-    if (!file->held().lock) GTEST_SKIP() << "may not lock a megabyte";
+    if (!file->held().lock)
+      GTEST_SKIP()
+          << "needs a limit of locked memory (ulimit -l) of a megabyte";
     EXPECT_EQ(file->held().read, read);
     EXPECT_EQ(file->num_held_bytes(), file->num_file_bytes());
     EXPECT_GE(os::ReadProcessMemory().locked_bytes, before + (3 << 18));

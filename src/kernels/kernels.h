@@ -39,6 +39,10 @@ struct MatMulArgs {
 };
 using MatMulFn = void (*)(const MatMulArgs& args);
 
+// A call with one token and fewer rows than this comes from a sparse walk: the
+// rows behind it are not prefetched, since nobody may want them.
+constexpr size_t kStreamRows = 16;
+
 // Products of quantised weights with many tokens, bound by arithmetic. Weights
 // stay as they lie in the file: a kernel unpacks a tile of them once and
 // multiplies it with all tokens. The input has a form of its own, the same for

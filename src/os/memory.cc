@@ -216,8 +216,7 @@ MemoryInfo ReadMemoryInfo(const std::string& proc_root,
 
 ProcessMemory ReadProcessMemory() {
   const std::string status = "/proc/self/status";
-  return {.peak_resident_bytes = ReadKibField(status, "VmHWM").value_or(0),
-          .anonymous_bytes = ReadKibField(status, "RssAnon").value_or(0),
+  return {.anonymous_bytes = ReadKibField(status, "RssAnon").value_or(0),
           .mapped_bytes = ReadKibField(status, "RssFile").value_or(0),
           .locked_bytes = ReadKibField(status, "VmLck").value_or(0)};
 }

@@ -52,10 +52,9 @@ MemoryInfo ReadMemoryInfo(const std::string& proc_root = "/proc",
                           const std::string& sys_root = "/sys");
 
 struct ProcessMemory {
-  uint64_t peak_resident_bytes;  // VmHWM; mapped file pages included
-  uint64_t anonymous_bytes;      // RssAnon now
-  uint64_t mapped_bytes;         // RssFile now: of files, can be dropped
-  uint64_t locked_bytes;         // VmLck now: of either, cannot
+  uint64_t anonymous_bytes;  // RssAnon now
+  uint64_t mapped_bytes;     // RssFile now: of files, can be dropped
+  uint64_t locked_bytes;     // VmLck now: of either, cannot
 };
 ProcessMemory ReadProcessMemory();
 

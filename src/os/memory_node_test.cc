@@ -26,7 +26,7 @@ TEST(PreferNodeTest, NodeZeroIsEverywhere) {
   const std::span<std::byte> middle(buffer.data() + 1, 3 * kPageBytes);
   const Status status = PreferNode(middle, 0);
   if (!status && status.error().code == ErrorCode::kUnsupported) {
-    GTEST_SKIP() << status.error().message;
+    GTEST_SKIP() << "needs a kernel with mbind: " << status.error().message;
   }
   ASSERT_TRUE(status.has_value()) << status.error().message;
   const size_t first_whole =

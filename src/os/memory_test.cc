@@ -130,13 +130,12 @@ TEST(MemoryInfoTest, ThisMachine) {
 
 TEST(ProcessMemoryTest, GrowsWithTheBuffer) {
   const ProcessMemory before = ReadProcessMemory();
-  EXPECT_GT(before.peak_resident_bytes, 0u);
+  EXPECT_GT(before.anonymous_bytes, 0u);
   constexpr size_t kSize = size_t{32} << 20;
   AlignedBuffer buffer = AlignedBuffer::Allocate(kSize).value();
   for (size_t i = 0; i < kSize; i += 4096) buffer.data()[i] = std::byte{1};
   const ProcessMemory after = ReadProcessMemory();
   EXPECT_GE(after.anonymous_bytes, before.anonymous_bytes + kSize / 2);
-  EXPECT_GE(after.peak_resident_bytes, kSize);
 }
 
 }  // namespace

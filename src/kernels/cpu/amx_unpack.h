@@ -161,13 +161,16 @@ inline __m512i LoadWords(const std::byte* p) {
   return _mm512_cvtepu8_epi16(Load256(p));
 }
 
-// `scales` of each sub-block, then its minimum.
-struct UnpackQ4_K : Block256<BlockQ4_K> {
+// Q4_K and Q5_K. `scales` of each sub-block, then its minimum.
+template <class Block>
+struct SubBlocks : Block256<Block> {
   static void Begin(const std::byte* block, size_t /*num_lines*/,
                     float* scales) {
     _mm512_store_ps(scales, UnpackScales(block));
   }
+};
 
+struct UnpackQ4_K : SubBlocks<BlockQ4_K> {
   static void Pair(const std::byte* block, size_t /*num_lines*/,
                    const float* scales, size_t pair, std::byte* out) {
     const __m512i words =
@@ -183,12 +186,7 @@ struct UnpackQ4_K : Block256<BlockQ4_K> {
   }
 };
 
-struct UnpackQ5_K : Block256<BlockQ5_K> {
-  static void Begin(const std::byte* block, size_t /*num_lines*/,
-                    float* scales) {
-    _mm512_store_ps(scales, UnpackScales(block));
-  }
-
+struct UnpackQ5_K : SubBlocks<BlockQ5_K> {
   static void Pair(const std::byte* block, size_t /*num_lines*/,
                    const float* scales, size_t pair, std::byte* out) {
     const __m512i words =

@@ -348,7 +348,7 @@ template <class Function>
 HWY_INLINE void WithRow(DType dtype, Function f) {
   if (dtype == DType::kF32) return f(F32Row());
   if (dtype == DType::kF16) return f(F16Row());
-  f(CachedQ8Row());
+  f(Q8Row());
 }
 
 void Attention(const AttentionArgs& args) {

@@ -13,43 +13,12 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/float_rows-inl.h"
-#include "tensor/blocks.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thermocline::kernels::HWY_NAMESPACE {
 
 // So far ahead of what is read: less is slower, more is not faster.
 constexpr size_t kAheadBytes = 4096;
-
-// Q8_0 with a cheaper scale: four halves at its place become floats where one
-// that fills a vector would take as many steps as the quants.
-struct CachedQ8Row : Q8Row {
-  static HWY_INLINE FloatVec Load(const std::byte* row, size_t i) {
-    const hn::CappedTag<float, 4> four;
-    const hn::Rebind<hwy::float16_t, decltype(four)> halves;
-    const hn::Rebind<int8_t, Floats> bytes;
-    const hn::Rebind<int32_t, Floats> ints;
-    const std::byte* block = row + i / kBlock * sizeof(BlockQ8_0);
-    const std::byte* quants = block + offsetof(BlockQ8_0, qs) + i % kBlock;
-    const auto scale = hn::PromoteTo(
-        four,
-        hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(block)));
-    const auto ints_of_quants = hn::PromoteTo(
-        ints, hn::LoadU(bytes, reinterpret_cast<const int8_t*>(quants)));
-    return hn::Mul(hn::Set(Floats(), hn::GetLane(scale)),
-                   hn::ConvertTo(Floats(), ints_of_quants));
-  }
-};
-
-// Of 32 elements.
-template <class Row>
-HWY_INLINE constexpr size_t BytesOf32() {
-  if constexpr (requires { Row::kElemBytes; }) {
-    return 32 * Row::kElemBytes;
-  } else {
-    return sizeof(BlockQ8_0);
-  }
-}
 
 // Asks for the cache lines of num_bytes that are read later, in the
 // second-level cache: in the first they would push out what is used now.
@@ -90,7 +59,7 @@ struct Stored {
         ahead < num_rows ? reinterpret_cast<uintptr_t>(rows) + ahead * row_bytes
                          : reinterpret_cast<uintptr_t>(next) +
                                (ahead - num_rows) * row_bytes;
-    PrefetchBytes(row + i * BytesOf32<Row>() / 32, n * BytesOf32<Row>() / 32);
+    PrefetchBytes(row + i * Row::kBytesOf32 / 32, n * Row::kBytesOf32 / 32);
   }
 };
 

@@ -42,7 +42,6 @@ struct Product {
     return out;
   }
 
-  static constexpr float kSentinel = 12345.5f;
   DType dtype;
   size_t num_rows, n, num_tokens;
   WeightRows weights;
@@ -79,7 +78,7 @@ void ExpectClose(const Product& p, const std::vector<float>& out,
           << p.num_rows << " token " << t << " of " << p.num_tokens;
     }
     for (size_t r = p.num_rows; r < p.out_stride(); ++r) {
-      ASSERT_EQ(out[t * p.out_stride() + r], Product::kSentinel)
+      ASSERT_EQ(out[t * p.out_stride() + r], kSentinel)
           << "written beyond the rows";
     }
   }

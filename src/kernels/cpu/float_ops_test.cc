@@ -6,8 +6,6 @@ namespace {
 class FloatOpsTest : public IsaTest {};
 TC_FOR_EACH_ISA(FloatOpsTest);
 
-constexpr float kSentinel = 12345.5f;
-
 // Both sides compute in double and round once at the end; a last bit may
 // differ where the order of the sum does.
 void ExpectWithinUlps(const std::vector<float>& out,

@@ -91,10 +91,6 @@ class Int8MatMul {
   // 0.66 (rows one at a time).
   static constexpr size_t kPrefetchBytes = 8192;
 
-  // Fewer rows than this come from a sparse walk: what follows them is not
-  // asked for, since nobody may want it.
-  static constexpr size_t kMinStreamRows = 16;
-
   // One token times up to kRowBlock rows.
   static void MultiplyOne(const MatMulArgs& args, size_t first_row,
                           size_t num_rows) {
@@ -102,7 +98,7 @@ class Int8MatMul {
     Acc acc[kRowBlock];
     for (size_t r = 0; r < num_rows; ++r) acc[r] = Format::Zero();
     const std::byte* weights = args.weights + first_row * args.row_bytes;
-    const bool is_stream = args.num_rows >= kMinStreamRows;
+    const bool is_stream = args.num_rows >= kStreamRows;
     for (size_t elem = 0; elem < args.n;) {
       const size_t num_elems = PanelElems(args, elem, kPanelInputs);
       PreparePanel(args, 0, elem, num_elems, 1, panel);
