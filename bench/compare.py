@@ -87,7 +87,8 @@ class Bench:
 
     def probe(self, threads):
         report = run_json([self.args.ours, "bench", "roof", "--reads-only",
-                           "-t", str(threads), "-o", "json"])
+                           "-m", self.args.model, "-t", str(threads), "-o",
+                           "json"])
         return report["reads"][0]["gb_per_s"]
 
     def ours(self, test):

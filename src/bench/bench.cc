@@ -173,7 +173,6 @@ class Bench {
 
   // Adds the rows of one thread count.
   Status RunOn(int num_threads, BenchReport& report) {
-    TC_ASSIGN_OR_RETURN(auto probe, CreateProbe(num_threads));
     engine::SessionOptions options = options_.session;
     options.num_threads = num_threads;
     options.context = 0;
@@ -187,6 +186,7 @@ class Bench {
     TC_ASSIGN_OR_RETURN(const auto session,
                         engine::Session::Create(model_, options));
     report.ffn = NameOf(session->ffn());
+    TC_ASSIGN_OR_RETURN(auto probe, CreateProbe(*session));
     double roof = 0.0;
     const size_t first_row = report.rows.size();
     for (const Workload& test : tests_) {
@@ -219,14 +219,21 @@ class Bench {
     return WeightBytes() < 2 * probe::LastLevelCacheBytes();
   }
 
-  // Of memory, or of the cache where the model is.
-  Result<probe::ReadProbe> CreateProbe(int num_threads) const {
-    const size_t num_bytes =
-        IsInCache() ? std::max(WeightBytes(), kCacheProbeBytesMin)
-                    : probe::ProbeSizeFor(probe::LastLevelCacheBytes(),
-                                          os::ReadMemoryInfo().available_bytes)
-                          .num_bytes;
-    return probe::ReadProbe::Create(num_threads, num_bytes);
+  // Of as much memory as a token needs, or of the cache where the model is.
+  Result<probe::ReadProbe> CreateProbe(const engine::Session& session) const {
+    uint64_t num_bytes = std::max(WeightBytes(), kCacheProbeBytesMin);
+    if (!IsInCache()) {
+      uint64_t working_set = 0;
+      for (const Workload& test : tests_) {
+        working_set = std::max(working_set,
+                               BytesPerToken(session, options_.session, test));
+      }
+      num_bytes =
+          probe::ProbeSizeFor(probe::LastLevelCacheBytes(),
+                              os::ReadMemoryInfo().available_bytes, working_set)
+              .num_bytes;
+    }
+    return probe::ReadProbe::Create(session.num_threads(), num_bytes);
   }
 
   // A row without what follows from the roof; raises `roof` to what the probe

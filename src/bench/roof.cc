@@ -85,8 +85,12 @@ Result<ModelRow> LimitsOf(const ReadRow& read, const ModelWork& work,
 Result<RoofReport> MeasureRoof(const RoofOptions& options) {
   RoofReport report{.isa = std::string(NameOf(options.isa)),
                     .cache_bytes = probe::LastLevelCacheBytes()};
+  if (options.model != nullptr) {
+    report.bytes_per_token = engine::WeightBytesPerToken(*options.model);
+  }
   const probe::ProbeSize size = probe::ProbeSizeFor(
-      report.cache_bytes, os::ReadMemoryInfo().available_bytes);
+      report.cache_bytes, os::ReadMemoryInfo().available_bytes,
+      options.model != nullptr ? report.bytes_per_token : UINT64_MAX);
   report.probe_bytes =
       options.probe_bytes > 0 ? options.probe_bytes : size.num_bytes;
   report.probe_is_capped = options.probe_bytes == 0 && size.is_capped;
@@ -114,7 +118,6 @@ Result<RoofReport> MeasureRoof(const RoofOptions& options) {
   }
   if (!work.has_value() || !options.measure_products) return report;
   report.model_path = options.model->file().path();
-  report.bytes_per_token = engine::WeightBytesPerToken(*options.model);
   for (const ReadRow& read : report.reads) {
     TC_ASSIGN_OR_RETURN(const ModelRow row,
                         LimitsOf(read, *work, rates, report.bytes_per_token));

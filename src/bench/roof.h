@@ -23,9 +23,9 @@ struct RoofOptions {
   std::vector<int> threads;  // empty: 1, 2, 4, ... and the physical cores
   kernels::Isa isa = kernels::BestIsa();
   bool measure_products = true;
-  size_t probe_bytes = 0;  // 0: as this machine's caches ask for
+  size_t probe_bytes = 0;  // 0: as probe::ProbeSizeFor() says
   // Asks what this model could reach at an empty KV cache; may be null. Then
-  // only the types of its matrices are measured.
+  // only the types of its matrices are measured, and reads of as much memory.
   std::shared_ptr<const model::Model> model;
   ProgressFn progress;
 };

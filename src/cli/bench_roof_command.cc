@@ -61,13 +61,12 @@ void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
   auto flags = std::make_shared<RoofFlags>();
   CLI::App* app = bench.add_subcommand(
       "roof", "Measures what memory and the kernels can do at best");
-  auto* model = AddText(*app, "-m,--model", flags->model_path, "FILE",
-                        "Also the speeds that a model could reach");
+  AddText(*app, "-m,--model", flags->model_path, "FILE",
+          "Also the speeds that a model could reach");
   AddThreadListFlag(*app, flags->threads, "1, 2, 4, ... physical cores");
   AddIsaFlag(*app, flags->isa);
   app->add_flag("--reads-only", flags->reads_only,
-                "Measure memory alone, not the kernels")
-      ->excludes(model);
+                "Measure memory alone, not the kernels");
   AddFormatFlag(*app, flags->format);
   app->footer(
       "Reads memory in sequence, more of it than the caches hold, and "

@@ -15,7 +15,7 @@ namespace {
 
 // What one thread takes at a time: long enough to hide the taking (~100 ns),
 // short enough that the last one to finish is not waited for.
-constexpr size_t kPieceBytes = 64 << 10;
+constexpr size_t kPieceBytes = 128 << 10;
 // Pieces end at whole cache lines of the output.
 constexpr size_t kRowAlignment = 64 / sizeof(float);
 // In a product with many tokens a piece passes over the whole input, so it is

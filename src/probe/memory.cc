@@ -166,9 +166,11 @@ Result<double> ReadProbe::Measure(int num_rounds) {
   return best;
 }
 
-ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes) {
+ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes,
+                       uint64_t working_set) {
   constexpr uint64_t kMinBytes = uint64_t{256} << 20;
-  const uint64_t wanted = std::max(2 * cache_bytes, kMinBytes);
+  const uint64_t wanted = std::max(
+      std::clamp(working_set, 2 * cache_bytes, 8 * cache_bytes), kMinBytes);
   // Whole pages, and some even where nothing is said to be available.
   const uint64_t cap = std::max<uint64_t>(available_bytes / 4, 1 << 20);
   return {.num_bytes = std::min(wanted, cap), .is_capped = cap < wanted};

@@ -49,14 +49,18 @@ class ReadProbe {
   std::vector<Sums> sums_;  // of each worker
 };
 
-// Bytes for a probe of this machine's memory, not of its caches: twice the last
-// level's, at least 256 MiB, but at most a quarter of the RAM that is available
-// (and then perhaps too few: is_capped).
+// Bytes for a probe of this machine's memory, to compare with somebody who
+// reads working_set bytes again and again. A cache keeps some of what is larger
+// than itself (of twice its size enough to be a tenth faster than memory), so
+// the probe reads as much: at least twice the last-level cache and 256 MiB, and
+// no more than eight times the cache, which shows memory alone. At most a
+// quarter of the RAM that is available (and then perhaps too few: is_capped).
 struct ProbeSize {
   size_t num_bytes;
   bool is_capped;
 };
-ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes);
+ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes,
+                       uint64_t working_set = UINT64_MAX);
 
 // Bytes of the last-level cache, all instances of the machine together; 0 if
 // unknown. What fits in it shows no roof.

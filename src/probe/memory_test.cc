@@ -61,12 +61,16 @@ TEST(ReadProbeTest, RefusesWhatMeasuresNothing) {
   EXPECT_EQ(probe->Measure(0).error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST(ProbeSizeForTest, IsTwiceTheCacheWithinAQuarterOfTheRam) {
+TEST(ProbeSizeForTest, FollowsTheWorkingSetWithinAQuarterOfTheRam) {
   constexpr uint64_t kMiB = 1 << 20;
   const auto is = [](ProbeSize size, uint64_t num_bytes, bool is_capped) {
     return size.num_bytes == num_bytes && size.is_capped == is_capped;
   };
-  EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 16384 * kMiB), 520 * kMiB, false));
+  EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 16384 * kMiB), 2080 * kMiB, false));
+  EXPECT_TRUE(
+      is(ProbeSizeFor(260 * kMiB, 16384 * kMiB, kMiB), 520 * kMiB, false));
+  EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 16384 * kMiB, 700 * kMiB), 700 * kMiB,
+                 false));
   EXPECT_TRUE(is(ProbeSizeFor(0, 16384 * kMiB), 256 * kMiB, false));
   EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 1024 * kMiB), 256 * kMiB, true));
   EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 0), kMiB, true));
