@@ -42,6 +42,8 @@ function(tc_add_tests target prefix)
   # ccache needs the last option, and CCACHE_SLOPPINESS as ./test sets it.
   target_compile_options(${target} PRIVATE -O0 "SHELL:-Xclang -fno-pch-timestamp")
   target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+  # Tests name their helpers as they like.
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   gtest_discover_tests(${target} TEST_PREFIX "${prefix}."
     DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     PROPERTIES TIMEOUT 600)
@@ -66,6 +68,7 @@ function(tc_check_headers name)
     target_compile_definitions(${name}_headers PRIVATE
       TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_compile_options(${name}_headers PRIVATE -O0 -Wno-unused)
+    set_target_properties(${name}_headers PROPERTIES UNITY_BUILD OFF)
     add_dependencies(header_check ${name}_headers)
   endif()
 endfunction()

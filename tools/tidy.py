@@ -6,32 +6,89 @@ import argparse
 import concurrent.futures
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = 'clang-tidy-19'
 
 
-def sources_of(build):
-    """Our own compiled files under src/, without tests and fuzz programs."""
-    commands = json.loads((build / 'compile_commands.json').read_text())
-    files = {pathlib.Path(c['directory'], c['file']).resolve()
-             for c in commands}
-    return sorted(f for f in files if f.is_relative_to(ROOT / 'src')
-                  and not f.name.endswith(('_test.cc', '_fuzz.cc')))
+# Sources that are looked at together, as one translation unit: most of the time
+# goes into the headers that they share.
+BATCH = 8
+# A unit includes sources, which is what this check is about.
+UNIT_CHECKS = '--checks=-bugprone-suspicious-include'
 
 
-def run_one(source, build):
-    begin = time.monotonic()
-    result = subprocess.run(
-        [PROGRAM, '--quiet', '-p', str(build), str(source)],
-        cwd=ROOT, capture_output=True, text=True, check=False)
+def commands_of(build):
+    """Our own compiled files under src/, without tests and fuzz programs, each
+    with the flags that it is compiled with."""
+    flags_of = {}
+    for entry in json.loads((build / 'compile_commands.json').read_text()):
+        source = pathlib.Path(entry['directory'], entry['file']).resolve()
+        if (not source.is_relative_to(ROOT / 'src')
+                or source.name.endswith(('_test.cc', '_fuzz.cc'))):
+            continue
+        words = shlex.split(entry['command'])
+        words = words[1 + next(i for i, word in enumerate(words)
+                               if 'clang' in pathlib.Path(word).name):]
+        flags = []
+        while words:
+            word = words.pop(0)
+            if word in ('-o', '-c', '-MT', '-MF'):
+                words.pop(0)
+            elif word != '-MD':
+                flags.append(word)
+        flags_of[source] = tuple(flags)
+    return dict(sorted(flags_of.items()))
+
+
+def batches_of(flags_of):
+    """Lists of sources of one folder that are compiled alike. The kernels stay
+    alone: they include themselves, once per instruction set."""
+    groups = {}
+    for source, flags in flags_of.items():
+        alone = source if 'kernels' in source.parts else None
+        groups.setdefault((source.parent, flags, alone), []).append(source)
+    return [group[i:i + BATCH] for group in groups.values()
+            for i in range(0, len(group), BATCH)]
+
+
+def run_tidy(sources, flags, build):
+    """clang-tidy's status and output for some sources as one unit."""
+    command = [PROGRAM, '--quiet']
+    if len(sources) == 1:
+        command += ['-p', str(build), str(sources[0])]
+        return run(command)
+    with tempfile.NamedTemporaryFile('w', suffix='.cc') as unit:
+        unit.writelines(f'#include "{source}"\n' for source in sources)
+        unit.flush()
+        return run(command + [f'--config-file={ROOT}/.clang-tidy', UNIT_CHECKS,
+                              unit.name, '--', *flags])
+
+
+def run(command):
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True,
+                            check=False)
     output = result.stdout.strip()
     if result.returncode != 0 and not output:
         output = result.stderr.strip()
-    return source, result.returncode, output, time.monotonic() - begin
+    return result.returncode, output
+
+
+def run_batch(sources, flags, build):
+    """What clang-tidy says, source by source where names of several unnamed
+    namespaces clash."""
+    begin = time.monotonic()
+    status, output = run_tidy(sources, flags, build)
+    outputs = [output] if status or output else []
+    if len(sources) > 1 and outputs:
+        alone = [run_tidy([source], flags, build) for source in sources]
+        outputs = [text for code, text in alone if code or text]
+    return sources, outputs, time.monotonic() - begin
 
 
 def main():
@@ -45,25 +102,27 @@ def main():
     args = parser.parse_intermixed_args()
 
     build = args.build.resolve()
-    sources = sources_of(build)
+    flags_of = commands_of(build)
     if args.files:
         chosen = {f.resolve() for f in args.files}
-        sources = [s for s in sources if s in chosen]
-    if not sources:
+        flags_of = {s: f for s, f in flags_of.items() if s in chosen}
+    if not flags_of:
         print(f'tidy.py: {build}/compile_commands.json names no sources',
               file=sys.stderr)
         return 1
 
     num_failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for source, status, output, seconds in pool.map(
-                lambda s: run_one(s, build), sources):
+        for sources, outputs, seconds in pool.map(
+                lambda batch: run_batch(batch, flags_of[batch[0]], build),
+                batches_of(flags_of)):
             if args.times:
-                print(f'{seconds:6.1f} s  {source.relative_to(ROOT)}')
-            if status != 0 or output:
-                num_failed += 1
+                names = ' '.join(str(s.relative_to(ROOT)) for s in sources)
+                print(f'{seconds:6.1f} s  {names}')
+            num_failed += len(outputs)
+            for output in outputs:
                 print(output, flush=True)
-    print(f'{len(sources)} files, {num_failed} with warnings')
+    print(f'{len(flags_of)} files, {num_failed} with warnings')
     return 1 if num_failed else 0
 
 

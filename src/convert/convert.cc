@@ -9,6 +9,7 @@
 #include "convert/checkpoint.h"
 #include "convert/hf_config.h"
 #include "convert/hf_tokenizer.h"
+#include "convert/quantize_types.h"
 #include "convert/tensor_plan.h"
 #include "convert/tensor_stream.h"
 #include "gguf/writer.h"
@@ -22,25 +23,24 @@ namespace fs = std::filesystem;
 using gguf::ValueType;
 
 constexpr uint64_t kMaxConfigBytes = 16 * kMiB;
-constexpr int64_t kQuantizationVersion = 2;
 constexpr char kRopeFactorsName[] = "rope_freqs.weight";
 
-struct FileType {
+struct OutputType {
   DType dtype;
   int64_t id;  // general.file_type
 };
-constexpr FileType kFileTypes[] = {{DType::kF32, 0},
-                                   {DType::kF16, 1},
-                                   {DType::kQ4_0, 2},
-                                   {DType::kQ8_0, 7},
-                                   {DType::kBF16, 32}};
+constexpr OutputType kOutputTypes[] = {{DType::kF32, 0},
+                                       {DType::kF16, 1},
+                                       {DType::kQ4_0, 2},
+                                       {DType::kQ8_0, 7},
+                                       {DType::kBF16, 32}};
 
 std::string In(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
 }
 
 Result<int64_t> FileTypeOf(DType dtype) {
-  for (const FileType& type : kFileTypes) {
+  for (const OutputType& type : kOutputTypes) {
     if (type.dtype == dtype) return type.id;
   }
   return Fail(ErrorCode::kInvalidArgument,

@@ -1,11 +1,11 @@
 #include "convert/hf_config.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/check.h"
 #include "base/quote.h"
+#include "convert/hf_config_fields.h"
 #include "convert/hf_falcon.h"
 #include "convert/hf_llama.h"
 #include "convert/hf_opt.h"
@@ -16,8 +16,6 @@ namespace thermocline::convert {
 namespace {
 
 using gguf::ValueType;
-
-constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 struct Architecture {
   std::string_view class_name;

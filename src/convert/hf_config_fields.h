@@ -2,6 +2,8 @@
 #ifndef THERMOCLINE_CONVERT_HF_CONFIG_FIELDS_H_
 #define THERMOCLINE_CONVERT_HF_CONFIG_FIELDS_H_
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -10,6 +12,9 @@
 #include "convert/json.h"
 
 namespace thermocline::convert {
+
+// The largest value of a count or an id.
+inline constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 // The name that the file uses for a thing that has two; `name` if it uses none.
 const char* KeyInUse(const JsonFields& fields, const char* name,

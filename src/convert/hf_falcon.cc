@@ -1,14 +1,11 @@
 #include "convert/hf_falcon.h"
 
-#include <limits>
-
 #include "convert/hf_config_fields.h"
 #include "model/config.h"
 
 namespace thermocline::convert {
 namespace {
 
-constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr int64_t kUsualContext = 2048;  // what an absent key means
 
 // The models of the paper add their FFN's output to the same stream as the

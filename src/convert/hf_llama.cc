@@ -11,8 +11,6 @@
 namespace thermocline::convert {
 namespace {
 
-constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
-
 Status ReadSizes(const JsonFields& fields, HfConfig& config) {
   constexpr int64_t kMaxWidth = model::kMaxWidth;
   TC_ASSIGN_OR_RETURN(config.width,

@@ -1,7 +1,6 @@
 #include "convert/hf_opt.h"
 
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -11,7 +10,6 @@
 namespace thermocline::convert {
 namespace {
 
-constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 // Position 0 reads this row of the table: a trace of the padding token's id.
 constexpr uint64_t kPositionOffset = 2;
 

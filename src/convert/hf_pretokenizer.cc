@@ -13,7 +13,7 @@ namespace {
 // Pre-tokenizers are compared as one line per step. A line says everything that
 // changes where text is cut: the type and its settings, or a regex with
 // characters outside of ASCII written as \x{...}.
-constexpr const char* kBytes = "bytes";             // no cutting
+constexpr const char* kByteLevel = "bytes";         // no cutting
 constexpr const char* kBytesGpt2 = "bytes, gpt-2";  // GPT-2's regex
 constexpr const char* kEachDigit = "digits, each";
 constexpr const char* kDigitRuns = "digits";
@@ -40,18 +40,18 @@ std::string Cut(std::string_view regex) {
 const std::vector<Known>& AllKnown() {
   static const std::vector<Known> known = {
       {"gpt-2", {kBytesGpt2}},
-      {"llama3", {Cut(text::kLlama3Pattern), kBytes}},
-      {"qwen2", {Cut(text::kQwen2Pattern), kBytes}},
+      {"llama3", {Cut(text::kLlama3Pattern), kByteLevel}},
+      {"qwen2", {Cut(text::kQwen2Pattern), kByteLevel}},
       {"smollm", {kEachDigit, kBytesGpt2}},
       {"falcon",
        {kPunctuationRuns, kBytesGpt2, kDigitRuns, Cut("[0-9][0-9][0-9]")}},
       {"deepseek-llm",
        {Cut(text::kLineBreakPattern), Cut(text::kDeepSeekLettersPattern),
         Cut(kDeepSeekPunctuation), Cut(R"(\s+$)"), Cut(kCjk), kEachDigit,
-        kBytes}},
+        kByteLevel}},
       {"deepseek-coder",
        {Cut(text::kLineBreakPattern), Cut(R"(\s?\p{L}+)"), Cut(R"(\s?\p{P}+)"),
-        Cut(kCjk), kEachDigit, kBytes}},
+        Cut(kCjk), kEachDigit, kByteLevel}},
   };
   return known;
 }
@@ -110,7 +110,7 @@ Result<std::string> DescribeStep(const JsonFields& step) {
   if (type == "ByteLevel") {
     TC_ASSIGN_OR_RETURN(const auto regex, step.Bool("use_regex"));
     TC_ASSIGN_OR_RETURN(const auto space, step.Bool("add_prefix_space"));
-    return std::string(regex.value_or(true) ? kBytesGpt2 : kBytes) +
+    return std::string(regex.value_or(true) ? kBytesGpt2 : kByteLevel) +
            (space.value_or(true) ? ", space in front" : "");
   }
   if (type == "Digits") {

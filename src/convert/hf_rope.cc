@@ -2,18 +2,17 @@
 
 #include <cmath>
 #include <initializer_list>
-#include <limits>
 #include <numbers>
 #include <utility>
 
 #include "base/quote.h"
+#include "convert/hf_config_fields.h"
 
 namespace thermocline::convert {
 namespace {
 
 using gguf::ValueType;
 
-constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr double kMaxFactor = 1e6;  // what a model file may hold
 
 Result<double> RequireFactor(const JsonFields& fields, const char* key,

@@ -17,13 +17,13 @@ using text::TokenType;
 using text::Vocab;
 
 constexpr float kAddedScore = -1000.0f;  // what other converters write
-constexpr std::string_view kSpace = "\u2581";
+constexpr std::string_view kEscapedSpace = "\u2581";
 
 // Text is matched before its spaces are escaped.
 std::string Unescaped(std::string text) {
-  for (size_t at = text.find(kSpace); at != std::string::npos;
-       at = text.find(kSpace, at)) {
-    text.replace(at, kSpace.size(), " ");
+  for (size_t at = text.find(kEscapedSpace); at != std::string::npos;
+       at = text.find(kEscapedSpace, at)) {
+    text.replace(at, kEscapedSpace.size(), " ");
   }
   return text;
 }

@@ -15,7 +15,6 @@
 namespace thermocline::convert {
 namespace {
 
-constexpr int64_t kQuantizationVersion = 2;
 // What a thread takes at a time, and what is written at a time. Rows divide
 // into blocks, so elements can be cut at any multiple of the largest block
 // whatever the rows are.

@@ -26,19 +26,27 @@ constexpr std::string_view kKeptParts[] = {"_norm.weight",
                                            "time_mix_lerp_fused.weight",
                                            "attn_rel_b.weight"};
 
-enum class Kind { kOther, kAttnV, kAttnK, kFfnDown, kAttnOutput, kAttnQkv };
+enum class TensorKind {
+  kOther,
+  kAttnV,
+  kAttnK,
+  kFfnDown,
+  kAttnOutput,
+  kAttnQkv
+};
 
 struct KindName {
   std::string_view part;
-  Kind kind;
+  TensorKind kind;
 };
 // ffn_down is also part of the names of experts' matrices and of the transposed
 // ffn_down_t of PowerInfer's and KAIROX's files.
-constexpr KindName kKindNames[] = {{"attn_v.weight", Kind::kAttnV},
-                                   {"attn_k.weight", Kind::kAttnK},
-                                   {"ffn_down", Kind::kFfnDown},
-                                   {"attn_output.weight", Kind::kAttnOutput},
-                                   {"attn_qkv.weight", Kind::kAttnQkv}};
+constexpr KindName kKindNames[] = {
+    {"attn_v.weight", TensorKind::kAttnV},
+    {"attn_k.weight", TensorKind::kAttnK},
+    {"ffn_down", TensorKind::kFfnDown},
+    {"attn_output.weight", TensorKind::kAttnOutput},
+    {"attn_qkv.weight", TensorKind::kAttnQkv}};
 
 enum class Family { kAny, kFalcon, kOther };
 
@@ -52,32 +60,32 @@ enum class Layers {
 
 struct Rule {
   FileType type;
-  Kind kind;
+  TensorKind kind;
   Family family;
   Layers layers;
   DType dtype;
 };
 // The first that fits a tensor counts.
 constexpr Rule kRules[] = {
-    {FileType::kQ4_K_S, Kind::kAttnV, Family::kAny, Layers::kFirstFour,
+    {FileType::kQ4_K_S, TensorKind::kAttnV, Family::kAny, Layers::kFirstFour,
      DType::kQ5_K},
-    {FileType::kQ4_K_S, Kind::kFfnDown, Family::kOther, Layers::kFirstEighth,
-     DType::kQ5_K},
-    {FileType::kQ4_K_M, Kind::kAttnV, Family::kAny, Layers::kMoreBits,
+    {FileType::kQ4_K_S, TensorKind::kFfnDown, Family::kOther,
+     Layers::kFirstEighth, DType::kQ5_K},
+    {FileType::kQ4_K_M, TensorKind::kAttnV, Family::kAny, Layers::kMoreBits,
      DType::kQ6_K},
-    {FileType::kQ4_K_M, Kind::kFfnDown, Family::kFalcon,
+    {FileType::kQ4_K_M, TensorKind::kFfnDown, Family::kFalcon,
      Layers::kFirstSixteenth, DType::kQ6_K},
-    {FileType::kQ4_K_M, Kind::kFfnDown, Family::kFalcon, Layers::kMoreBits,
+    {FileType::kQ4_K_M, TensorKind::kFfnDown, Family::kFalcon,
+     Layers::kMoreBits, DType::kQ5_K},
+    {FileType::kQ4_K_M, TensorKind::kFfnDown, Family::kOther, Layers::kMoreBits,
+     DType::kQ6_K},
+    {FileType::kQ4_K_M, TensorKind::kAttnQkv, Family::kAny, Layers::kAll,
      DType::kQ5_K},
-    {FileType::kQ4_K_M, Kind::kFfnDown, Family::kOther, Layers::kMoreBits,
+    {FileType::kQ5_K_M, TensorKind::kAttnV, Family::kAny, Layers::kMoreBits,
      DType::kQ6_K},
-    {FileType::kQ4_K_M, Kind::kAttnQkv, Family::kAny, Layers::kAll,
-     DType::kQ5_K},
-    {FileType::kQ5_K_M, Kind::kAttnV, Family::kAny, Layers::kMoreBits,
+    {FileType::kQ5_K_M, TensorKind::kFfnDown, Family::kAny, Layers::kMoreBits,
      DType::kQ6_K},
-    {FileType::kQ5_K_M, Kind::kFfnDown, Family::kAny, Layers::kMoreBits,
-     DType::kQ6_K},
-    {FileType::kQ5_K_M, Kind::kAttnQkv, Family::kAny, Layers::kAll,
+    {FileType::kQ5_K_M, TensorKind::kAttnQkv, Family::kAny, Layers::kAll,
      DType::kQ6_K},
 };
 
@@ -85,11 +93,11 @@ bool Contains(std::string_view name, std::string_view part) {
   return name.find(part) != std::string_view::npos;
 }
 
-Kind KindOf(std::string_view name) {
+TensorKind KindOf(std::string_view name) {
   for (const KindName& known : kKindNames) {
     if (Contains(name, known.part)) return known.kind;
   }
-  return Kind::kOther;
+  return TensorKind::kOther;
 }
 
 Family FamilyOf(const QuantizedModel& model) {
@@ -150,9 +158,10 @@ DType PowerInferPredictorType(FileType type) {
 
 // What is particular to Mixtral: the attention is small beside eight experts.
 std::optional<DType> TypeBesideEightExperts(const QuantizedModel& model,
-                                            FileType type, Kind kind) {
-  if (kind == Kind::kAttnV || kind == Kind::kAttnK) return DType::kQ8_0;
-  if (kind == Kind::kAttnOutput && FamilyOf(model) != Family::kFalcon &&
+                                            FileType type, TensorKind kind) {
+  if (kind == TensorKind::kAttnV || kind == TensorKind::kAttnK)
+    return DType::kQ8_0;
+  if (kind == TensorKind::kAttnOutput && FamilyOf(model) != Family::kFalcon &&
       InfoOf(type).dtype == DType::kQ4_K) {
     return DType::kQ5_K;
   }
@@ -188,7 +197,7 @@ DType TypeInMix(const QuantizedModel& model, FileType type,
   if (IsPowerInferPredictor(model, name)) return PowerInferPredictorType(type);
   if (Contains(name, "ffn_pred_")) return DType::kF16;  // KAIROX insists on it
 
-  const Kind kind = KindOf(name);
+  const TensorKind kind = KindOf(name);
   if (model.num_experts == kMixtralExperts) {
     if (const auto found = TypeBesideEightExperts(model, type, kind)) {
       return *found;
@@ -202,7 +211,8 @@ DType TypeInMix(const QuantizedModel& model, FileType type,
       return rule.dtype;
     }
   }
-  const bool is_small_attn_v = kind == Kind::kAttnV && model.has_70b_attention;
+  const bool is_small_attn_v =
+      kind == TensorKind::kAttnV && model.has_70b_attention;
   return is_small_attn_v && dtype == DType::kQ4_K ? DType::kQ5_K : dtype;
 }
 

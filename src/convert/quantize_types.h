@@ -11,6 +11,8 @@
 
 namespace thermocline::convert {
 
+inline constexpr int64_t kQuantizationVersion = 2;  // the key's value
+
 // The values are those of general.file_type.
 enum class FileType : uint32_t {
   kF32 = 0,

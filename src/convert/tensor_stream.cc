@@ -11,7 +11,7 @@
 namespace thermocline::convert {
 namespace {
 
-constexpr uint64_t kPieceElems = uint64_t{1} << 20;
+constexpr uint64_t kStreamElems = uint64_t{1} << 20;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Status StreamSource(const std::string& folder, const PlannedTensor& tensor,
   const DType source_dtype = *source.dtype;
   const size_t source_row_bytes = BytesOf(source_dtype, row_elems);
   const uint64_t piece_rows =
-      std::min(num_rows, std::max(uint64_t{1}, kPieceElems / row_elems));
+      std::min(num_rows, std::max(uint64_t{1}, kStreamElems / row_elems));
 
   std::vector<float> values(piece_rows * row_elems);
   std::vector<std::byte> encoded(BytesOf(tensor.dtype, values.size()));

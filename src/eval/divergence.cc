@@ -15,7 +15,7 @@
 namespace thermocline::eval {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using text::TokenId;
 
 MeanWithError MeanOf(const Moments& moments) {
@@ -197,32 +197,32 @@ std::string FormatDivergence(const Divergence& d) {
 
 std::string FormatDivergenceJson(const Divergence& d) {
   const Spread& kl = d.kl_spread;
-  const Json json = {{"chunk", d.chunk},
-                     {"chunks", d.num_chunks},
-                     {"predictions", d.num_predictions},
-                     {"perplexity", d.perplexity.value},
-                     {"perplexity_error", d.perplexity.error},
-                     {"base_perplexity", d.base_perplexity.value},
-                     {"base_perplexity_error", d.base_perplexity.error},
-                     {"ratio", d.ratio.value},
-                     {"ratio_error", d.ratio.error},
-                     {"log_ratio", d.log_ratio.value},
-                     {"log_ratio_error", d.log_ratio.error},
-                     {"kl", d.kl.value},
-                     {"kl_error", d.kl.error},
-                     {"kl_min", kl.min},
-                     {"kl_median", kl.median},
-                     {"kl_p90", kl.p90},
-                     {"kl_p95", kl.p95},
-                     {"kl_p99", kl.p99},
-                     {"kl_p999", kl.p999},
-                     {"kl_max", kl.max},
-                     {"delta_p", d.delta_p.value},
-                     {"delta_p_error", d.delta_p.error},
-                     {"delta_p_rms", d.delta_p_rms},
-                     {"same_top", d.same_top.value},
-                     {"same_top_error", d.same_top.error},
-                     {"same_top_count", d.same_top.count}};
+  const OrderedJson json = {{"chunk", d.chunk},
+                            {"chunks", d.num_chunks},
+                            {"predictions", d.num_predictions},
+                            {"perplexity", d.perplexity.value},
+                            {"perplexity_error", d.perplexity.error},
+                            {"base_perplexity", d.base_perplexity.value},
+                            {"base_perplexity_error", d.base_perplexity.error},
+                            {"ratio", d.ratio.value},
+                            {"ratio_error", d.ratio.error},
+                            {"log_ratio", d.log_ratio.value},
+                            {"log_ratio_error", d.log_ratio.error},
+                            {"kl", d.kl.value},
+                            {"kl_error", d.kl.error},
+                            {"kl_min", kl.min},
+                            {"kl_median", kl.median},
+                            {"kl_p90", kl.p90},
+                            {"kl_p95", kl.p95},
+                            {"kl_p99", kl.p99},
+                            {"kl_p999", kl.p999},
+                            {"kl_max", kl.max},
+                            {"delta_p", d.delta_p.value},
+                            {"delta_p_error", d.delta_p.error},
+                            {"delta_p_rms", d.delta_p_rms},
+                            {"same_top", d.same_top.value},
+                            {"same_top_error", d.same_top.error},
+                            {"same_top_count", d.same_top.count}};
   return json.dump();
 }
 

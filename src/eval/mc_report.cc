@@ -10,7 +10,7 @@
 namespace thermocline::eval {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Picks = std::vector<size_t>;
 
 Picks PicksOf(const McTask& task, const McRun& run, bool normalised) {
@@ -88,7 +88,7 @@ std::string FormatTable(const McReport& report) {
   return out + changes;
 }
 
-Json JsonOf(const std::optional<McChange>& change) {
+OrderedJson JsonOf(const std::optional<McChange>& change) {
   if (!change.has_value()) return nullptr;
   return {{"changed", change->changed},
           {"lost", change->lost},
@@ -98,7 +98,7 @@ Json JsonOf(const std::optional<McChange>& change) {
 }
 
 std::string FormatJson(const McReport& report) {
-  Json modes = Json::array();
+  OrderedJson modes = OrderedJson::array();
   for (const McModeReport& mode : report.modes) {
     const Share& acc = mode.accuracy;
     const Share& norm = mode.accuracy_norm;
@@ -114,12 +114,12 @@ std::string FormatJson(const McReport& report) {
                      {"change", JsonOf(mode.change)},
                      {"change_norm", JsonOf(mode.change_norm)}});
   }
-  const Json json = {
+  const OrderedJson json = {
       {"file", report.path},       {"schema", report.schema},
       {"items", report.num_items}, {"examples", report.num_examples},
       {"guess", report.guess},     {"modes", modes}};
   // Paths are any bytes; JSON is UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string CsvOf(const std::optional<McChange>& change) {
@@ -212,24 +212,24 @@ std::string FormatMcReport(const McReport& report, McFormat format) {
 std::string FormatMcItem(const McTask& task, const McTokens& tokens,
                          const std::vector<McRun>& runs, size_t idx) {
   const McItem& item = task.items[idx];
-  Json num_bytes = Json::array();
-  Json num_tokens = Json::array();
+  OrderedJson num_bytes = OrderedJson::array();
+  OrderedJson num_tokens = OrderedJson::array();
   for (size_t i = 0; i < item.continuations.size(); ++i) {
     num_bytes.push_back(NumScoredBytes(item.continuations[i]));
     num_tokens.push_back(tokens.continuations[i].size());
   }
-  Json modes = Json::object();
+  OrderedJson modes = OrderedJson::object();
   for (const McRun& run : runs) {
     const McScores& scores = run.scores[idx];
     modes[run.mode] = {{"log_probs", scores},
                        {"pick", Pick(scores)},
                        {"pick_norm", PickNormalised(item, scores)}};
   }
-  const Json json = {{"line", item.line},
-                     {"gold", item.gold},
-                     {"bytes", num_bytes},
-                     {"tokens", num_tokens},
-                     {"modes", modes}};
+  const OrderedJson json = {{"line", item.line},
+                            {"gold", item.gold},
+                            {"bytes", num_bytes},
+                            {"tokens", num_tokens},
+                            {"modes", modes}};
   return json.dump();
 }
 

@@ -14,7 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kWhiteSpace = " \t\r\n\f\v";
 constexpr size_t kMaxFieldsShown = 12;
 constexpr double kTwoTo63 = 0x1p63;
 

@@ -5,11 +5,15 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "eval/mc_task.h"
 
 namespace thermocline::eval {
+
+// What may stand around a prompt's parts.
+inline constexpr std::string_view kWhiteSpace = " \t\r\n\f\v";
 
 struct McSchema {
   std::string name;  // its fields: "query/choices/gold"

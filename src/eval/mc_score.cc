@@ -10,7 +10,7 @@ namespace thermocline::eval {
 namespace {
 
 // Positions whose logits are held at once.
-constexpr size_t kMaxLogitRows = 64;
+constexpr size_t kMaxScoredRows = 64;
 
 class Scorer {
  public:
@@ -58,7 +58,7 @@ class Scorer {
     // Each token predicts the next one; the last has none.
     for (size_t begin = 0; begin + 1 < tokens.size();) {
       const size_t num_rows =
-          std::min(kMaxLogitRows, tokens.size() - 1 - begin);
+          std::min(kMaxScoredRows, tokens.size() - 1 - begin);
       rows_.resize(std::max(rows_.size(), num_rows * vocab_size_));
       TC_RETURN_IF_ERROR(session_.Decode(
           std::span(tokens).subspan(begin, num_rows), engine::LogitsOf::kAll,
@@ -86,7 +86,7 @@ class Scorer {
 }  // namespace
 
 uint64_t ScoringBytes(int64_t vocab_size) {
-  return (kMaxLogitRows + 1) * static_cast<uint64_t>(vocab_size) *
+  return (kMaxScoredRows + 1) * static_cast<uint64_t>(vocab_size) *
          sizeof(float);
 }
 

@@ -17,7 +17,6 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kJsonSpace = " \t\r";
-constexpr std::string_view kWhiteSpace = " \t\r\n\f\v";
 
 // Never leaves ParseRecord.
 class Complaint : public std::runtime_error {

@@ -9,9 +9,7 @@ namespace thermocline {
 namespace {
 
 constexpr int kNumSub = 8;    // sub-blocks of Q4_K and Q5_K
-constexpr int kSub = 32;      // their elements
 constexpr int kNumSub6 = 16;  // sub-blocks of Q6_K
-constexpr int kSub6 = 16;     // their elements
 
 void PackScales(const KScales& unpacked, uint8_t packed[12]) {
   const auto& sc = unpacked.scale;

@@ -43,7 +43,6 @@ void LoadLanes(const float* src, Lanes x[kNum]) {
 
 // ---- x ~ scale * level - offset ----
 
-constexpr int kSub = 32;  // numbers of a sub-block
 constexpr int kNumGroups = kSuperBlock / kSub / kNumLanes;
 constexpr float kMaxScale = 63;  // largest six-bit scale
 // The tries span the range with max_level - 2 to max_level + 1 steps: fewer
@@ -184,7 +183,6 @@ IntegerFit SearchIntegers(const AffineGroup& group, const Affine& fit, float d,
 
 // ---- x ~ scale * (level - 32) ----
 
-constexpr int kSub6 = 16;
 constexpr int kNumGroups6 = kSuperBlock / kSub6 / kNumLanes;
 constexpr int kReach6 = 4;
 constexpr Lanes kLow6 = Splat(-32.0f);

@@ -10,6 +10,9 @@
 
 namespace thermocline {
 
+inline constexpr int kSub = 32;   // elements of a sub-block of Q4_K and Q5_K
+inline constexpr int kSub6 = 16;  // of Q6_K
+
 // A block of Q4_K or Q5_K before it is packed: element e of sub-block i is
 // about d * scale[i] * levels[32 i + e] - dmin * min[i].
 struct AffineBlock {

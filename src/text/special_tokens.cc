@@ -12,7 +12,7 @@ namespace {
 
 // Several times what real vocabularies have. The automaton takes up to 64 times
 // this.
-constexpr size_t kMaxTextBytes = kMiB;
+constexpr size_t kMaxTokenTextBytes = kMiB;
 
 }  // namespace
 
@@ -23,11 +23,12 @@ Result<SpecialTokenFinder> SpecialTokenFinder::Create(
   for (const TokenId token : tokens) {
     const std::string& text = texts[static_cast<size_t>(token)];
     num_bytes += text.size();
-    if (num_bytes > kMaxTextBytes) {
+    if (num_bytes > kMaxTokenTextBytes) {
       return Fail(ErrorCode::kUnsupported,
                   "the vocabulary has more than {} of control and user-defined "
                   "tokens (token {} is {} long)",
-                  FormatBytes(kMaxTextBytes), token, FormatBytes(text.size()));
+                  FormatBytes(kMaxTokenTextBytes), token,
+                  FormatBytes(text.size()));
     }
     if (!text.empty()) finder.Insert(text, token);
   }

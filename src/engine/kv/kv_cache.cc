@@ -9,7 +9,7 @@
 namespace thermocline::engine {
 namespace {
 
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kRegionAlignment = 64;
 
 Status CheckType(std::string_view flag, std::string_view what, DType dtype,
                  int64_t head_width) {
@@ -58,9 +58,9 @@ Result<KvLayout> PlanKvCache(const model::Config& config, DType k_type,
   if (k_bytes.has_value() && v_bytes.has_value() && *k_bytes < kMost &&
       *v_bytes < kMost) {
     layout.k_stream_bytes =
-        RoundUp(positions * layout.k_head_bytes, kAlignment);
+        RoundUp(positions * layout.k_head_bytes, kRegionAlignment);
     layout.v_stream_bytes =
-        RoundUp(positions * layout.v_head_bytes, kAlignment);
+        RoundUp(positions * layout.v_head_bytes, kRegionAlignment);
     layout.v_offset = num_heads * layout.k_stream_bytes;
     layout.layer_bytes = layout.v_offset + num_heads * layout.v_stream_bytes;
     const std::optional<uint64_t> num_bytes = CheckedMul(
