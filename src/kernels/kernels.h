@@ -74,6 +74,38 @@ struct BatchMatMul {
   }
 };
 
+// Cache lines that a caller reads soon. A kernel that is given a list asks
+// memory for about as many bytes of it as it reads itself, spread over its
+// work, into the second level of the cache, and moves `next` on: the caller
+// goes on with what is left. So arithmetic on what has come overlaps with
+// reading what comes. For rows that lie apart the order matters: the first
+// lines of 8 to 16 rows, then their second ones, and so on, read a tenth to a
+// fifth faster than row after row, whose waits for new pages follow each other.
+struct LinesAhead {
+  const uintptr_t* next = nullptr;  // addresses; nothing is read through them
+  const uintptr_t* end = nullptr;
+};
+
+// out[t * out_stride + i] = dot(row ids[i], x[t]) for i < num_rows, t < T: the
+// rows that a list names. The same bits as MatMulFn gives for the row.
+// Cost: reads the rows once, wherever they are; those of memory should have
+// been asked for before (LinesAhead).
+struct DotRowsArgs {
+  const std::byte* rows;  // row r at rows + r * row_bytes, unaligned
+  size_t row_bytes;
+  const uint32_t* ids;  // [num_rows], any order
+  size_t num_rows;      // may be 0
+  size_t n;             // elements per row; a multiple of the block
+  const std::byte* x;   // as MatMulArgs::x
+  size_t x_stride_bytes;
+  size_t num_tokens;  // T, 1 to kListedTokens
+  float* out;
+  size_t out_stride;            // in floats
+  LinesAhead* ahead = nullptr;  // may be null
+};
+using DotRowsFn = void (*)(const DotRowsArgs& args);
+inline constexpr size_t kListedTokens = 8;
+
 // out[c] += sum over i < num_rows of coefs[i] * row_i[c], c < n: the product of
 // listed rows with a vector, the other way round than MatMulArgs. Each out[c]
 // takes its terms in the list's order: a caller may cut the columns (at whole
@@ -82,11 +114,12 @@ struct BatchMatMul {
 struct AddRowsArgs {
   const std::byte* rows;  // row r at rows + r * row_bytes, unaligned
   size_t row_bytes;
-  const uint32_t* ids;  // row_i is row ids[i]; null: row i
-  const float* coefs;   // [num_rows]
-  size_t num_rows;      // may be 0
-  size_t n;             // elements per row; a multiple of the block
-  float* out;           // [n]
+  const uint32_t* ids;          // row_i is row ids[i]; null: row i
+  const float* coefs;           // [num_rows]
+  size_t num_rows;              // may be 0
+  size_t n;                     // elements per row; a multiple of the block
+  float* out;                   // [n]
+  LinesAhead* ahead = nullptr;  // may be null
 };
 using AddRowsFn = void (*)(const AddRowsArgs& args);
 
@@ -159,6 +192,12 @@ struct KernelTable {
     return num_tokens >= batch.min_tokens ? &batch : nullptr;
   }
 
+  // Likewise null. Use dot_rows().
+  DotRowsFn dot_rows_by_type[64];
+  DotRowsFn dot_rows(DType weight_dtype) const {
+    return dot_rows_by_type[static_cast<uint32_t>(weight_dtype)];
+  }
+
   // Likewise null. Use add_rows().
   AddRowsFn add_rows_by_type[64];
   AddRowsFn add_rows(DType row_dtype) const {
@@ -187,6 +226,15 @@ struct KernelTable {
   // gate: out[i] = f(up[i]) (not kDRelu). out may be gate or up.
   void (*activate)(Activation activation, float threshold, const float* gate,
                    const float* up, size_t n, float* out);
+
+  // Packs signs: bit i % 64 of words[i / 64] is x[i] < 0; the bits behind x [n]
+  // are 0. (SparseInfer: what a product's sign is guessed from.)
+  void (*pack_signs)(const float* x, size_t n, uint64_t* words);
+
+  // out[r] = number of bits in which row r differs from x; rows and x have
+  // num_words words. Cost: reads the rows once; DRAM-bound.
+  void (*count_differences)(const uint64_t* rows, size_t num_rows,
+                            const uint64_t* x, size_t num_words, uint32_t* out);
 
   // y[i] += x[i]
   void (*add)(const float* x, size_t n, float* y);

@@ -17,6 +17,7 @@ KernelTable ScalarTable() {
   table.isa = Isa::kScalar;
   for (uint32_t id = 0; id < std::size(table.matmul_by_type); ++id) {
     table.matmul_by_type[id] = ref::MatMulFor(static_cast<DType>(id));
+    table.dot_rows_by_type[id] = ref::DotRowsFor(static_cast<DType>(id));
     table.add_rows_by_type[id] = ref::AddRowsFor(static_cast<DType>(id));
   }
   table.quantize_activations = ref::QuantizeActivations;
@@ -24,6 +25,8 @@ KernelTable ScalarTable() {
   table.layer_norm = ref::LayerNorm;
   table.rope = ref::Rope;
   table.activate = ref::Activate;
+  table.pack_signs = ref::PackSigns;
+  table.count_differences = ref::CountDifferences;
   table.add = ref::Add;
   table.store_row = ref::StoreRow;
   table.attention = ref::Attention;
@@ -38,7 +41,9 @@ KernelTable TableOf(Isa isa) {
   KernelTable table = ScalarTable();
   table.isa = isa;
   FillFloatMatMuls(isa, table);
-  FillAddRows(isa, table);
+  FillFloatAddRows(isa, table);
+  FillQuantAddRows(isa, table);
+  FillFloatSigns(isa, table);
   FillFloatOps(isa, table);
   FillFloatActivate(isa, table);
   FillFloatAttention(isa, table);

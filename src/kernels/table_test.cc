@@ -18,6 +18,9 @@ TEST_P(TableTest, IsComplete) {
     EXPECT_EQ(table.matmul_by_type[id] != nullptr,
               info != nullptr && info->can_compute)
         << "type " << id;
+    EXPECT_EQ(table.dot_rows_by_type[id] != nullptr,
+              table.matmul_by_type[id] != nullptr)
+        << "type " << id;
     EXPECT_EQ(table.add_rows_by_type[id] != nullptr,
               table.matmul_by_type[id] != nullptr)
         << "type " << id;
@@ -27,6 +30,8 @@ TEST_P(TableTest, IsComplete) {
   EXPECT_NE(table.layer_norm, nullptr);
   EXPECT_NE(table.rope, nullptr);
   EXPECT_NE(table.activate, nullptr);
+  EXPECT_NE(table.pack_signs, nullptr);
+  EXPECT_NE(table.count_differences, nullptr);
   EXPECT_NE(table.add, nullptr);
   EXPECT_NE(table.store_row, nullptr);
   EXPECT_NE(table.attention, nullptr);
@@ -44,10 +49,12 @@ TEST_P(TableTest, NothingStaysScalarInOtherTables) {
   const KernelTable& table = kernels();
   for (DType dtype : kFloatTypes) {
     EXPECT_NE(table.matmul(dtype), scalar().matmul(dtype)) << NameOf(dtype);
+    EXPECT_NE(table.dot_rows(dtype), scalar().dot_rows(dtype)) << NameOf(dtype);
     EXPECT_NE(table.add_rows(dtype), scalar().add_rows(dtype)) << NameOf(dtype);
   }
   for (DType dtype : kQuantTypes) {
     EXPECT_NE(table.matmul(dtype), scalar().matmul(dtype)) << NameOf(dtype);
+    EXPECT_NE(table.dot_rows(dtype), scalar().dot_rows(dtype)) << NameOf(dtype);
     EXPECT_NE(table.add_rows(dtype), scalar().add_rows(dtype)) << NameOf(dtype);
   }
   EXPECT_NE(table.quantize_activations, scalar().quantize_activations);
@@ -55,6 +62,8 @@ TEST_P(TableTest, NothingStaysScalarInOtherTables) {
   EXPECT_NE(table.layer_norm, scalar().layer_norm);
   EXPECT_NE(table.rope, scalar().rope);
   EXPECT_NE(table.activate, scalar().activate);
+  EXPECT_NE(table.pack_signs, scalar().pack_signs);
+  EXPECT_NE(table.count_differences, scalar().count_differences);
   EXPECT_NE(table.add, scalar().add);
   EXPECT_NE(table.store_row, scalar().store_row);
   EXPECT_NE(table.attention, scalar().attention);

@@ -33,19 +33,24 @@ struct Shape {
 // "[4096, 32000]", in the file's order.
 std::string ToString(const Shape& shape);
 
-// Non-owning; the bytes outlive the view. Rows are contiguous and row-major.
+// Non-owning; the bytes outlive the view. Elements of a row are contiguous; rows
+// follow each other, or lie stride_bytes apart where they are parts of records.
 // Nothing is aligned beyond what the file gives: loads must be unaligned.
 struct TensorView {
   DType dtype = DType::kF32;
   Shape shape;
   const std::byte* data = nullptr;  // null: the tensor is absent
+  size_t stride_bytes = 0;          // from row to row; 0: row_bytes()
 
   explicit operator bool() const { return data != nullptr; }
   size_t row_bytes() const { return BytesOf(dtype, shape.ne[0]); }
   size_t num_bytes() const { return row_bytes() * shape.num_rows(); }
+  size_t row_stride() const {
+    return stride_bytes != 0 ? stride_bytes : row_bytes();
+  }
   const std::byte* row(uint64_t row_idx) const {
     TC_DCHECK(row_idx < shape.num_rows());
-    return data + row_idx * row_bytes();
+    return data + row_idx * row_stride();
   }
 };
 

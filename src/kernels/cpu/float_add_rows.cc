@@ -1,7 +1,7 @@
-// Sums of listed rows with coefficients, for every type of row.
+// Sums of listed rows with coefficients, of F32, F16 and BF16 rows.
+#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/float_targets.h"
-#include "tensor/codec.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/float_add_rows.cc"
@@ -22,11 +22,16 @@ HWY_INLINE const std::byte* RowOf(const AddRowsArgs& args, size_t i) {
 // number of rows per pass changes how often out is loaded, never a sum.
 template <class Row, size_t kRows>
 HWY_INLINE void AddPass(const std::byte* const (&rows)[kRows],
-                        const float* coefs, size_t n, float* out) {
+                        const float* coefs, size_t n, AheadCursor& lines,
+                        float* out) {
   FloatVec scales[kRows];
   for (size_t r = 0; r < kRows; ++r) scales[r] = hn::Set(Floats(), coefs[r]);
   size_t c = 0;
   for (; c + kLanes <= n; c += kLanes) {
+    if (c * Row::kBytesOf32 / 32 % kLineBytes == 0) {
+      const uintptr_t* ask = lines.Take<kRows>();
+      if (ask != nullptr) AskForPart<kRows, 1>(ask, 0);
+    }
     FloatVec sum = hn::LoadU(Floats(), out + c);
     for (size_t r = 0; r < kRows; ++r) {
       sum = hn::MulAdd(Row::Load(rows[r], c), scales[r], sum);
@@ -43,37 +48,17 @@ HWY_INLINE void AddPass(const std::byte* const (&rows)[kRows],
 
 template <class Row>
 void AddFloatRows(const AddRowsArgs& args) {
+  AheadCursor lines(args.ahead);
   size_t i = 0;
   for (; i + 4 <= args.num_rows; i += 4) {
     AddPass<Row, 4>({RowOf(args, i), RowOf(args, i + 1), RowOf(args, i + 2),
                      RowOf(args, i + 3)},
-                    args.coefs + i, args.n, args.out);
+                    args.coefs + i, args.n, lines, args.out);
   }
   for (; i < args.num_rows; ++i) {
-    AddPass<Row, 1>({RowOf(args, i)}, args.coefs + i, args.n, args.out);
+    AddPass<Row, 1>({RowOf(args, i)}, args.coefs + i, args.n, lines, args.out);
   }
-}
-
-// Decodes a piece of a row that stays in the L1 cache, then adds it.
-template <DType kType>
-void AddQuantRows(const AddRowsArgs& args) {
-  constexpr size_t kPiece = 256;  // whole blocks of every type
-  HWY_ALIGN float piece[kPiece];
-  for (size_t i = 0; i < args.num_rows; ++i) {
-    for (size_t c = 0; c < args.n; c += kPiece) {
-      const size_t count = std::min(kPiece, args.n - c);
-      DequantizeRow(kType, RowOf(args, i) + BytesOf(kType, c), {piece, count});
-      AddPass<F32Row, 1>({reinterpret_cast<const std::byte*>(piece)},
-                         args.coefs + i, count, args.out + c);
-    }
-  }
-}
-
-template <DType... kTypes>
-void FillQuantised(KernelTable& table) {
-  ((table.add_rows_by_type[static_cast<uint32_t>(kTypes)] =
-        AddQuantRows<kTypes>),
-   ...);
+  lines.Finish();
 }
 
 void FillTypes(KernelTable& table) {
@@ -83,8 +68,6 @@ void FillTypes(KernelTable& table) {
   entry(DType::kF32) = AddFloatRows<F32Row>;
   entry(DType::kF16) = AddFloatRows<F16Row>;
   entry(DType::kBF16) = AddFloatRows<BF16Row>;
-  FillQuantised<DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K>(table);
 }
 
 }  // namespace thermocline::kernels::HWY_NAMESPACE
@@ -94,7 +77,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace thermocline::kernels {
 
-void FillAddRows(Isa isa, KernelTable& table) {
+void FillFloatAddRows(Isa isa, KernelTable& table) {
   TC_CALL_FOR_ISA(isa, FillTypes, table)
 }
 

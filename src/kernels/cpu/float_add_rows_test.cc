@@ -67,8 +67,9 @@ TEST_P(FloatAddRowsTest, AgreesWithScalarAtOddSizes) {
         const std::vector<float> out = sum.Run(kernels());
         const std::vector<float> truth = sum.Run(scalar());
         const std::vector<double> magnitudes = sum.Magnitudes();
-        // One rounding per term, and the scalar result's own.
-        const double roundings = static_cast<double>(sum.ids.size()) + 1;
+        // One rounding per term's addition, one in each term, and the scalar
+        // result's own.
+        const double roundings = static_cast<double>(sum.ids.size()) + 2;
         for (size_t c = 0; c < n; ++c) {
           ASSERT_NEAR(out[c], truth[c], roundings * kRounding * magnitudes[c])
               << NameOf(dtype) << " n " << n << " column " << c << ", "

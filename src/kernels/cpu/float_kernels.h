@@ -10,8 +10,10 @@
 
 namespace thermocline::kernels {
 
-void FillFloatMatMuls(Isa isa, KernelTable& table);   // F32, F16, BF16
-void FillAddRows(Isa isa, KernelTable& table);        // every type
+void FillFloatMatMuls(Isa isa, KernelTable& table);   // and dot_rows
+void FillFloatAddRows(Isa isa, KernelTable& table);   // F32, F16, BF16
+void FillQuantAddRows(Isa isa, KernelTable& table);   // the other types
+void FillFloatSigns(Isa isa, KernelTable& table);     // pack, count_differences
 void FillFloatOps(Isa isa, KernelTable& table);       // norms, rope, add, ...
 void FillFloatActivate(Isa isa, KernelTable& table);  // activate
 void FillFloatAttention(Isa isa, KernelTable& table);

@@ -1,8 +1,10 @@
-// Products of F32, F16 and BF16 weights with f32 activations.
+// Products of F32, F16 and BF16 weights with f32 activations: of a matrix, and
+// of the rows in a list.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/float_targets.h"
 
@@ -16,42 +18,51 @@
 HWY_BEFORE_NAMESPACE();
 namespace thermocline::kernels::HWY_NAMESPACE {
 
-// How far ahead of its use a weight is asked for in its stream: into the second
-// level of the cache, then into the first.
+// How far ahead of its use a weight is asked for in its stream.
 constexpr size_t kFarBytes = 2048;
-constexpr size_t kNearBytes = 512;
 
-// Where the bytes lie that a stream reads next.
-struct Ahead {
-  size_t bytes;           // behind the one in use, 0: not asked for
-  size_t left;            // of the stream
-  size_t bytes_past_end;  // as `bytes`, once the stream ends before that
+// What is asked for while kRows rows are multiplied with one token or the first
+// few: Line() is called once per cache line of a row, `offset` bytes behind the
+// rows' beginnings.
+struct AskNothing {
+  template <size_t kRows>
+  HWY_INLINE void Line(const std::byte* const (&)[kRows], size_t) const {}
 };
 
-// Asks for what follows element i of each of kRows rows, once per cache line.
-template <class Row, size_t kRows>
-HWY_INLINE void Prefetch(const std::byte* rows, size_t row_bytes, size_t i,
-                         const Ahead& ahead) {
-  const size_t offset = i * Row::kBytesOf32 / 32;
-  if (offset % 64 != 0) return;
-  // The address may be past the weights, where no pointer may point.
-  const auto begin =
-      reinterpret_cast<uintptr_t>(rows) + offset +
-      (offset + ahead.bytes < ahead.left ? ahead.bytes : ahead.bytes_past_end);
-  for (size_t r = 0; r < kRows; ++r) {
-    __builtin_prefetch(reinterpret_cast<const void*>(begin + r * row_bytes), 0,
-                       3);
+// Streams, of which left_bytes begin with these rows.
+struct AskStreams {
+  size_t left_bytes;
+  size_t bytes_past_end;  // what comes to kFarBytes once a stream has ended
+
+  template <size_t kRows>
+  HWY_INLINE void Line(const std::byte* const (&rows)[kRows],
+                       size_t offset) const {
+    const size_t far =
+        kFarBytes + (offset + kFarBytes < left_bytes ? 0 : bytes_past_end);
+    for (const std::byte* row : rows) {
+      AskForLine<3>(reinterpret_cast<uintptr_t>(row) + offset + far);
+    }
   }
-}
+};
+
+// Listed rows, which have been asked for: the caller's lines.
+struct AskList {
+  AheadCursor lines;
+
+  template <size_t kRows>
+  HWY_INLINE void Line(const std::byte* const (&)[kRows], size_t) {
+    const uintptr_t* now = lines.Take<kRows>();
+    if (now != nullptr) AskForPart<kRows, 1>(now, 0);
+  }
+};
 
 // out[t * out_stride + r] = dot(weight row r, x[t]) for kRows rows and kTokens
 // tokens. One accumulator per element, lane i taking the terms i, i + kLanes,
 // ..: the block size changes which sums run side by side, never a sum.
-template <class Row, size_t kRows, size_t kTokens>
-HWY_INLINE void DotBlock(const std::byte* weights, size_t row_bytes,
-                         const Ahead& ahead, const std::byte* x,
-                         size_t x_stride_bytes, size_t n, float* out,
-                         size_t out_stride) {
+template <class Row, size_t kRows, size_t kTokens, class Ask>
+HWY_INLINE void DotBlock(const std::byte* const (&rows)[kRows], Ask& ask,
+                         const std::byte* x, size_t x_stride_bytes, size_t n,
+                         float* out, size_t out_stride) {
   const Floats floats;
   FloatVec sums[kRows][kTokens];
   for (size_t r = 0; r < kRows; ++r) {
@@ -59,15 +70,14 @@ HWY_INLINE void DotBlock(const std::byte* weights, size_t row_bytes,
   }
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    if (kTokens == 1 && ahead.bytes > 0) {
-      Prefetch<Row, kRows>(weights, row_bytes, i, ahead);
-    }
+    const size_t offset = i * Row::kBytesOf32 / 32;
+    if (offset % kLineBytes == 0) ask.Line(rows, offset);
     FloatVec x_lanes[kTokens];
     for (size_t t = 0; t < kTokens; ++t) {
       x_lanes[t] = F32Row::Load(x + t * x_stride_bytes, i);
     }
     for (size_t r = 0; r < kRows; ++r) {
-      const FloatVec row = Row::Load(weights + r * row_bytes, i);
+      const FloatVec row = Row::Load(rows[r], i);
       for (size_t t = 0; t < kTokens; ++t) {
         sums[r][t] = hn::MulAdd(row, x_lanes[t], sums[r][t]);
       }
@@ -77,7 +87,7 @@ HWY_INLINE void DotBlock(const std::byte* weights, size_t row_bytes,
     for (size_t t = 0; t < kTokens; ++t) {
       if (i < n) {
         sums[r][t] = hn::MulAdd(
-            Row::LoadTail(weights + r * row_bytes, i, n - i),
+            Row::LoadTail(rows[r], i, n - i),
             F32Row::LoadTail(x + t * x_stride_bytes, i, n - i), sums[r][t]);
       }
       out[t * out_stride + r] = hn::GetLane(hn::SumOfLanes(floats, sums[r][t]));
@@ -85,28 +95,49 @@ HWY_INLINE void DotBlock(const std::byte* weights, size_t row_bytes,
   }
 }
 
-// kRows rows from `r` times tokens [t, t_end).
-template <class Row, size_t kRows>
-HWY_INLINE void DotRows(const MatMulArgs& args, size_t r, size_t t,
-                        size_t t_end) {
-  const std::byte* weights = args.weights + r * args.row_bytes;
-  const auto dot = [&]<size_t kR, size_t kT>(size_t row_offset) HWY_ATTR {
-    DotBlock<Row, kR, kT>(
-        weights + row_offset * args.row_bytes, args.row_bytes, Ahead{},
-        args.x + t * args.x_stride_bytes, args.x_stride_bytes, args.n,
-        args.out + t * args.out_stride + r + row_offset, args.out_stride);
-  };
-  for (; t + 4 <= t_end; t += 4) {
+// What the tokens of a product share, whose rows are somewhere.
+struct Tokens {
+  const std::byte* x;
+  size_t x_stride_bytes;
+  size_t n;
+  float* out;  // of token 0
+  size_t out_stride;
+};
+
+// DotBlock() for tokens [t, t_end). Asks with the first of them.
+template <class Row, size_t kRows, class Ask>
+HWY_INLINE void DotTokens(const std::byte* const (&rows)[kRows], Ask& ask,
+                          const Tokens& tokens, size_t t, size_t t_end) {
+  const auto dot = [&]<size_t kT>(auto& ask_now) HWY_ATTR {
+    const std::byte* x = tokens.x + t * tokens.x_stride_bytes;
+    float* out = tokens.out + t * tokens.out_stride;
     // 4 x 4 accumulators do not fit the 16 registers of AVX2.
-    if constexpr (kRows == 4 && HWY_TARGET == HWY_AVX2) {
-      dot.template operator()<2, 4>(0);
-      dot.template operator()<2, 4>(2);
+    if constexpr (kRows == 4 && kT == 4 && HWY_TARGET == HWY_AVX2) {
+      DotBlock<Row, 2, kT>({rows[0], rows[1]}, ask_now, x,
+                           tokens.x_stride_bytes, tokens.n, out,
+                           tokens.out_stride);
+      DotBlock<Row, 2, kT>({rows[2], rows[3]}, ask_now, x,
+                           tokens.x_stride_bytes, tokens.n, out + 2,
+                           tokens.out_stride);
     } else {
-      dot.template operator()<kRows, 4>(0);
+      DotBlock<Row, kRows, kT>(rows, ask_now, x, tokens.x_stride_bytes,
+                               tokens.n, out, tokens.out_stride);
     }
-  }
-  for (; t + 2 <= t_end; t += 2) dot.template operator()<kRows, 2>(0);
-  if (t < t_end) dot.template operator()<kRows, 1>(0);
+    t += kT;
+  };
+  AskNothing nothing;
+  bool is_first = true;
+  const auto dot_asking = [&]<size_t kT>() HWY_ATTR {
+    if (is_first) {
+      dot.template operator()<kT>(ask);
+    } else {
+      dot.template operator()<kT>(nothing);
+    }
+    is_first = false;
+  };
+  while (t + 4 <= t_end) dot_asking.template operator()<4>();
+  while (t + 2 <= t_end) dot_asking.template operator()<2>();
+  if (t < t_end) dot_asking.template operator()<1>();
 }
 
 // One token. Four streams, each a quarter of the rows from its first to its
@@ -117,26 +148,33 @@ void MultiplyOne(const MatMulArgs& args) {
   constexpr size_t kStreams = 4;
   const size_t stream_rows = args.num_rows / kStreams;
   const size_t stream_bytes = stream_rows * args.row_bytes;
-  Ahead ahead = {};
-  if (args.num_rows >= kStreamRows) {
-    // Past the streams' ends the caller's next rows begin, whose first stream
-    // is where the last of these ends.
-    ahead.bytes = kFarBytes;
-    ahead.bytes_past_end = kFarBytes + (kStreams - 1) * stream_bytes;
-  }
+  const auto dot = [&]<size_t kRows>(const std::byte* const(&rows)[kRows],
+                                     auto& ask, float* out) HWY_ATTR {
+    DotBlock<Row, kRows, 1>(rows, ask, args.x, args.x_stride_bytes, args.n, out,
+                            args.out_stride);
+  };
+  AskNothing nothing;
   for (size_t r = 0; r < stream_rows; ++r) {
     const size_t begin = r * args.row_bytes;
-    ahead.left = stream_bytes - begin;
+    const std::byte* rows[kStreams];
+    for (size_t s = 0; s < kStreams; ++s) {
+      rows[s] = args.weights + begin + s * stream_bytes;
+    }
     float dots[kStreams];
-    DotBlock<Row, kStreams, 1>(args.weights + begin, stream_bytes, ahead,
-                               args.x, args.x_stride_bytes, args.n, dots,
-                               kStreams);
+    if (args.num_rows >= kStreamRows) {
+      // Past the streams' ends the caller's next rows begin, whose first stream
+      // is where the last of these ends.
+      AskStreams ask = {stream_bytes - begin, (kStreams - 1) * stream_bytes};
+      dot(rows, ask, dots);
+    } else {
+      dot(rows, nothing, dots);
+    }
     for (size_t s = 0; s < kStreams; ++s) {
       args.out[r + s * stream_rows] = dots[s];
     }
   }
   for (size_t r = kStreams * stream_rows; r < args.num_rows; ++r) {
-    DotRows<Row, 1>(args, r, 0, 1);
+    dot({args.weights + r * args.row_bytes}, nothing, args.out + r);
   }
 }
 
@@ -152,21 +190,59 @@ void FloatMatMul(const MatMulArgs& args) {
   constexpr size_t kChunkBytes = 256 * 1024;
   const size_t x_bytes = std::max<size_t>(args.n, 1) * sizeof(float);
   const size_t chunk = std::max<size_t>(kChunkBytes / x_bytes, 4) / 4 * 4;
+  AskNothing nothing;
+  const auto row_at = [&](size_t r) HWY_ATTR {
+    return args.weights + r * args.row_bytes;
+  };
   for (size_t t = 0; t < args.num_tokens; t += chunk) {
     const size_t t_end = std::min(t + chunk, args.num_tokens);
+    Tokens tokens = {args.x, args.x_stride_bytes, args.n, args.out,
+                     args.out_stride};
     size_t r = 0;
-    for (; r + 4 <= args.num_rows; r += 4) DotRows<Row, 4>(args, r, t, t_end);
-    for (; r < args.num_rows; ++r) DotRows<Row, 1>(args, r, t, t_end);
+    for (; r + 4 <= args.num_rows; r += 4) {
+      tokens.out = args.out + r;
+      DotTokens<Row, 4>(
+          {row_at(r), row_at(r + 1), row_at(r + 2), row_at(r + 3)}, nothing,
+          tokens, t, t_end);
+    }
+    for (; r < args.num_rows; ++r) {
+      tokens.out = args.out + r;
+      DotTokens<Row, 1>({row_at(r)}, nothing, tokens, t, t_end);
+    }
   }
 }
 
-void FillMatMuls(KernelTable& table) {
-  const auto entry = [&table](DType dtype) -> MatMulFn& {
-    return table.matmul_by_type[static_cast<uint32_t>(dtype)];
+// The contract of DotRowsFn for float rows.
+template <class Row>
+void FloatDotRows(const DotRowsArgs& args) {
+  AskList ask = {.lines = AheadCursor(args.ahead)};
+  const auto row_at = [&](size_t i) HWY_ATTR {
+    return args.rows + args.ids[i] * args.row_bytes;
   };
-  entry(DType::kF32) = FloatMatMul<F32Row>;
-  entry(DType::kF16) = FloatMatMul<F16Row>;
-  entry(DType::kBF16) = FloatMatMul<BF16Row>;
+  Tokens tokens = {args.x, args.x_stride_bytes, args.n, args.out,
+                   args.out_stride};
+  size_t i = 0;
+  for (; i + 4 <= args.num_rows; i += 4) {
+    tokens.out = args.out + i;
+    DotTokens<Row, 4>({row_at(i), row_at(i + 1), row_at(i + 2), row_at(i + 3)},
+                      ask, tokens, 0, args.num_tokens);
+  }
+  for (; i < args.num_rows; ++i) {
+    tokens.out = args.out + i;
+    DotTokens<Row, 1>({row_at(i)}, ask, tokens, 0, args.num_tokens);
+  }
+  ask.lines.Finish();
+}
+
+void FillMatMuls(KernelTable& table) {
+  const auto fill = [&table]<class Row>(DType dtype) {
+    const auto id = static_cast<uint32_t>(dtype);
+    table.matmul_by_type[id] = FloatMatMul<Row>;
+    table.dot_rows_by_type[id] = FloatDotRows<Row>;
+  };
+  fill.template operator()<F32Row>(DType::kF32);
+  fill.template operator()<F16Row>(DType::kF16);
+  fill.template operator()<BF16Row>(DType::kBF16);
 }
 
 }  // namespace thermocline::kernels::HWY_NAMESPACE

@@ -455,17 +455,14 @@ struct Q6_K : Block256<BlockQ6_K>, Avx2Acc<2> {
 }  // namespace
 
 void FillInt8MatMulsAvx2(KernelTable& table) {
-  const auto set = [&table](DType dtype, MatMulFn fn) {
-    table.matmul_by_type[static_cast<uint32_t>(dtype)] = fn;
-  };
-  set(DType::kQ8_0, &Int8MatMul<Q8_0>::Run);
-  set(DType::kQ4_0, &Int8MatMul<Q4_0>::Run);
-  set(DType::kQ4_1, &Int8MatMul<Q4_1>::Run);
-  set(DType::kQ5_0, &Int8MatMul<Q5_0>::Run);
-  set(DType::kQ5_1, &Int8MatMul<Q5_1>::Run);
-  set(DType::kQ4_K, &Int8MatMul<Q4_K>::Run);
-  set(DType::kQ5_K, &Int8MatMul<Q5_K>::Run);
-  set(DType::kQ6_K, &Int8MatMul<Q6_K>::Run);
+  Int8MatMul<Q8_0>::Fill(DType::kQ8_0, table);
+  Int8MatMul<Q4_0>::Fill(DType::kQ4_0, table);
+  Int8MatMul<Q4_1>::Fill(DType::kQ4_1, table);
+  Int8MatMul<Q5_0>::Fill(DType::kQ5_0, table);
+  Int8MatMul<Q5_1>::Fill(DType::kQ5_1, table);
+  Int8MatMul<Q4_K>::Fill(DType::kQ4_K, table);
+  Int8MatMul<Q5_K>::Fill(DType::kQ5_K, table);
+  Int8MatMul<Q6_K>::Fill(DType::kQ6_K, table);
 }
 
 }  // namespace thermocline::kernels

@@ -38,8 +38,7 @@ struct SignedDot {
 
 void FillInt8MatMulsAvx512(KernelTable& table) {
   FillUnsigned<UnsignedDot>(table);
-  table.matmul_by_type[static_cast<uint32_t>(DType::kQ8_0)] =
-      &Int8MatMul<Q8_0<SignedDot, 0, Offset::kNone, 0>>::Run;
+  Int8MatMul<Q8_0<SignedDot, 0, Offset::kNone, 0>>::Fill(DType::kQ8_0, table);
 }
 
 }  // namespace thermocline::kernels

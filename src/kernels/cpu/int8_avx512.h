@@ -464,16 +464,13 @@ struct Q6_K : Block256<BlockQ6_K>, Avx512Acc {
 // Sets the functions of every type but Q8_0, whose quants have a sign.
 template <class Dot>
 void FillUnsigned(KernelTable& table) {
-  const auto set = [&table](DType dtype, MatMulFn fn) {
-    table.matmul_by_type[static_cast<uint32_t>(dtype)] = fn;
-  };
-  set(DType::kQ4_0, &Int8MatMul<Q4_0<Dot>>::Run);
-  set(DType::kQ4_1, &Int8MatMul<Q4_1<Dot>>::Run);
-  set(DType::kQ5_0, &Int8MatMul<Q5_0<Dot>>::Run);
-  set(DType::kQ5_1, &Int8MatMul<Q5_1<Dot>>::Run);
-  set(DType::kQ4_K, &Int8MatMul<Q4_K<Dot>>::Run);
-  set(DType::kQ5_K, &Int8MatMul<Q5_K<Dot>>::Run);
-  set(DType::kQ6_K, &Int8MatMul<Q6_K<Dot>>::Run);
+  Int8MatMul<Q4_0<Dot>>::Fill(DType::kQ4_0, table);
+  Int8MatMul<Q4_1<Dot>>::Fill(DType::kQ4_1, table);
+  Int8MatMul<Q5_0<Dot>>::Fill(DType::kQ5_0, table);
+  Int8MatMul<Q5_1<Dot>>::Fill(DType::kQ5_1, table);
+  Int8MatMul<Q4_K<Dot>>::Fill(DType::kQ4_K, table);
+  Int8MatMul<Q5_K<Dot>>::Fill(DType::kQ5_K, table);
+  Int8MatMul<Q6_K<Dot>>::Fill(DType::kQ6_K, table);
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ struct UnsignedDot {
 void FillInt8MatMulsAvx512Vnni(KernelTable& table) {
   FillUnsigned<UnsignedDot>(table);
   // With the sign bit flipped the quants are unsigned and 128 too large.
-  table.matmul_by_type[static_cast<uint32_t>(DType::kQ8_0)] =
-      &Int8MatMul<Q8_0<UnsignedDot, -128, Offset::kZeroPoint, 7>>::Run;
+  Int8MatMul<Q8_0<UnsignedDot, -128, Offset::kZeroPoint, 7>>::Fill(DType::kQ8_0,
+                                                                   table);
 }
 
 }  // namespace thermocline::kernels

@@ -1,5 +1,6 @@
-// The loops that every int8 matrix product shares: rows, tokens, and the end
-// of a row. What a step computes is a Format, written per ISA and weight type.
+// The loops that every int8 product shares, of a matrix (MatMulFn) and of the
+// rows in a list (DotRowsFn): rows, tokens, and the end of a row. What a step
+// computes is a Format, written per ISA and weight type.
 //
 // A step is kStepBlocks blocks of one weight row times the same elements of an
 // activation row. Activations are prepared in the order that the format's
@@ -28,6 +29,7 @@
 #include <cstdint>
 
 #include "kernels/activation_row.h"
+#include "kernels/cpu/ahead.h"
 #include "kernels/kernels.h"
 
 namespace thermocline::kernels {
@@ -56,6 +58,23 @@ class Int8MatMul {
     }
   }
 
+  // A DotRowsFn.
+  static void RunListed(const DotRowsArgs& args) {
+    Input panel[kPanelInputs];
+    AskList ask = {.lines = AheadCursor(args.ahead)};
+    for (size_t row = 0; row < args.num_rows; row += kRowBlock) {
+      MultiplyListed(args, row, AtMost(kRowBlock, args.num_rows - row), panel,
+                     ask);
+    }
+    ask.lines.Finish();
+  }
+
+  static void Fill(DType dtype, KernelTable& table) {
+    const auto id = static_cast<uint32_t>(dtype);
+    table.matmul_by_type[id] = &Run;
+    table.dot_rows_by_type[id] = &RunListed;
+  }
+
  private:
   using Weights = typename Format::Weights;
   using Input = typename Format::Input;
@@ -80,6 +99,7 @@ class Int8MatMul {
   static constexpr size_t kPanelBytes = 24 * 1024;
   static constexpr size_t kPanelInputs = kPanelBytes / sizeof(Input);
   static_assert(kPanelInputs >= kTokenBlock);
+  static_assert(kTokenBlock >= kListedTokens);
 
   // How far ahead of its use a weight is asked for in its stream: into the
   // second level of the cache, then into the first. From memory (two threads,
@@ -94,6 +114,74 @@ class Int8MatMul {
   static constexpr size_t AtMost(size_t max, size_t count) {
     return count < max ? count : max;
   }
+
+  // What is asked for while kRows rows are multiplied: Begin() is called before
+  // each step, which lies `offset` bytes behind where the rows' parts begin,
+  // and Row() before the step's part of row r.
+
+  // Streams of stream_bytes, of which left_bytes begin with these parts. A
+  // single row is none.
+  struct AskStreams {
+    size_t stream_bytes;
+    size_t left_bytes;
+    size_t far = 0;
+
+    template <size_t kRows>
+    [[gnu::always_inline]] void Begin(size_t offset) {
+      // Past the streams' ends the caller's next rows begin, whose first stream
+      // is where the last of these ends.
+      far = kFarBytes +
+            (offset + kFarBytes < left_bytes ? 0 : (kRows - 1) * stream_bytes);
+    }
+    template <size_t kRows>
+    [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
+                                    size_t /*r*/) const {
+      if constexpr (kRows == 1) return;
+      const uintptr_t begin = reinterpret_cast<uintptr_t>(row) + offset;
+      AskForBytes<2>(begin + far, kStepBytes);
+      AskForBytes<3>(begin + kNearBytes, kStepBytes);
+    }
+  };
+
+  // One stream that many tokens share.
+  struct AskTokens {
+    template <size_t kRows>
+    [[gnu::always_inline]] void Begin(size_t) const {}
+    template <size_t kRows>
+    [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
+                                    size_t /*r*/) const {
+      AskForBytes<2>(
+          reinterpret_cast<uintptr_t>(row) + offset + kTokensFarBytes,
+          kStepBytes);
+    }
+  };
+
+  // Listed rows, which have been asked for: the caller's lines, into the second
+  // level of the cache; of several rows, the bytes that are next, into the
+  // first: in the same rows' parts, and behind their end in those that follow.
+  struct AskList {
+    AheadCursor lines;
+    size_t part_bytes = 0;
+    uintptr_t following[kStreams] = {};  // less part_bytes
+    const uintptr_t* now = nullptr;
+    bool is_near_end = false;
+
+    template <size_t kRows>
+    [[gnu::always_inline]] void Begin(size_t offset) {
+      now = lines.Take<LinesOf(kRows * kStepBytes)>();
+      is_near_end = offset + kNearBytes >= part_bytes;
+    }
+    template <size_t kRows>
+    [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
+                                    size_t r) const {
+      if (now != nullptr)
+        AskForPart<LinesOf(kRows * kStepBytes), kRows>(now, r);
+      if constexpr (kRows == 1) return;
+      const uintptr_t near =
+          is_near_end ? following[r] : reinterpret_cast<uintptr_t>(row);
+      AskForBytes<3>(near + offset + kNearBytes, kStepBytes);
+    }
+  };
 
   // One token.
   static void MultiplyOne(const MatMulArgs& args) {
@@ -111,7 +199,6 @@ class Int8MatMul {
   }
 
   // One token times num_rows rows of each of kRows streams, stream_rows apart.
-  // Several streams are asked for ahead of their use.
   template <size_t kRows>
   static void MultiplyStreams(const MatMulArgs& args, size_t first_row,
                               size_t num_rows, size_t stream_rows) {
@@ -127,8 +214,13 @@ class Int8MatMul {
       const size_t begin = elem / Format::kBlockElems * Format::kBlockBytes;
       for (size_t i = 0; i < num_rows; ++i) {
         const size_t offset = (first_row + i) * args.row_bytes + begin;
-        MultiplyRows<kRows>(args.weights + offset, stream_bytes,
-                            stream_bytes - offset, num_elems, panel, acc[i]);
+        const std::byte* rows[kRows];
+        for (size_t r = 0; r < kRows; ++r) {
+          rows[r] = args.weights + offset + r * stream_bytes;
+        }
+        AskStreams ask = {.stream_bytes = stream_bytes,
+                          .left_bytes = stream_bytes - offset};
+        MultiplyRows(rows, num_elems, panel, ask, acc[i]);
       }
       elem += num_elems;
     }
@@ -160,15 +252,78 @@ class Int8MatMul {
       }
       const std::byte* part =
           weights + elem / Format::kBlockElems * Format::kBlockBytes;
+      AskTokens ask;
       for (size_t r = 0; r < num_rows; ++r) {
         MultiplyTokens(part + r * args.row_bytes, num_elems, panel, num_tokens,
-                       acc[r]);
+                       ask, acc[r]);
       }
       elem += num_elems;
     }
     for (size_t t = 0; t < num_tokens; ++t) {
       float* out = args.out + (first_token + t) * args.out_stride + first_row;
       for (size_t r = 0; r < num_rows; ++r) out[r] = Format::Reduce(acc[r][t]);
+    }
+  }
+
+  // Up to kRowBlock rows of a list times its tokens. `panel` stays from call to
+  // call if it holds whole tokens.
+  static void MultiplyListed(const DotRowsArgs& args, size_t first_row,
+                             size_t num_rows, Input* panel, AskList& ask) {
+    const size_t num_tokens = args.num_tokens;
+    const MatMulArgs product = {
+        .n = args.n, .x = args.x, .x_stride_bytes = args.x_stride_bytes};
+    Acc acc[kRowBlock * kListedTokens];  // [num_rows, T]
+    for (size_t i = 0; i < num_rows * num_tokens; ++i) acc[i] = Format::Zero();
+    for (size_t elem = 0; elem < args.n;) {
+      const size_t num_elems =
+          PanelElems(product, elem, kPanelInputs / num_tokens);
+      if (first_row == 0 || num_elems < args.n) {
+        for (size_t t = 0; t < num_tokens; ++t) {
+          PreparePanel(product, t, elem, num_elems, num_tokens, panel + t);
+        }
+      }
+      const std::byte* rows[kRowBlock];
+      for (size_t r = 0; r < num_rows; ++r) {
+        rows[r] = args.rows + args.ids[first_row + r] * args.row_bytes +
+                  elem / Format::kBlockElems * Format::kBlockBytes;
+      }
+      MultiplyParts(rows, num_rows, num_elems, panel, num_tokens, ask, acc);
+      elem += num_elems;
+    }
+    for (size_t t = 0; t < num_tokens; ++t) {
+      float* out = args.out + t * args.out_stride + first_row;
+      for (size_t r = 0; r < num_rows; ++r) {
+        out[r] = Format::Reduce(acc[r * num_tokens + t]);
+      }
+    }
+  }
+
+  // The parts of rows that belong to a panel: several side by side for one
+  // token, one at a time for many.
+  static void MultiplyParts(const std::byte* const* rows, size_t num_rows,
+                            size_t num_elems, const Input* panel,
+                            size_t num_tokens, AskList& ask, Acc* acc) {
+    if (num_tokens > 1) {
+      for (size_t r = 0; r < num_rows; ++r) {
+        MultiplyTokens(rows[r], num_elems, panel, num_tokens, ask,
+                       acc + r * num_tokens);
+      }
+      return;
+    }
+    ask.part_bytes = num_elems / Format::kBlockElems * Format::kBlockBytes;
+    size_t r = 0;
+    for (; r + kStreams <= num_rows; r += kStreams) {
+      const std::byte* group[kStreams];
+      for (size_t i = 0; i < kStreams; ++i) {
+        group[i] = rows[r + i];
+        const size_t next = AtMost(num_rows - 1, r + kStreams + i);
+        ask.following[i] =
+            reinterpret_cast<uintptr_t>(rows[next]) - ask.part_bytes;
+      }
+      MultiplyRows(group, num_elems, panel, ask, acc + r);
+    }
+    for (; r < num_rows; ++r) {
+      MultiplyRows({rows[r]}, num_elems, panel, ask, acc + r);
     }
   }
 
@@ -204,46 +359,41 @@ class Int8MatMul {
     *inputs = Format::Prepare({d, sum, q});
   }
 
-  // Adds the products of kRows rows' parts, one of each stream, with one
-  // token's panel to acc. Streams have stream_bytes, of which left_bytes begin
-  // with these parts.
-  template <size_t kRows>
-  static void MultiplyRows(const std::byte* weights, size_t stream_bytes,
-                           size_t left_bytes, size_t num_elems,
-                           const Input* panel, Acc* acc) {
+  // Adds the products of kRows rows' parts with one token's panel to acc.
+  template <size_t kRows, class Ask>
+  static void MultiplyRows(const std::byte* const (&rows)[kRows],
+                           size_t num_elems, const Input* panel, Ask& ask,
+                           Acc* acc) {
     Acc sums[kRows];
     for (size_t r = 0; r < kRows; ++r) sums[r] = acc[r];
     const size_t num_steps = num_elems / kStepElems;
     for (size_t s = 0; s < num_steps; ++s) {
-      const std::byte* step = weights + s * kStepBytes;
-      // Past the streams' ends the caller's next rows begin, whose first stream
-      // is where the last of these ends.
-      const size_t far = kFarBytes + (s * kStepBytes + kFarBytes < left_bytes
-                                          ? 0
-                                          : (kRows - 1) * stream_bytes);
+      const size_t offset = s * kStepBytes;
+      ask.template Begin<kRows>(offset);
 #pragma clang loop unroll(full)
       for (size_t r = 0; r < kRows; ++r) {
-        const std::byte* row = step + r * stream_bytes;
-        if constexpr (kRows > 1) {
-          Prefetch<2>(row, far);
-          Prefetch<3>(row, kNearBytes);
-        }
-        sums[r] = Format::Step(Format::Unpack(row), panel[s], sums[r]);
+        ask.template Row<kRows>(rows[r], offset, r);
+        sums[r] =
+            Format::Step(Format::Unpack(rows[r] + offset), panel[s], sums[r]);
       }
     }
+    const bool has_rest = num_elems % kStepElems != 0;
+    if (has_rest) ask.template Begin<kRows>(num_steps * kStepBytes);
     for (size_t r = 0; r < kRows; ++r) {
-      if (num_elems % kStepElems != 0) {
-        sums[r] =
-            Format::Step(UnpackRest(weights + r * stream_bytes, num_elems),
-                         panel[num_steps], sums[r]);
+      if (has_rest) {
+        ask.template Row<kRows>(rows[r], num_steps * kStepBytes, r);
+        sums[r] = Format::Step(UnpackRest(rows[r], num_elems), panel[num_steps],
+                               sums[r]);
       }
       acc[r] = sums[r];
     }
   }
 
   // Adds the products of one row's part with the panel of num_tokens tokens.
+  template <class Ask>
   static void MultiplyTokens(const std::byte* weights, size_t num_elems,
-                             const Input* panel, size_t num_tokens, Acc* acc) {
+                             const Input* panel, size_t num_tokens, Ask& ask,
+                             Acc* acc) {
     const auto add_step = [&](const Weights& w, const Input* inputs) {
       for (size_t t = 0; t < num_tokens; ++t) {
         acc[t] = Format::Step(w, inputs[t], acc[t]);
@@ -252,10 +402,13 @@ class Int8MatMul {
     const size_t num_steps = num_elems / kStepElems;
     for (size_t s = 0; s < num_steps; ++s) {
       const std::byte* step = weights + s * kStepBytes;
-      Prefetch<2>(step, kTokensFarBytes);
+      ask.template Begin<1>(s * kStepBytes);
+      ask.template Row<1>(weights, s * kStepBytes, 0);
       add_step(Format::Unpack(step), panel + s * num_tokens);
     }
     if (num_elems % kStepElems != 0) {
+      ask.template Begin<1>(num_steps * kStepBytes);
+      ask.template Row<1>(weights, num_steps * kStepBytes, 0);
       add_step(UnpackRest(weights, num_elems), panel + num_steps * num_tokens);
     }
   }
@@ -268,19 +421,6 @@ class Int8MatMul {
         padded, weights + num_steps * kStepBytes,
         num_elems % kStepElems / Format::kBlockElems * Format::kBlockBytes);
     return Format::Unpack(padded);
-  }
-
-  // Asks for the bytes of a step that lies `ahead` behind one, into the first
-  // (kLocality 3) or second level (2) of the cache.
-  template <int kLocality>
-  [[gnu::always_inline]] static inline void Prefetch(const std::byte* step,
-                                                     size_t ahead) {
-    // The address may be past the weights, where no pointer may point.
-    const auto begin = reinterpret_cast<uintptr_t>(step) + ahead;
-    for (size_t i = 0; i < kStepBytes; i += 64) {
-      __builtin_prefetch(reinterpret_cast<const void*>(begin + i), 0,
-                         kLocality);
-    }
   }
 };
 

@@ -1,5 +1,5 @@
-// Matrix products of block-quantised weights with int8 activation rows, one
-// native file per instruction set.
+// Products of block-quantised weights with int8 activation rows, of a matrix
+// and of the rows in a list, one native file per instruction set.
 #ifndef THERMOCLINE_KERNELS_CPU_INT8_MATMUL_H_
 #define THERMOCLINE_KERNELS_CPU_INT8_MATMUL_H_
 
@@ -8,11 +8,12 @@
 
 namespace thermocline::kernels {
 
-// Sets table.matmul_by_type of Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K to the
-// functions for `isa`, and nothing else; for kAmx, which has those of
-// kAvx512Vnni, also table.large_batch (amx_matmul.h). Does nothing for kScalar
-// and for an ISA of another architecture than the one this is built for. The
-// functions set need a CPU that has `isa`; filling the table does not.
+// Sets table.matmul_by_type and table.dot_rows_by_type of Q8_0 Q4_0 Q4_1 Q5_0
+// Q5_1 Q4_K Q5_K Q6_K to the functions for `isa`, and nothing else; for kAmx,
+// which has those of kAvx512Vnni, also table.large_batch (amx_matmul.h). Does
+// nothing for kScalar and for an ISA of another architecture than the one this
+// is built for. The functions set need a CPU that has `isa`; filling the table
+// does not.
 void FillInt8MatMuls(Isa isa, KernelTable& table);
 
 // The parts of FillInt8MatMuls; each is compiled with the flags of its ISA.

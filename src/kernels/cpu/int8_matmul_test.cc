@@ -356,6 +356,8 @@ TEST(FillInt8MatMulsTest, SetsTheQuantisedTypesOnly) {
           isa != Isa::kScalar && std::ranges::count(kTypes, dtype) > 0;
       EXPECT_EQ(table.matmul_by_type[id] != nullptr, expected)
           << NameOf(isa) << " " << id;
+      EXPECT_EQ(table.dot_rows_by_type[id] != nullptr, expected)
+          << NameOf(isa) << " " << id;
       if (expected) {
         EXPECT_EQ(table.matmul(dtype), KernelsFor(isa).matmul(dtype));
         EXPECT_NE(table.matmul(dtype), KernelsFor(Isa::kScalar).matmul(dtype));

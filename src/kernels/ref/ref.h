@@ -12,6 +12,7 @@ namespace thermocline::kernels::ref {
 
 // Null for types that cannot be computed.
 MatMulFn MatMulFor(DType weight_dtype);
+DotRowsFn DotRowsFor(DType weight_dtype);
 AddRowsFn AddRowsFor(DType row_dtype);
 
 void QuantizeActivations(const float* x, size_t n, std::byte* out);
@@ -23,6 +24,9 @@ void Rope(float* heads, size_t num_heads, size_t head_width, RopeKind kind,
           const float* cos, const float* sin, size_t num_pairs);
 void Activate(Activation activation, float threshold, const float* gate,
               const float* up, size_t n, float* out);
+void PackSigns(const float* x, size_t n, uint64_t* words);
+void CountDifferences(const uint64_t* rows, size_t num_rows, const uint64_t* x,
+                      size_t num_words, uint32_t* out);
 void Add(const float* x, size_t n, float* y);
 void StoreRow(DType dtype, const float* x, size_t n, std::byte* out);
 void Attention(const AttentionArgs& args);

@@ -1,0 +1,95 @@
+// How a kernel works off LinesAhead (kernels.h).
+//
+// Everything is always inlined: files compiled for different instruction sets
+// use it, and the linker would keep one copy for all.
+#ifndef THERMOCLINE_KERNELS_CPU_AHEAD_H_
+#define THERMOCLINE_KERNELS_CPU_AHEAD_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+namespace thermocline::kernels {
+
+inline constexpr size_t kLineBytes = 64;
+
+// Asks for the cache line of an address, which may be past what a pointer may
+// point to, into the first (kLocality 3) or second level (2) of the cache.
+template <int kLocality>
+[[gnu::always_inline]] inline void AskForLine(uintptr_t address) {
+  __builtin_prefetch(reinterpret_cast<const void*>(address), 0, kLocality);
+}
+
+// Asks for `num_bytes` from an address on.
+template <int kLocality>
+[[gnu::always_inline]] inline void AskForBytes(uintptr_t begin,
+                                               size_t num_bytes) {
+  for (size_t i = 0; i < num_bytes; i += kLineBytes) {
+    AskForLine<kLocality>(begin + i);
+  }
+}
+
+// How many lines stand for so many bytes.
+[[gnu::always_inline]] constexpr size_t LinesOf(size_t num_bytes) {
+  return (num_bytes + kLineBytes - 1) / kLineBytes;
+}
+
+// A list of lines in work. The caller's list moves on when Finish() is called.
+class AheadCursor {
+ public:
+  // Lines of a step at most.
+  static constexpr size_t kMaxLines = 20;
+
+  [[gnu::always_inline]] explicit AheadCursor(LinesAhead* list)
+      : list_(list),
+        next_(list == nullptr ? nullptr : list->next),
+        end_(list == nullptr ? nullptr : list->end) {}
+  AheadCursor(const AheadCursor&) = delete;
+  AheadCursor& operator=(const AheadCursor&) = delete;
+
+  // The next kLines lines, to be asked for by the caller, spread over its work:
+  // many at once wait for each other, and hold up what they should run beside.
+  // Null once the list is at its end. Valid until the next call.
+  template <size_t kLines>
+  [[gnu::always_inline]] const uintptr_t* Take() {
+    static_assert(kLines <= kMaxLines);
+    if (next_ == end_) return nullptr;
+    const uintptr_t* lines = next_;
+    if (static_cast<size_t>(end_ - next_) >= kLines) {
+      next_ += kLines;
+      return lines;
+    }
+    for (uintptr_t& line : last_) {
+      line = *next_;
+      if (next_ + 1 != end_) ++next_;
+    }
+    next_ = end_;
+    return last_;
+  }
+
+  [[gnu::always_inline]] void Finish() {
+    if (list_ != nullptr) list_->next = next_;
+  }
+
+ private:
+  LinesAhead* list_;
+  const uintptr_t* next_;
+  const uintptr_t* end_;
+  uintptr_t last_[kMaxLines];  // fewer than kLines, the last one repeated
+};
+
+// Asks for those of kLines lines that belong to part `part` of kParts equal
+// parts of work.
+template <size_t kLines, size_t kParts>
+[[gnu::always_inline]] inline void AskForPart(const uintptr_t* lines,
+                                              size_t part) {
+  const size_t end = kLines * (part + 1) / kParts;
+  for (size_t i = kLines * part / kParts; i < end; ++i) {
+    AskForLine<2>(lines[i]);
+  }
+}
+
+}  // namespace thermocline::kernels
+
+#endif  // THERMOCLINE_KERNELS_CPU_AHEAD_H_

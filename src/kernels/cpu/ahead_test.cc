@@ -1,0 +1,63 @@
+#include "kernels/cpu/ahead.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+namespace thermocline::kernels {
+namespace {
+
+TEST(AheadCursorTest, GivesEveryLineOnceInOrder) {
+  std::vector<uintptr_t> lines(20);
+  std::iota(lines.begin(), lines.end(), 100);
+  for (size_t length = 0; length <= lines.size(); ++length) {
+    LinesAhead list = {lines.data(), lines.data() + length};
+    AheadCursor cursor(&list);
+    std::vector<uintptr_t> given;
+    while (const uintptr_t* part = cursor.Take<3>()) {
+      given.insert(given.end(), part, part + 3);
+    }
+    // What fills up the last part is asked for already.
+    while (given.size() > length) {
+      EXPECT_EQ(given.back(), lines[length - 1]);
+      given.pop_back();
+    }
+    EXPECT_EQ(given, std::vector(lines.begin(), lines.begin() + length));
+    EXPECT_EQ(list.next, lines.data());
+    cursor.Finish();
+    EXPECT_EQ(list.next, list.end);
+  }
+}
+
+TEST(AheadCursorTest, MovesTheListByWhatItGave) {
+  const std::vector<uintptr_t> lines(20);
+  LinesAhead list = {lines.data(), lines.data() + lines.size()};
+  AheadCursor cursor(&list);
+  cursor.Take<5>();
+  cursor.Take<7>();
+  cursor.Finish();
+  EXPECT_EQ(list.next, lines.data() + 12);
+}
+
+TEST(AheadCursorTest, WithoutAListThereIsNothing) {
+  AheadCursor cursor(nullptr);
+  EXPECT_EQ(cursor.Take<3>(), nullptr);
+  cursor.Finish();
+  LinesAhead empty;
+  AheadCursor of_empty(&empty);
+  EXPECT_EQ(of_empty.Take<3>(), nullptr);
+  of_empty.Finish();
+  EXPECT_EQ(empty.next, nullptr);
+}
+
+TEST(LinesOfTest, RoundsUp) {
+  EXPECT_EQ(LinesOf(0), 0u);
+  EXPECT_EQ(LinesOf(1), 1u);
+  EXPECT_EQ(LinesOf(64), 1u);
+  EXPECT_EQ(LinesOf(576), 9u);
+  EXPECT_EQ(LinesOf(577), 10u);
+}
+
+}  // namespace
+}  // namespace thermocline::kernels
