@@ -120,6 +120,13 @@ void AddSparsityFacts(const InspectReport& report, Facts& facts) {
                                  ? "both ways, a row per neuron too"
                                  : "transposed: a row per neuron");
   }
+  if (report.prepared.has_value()) {
+    facts.Add("records", DescribeRecords(report.prepared->records),
+              /*wide=*/true);
+    for (const PreparedFact& fact : DescribeFindings(*report.prepared)) {
+      facts.Add(fact.label, fact.value);
+    }
+  }
   if (report.split.has_value()) {
     const SplitFile& split = *report.split;
     facts.Add("kind", split.kind);

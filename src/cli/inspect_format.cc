@@ -52,6 +52,18 @@ void AddShape(const InspectReport& report, TextReport& text) {
   text.Line("activation", DescribeActivation(report.config->ffn));
 }
 
+void AddPrepared(const InspectReport& report, TextReport& text) {
+  if (!report.prepared.has_value()) return;
+  const PreparedFacts& prepared = *report.prepared;
+  text.Line("prepared", fmt::format("format {}", prepared.version));
+  if (!prepared.records.empty()) {
+    text.Line("  records", DescribeRecords(prepared.records));
+  }
+  for (const PreparedFact& fact : DescribeFindings(prepared)) {
+    text.Line(fmt::format("  {}", fact.label), fact.value);
+  }
+}
+
 void AddSparsity(const InspectReport& report, TextReport& text) {
   const Sparsity& sparsity = report.sparsity;
   if (!sparsity.predictor_ranks.empty()) {
@@ -66,6 +78,7 @@ void AddSparsity(const InspectReport& report, TextReport& text) {
   if (sparsity.score_threshold.has_value()) {
     text.Line("  threshold", fmt::format("{}", *sparsity.score_threshold));
   }
+  AddPrepared(report, text);
   if (!report.split.has_value()) return;
   const SplitFile& split = *report.split;
   text.Line("split file", fmt::format("{}: {} layers, {} neurons", split.kind,

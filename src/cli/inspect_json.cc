@@ -80,6 +80,38 @@ Json Predictors(const Sparsity& sparsity) {
           {"bias", sparsity.predictor_bias}};
 }
 
+Json Records(std::span<const neuron::RecordLayout> records) {
+  Json layers = Json::array();
+  for (const neuron::RecordLayout& layout : records) {
+    layers.push_back(
+        {{"gate", layout.gate ? Json(NameOf(*layout.gate)) : Json(nullptr)},
+         {"up", NameOf(layout.up)},
+         {"down", NameOf(layout.down)},
+         {"stride", layout.stride}});
+  }
+  return layers;
+}
+
+Json Prepared(const InspectReport& report) {
+  if (!report.prepared.has_value()) return nullptr;
+  const PreparedFacts& prepared = *report.prepared;
+  Json thresholds = Json::array();
+  for (const float threshold : prepared.thresholds) {
+    thresholds.push_back(ShortFloat(threshold));
+  }
+  return {{"version", prepared.version},
+          {"records", Records(prepared.records)},
+          {"lookahead", OrNull(prepared.lookahead)},
+          {"free_layers", prepared.num_free_layers},
+          {"thresholds", std::move(thresholds)},
+          {"profile_tokens", OrNull(prepared.profile_tokens)},
+          {"density", OrNull(prepared.density)},
+          {"locality", OrNull(prepared.locality)},
+          {"skew", OrNull(prepared.skew)},
+          {"order_group_size", OrNull(prepared.order_group_size)},
+          {"selftest_tokens", prepared.num_test_samples}};
+}
+
 Json Split(const InspectReport& report) {
   if (!report.split.has_value()) return nullptr;
   const SplitFile& split = *report.split;
@@ -159,6 +191,7 @@ std::string FormatInspectJson(const InspectReport& report) {
       {"score_threshold", report.sparsity.score_threshold.has_value()
                               ? ShortFloat(*report.sparsity.score_threshold)
                               : Json(nullptr)},
+      {"prepared", Prepared(report)},
       {"split_file", Split(report)},
       {"quantisation", Quantisation(report)},
       {"layer_bytes", LayerBytes(report)},

@@ -76,7 +76,7 @@ TEST(FormatInspectJsonTest, SaysWhyNotWithTheSameKeys) {
   EXPECT_EQ(json["reason"], "too new");
   for (const char* key :
        {"rope", "ffn", "tied_head", "tokenizer", "tokenizer_problem", "memory",
-        "executor", "isa", "experts", "predictors", "split_file",
+        "executor", "isa", "experts", "predictors", "prepared", "split_file",
         "position_rows", "weight_bytes_per_token", "kv_bytes_per_position"}) {
     ASSERT_TRUE(json.contains(key)) << key;
     EXPECT_TRUE(json[key].is_null()) << key;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/quote.h"
+#include "engine/ffn/ffn_choice.h"
 #include "engine/kv/kv_cache.h"
 #include "kernels/isa.h"
 #include "model/model.h"
@@ -74,13 +75,26 @@ void ListTensors(const gguf::File& file, InspectReport& report) {
     TensorRow& row = report.tensors[entry->second];
     ++row.num_tensors;
     row.num_bytes += tensor.num_bytes;
-    row.num_params += tensor.shape.num_elems();
+    const bool is_weight =
+        row.role != TensorRole::kFindings && InfoOf(tensor.dtype).can_compute;
+    row.num_params += is_weight ? tensor.shape.num_elems() : 0;
   }
+}
+
+void AddTotal(InspectReport& report) {
   for (const TensorRow& row : report.tensors) {
     report.total.num_tensors += row.num_tensors;
     report.total.num_bytes += row.num_bytes;
     report.total.num_params += row.num_params;
   }
+}
+
+// What prepared files have in place of matrices, and beside them.
+void DescribePrepared(const gguf::File& file, InspectReport& report) {
+  const auto config = model::ReadConfig(file);
+  if (config.has_value()) CountRecords(*config, report.tensors);
+  report.prepared = ReadPreparedFacts(
+      file, config.has_value() ? &*config : nullptr, report.tensors);
 }
 
 Sparsity ReadSparsity(const gguf::File& file,
@@ -95,7 +109,10 @@ Sparsity ReadSparsity(const gguf::File& file,
   for (const TensorRow& row : tensors) {
     if (!row.layer.has_value()) continue;
     num_layers = std::max(num_layers, *row.layer + 1);
-    if (ClassOf(row.role) != TensorClass::kPredictor) continue;
+    if (row.role != TensorRole::kPredictorUp &&
+        row.role != TensorRole::kPredictorDown) {
+      continue;
+    }
     if (row.name.ends_with(".bias")) {
       sparsity.predictor_bias = true;
     } else if (row.role == TensorRole::kPredictorUp) {
@@ -245,6 +262,17 @@ void DescribeParts(const gguf::File& file, InspectReport& report) {
   }
 }
 
+engine::FfnMode DefaultMode(const model::Model& model) {
+  const bool has_free = std::ranges::any_of(
+      model.weights().layers, [](const model::LayerWeights& layer) {
+        return static_cast<bool>(layer.free_predictor.signs);
+      });
+  const auto choice =
+      engine::ChooseFfn(model.config(), has_free, engine::FfnMode::kAuto,
+                        engine::PredictorChoice::kAuto);
+  return choice.has_value() ? choice->mode : engine::FfnMode::kDense;
+}
+
 void DescribeModel(const model::Model& model, InspectReport& report) {
   report.config = model.config();
   if (model.tokenizer() != nullptr) {
@@ -260,13 +288,23 @@ void DescribeModel(const model::Model& model, InspectReport& report) {
   }
   report.memory = *memory;
   report.weight_bytes_per_token = engine::WeightBytesPerToken(model);
-  report.executor =
-      NameOf(model.config().predictor.kind == model::PredictorKind::kNone
-                 ? engine::FfnMode::kDense
-                 : engine::FfnMode::kFast);
+  report.executor = NameOf(DefaultMode(model));
   report.tied_head = model.weights().tied;
   report.memory_context =
       std::min(model.config().context_length, engine::kDefaultContextMax);
+}
+
+// Empty: it may be one.
+std::string WhyNoModel(const gguf::File& file, const InspectReport& report) {
+  if (report.split.has_value()) {
+    return fmt::format("it is a {}, which lies beside a model",
+                       report.split->kind);
+  }
+  if (report.prepared.has_value() && !report.prepared->has_model) {
+    return "it holds predictors without their model: give it to `thermocline "
+           "prepare`";
+  }
+  return file.tensors().empty() ? "there are no tensors, only metadata" : "";
 }
 
 }  // namespace
@@ -350,12 +388,10 @@ Result<InspectReport> InspectModel(const std::string& path) {
   report.sparsity = ReadSparsity(*file, report.tensors);
   report.split = ReadSplitFile(*file, report);
   const LogOnceScope log_once;
-  if (file->tensors().empty() || report.split.has_value()) {
-    report.cannot_run =
-        report.split.has_value()
-            ? fmt::format("it is a {}, which lies beside a model",
-                          report.split->kind)
-            : "there are no tensors, only metadata";
+  DescribePrepared(*file, report);
+  AddTotal(report);
+  report.cannot_run = WhyNoModel(*file, report);
+  if (!report.cannot_run.empty()) {
     DescribeParts(*file, report);
     return report;
   }

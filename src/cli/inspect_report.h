@@ -16,6 +16,7 @@
 #include "engine/session.h"
 #include "gguf/gguf.h"
 #include "model/config.h"
+#include "neuron/record.h"
 #include "text/vocab.h"
 
 namespace thermocline::cli {
@@ -26,11 +27,11 @@ struct TensorRow {
   std::string name;  // of such experts: "blk.3.ffn_up.*.weight"
   TensorRole role = TensorRole::kOther;
   std::optional<int> layer;
-  DType dtype = DType::kF32;
-  Shape shape;  // of one
+  DType dtype = DType::kF32;  // of records, that of their up rows
+  Shape shape;                // of one
   int64_t num_tensors = 1;
-  uint64_t num_bytes = 0;  // of all
-  uint64_t num_params = 0;
+  uint64_t num_bytes = 0;   // of all
+  uint64_t num_params = 0;  // weights; 0 of what is found out about them
 };
 
 struct TensorUse {
@@ -66,6 +67,22 @@ struct Sparsity {
   std::vector<int64_t> predictor_ranks;
   bool predictor_bias = false;
   std::optional<float> score_threshold;  // powerinfer.sparse_threshold
+};
+
+// What `thermocline prepare` wrote into a file; empty: not that.
+struct PreparedFacts {
+  int64_t version = 0;
+  bool has_model = true;  // false: predictors of `train` alone
+  std::vector<neuron::RecordLayout> records;  // [L], or none
+  std::optional<int64_t> lookahead;           // of trained predictors
+  int64_t num_free_layers = 0;                // with training-free predictors
+  int64_t num_free_margins = 0;               // of them, with a second step
+  std::vector<float> thresholds;              // [L], or none
+  int64_t num_profile_layers = 0;
+  std::optional<int64_t> profile_tokens;
+  std::optional<double> density, locality, skew;
+  int64_t num_test_samples = 0;
+  std::optional<int64_t> order_group_size;
 };
 
 // A file beside a model that says which neurons lie on the GPU (PowerInfer) or
@@ -104,6 +121,7 @@ struct InspectReport {
   bool tied_head = false;  // of a model that runs: the embedding is its head
   ModelShape shape;
   Sparsity sparsity;
+  std::optional<PreparedFacts> prepared;
   std::optional<SplitFile> split;
   std::optional<model::Config> config;  // of architectures that we know
   // When the keys that it follows from are there.
@@ -136,6 +154,26 @@ std::string DescribeRanks(const Sparsity& sparsity);
 
 // "0-5: 1024, 6: 0, 7-31: 2048", by layer.
 std::string ListRanks(const Sparsity& sparsity);
+
+// "Q4_0 gate, Q4_0 up, Q6_K down, 3456 bytes a neuron", layers that differ
+// apart; empty without records.
+std::string DescribeRecords(std::span<const neuron::RecordLayout> records);
+
+// What is in the file beside records and trained predictors, as label and
+// value.
+struct PreparedFact {
+  const char* label;  // "profile"
+  std::string value;  // "1000 tokens, density 8.1 %"
+};
+std::vector<PreparedFact> DescribeFindings(const PreparedFacts& prepared);
+
+// Gives rows of records the type and the number of weights that they hold.
+void CountRecords(const model::Config& config, std::span<TensorRow> rows);
+
+// From the keys and tensors of any file; config is null if it is no model.
+std::optional<PreparedFacts> ReadPreparedFacts(const gguf::File& file,
+                                               const model::Config* config,
+                                               std::span<const TensorRow> rows);
 
 // "neox, 128 elements per head, base 10000, scaling none".
 std::string DescribeRope(const model::RopeConfig& rope);

@@ -27,6 +27,7 @@ constexpr RoleInfo kRoles[] = {
     {TensorRole::kFfnUp, TensorClass::kFfn, "ffn up"},
     {TensorRole::kFfnDown, TensorClass::kFfn, "ffn down"},
     {TensorRole::kFfnDownT, TensorClass::kFfn, "ffn down_t"},
+    {TensorRole::kFfnRecords, TensorClass::kFfn, "ffn records"},
     {TensorRole::kFfnOther, TensorClass::kFfn, "ffn other"},
     {TensorRole::kExpertRouter, TensorClass::kExperts, "router"},
     {TensorRole::kExpertGate, TensorClass::kExperts, "expert gate"},
@@ -35,9 +36,11 @@ constexpr RoleInfo kRoles[] = {
     {TensorRole::kExpertShared, TensorClass::kExperts, "shared expert"},
     {TensorRole::kPredictorUp, TensorClass::kPredictor, "predictor up"},
     {TensorRole::kPredictorDown, TensorClass::kPredictor, "predictor down"},
+    {TensorRole::kPredictorFree, TensorClass::kPredictor, "free predictor"},
     {TensorRole::kNorm, TensorClass::kNorm, "norms"},
     {TensorRole::kHead, TensorClass::kHead, "head"},
     {TensorRole::kPlacement, TensorClass::kOther, "placement"},
+    {TensorRole::kFindings, TensorClass::kOther, "findings"},
     {TensorRole::kOther, TensorClass::kOther, "other"},
 };
 static_assert(std::size(kRoles) == kNumTensorRoles);
@@ -75,6 +78,16 @@ constexpr StemRole kStems[] = {
     {"fc2", TensorRole::kPredictorDown},
     {"ffn_pred_up", TensorRole::kPredictorUp},  // KAIROX
     {"ffn_pred_down", TensorRole::kPredictorDown},
+    {"ffn_records", TensorRole::kFfnRecords},  // prepared files
+    {"tc_pred_up", TensorRole::kPredictorUp},
+    {"tc_pred_down", TensorRole::kPredictorDown},
+    {"tc_free_signs", TensorRole::kPredictorFree},
+    {"tc_free_up", TensorRole::kPredictorFree},
+    {"tc_free_down", TensorRole::kPredictorFree},
+    {"tc_free", TensorRole::kPredictorFree},
+    {"tc_selftest", TensorRole::kFindings},
+    {"tc_profile", TensorRole::kFindings},
+    {"tc_order", TensorRole::kFindings},
     {"gpu_idx", TensorRole::kPlacement},
     {"gpu_bucket", TensorRole::kPlacement},
     {"ffn_reorder_perms", TensorRole::kPlacement},

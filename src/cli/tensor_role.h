@@ -35,7 +35,8 @@ enum class TensorRole : uint8_t {
   kFfnGate,
   kFfnUp,
   kFfnDown,
-  kFfnDownT,  // down transposed: a row per neuron
+  kFfnDownT,    // down transposed: a row per neuron
+  kFfnRecords,  // of prepared files: gate, up and down side by side
   kFfnOther,
   kExpertRouter,
   kExpertGate,
@@ -44,12 +45,14 @@ enum class TensorRole : uint8_t {
   kExpertShared,
   kPredictorUp,
   kPredictorDown,
+  kPredictorFree,  // of prepared files: signs and margins, not trained
   kNorm,
   kHead,
   kPlacement,  // which neurons lie where: split files
+  kFindings,   // of prepared files: counts, order, self-test
   kOther,
 };
-inline constexpr int kNumTensorRoles = 24;
+inline constexpr int kNumTensorRoles = 27;
 const char* NameOf(TensorRole role);  // "ffn down_t"
 TensorClass ClassOf(TensorRole role);
 
@@ -64,8 +67,8 @@ struct TensorPlace {
   std::string group_name;
 };
 
-// By the names that llama.cpp, PowerInfer and KAIROX use. Any bytes are taken;
-// names that say nothing are kOther. Weights and biases have one role.
+// By the names that llama.cpp, PowerInfer, KAIROX and we use. Any bytes are
+// taken; names that say nothing are kOther. Weights and biases have one role.
 TensorPlace PlaceOf(std::string_view tensor_name);
 
 }  // namespace thermocline::cli

@@ -8,7 +8,7 @@
 namespace thermocline::cli {
 namespace {
 
-TEST(PlaceOfTest, KnowsTheNamesOfThreePrograms) {
+TEST(PlaceOfTest, KnowsTheNamesOfFourPrograms) {
   struct Case {
     const char* name;
     TensorRole role;
@@ -55,6 +55,19 @@ TEST(PlaceOfTest, KnowsTheNamesOfThreePrograms) {
                 TensorClass::kPredictor},
            Case{"blk.0.ffn_pred_down.bias", TensorRole::kPredictorDown,
                 TensorClass::kPredictor},
+           Case{"blk.0.ffn_records.weight", TensorRole::kFfnRecords,
+                TensorClass::kFfn},
+           Case{"blk.0.tc_pred_up.bias", TensorRole::kPredictorUp,
+                TensorClass::kPredictor},
+           Case{"blk.0.tc_pred_down.weight", TensorRole::kPredictorDown,
+                TensorClass::kPredictor},
+           Case{"blk.0.tc_free_signs.weight", TensorRole::kPredictorFree,
+                TensorClass::kPredictor},
+           Case{"blk.0.tc_free.bias", TensorRole::kPredictorFree,
+                TensorClass::kPredictor},
+           Case{"blk.0.tc_selftest.fired", TensorRole::kFindings,
+                TensorClass::kOther},
+           Case{"blk.0.tc_order", TensorRole::kFindings, TensorClass::kOther},
            Case{"blk.0.gpu_idx", TensorRole::kPlacement, TensorClass::kOther},
            Case{"blk.0.ffn_reorder_perms", TensorRole::kPlacement,
                 TensorClass::kOther},

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/quote.h"
 #include "convert/quantize_rules.h"
+#include "model/prepared_names.h"
 #include "model/split_file.h"
 #include "text/regex.h"
 #include "text/utf8.h"
@@ -56,6 +57,13 @@ Status CheckHasMatrices(const gguf::File& file) {
   if (model::IsSplitFile(file)) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: is a model's split file, not a model", file.path());
+  }
+  // Its records would stay as they are, at places that are not theirs.
+  if (file.Find(model::prepared::kVersionKey) != nullptr) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: is a prepared model: quantise the one that it was made "
+                "from, and prepare the result",
+                file.path());
   }
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     if (IsQuantisable(tensor.name, tensor.shape)) return {};

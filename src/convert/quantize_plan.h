@@ -46,8 +46,8 @@ struct QuantizePlan {
 
 // The plan for `file`, which it refers to. Types that the options name must be
 // computable (CHECKed). Reads metadata only. kCorrupt: the metadata that the
-// rules need is missing or absurd; kUnsupported: it is a split file or has no
-// matrices, or a tensor to be changed has a type that cannot be read;
+// rules need is missing or absurd; kUnsupported: it is a split file, prepared
+// or has no matrices, or a tensor to be changed has a type that cannot be read;
 // kInvalidArgument: it is quantised already, a pattern that cannot be read, or
 // one that matches nothing.
 Result<QuantizePlan> PlanQuantization(const gguf::File& file,

@@ -179,6 +179,9 @@ TEST_F(QuantizePlanTest, FilesThatAreNoModels) {
     EXPECT_THAT(error, HasSubstr("test.gguf: is a model's split file"));
     EXPECT_EQ(code, ErrorCode::kUnsupported);
   }
+  Plan(TinyModel().SetU32("thermocline.version", 1));
+  EXPECT_THAT(error, HasSubstr("test.gguf: is a prepared model"));
+  EXPECT_EQ(code, ErrorCode::kUnsupported);
   gguf::TestFile vocab;
   vocab.SetText("general.architecture", "llama");
   vocab.SetU32("llama.block_count", 2);

@@ -1,5 +1,6 @@
 #include "gguf/writer.h"
 
+#include <bit>
 #include <limits>
 #include <unordered_set>
 #include <utility>
@@ -15,6 +16,7 @@ namespace thermocline::gguf {
 namespace {
 
 // llama.cpp wants tensor names shorter than the format's limit.
+constexpr char kAlignmentKey[] = "general.alignment";
 constexpr size_t kMaxWrittenNameBytes = kMaxTensorNameBytes - 1;
 
 template <typename T>
@@ -120,8 +122,15 @@ Status Append(const Array& array, ValueType type, std::string& out) {
 
 class WriterImpl : public Writer {
  public:
-  WriterImpl(std::unique_ptr<os::AtomicFile> file, Container container)
-      : file_(std::move(file)), container_(container) {}
+  WriterImpl(std::unique_ptr<os::AtomicFile> file, Container container,
+             uint64_t alignment)
+      : file_(std::move(file)), container_(container), alignment_(alignment) {
+    if (alignment == kAlignment) return;
+    AppendText(kAlignmentKey, metadata_);
+    AppendRaw(ValueType::kU32, metadata_);
+    AppendRaw(static_cast<uint32_t>(alignment), metadata_);
+    keys_.insert(kAlignmentKey);
+  }
 
   Status AddInt(const std::string& key, ValueType type,
                 int64_t value) override {
@@ -159,6 +168,7 @@ class WriterImpl : public Writer {
 
   std::unique_ptr<os::AtomicFile> file_;
   Container container_;
+  uint64_t alignment_;
   std::unordered_set<std::string, KeyedHash> names_;  // of tensors
   std::unordered_set<std::string, KeyedHash> keys_;
   std::string metadata_;      // key-value pairs, as they will be written
@@ -175,10 +185,10 @@ Status WriterImpl::CheckKey(const std::string& key, ValueType type) {
   if (key.empty() || key.size() > kMaxKeyBytes) {
     return Fail(ErrorCode::kInvalidArgument, "a key of {} bytes", key.size());
   }
-  if (key == "general.alignment") {
+  if (key == kAlignmentKey) {
     return Fail(ErrorCode::kInvalidArgument,
-                "general.alignment is the writer's own: always {}, {} given",
-                kAlignment, NameOf(type));
+                "general.alignment is the writer's own: {} here, {} given",
+                alignment_, NameOf(type));
   }
   if (!keys_.insert(key).second) {
     return Fail(ErrorCode::kInvalidArgument, "key {} added twice", Quote(key));
@@ -231,15 +241,15 @@ Status WriterImpl::DeclareTensor(const std::string& name, DType dtype,
   AppendRaw(dtype, tensor_infos_);
   AppendRaw(next_offset_, tensor_infos_);
   tensor_bytes_.push_back(*num_bytes);
-  next_offset_ = RoundUp(*end, kAlignment);
+  next_offset_ = RoundUp(*end, alignment_);
   return {};
 }
 
 // Zeros behind `num_bytes` bytes, up to the next multiple of the alignment.
 Status WriterImpl::PadAfter(uint64_t num_bytes) {
-  constexpr std::byte kZeros[kAlignment] = {};
+  static constexpr std::byte kZeros[kMaxAlignment] = {};
   return file_->Write(
-      std::span(kZeros).first(RoundUp(num_bytes, kAlignment) - num_bytes));
+      std::span(kZeros).first(RoundUp(num_bytes, alignment_) - num_bytes));
 }
 
 Status WriterImpl::Start() {
@@ -276,10 +286,13 @@ Status WriterImpl::Finish() {
 }  // namespace
 
 Result<std::unique_ptr<Writer>> Writer::Create(const std::string& path,
-                                               Container container) {
+                                               Container container,
+                                               uint64_t alignment) {
+  TC_CHECK(alignment >= kAlignment && alignment <= kMaxAlignment &&
+           std::has_single_bit(alignment));
   TC_ASSIGN_OR_RETURN(auto file, os::AtomicFile::Create(path));
   return std::unique_ptr<Writer>(
-      std::make_unique<WriterImpl>(std::move(file), container));
+      std::make_unique<WriterImpl>(std::move(file), container, alignment));
 }
 
 }  // namespace thermocline::gguf

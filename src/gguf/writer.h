@@ -18,9 +18,13 @@ namespace thermocline::gguf {
 // name at Finish (os::AtomicFile). Not thread-safe.
 class Writer {
  public:
+  // Of tensors' places in the file: kAlignment, which other programs take for
+  // granted, or a larger power of two, which goes into the metadata.
   static constexpr uint64_t kAlignment = 32;
+  static constexpr uint64_t kMaxAlignment = 4096;
   static Result<std::unique_ptr<Writer>> Create(
-      const std::string& path, Container container = Container::kGguf);
+      const std::string& path, Container container = Container::kGguf,
+      uint64_t alignment = kAlignment);
   virtual ~Writer() = default;
 
   // kInvalidArgument: a key twice, or an empty one.

@@ -148,6 +148,26 @@ TEST(Writer, TensorsInPiecesAndAligned) {
   EXPECT_EQ(ToString((*file)->tensors()[2].shape), "[5, 1, 2]");
 }
 
+TEST(Writer, ALargerAlignmentIsSaid) {
+  const std::string path = TempPath("a.gguf");
+  auto writer = Writer::Create(path, Container::kGguf, 4096);
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE((*writer)->DeclareTensor("a", DType::kI8, {{3, 1, 1, 1}, 1}));
+  ASSERT_TRUE((*writer)->DeclareTensor("b", DType::kI8, {{5, 1, 1, 1}, 1}));
+  ASSERT_TRUE((*writer)->Start());
+  ASSERT_TRUE((*writer)->WriteTensorData(std::vector<std::byte>(3)));
+  ASSERT_TRUE((*writer)->WriteTensorData(std::vector<std::byte>(5)));
+  ASSERT_TRUE((*writer)->Finish());
+  const auto file = File::Open(path);
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ((*file)->Int("general.alignment").value(), 4096);
+  // The mapping begins at a page, and so do the tensors.
+  for (const TensorInfo& tensor : (*file)->tensors()) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data) % 4096, 0u);
+  }
+  EXPECT_EQ((*file)->num_file_bytes(), 3u * 4096);
+}
+
 TEST(Writer, MatchesBytesPutTogetherByHand) {
   const std::string path = TempPath("a.gguf");
   auto writer = MakeWriter(path);

@@ -9,6 +9,7 @@
 #include "base/quote.h"
 #include "model/architectures.h"
 #include "model/key_reader.h"
+#include "model/prepared_config.h"
 #include "model/refused_keys.h"
 #include "model/split_file.h"
 
@@ -314,8 +315,8 @@ Status ReadExperts(const KeyReader& keys, const Architecture& architecture,
 
 // The file's predictors, told by the tensors of any layer: KAIROX's may have
 // none in some. kPowerInfer has them in all, so the first is enough.
-Status ReadPredictor(const KeyReader& keys, const ConfigOverrides& overrides,
-                     const Config& config, PredictorConfig& predictor) {
+Status ReadPredictor(const KeyReader& keys, const Config& config,
+                     PredictorConfig& predictor) {
   const gguf::File& file = keys.file();
   if (IsPowerInfer(file)) {
     predictor.kind = PredictorKind::kPowerInfer;
@@ -328,6 +329,7 @@ Status ReadPredictor(const KeyReader& keys, const ConfigOverrides& overrides,
   for (int64_t i = 0; i < config.num_layers; ++i) {
     if (file.FindTensor(fmt::format("blk.{}.ffn_pred_up.weight", i))) {
       predictor.kind = PredictorKind::kKairox;
+      predictor.lookahead = 1;
     }
   }
   if (predictor.kind != PredictorKind::kNone && config.ffn.num_experts > 0) {
@@ -336,6 +338,12 @@ Status ReadPredictor(const KeyReader& keys, const ConfigOverrides& overrides,
                 "version",
                 file.path());
   }
+  return {};
+}
+
+Status OverridePredictor(const gguf::File& file,
+                         const ConfigOverrides& overrides,
+                         PredictorConfig& predictor) {
   if (!overrides.predictor_threshold) return {};
   predictor.threshold = *overrides.predictor_threshold;
   if (predictor.kind != PredictorKind::kNone) return {};
@@ -345,6 +353,10 @@ Status ReadPredictor(const KeyReader& keys, const ConfigOverrides& overrides,
 }
 
 }  // namespace
+
+int64_t NeuronsPerLayer(const Config& config) {
+  return config.ffn_width * std::max(int64_t{1}, config.ffn.num_experts);
+}
 
 std::string_view NameOf(RopeScaling scaling) {
   switch (scaling) {
@@ -382,7 +394,9 @@ Result<Config> ReadConfig(const gguf::File& file,
   TC_RETURN_IF_ERROR(ReadExperts(keys, *architecture, config.ffn));
   TC_RETURN_IF_ERROR(ReadActivation(file, *architecture, config.ffn));
   TC_RETURN_IF_ERROR(OverrideActivation(file, overrides, config.ffn));
-  TC_RETURN_IF_ERROR(ReadPredictor(keys, overrides, config, config.predictor));
+  TC_RETURN_IF_ERROR(ReadPredictor(keys, config, config.predictor));
+  TC_RETURN_IF_ERROR(ReadPrepared(file, config));
+  TC_RETURN_IF_ERROR(OverridePredictor(file, overrides, config.predictor));
   TC_RETURN_IF_ERROR(ReadVocabSize(keys, config));
   return config;
 }

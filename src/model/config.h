@@ -7,9 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "gguf/gguf.h"
+#include "neuron/record.h"
 #include "tensor/op_kinds.h"
 
 namespace thermocline::model {
@@ -48,6 +50,9 @@ enum class PredictorKind {
   // Layer l reads the normed FFN input of layer l - 1, layer 0 its own: the
   // adjacent predictor of KAIROX.
   kKairox,
+  // Ours: layer l reads the normed FFN input of layer l - PredictorConfig::
+  // lookahead; the first layers, which have no such layer, their own.
+  kThermocline,
 };
 
 struct PredictorConfig {
@@ -55,6 +60,7 @@ struct PredictorConfig {
   // Neuron i is a candidate unless score[i] < threshold (NaN: it is one).
   // KAIROX's sigmoid(score) >= 0.5 is score >= 0.
   float threshold = 0.0f;
+  int64_t lookahead = 0;  // 1 for kKairox; 0 or 1 for kThermocline
 };
 
 struct Config {
@@ -83,7 +89,18 @@ struct Config {
   RopeConfig rope;
   FfnConfig ffn;
   PredictorConfig predictor;
+  // For --ffn threshold: a neuron of layer l whose opened gate |f(gate x)| is
+  // below thresholds[l] counts as at rest (CATS). [L], or empty.
+  std::vector<float> thresholds;
+  // What `thermocline prepare` wrote (docs/formats/prepared.md); 0: a plain
+  // file. How the FFNs lie then [L], a neuron's parts side by side; empty: as
+  // matrices.
+  int64_t prepared_version = 0;
+  std::vector<neuron::RecordLayout> records;
 };
+
+// F, or F * E of a mixture: neuron i of expert e is e * F + i.
+int64_t NeuronsPerLayer(const Config& config);
 
 // Overrides that a user can ask for.
 struct ConfigOverrides {

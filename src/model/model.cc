@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "model/bundle.h"
 #include "model/vocab_reader.h"
 #include "model/weights.h"
 
@@ -56,14 +57,42 @@ Result<Split> OpenSplit(const std::string& path, const Config& config) {
   return split;
 }
 
+bool WantsBundles(const Config& config, const OpenOptions& options) {
+  return options.bundle_at_load && config.records.empty();
+}
+
 // What can be refused is, before weights are read for many seconds.
-Status HoldWeights(gguf::File& file, const Config& config,
-                   const OpenOptions& options) {
-  TC_RETURN_IF_ERROR(BindWeights(file, config));
-  if (options.admit) {
-    TC_RETURN_IF_ERROR(options.admit(config, file.num_file_bytes()));
+Status AdmitWeights(const gguf::File& file, const Config& config,
+                    const OpenOptions& options) {
+  TC_ASSIGN_OR_RETURN(const Weights weights, BindWeights(file, config));
+  uint64_t num_bytes = options.hold.any() ? file.num_file_bytes() : 0;
+  if (WantsBundles(config, options)) {
+    TC_ASSIGN_OR_RETURN(const auto layouts,
+                        PlanLayouts(file.path(), config, weights));
+    const uint64_t record_bytes = NumRecordBytes(config, layouts);
+    TC_RETURN_IF_ERROR(CheckRecordsFit(file.path(), record_bytes));
+    num_bytes += record_bytes;
   }
-  return file.Hold(options.hold, options.hold_progress);
+  return options.admit && num_bytes > 0 ? options.admit(config, num_bytes)
+                                        : Status();
+}
+
+Result<std::vector<os::AlignedBuffer>> BundleAtLoad(const std::string& path,
+                                                    const OpenOptions& options,
+                                                    Config& config,
+                                                    Weights& weights) {
+  TC_ASSIGN_OR_RETURN(Bundles bundles,
+                      BundleFfns(path, options.num_threads,
+                                 options.hold_progress, config, weights));
+  const double error = bundles.cost.RelativeError();
+  if (error > 0) {
+    LogInfo(
+        "{}: bundled at load: the down columns were encoded again, with a "
+        "relative error of {:.2g} (RMS); preparing from the F16 model loses "
+        "less",
+        path, error);
+  }
+  return std::move(bundles.layers);
 }
 
 tl::unexpected<Error> OutOfMemory(const std::string& path) {
@@ -77,8 +106,11 @@ Result<std::shared_ptr<const Model>> Model::Open(
     const std::string& path, const OpenOptions& options) try {
   TC_ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
   TC_ASSIGN_OR_RETURN(Config config, ReadConfig(*file, options.overrides));
+  if (options.hold.any() || options.bundle_at_load) {
+    TC_RETURN_IF_ERROR(AdmitWeights(*file, config, options));
+  }
   if (options.hold.any()) {
-    TC_RETURN_IF_ERROR(HoldWeights(*file, config, options));
+    TC_RETURN_IF_ERROR(file->Hold(options.hold, options.hold_progress));
   }
   return Create(std::move(file), std::move(config), options);
 } catch (const std::bad_alloc&) {
@@ -111,10 +143,21 @@ Result<std::shared_ptr<const Model>> Model::Create(
   if (options.check_tensors) {
     TC_RETURN_IF_ERROR(CheckTensors(*file, options.progress));
   }
+  if (WantsBundles(model->config_, options)) {
+    TC_ASSIGN_OR_RETURN(
+        model->bundles_,
+        BundleAtLoad(file->path(), options, model->config_, model->weights_));
+  }
   // Nothing throws once the file has moved into the model: callers say its path
   // if there is no memory.
   model->file_ = std::move(file);
   return std::shared_ptr<const Model>(std::move(model));
+}
+
+uint64_t Model::num_bundle_bytes() const {
+  uint64_t num_bytes = 0;
+  for (const os::AlignedBuffer& bundle : bundles_) num_bytes += bundle.size();
+  return num_bytes;
 }
 
 }  // namespace thermocline::model

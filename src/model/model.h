@@ -14,6 +14,7 @@
 #include "gguf/gguf.h"
 #include "model/config.h"
 #include "model/split_file.h"
+#include "os/memory.h"
 #include "tensor/tensor_view.h"
 #include "text/tokenizer.h"
 
@@ -36,6 +37,9 @@ struct FfnMatrices {
   TensorView up;      // [F, D]
   TensorView down;    // [D, F]; empty if only down_t is there
   TensorView down_t;  // [F, D], row i is neuron i's column of down; or empty
+  // gate, up and down_t are parts of records (neuron/record.h): a neuron's rows
+  // lie side by side, and each view has a stride.
+  bool bundled = false;
 };
 
 struct FfnWeights : FfnMatrices {
@@ -54,10 +58,39 @@ struct PredictorWeights {
   TensorView down_bias;  // [F], or empty
 };
 
+// What guesses without training which gates open, in two steps. All empty: the
+// layer has none.
+//   1. Signs: a neuron goes on if its gate row and x differ in at most
+//      `max_differences` signs (SparseInfer).
+//   2. Margin, where `down` is there: of those, the candidates have
+//      down_i (up x) + bias_i >= 0, a low-rank image of the gate.
+struct FreePredictorWeights {
+  TensorView signs;  // I8 [F, words * 8]: PackSigns of the gate rows, as words
+  int64_t max_differences = 0;
+  TensorView up;    // [R, D]
+  TensorView down;  // [F, R]
+  TensorView bias;  // [F]
+};
+
+// What a layer did for S tokens when its predictor was made: one that belongs
+// to another model shows. Sample s of every layer is of the same token. All
+// empty: the layer has none.
+struct SelfTest {
+  TensorView inputs;      // F32 [S, D] what the FFN reads, normed; finite
+  TensorView fired;       // I8 [S, ceil(N / 8)]: bit i % 8 of byte i / 8 is
+                          // neuron i; the bits behind the last are 0
+  TensorView candidates;  // likewise, of the trained predictor; or empty
+};
+
 struct LayerWeights {
   AttentionWeights attention;
   FfnWeights ffn;
   PredictorWeights predictor;
+  FreePredictorWeights free_predictor;
+  // Of prepared files; N is NeuronsPerLayer(). Or empty.
+  SelfTest self_test;
+  TensorView profile_counts;  // I32 [N] how often each neuron fired
+  TensorView order;           // I32 [N] the neuron at each place; a permutation
 };
 
 struct Weights {
@@ -72,6 +105,11 @@ struct Weights {
 };
 
 struct OpenOptions {
+  // The FFNs of a file that has them as matrices are laid out as records in
+  // anonymous memory (neuron/record_builder.h); the down columns of quantised
+  // files lose a little by it, which is logged.
+  bool bundle_at_load = false;
+  int num_threads = 0;  // of that, as os::ThreadPool's
   ConfigOverrides overrides;
   std::optional<std::string> split_path;  // a split file for this model
   bool check_tensors = false;  // scan all weights for NaN and infinity
@@ -79,9 +117,9 @@ struct OpenOptions {
   // How Open keeps the weights; FromFile takes the file as it is.
   gguf::HoldOptions hold;
   ProgressFn hold_progress;  // counts bytes
-  // With `hold`: asked once the file has turned out to be a model and before
-  // its weights are read into memory or locked, `num_bytes` of them. Its error
-  // is Open's.
+  // With `hold` and `bundle_at_load`: asked once the file has turned out to be
+  // a model and before memory is taken: `num_bytes` that are read, locked or
+  // bundled. Its error is Open's.
   std::function<Status(const Config& config, uint64_t num_bytes)> admit;
 };
 
@@ -111,6 +149,9 @@ class Model {
   // Null when the file has no vocabulary (tokenizer.ggml.model absent or
   // "none"): token ids still run.
   const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  // Anonymous memory of OpenOptions::bundle_at_load; 0 where it had nothing to
+  // do.
+  uint64_t num_bundle_bytes() const;
 
  private:
   Model() = default;
@@ -122,6 +163,7 @@ class Model {
   Weights weights_;
   Split split_;
   std::unique_ptr<const text::Tokenizer> tokenizer_;
+  std::vector<os::AlignedBuffer> bundles_;  // that weights_ point into
 };
 
 }  // namespace thermocline::model

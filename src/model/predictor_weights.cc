@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/quote.h"
+#include "model/prepared_names.h"
 
 namespace thermocline::model {
 namespace {
@@ -16,6 +17,9 @@ struct Names {
 };
 Names NamesOf(PredictorKind kind) {
   if (kind == PredictorKind::kPowerInfer) return {"fc1", "fc2"};
+  if (kind == PredictorKind::kThermocline) {
+    return {prepared::kPredictorUp, prepared::kPredictorDown};
+  }
   return {"ffn_pred_up", "ffn_pred_down"};
 }
 
@@ -23,6 +27,7 @@ Names NamesOf(PredictorKind kind) {
 // SparkInfer under another.
 Status CheckRank(const gguf::File& file, const Config& config,
                  int64_t layer_idx, int64_t rank) {
+  if (config.predictor.kind == PredictorKind::kThermocline) return {};
   for (const std::string& key : {std::string("predictor.low_ranks"),
                                  config.architecture + ".pred_lora"}) {
     const gguf::KeyValue* kv = file.Find(key);
@@ -58,12 +63,12 @@ Result<int64_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
                 "reads {} values (a predictor of another model?)",
                 file.path(), Quote(up.name), ToString(up.shape), config.width);
   }
-  if (rank > config.ffn_width) {
+  if (rank > NeuronsPerLayer(config)) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: tensor {} has the shape {}: a rank above the {} neurons "
                 "that it predicts (a predictor of another model?)",
                 file.path(), Quote(up.name), ToString(up.shape),
-                config.ffn_width);
+                NeuronsPerLayer(config));
   }
   return rank;
 }
@@ -75,14 +80,14 @@ Status CheckFits(const gguf::File& file, const Config& config,
   if (down == nullptr) return {};  // found missing when it is bound
   const uint64_t rank = up.shape.num_rows();
   if (down->shape.ne[0] == rank &&
-      std::cmp_equal(down->shape.num_rows(), config.ffn_width)) {
+      std::cmp_equal(down->shape.num_rows(), NeuronsPerLayer(config))) {
     return {};
   }
   return Fail(ErrorCode::kCorrupt,
               "{}: tensor {} has the shape {}; it must read the {} values of "
               "{} and predict {} neurons (a predictor of another model?)",
               file.path(), Quote(down_name), ToString(down->shape), rank,
-              Quote(up.name), config.ffn_width);
+              Quote(up.name), NeuronsPerLayer(config));
 }
 
 }  // namespace
@@ -118,15 +123,15 @@ Result<PredictorWeights> BindPredictor(TensorBinder& binder,
       weights.up,
       binder.TakeMatrix(up + ".weight", rank, config.width, Need::kRequired));
   TC_ASSIGN_OR_RETURN(
-      weights.down, binder.TakeMatrix(down + ".weight", config.ffn_width, rank,
-                                      Need::kRequired));
+      weights.down, binder.TakeMatrix(down + ".weight", NeuronsPerLayer(config),
+                                      rank, Need::kRequired));
   const Need bias =
-      kind == PredictorKind::kKairox ? Need::kOptional : Need::kForbidden;
+      kind == PredictorKind::kPowerInfer ? Need::kForbidden : Need::kOptional;
   TC_ASSIGN_OR_RETURN(weights.up_bias,
                       binder.TakeVector(up + ".bias", rank, bias));
   TC_ASSIGN_OR_RETURN(
       weights.down_bias,
-      binder.TakeVector(down + ".bias", config.ffn_width, bias));
+      binder.TakeVector(down + ".bias", NeuronsPerLayer(config), bias));
   return weights;
 }
 

@@ -1,4 +1,4 @@
-// The predictors that PowerInfer's and KAIROX's files bring, bound.
+// The predictors that files bring, PowerInfer's, KAIROX's or ours, bound.
 #ifndef THERMOCLINE_MODEL_PREDICTOR_WEIGHTS_H_
 #define THERMOCLINE_MODEL_PREDICTOR_WEIGHTS_H_
 
@@ -11,10 +11,10 @@
 
 namespace thermocline::model {
 
-// Of one layer; empty when the file has none for it, which only KAIROX's may.
-// The rank R is the matrices' own and differs from layer to layer. Besides the
-// binder's errors kCorrupt: the two matrices do not fit each other or the model
-// (a predictor of another one), or the ranks in the metadata are others.
+// Of one layer; empty when the file has none for it, which PowerInfer's may
+// not. The rank R is the matrices' own and differs from layer to layer. Besides
+// the binder's errors kCorrupt: the two matrices do not fit each other or the
+// model (a predictor of another one), or the ranks in the metadata are others.
 Result<PredictorWeights> BindPredictor(TensorBinder& binder,
                                        const Config& config, int64_t layer_idx);
 

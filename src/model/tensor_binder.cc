@@ -23,7 +23,8 @@ Shape MakeShape(int64_t columns, int64_t rows, int64_t count, int rank) {
 }  // namespace
 
 Result<TensorView> TensorBinder::Take(const std::string& name,
-                                      const Shape& expected, Need need) {
+                                      const Shape& expected, Need need,
+                                      std::optional<DType> data) {
   if (need == Need::kForbidden) return TensorView();
   const gguf::TensorInfo* info = file_.FindTensor(name);
   if (info == nullptr) {
@@ -38,7 +39,11 @@ Result<TensorView> TensorBinder::Take(const std::string& name,
                 file_.path(), Quote(name), ToString(info->shape),
                 ToString(expected));
   }
-  if (!InfoOf(info->dtype).can_compute) {
+  if (data && info->dtype != *data) {
+    return Fail(ErrorCode::kCorrupt, "{}: tensor {} is {}; it must be {}",
+                file_.path(), Quote(name), NameOf(info->dtype), NameOf(*data));
+  }
+  if (!data && !InfoOf(info->dtype).can_compute) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: tensor {} is {}, which this version cannot compute with",
                 file_.path(), Quote(name), NameOf(info->dtype));
@@ -64,6 +69,12 @@ Result<TensorView> TensorBinder::TakeMatrix(const std::string& name,
                                             int64_t num_rows,
                                             int64_t num_columns, Need need) {
   return Take(name, MakeShape(num_columns, num_rows, 1, 2), need);
+}
+
+Result<TensorView> TensorBinder::TakeData(const std::string& name, DType dtype,
+                                          int64_t num_rows, int64_t num_columns,
+                                          Need need) {
+  return Take(name, MakeShape(num_columns, num_rows, 1, 2), need, dtype);
 }
 
 Result<std::vector<TensorView>> TensorBinder::TakeStack(const std::string& name,
@@ -98,7 +109,8 @@ TensorView SliceRows(const TensorView& view, int64_t first, int64_t count) {
            static_cast<uint64_t>(first + count) <= view.shape.num_rows());
   return {view.dtype,
           {{view.shape.ne[0], static_cast<uint64_t>(count), 1, 1}, 2},
-          view.row(static_cast<uint64_t>(first))};
+          view.data + static_cast<size_t>(first) * view.row_stride(),
+          view.stride_bytes};
 }
 
 TensorView SliceVector(const TensorView& view, int64_t first, int64_t count) {

@@ -3,6 +3,7 @@
 #define THERMOCLINE_MODEL_TENSOR_BINDER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,13 +43,17 @@ class TensorBinder {
                                             int64_t count, int64_t num_rows,
                                             int64_t num_columns);
 
+  // Numbers that are no weights: kCorrupt if they are not of this type too.
+  Result<TensorView> TakeData(const std::string& name, DType dtype,
+                              int64_t num_rows, int64_t num_columns, Need need);
+
   // kUnsupported when a tensor is left that nobody took; `architecture` is for
   // the message.
   Status CheckAllTaken(std::string_view architecture) const;
 
  private:
   Result<TensorView> Take(const std::string& name, const Shape& expected,
-                          Need need);
+                          Need need, std::optional<DType> data = std::nullopt);
 
   const gguf::File& file_;
   std::vector<bool> is_taken_;  // by position in file_.tensors()

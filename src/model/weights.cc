@@ -8,6 +8,7 @@
 
 #include "base/quote.h"
 #include "model/predictor_weights.h"
+#include "model/prepared_weights.h"
 #include "model/tensor_binder.h"
 #include "tensor/codec.h"
 
@@ -154,9 +155,14 @@ Status BindFfnMatrices(TensorBinder& binder, const Config& config,
   return {};
 }
 
-Status BindFfn(TensorBinder& binder, const Config& config,
-               const std::string& prefix, FfnWeights& ffn) {
-  TC_RETURN_IF_ERROR(BindFfnMatrices(binder, config, prefix, ".weight", ffn));
+Status BindFfn(TensorBinder& binder, const Config& config, int64_t layer_idx,
+               FfnWeights& ffn) {
+  const std::string prefix = fmt::format("blk.{}.", layer_idx);
+  if (config.records.empty()) {
+    TC_RETURN_IF_ERROR(BindFfnMatrices(binder, config, prefix, ".weight", ffn));
+  } else {
+    TC_RETURN_IF_ERROR(BindRecords(binder, config, layer_idx, ffn));
+  }
   TC_ASSIGN_OR_RETURN(
       ffn.gate_bias,
       binder.TakeVector(prefix + "ffn_gate.bias", config.ffn_width,
@@ -176,12 +182,16 @@ Status BindFfn(TensorBinder& binder, const Config& config,
 // Today's files stack the experts' matrices; those from before April 2024 have
 // a tensor for each ("ffn_up.3.weight").
 Status BindExperts(TensorBinder& binder, const Config& config,
-                   const std::string& prefix, FfnWeights& ffn) {
+                   int64_t layer_idx, FfnWeights& ffn) {
+  const std::string prefix = fmt::format("blk.{}.", layer_idx);
   const int64_t num_experts = config.ffn.num_experts;
   TC_ASSIGN_OR_RETURN(
       ffn.router, binder.TakeMatrix(prefix + "ffn_gate_inp.weight", num_experts,
                                     config.width, kRequired));
   ffn.experts.resize(static_cast<size_t>(num_experts));
+  if (!config.records.empty()) {
+    return BindRecords(binder, config, layer_idx, ffn);
+  }
   if (binder.Has(prefix + "ffn_up.0.weight")) {
     for (int64_t i = 0; i < num_experts; ++i) {
       TC_RETURN_IF_ERROR(BindFfnMatrices(binder, config, prefix,
@@ -218,9 +228,11 @@ Status BindLayer(TensorBinder& binder, const Config& config, int64_t layer_idx,
   TC_RETURN_IF_ERROR(BindNorms(binder, config, prefix, layer));
   TC_RETURN_IF_ERROR(BindAttention(binder, config, prefix, layer.attention));
   if (config.ffn.num_experts > 0) {
-    return BindExperts(binder, config, prefix, layer.ffn);
+    TC_RETURN_IF_ERROR(BindExperts(binder, config, layer_idx, layer.ffn));
+  } else {
+    TC_RETURN_IF_ERROR(BindFfn(binder, config, layer_idx, layer.ffn));
   }
-  TC_RETURN_IF_ERROR(BindFfn(binder, config, prefix, layer.ffn));
+  TC_RETURN_IF_ERROR(BindPrepared(binder, config, layer_idx, layer));
   TC_ASSIGN_OR_RETURN(layer.predictor,
                       BindPredictor(binder, config, layer_idx));
   return {};
@@ -282,6 +294,7 @@ Result<Weights> BindWeights(const gguf::File& file, const Config& config) {
     TC_RETURN_IF_ERROR(
         BindLayer(binder, config, i, weights.layers.emplace_back()));
   }
+  TC_RETURN_IF_ERROR(CheckSelfTests(file, weights.layers));
   TC_RETURN_IF_ERROR(binder.CheckAllTaken(config.architecture));
   return weights;
 }

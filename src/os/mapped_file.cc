@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "os/file.h"
+#include "os/memory.h"
 #include "os/unique_fd.h"
 
 namespace thermocline::os {
@@ -78,6 +79,9 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   if (memory == MAP_FAILED) {
     return tl::unexpected(FileError(path, "cannot map", errno));
   }
+  // Advice, for file systems whose page cache has huge pages: where the file is
+  // not cached yet, loops over it miss the TLB less. Others refuse it.
+  if (size >= kHugePageBytes) madvise(memory, size, MADV_HUGEPAGE);
   mapped.bytes_ = {static_cast<const std::byte*>(memory), size};
   mapped.slot_ = TakeSlot(path, mapped.bytes_);
   if (mapped.slot_ < 0) {

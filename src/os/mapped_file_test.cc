@@ -77,6 +77,16 @@ TEST(MappedFileTest, MovesKeepTheMapping) {
   EXPECT_STREQ(FindMappedFile(of_a), (folder / "a").c_str());
 }
 
+// From 2 MiB on huge pages are asked for; whether there are any shows nowhere.
+TEST(MappedFileTest, LargeFilesShowTheirBytesToo) {
+  const TestFolder folder;
+  std::string text(9'000'001, '\0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i / 7);
+  const MappedFile file = MappedFile::Open(folder.Write("f", text)).value();
+  ASSERT_EQ(file.bytes().size(), text.size());
+  EXPECT_EQ(std::memcmp(file.bytes().data(), text.data(), text.size()), 0);
+}
+
 TEST(MappedFileTest, ReadsTheWholeFile) {
   const TestFolder folder;
   std::string text(40'000'000, '\0');

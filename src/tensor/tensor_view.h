@@ -33,9 +33,10 @@ struct Shape {
 // "[4096, 32000]", in the file's order.
 std::string ToString(const Shape& shape);
 
-// Non-owning; the bytes outlive the view. Elements of a row are contiguous; rows
-// follow each other, or lie stride_bytes apart where they are parts of records.
-// Nothing is aligned beyond what the file gives: loads must be unaligned.
+// Non-owning; the bytes outlive the view. Elements of a row are contiguous;
+// rows follow each other, or lie stride_bytes apart where they are parts of
+// records. Nothing is aligned beyond what the file gives: loads must be
+// unaligned.
 struct TensorView {
   DType dtype = DType::kF32;
   Shape shape;

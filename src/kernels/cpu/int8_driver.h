@@ -208,6 +208,7 @@ class Int8MatMul {
       for (size_t r = 0; r < kRows; ++r) acc[i][r] = Format::Zero();
     }
     const size_t stream_bytes = stream_rows * args.row_bytes;
+    const std::byte* readable_end = EndOf(args);
     for (size_t elem = 0; elem < args.n;) {
       const size_t num_elems = PanelElems(args, elem, kPanelInputs);
       PreparePanel(args, 0, elem, num_elems, 1, panel);
@@ -220,7 +221,7 @@ class Int8MatMul {
         }
         AskStreams ask = {.stream_bytes = stream_bytes,
                           .left_bytes = stream_bytes - offset};
-        MultiplyRows(rows, num_elems, panel, ask, acc[i]);
+        MultiplyRows(rows, readable_end, num_elems, panel, ask, acc[i]);
       }
       elem += num_elems;
     }
@@ -320,10 +321,10 @@ class Int8MatMul {
         ask.following[i] =
             reinterpret_cast<uintptr_t>(rows[next]) - ask.part_bytes;
       }
-      MultiplyRows(group, num_elems, panel, ask, acc + r);
+      MultiplyRows(group, nullptr, num_elems, panel, ask, acc + r);
     }
     for (; r < num_rows; ++r) {
-      MultiplyRows({rows[r]}, num_elems, panel, ask, acc + r);
+      MultiplyRows({rows[r]}, nullptr, num_elems, panel, ask, acc + r);
     }
   }
 
@@ -359,11 +360,20 @@ class Int8MatMul {
     *inputs = Format::Prepare({d, sum, q});
   }
 
+  // Where the weights end, if rows follow each other without gaps; else null.
+  static const std::byte* EndOf(const MatMulArgs& args) {
+    const size_t row_bytes = args.n / Format::kBlockElems * Format::kBlockBytes;
+    return row_bytes == args.row_bytes
+               ? args.weights + args.num_rows * row_bytes
+               : nullptr;
+  }
+
   // Adds the products of kRows rows' parts with one token's panel to acc.
+  // readable_end: up to there weights of the same type follow; or null.
   template <size_t kRows, class Ask>
   static void MultiplyRows(const std::byte* const (&rows)[kRows],
-                           size_t num_elems, const Input* panel, Ask& ask,
-                           Acc* acc) {
+                           const std::byte* readable_end, size_t num_elems,
+                           const Input* panel, Ask& ask, Acc* acc) {
     Acc sums[kRows];
     for (size_t r = 0; r < kRows; ++r) sums[r] = acc[r];
     const size_t num_steps = num_elems / kStepElems;
@@ -382,8 +392,14 @@ class Int8MatMul {
     for (size_t r = 0; r < kRows; ++r) {
       if (has_rest) {
         ask.template Row<kRows>(rows[r], num_steps * kStepBytes, r);
-        sums[r] = Format::Step(UnpackRest(rows[r], num_elems), panel[num_steps],
-                               sums[r]);
+        // What a row's last step reads of the next row meets zeros.
+        const std::byte* rest = rows[r] + num_steps * kStepBytes;
+        const bool is_whole =
+            readable_end != nullptr &&
+            kStepBytes <= static_cast<size_t>(readable_end - rest);
+        sums[r] = Format::Step(
+            is_whole ? Format::Unpack(rest) : UnpackRest(rows[r], num_elems),
+            panel[num_steps], sums[r]);
       }
       acc[r] = sums[r];
     }

@@ -1,0 +1,25 @@
+// Any bytes as a file of parts for one small model: refused, or parts that may
+// be written.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/check.h"
+#include "convert/pack_parts.h"
+#include "gguf/gguf.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace thermocline;
+  const auto file =
+      gguf::File::Parse(std::as_bytes(std::span(data, size)), "fuzz");
+  if (!file) return 0;
+  model::Config config;
+  config.architecture = "llama";
+  config.num_layers = 2;
+  config.width = 32;
+  config.ffn_width = 64;
+  const auto parts = convert::ReadParts(**file, config);
+  if (parts) TC_CHECK(convert::CheckParts(*parts, config).has_value());
+  return 0;
+}

@@ -1,0 +1,336 @@
+#include "convert/pack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "base/random.h"
+#include "convert/test_parts.h"
+#include "gguf/test_file.h"
+#include "model/bundle.h"
+#include "model/test_log.h"
+#include "model/test_prepared.h"
+#include "os/test_folder.h"
+#include "tensor/codec.h"
+
+namespace thermocline::convert {
+namespace {
+
+using gguf::TestFile;
+using model::Model;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using ModelPtr = std::shared_ptr<const Model>;
+
+// Rows of random values in a type.
+std::string RandomRows(DType dtype, uint64_t num_elems, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(num_elems);
+  for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
+  std::string bytes(BytesOf(dtype, num_elems), '\0');
+  QuantizeRow(dtype, values, reinterpret_cast<std::byte*>(bytes.data()));
+  return bytes;
+}
+
+// TestModel with FFNs of random weights. The seeds do not depend on the type,
+// so that two types of one model can be had.
+TestFile RandomModel(DType dtype, const std::string& architecture = "llama") {
+  TestFile file = model::TestModel(architecture);
+  for (int i = 0; i < model::kTestLayers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    const auto seed = static_cast<uint64_t>(i) * 10;
+    const auto set = [&](const std::string& name, std::vector<uint64_t> ne,
+                         uint64_t s) {
+      const uint64_t num_elems = ne[0] * ne[1];
+      file.SetTensor(blk + name, dtype, std::move(ne),
+                     RandomRows(dtype, num_elems, s));
+    };
+    if (model::FindArchitecture(architecture)->gated) {
+      set("ffn_gate.weight", {32, 64}, seed + 1);
+    }
+    set("ffn_up.weight", {32, 64}, seed + 2);
+    set("ffn_down.weight", {64, 32}, seed + 3);
+  }
+  return file;
+}
+
+class PackTest : public ::testing::Test {
+ protected:
+  ModelPtr Open(TestFile file, const std::string& name = "m.gguf") {
+    auto opened = Model::Open(folder_.Write(name, file.Bytes()));
+    EXPECT_TRUE(opened.has_value()) << opened.error().message;
+    return *opened;
+  }
+  // Packs, and opens the result.
+  ModelPtr PackAndOpen(const ModelPtr& source, const PreparedParts& parts,
+                       const PackOptions& options = {}) {
+    const auto summary = Pack(*source, parts, output(), options);
+    if (!summary) ADD_FAILURE() << summary.error().message;
+    summary_ = *summary;
+    auto opened = Model::Open(output());
+    if (!opened) ADD_FAILURE() << opened.error().message;
+    return *opened;
+  }
+  std::string output() const { return folder_ / "m.tc.gguf"; }
+
+  model::TestLog log_;
+  os::TestFolder folder_;
+  PackSummary summary_;
+};
+
+// The rows of gate, up and transposed down as bundling at load has them: the
+// same builder, another way.
+void ExpectSameRecords(const Model& packed, const Model& bundled) {
+  ASSERT_EQ(packed.config().records, bundled.config().records);
+  for (size_t l = 0; l < packed.weights().layers.size(); ++l) {
+    const auto experts = model::ExpertsOf(packed.weights().layers[l].ffn);
+    const auto others = model::ExpertsOf(bundled.weights().layers[l].ffn);
+    ASSERT_EQ(experts.size(), others.size());
+    for (size_t e = 0; e < experts.size(); ++e) {
+      EXPECT_TRUE(experts[e].bundled);
+      const size_t num_bytes = experts[e].up.row_stride() * 64;
+      const std::byte* records =
+          experts[e].gate ? experts[e].gate.data : experts[e].up.data;
+      const std::byte* other =
+          others[e].gate ? others[e].gate.data : others[e].up.data;
+      EXPECT_EQ(std::memcmp(records, other, num_bytes), 0) << l << " " << e;
+    }
+  }
+}
+
+TEST_F(PackTest, EveryTypeAndFormOfFfn) {
+  std::vector<TestFile> files;
+  for (const DType dtype :
+       {DType::kF32, DType::kF16, DType::kQ8_0, DType::kQ4_0, DType::kQ5_1}) {
+    files.push_back(RandomModel(dtype));
+  }
+  files.push_back(RandomModel(DType::kF16, "opt"));
+  files.push_back(RandomModel(DType::kQ8_0, "falcon"));
+  files.push_back(model::TestExpertModel());
+  files.push_back(model::TestPowerInferModel());
+  files.push_back(model::TestKairoxModel());
+  for (TestFile& file : files) {
+    const ModelPtr source = Open(file);
+    const ModelPtr packed = PackAndOpen(source, {});
+    const auto bundled =
+        Model::Open(folder_ / "m.gguf", {.bundle_at_load = true}).value();
+    ExpectSameRecords(*packed, *bundled);
+    EXPECT_EQ(packed->config().ffn.activation, source->config().ffn.activation);
+    EXPECT_EQ(packed->config().predictor.kind, source->config().predictor.kind);
+    EXPECT_EQ(packed->config().norm_epsilon, source->config().norm_epsilon);
+    EXPECT_EQ(summary_.num_bytes, packed->file().num_file_bytes());
+  }
+}
+
+TEST_F(PackTest, RecordsStartAtPages) {
+  const ModelPtr packed = PackAndOpen(Open(RandomModel(DType::kF16)), {});
+  const auto* first = packed->file().FindTensor("blk.0.ffn_records.weight");
+  const auto* second = packed->file().FindTensor("blk.1.ffn_records.weight");
+  EXPECT_EQ((second->data - first->data) % 4096, 0);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first->data) % 4096, 0u);
+}
+
+TEST_F(PackTest, TheCostOfQuantisedDownsIsStated) {
+  PackAndOpen(Open(RandomModel(DType::kF16)), {});
+  EXPECT_EQ(summary_.down_error, 0);
+  PackAndOpen(Open(RandomModel(DType::kQ8_0)), {});
+  EXPECT_GT(summary_.down_error, 0);
+  EXPECT_LT(summary_.down_error, 0.01);
+  PackAndOpen(Open(RandomModel(DType::kQ4_0)), {});
+  EXPECT_GT(summary_.down_error, 0.01);
+  EXPECT_LT(summary_.down_error, 0.15);
+  ASSERT_EQ(summary_.layers.size(), 2u);
+  EXPECT_EQ(summary_.layers[1].down_source, DType::kQ4_0);
+  EXPECT_GT(summary_.layers[1].down_error, 0);
+  // PowerInfer's files have the columns as rows.
+  PackAndOpen(Open(model::TestPowerInferModel()), {});
+  EXPECT_EQ(summary_.down_error, 0);
+}
+
+TEST_F(PackTest, ABetterSourceForDown) {
+  const ModelPtr exact = Open(RandomModel(DType::kF32), "f32.gguf");
+  const ModelPtr source = Open(RandomModel(DType::kQ4_0));
+  const ModelPtr packed = PackAndOpen(source, {}, {.down_source = exact.get()});
+  EXPECT_EQ(summary_.layers[0].down_source, DType::kF32);
+  EXPECT_EQ(summary_.layers[0].layout->down, DType::kQ4_0);
+  // Column 5 is what encoding the exact one gives.
+  const TensorView& down = exact->weights().layers[1].ffn.down;
+  std::vector<float> column;
+  for (uint64_t k = 0; k < 32; ++k) {
+    float value = 0;
+    std::memcpy(&value, down.row(k) + 5 * 4, 4);
+    column.push_back(value);
+  }
+  std::vector<std::byte> expected(BytesOf(DType::kQ4_0, 32));
+  QuantizeRow(DType::kQ4_0, column, expected.data());
+  EXPECT_EQ(std::memcmp(packed->weights().layers[1].ffn.down_t.row(5),
+                        expected.data(), expected.size()),
+            0);
+}
+
+TEST_F(PackTest, ASourceOfAnotherModelIsRefused) {
+  TestFile other = RandomModel(DType::kF32);
+  other.SetTensor("blk.1.ffn_norm.weight", DType::kF32, {32},
+                  std::string(128, '\1'));
+  const ModelPtr stranger = Open(other, "other.gguf");
+  const ModelPtr source = Open(RandomModel(DType::kQ4_0));
+  const auto refused =
+      Pack(*source, {}, output(), {.down_source = stranger.get()});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("other.gguf"), HasSubstr("another model")));
+}
+
+TEST_F(PackTest, AnotherTypeForDown) {
+  PackAndOpen(Open(RandomModel(DType::kQ4_0)), {},
+              {.down_dtype = DType::kQ8_0});
+  EXPECT_EQ(summary_.layers[1].layout->down, DType::kQ8_0);
+  EXPECT_EQ(summary_.layers[1].layout->gate, DType::kQ4_0);
+  EXPECT_LT(summary_.down_error, 0.01);
+}
+
+TEST_F(PackTest, TypesThatCannotBeBundledAreNamedWithWhatToDo) {
+  const ModelPtr source = Open(RandomModel(DType::kQ4_0));
+  const auto plan = PlanRecords(*source, {.down_dtype = DType::kQ4_K});
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_EQ(plan.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(plan.error().message,
+              AllOf(HasSubstr("m.gguf"), HasSubstr("layer 0"),
+                    HasSubstr("Q4_K"), HasSubstr("Q8_0")));
+}
+
+TEST_F(PackTest, StorageRecordsArePages) {
+  const ModelPtr packed =
+      PackAndOpen(Open(RandomModel(DType::kQ4_0)), {},
+                  {.record_alignment = neuron::kStorageAlignment});
+  EXPECT_EQ(packed->config().records[0].stride, 4096u);
+}
+
+TEST_F(PackTest, PartsComeBack) {
+  TestFile file = RandomModel(DType::kQ4_0);
+  file.SetText("thermocline.ffn.activation", "relu");
+  const ModelPtr source = Open(file);
+  PreparedParts parts = TestParts(source->config());
+  const ModelPtr packed = PackAndOpen(source, parts);
+  parts.activation = Activation::kRelu;
+  const auto read = ReadParts(packed->file(), packed->config());
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  ExpectSameParts(*read, parts);
+  EXPECT_EQ(packed->config().predictor.kind,
+            model::PredictorKind::kThermocline);
+  EXPECT_TRUE(packed->weights().layers[1].predictor.up);
+  EXPECT_FALSE(packed->weights().layers[0].predictor.up);
+}
+
+TEST_F(PackTest, OurPredictorsReplaceForeignOnes) {
+  for (TestFile file :
+       {model::TestPowerInferModel(), model::TestKairoxModel()}) {
+    const ModelPtr source = Open(file);
+    PreparedParts parts;
+    parts.predictors = TestParts(source->config()).predictors;
+    const ModelPtr packed = PackAndOpen(source, parts);
+    EXPECT_EQ(packed->config().predictor.kind,
+              model::PredictorKind::kThermocline);
+    EXPECT_EQ(packed->config().ffn.activation, source->config().ffn.activation);
+    EXPECT_EQ(packed->file().FindTensor("blk.1.fc1.weight"), nullptr);
+    EXPECT_EQ(packed->file().FindTensor("blk.1.ffn_pred_up.weight"), nullptr);
+    EXPECT_EQ(packed->file().Find("predictor.low_ranks"), nullptr);
+  }
+}
+
+TEST_F(PackTest, WithoutBundlingMatricesStay) {
+  const ModelPtr source = Open(RandomModel(DType::kQ4_0));
+  const ModelPtr packed =
+      PackAndOpen(source, {.activation = Activation::kRelu}, {.bundle = false});
+  EXPECT_EQ(packed->config().prepared_version, 1);
+  EXPECT_EQ(packed->config().ffn.activation, Activation::kRelu);
+  EXPECT_FALSE(packed->weights().layers[0].ffn.bundled);
+  EXPECT_TRUE(packed->weights().layers[0].ffn.down);
+  EXPECT_FALSE(summary_.layers[0].layout.has_value());
+}
+
+TEST_F(PackTest, PreparedModelsCanBePackedAgain) {
+  TestFile file = RandomModel(DType::kQ4_0);
+  file.SetText("thermocline.ffn.activation", "relu");
+  const ModelPtr source = Open(file);
+  const ModelPtr first = PackAndOpen(source, TestParts(source->config()));
+  const std::string again = folder_ / "again.gguf";
+  PreparedParts parts = ReadParts(first->file(), first->config()).value();
+  const auto summary = Pack(*first, parts, again, {});
+  ASSERT_TRUE(summary.has_value()) << summary.error().message;
+  EXPECT_EQ(summary->down_error, 0);
+  const auto same = Model::Open(again).value();
+  ExpectSameRecords(*same, *first);
+  ExpectSameParts(ReadParts(same->file(), same->config()).value(), parts);
+  // Without parts, only the records stay.
+  ASSERT_TRUE(Pack(*first, {}, again, {}).has_value());
+  const auto bare = Model::Open(again).value();
+  EXPECT_EQ(bare->config().predictor.kind, model::PredictorKind::kNone);
+  EXPECT_EQ(bare->config().ffn.activation, Activation::kRelu);
+  EXPECT_EQ(bare->file().Find("thermocline.profile.tokens"), nullptr);
+  ExpectSameRecords(*bare, *first);
+}
+
+TEST_F(PackTest, TheOutputMustNotBeTheSource) {
+  const ModelPtr source = Open(RandomModel(DType::kQ4_0));
+  const auto refused = Pack(*source, {}, folder_ / "m.gguf", {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("would replace"));
+}
+
+TEST_F(PackTest, InterruptedNothingIsLeft) {
+  const ModelPtr source = Open(RandomModel(DType::kQ4_0));
+  const std::atomic<bool> cancel = true;
+  const auto refused = Pack(*source, {}, output(), {.cancel = &cancel});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(folder_.num_entries(), 1);
+}
+
+TEST_F(PackTest, WeightsThatAreNotFinite) {
+  TestFile file = RandomModel(DType::kF32);
+  std::string down(32 * 64 * 4, '\0');
+  down[6] = '\x80';
+  down[7] = '\x7f';
+  file.SetTensor("blk.1.ffn_down.weight", DType::kF32, {64, 32}, down);
+  const ModelPtr source = Open(file);
+  const auto refused =
+      Pack(*source, {}, output(), {.down_dtype = DType::kQ8_0});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kCorrupt);
+  EXPECT_THAT(refused.error().message, HasSubstr("layer 1"));
+  EXPECT_EQ(folder_.num_entries(), 1);
+}
+
+TEST_F(PackTest, ThreadsChangeNoByte) {
+  const ModelPtr source = Open(RandomModel(DType::kQ4_0));
+  ASSERT_TRUE(Pack(*source, {}, output(), {.num_threads = 1}).has_value());
+  const std::string one = os::TestFolder::Read(output());
+  ASSERT_TRUE(Pack(*source, {}, output(), {.num_threads = 3}).has_value());
+  EXPECT_TRUE(one == os::TestFolder::Read(output()));
+}
+
+TEST_F(PackTest, ProgressEndsAtTheWhole) {
+  uint64_t last = 0;
+  uint64_t total = 0;
+  PackOptions options;
+  options.progress = [&](std::string_view, uint64_t done, uint64_t all) {
+    EXPECT_GE(done, last);
+    last = done;
+    total = all;
+  };
+  PackAndOpen(Open(RandomModel(DType::kQ4_0)), {}, options);
+  EXPECT_GT(total, 0u);
+  EXPECT_EQ(last, total);
+}
+
+}  // namespace
+}  // namespace thermocline::convert

@@ -1,0 +1,205 @@
+#include "model/prepared_config.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/quote.h"
+#include "model/prepared_names.h"
+
+namespace thermocline::model {
+namespace {
+
+template <typename V>
+tl::unexpected<Error> WrongKey(const gguf::File& file, std::string_view key,
+                               const V& value, std::string_view reason) {
+  return Fail(ErrorCode::kCorrupt, "{}: key \"{}\" is {}; {}", file.path(), key,
+              value, reason);
+}
+
+// The elements of an array key of one type; null: the key is absent.
+template <typename T>
+Result<const std::vector<T>*> ArrayOf(const gguf::File& file,
+                                      std::string_view key, size_t num_elems,
+                                      std::string_view what) {
+  const gguf::KeyValue* kv = file.Find(key);
+  if (kv == nullptr) return nullptr;
+  const auto* array = std::get_if<gguf::Array>(&kv->value);
+  const auto* values =
+      array == nullptr ? nullptr : std::get_if<std::vector<T>>(&array->values);
+  if (values != nullptr && values->size() == num_elems) return values;
+  return Fail(ErrorCode::kCorrupt,
+              "{}: key \"{}\" must be an array of {} {} (of another model?)",
+              file.path(), key, num_elems, what);
+}
+
+// A sign of `prepare`, for files that lack its version.
+bool LooksPrepared(const gguf::File& file) {
+  for (const char* key :
+       {prepared::kRecordStride, prepared::kRecordTypes, prepared::kLookahead,
+        prepared::kThresholds, prepared::kMaxDifferences}) {
+    if (file.Find(key) != nullptr) return true;
+  }
+  return file.FindTensor(prepared::OfLayer(0, prepared::kRecords)) != nullptr;
+}
+
+bool HasPredictors(const gguf::File& file, int64_t num_layers) {
+  const std::string name = std::string(prepared::kPredictorUp) + ".weight";
+  for (int64_t i = 0; i < num_layers; ++i) {
+    if (file.FindTensor(prepared::OfLayer(i, name)) != nullptr) return true;
+  }
+  return false;
+}
+
+Status ReadPredictors(const gguf::File& file, Config& config) {
+  if (!HasPredictors(file, config.num_layers)) return {};
+  TC_ASSIGN_OR_RETURN(const auto lookahead, file.Int(prepared::kLookahead));
+  if (!lookahead) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: key \"{}\" is missing: it says which layer's input the "
+                "predictors read",
+                file.path(), prepared::kLookahead);
+  }
+  if (*lookahead < 0 || *lookahead > 1) {
+    return WrongKey(file, prepared::kLookahead, *lookahead,
+                    "0 and 1 are possible");
+  }
+  config.predictor = {.kind = PredictorKind::kThermocline,
+                      .lookahead = *lookahead};
+  return {};
+}
+
+Status ReadThresholds(const gguf::File& file, Config& config) {
+  TC_ASSIGN_OR_RETURN(const auto* values,
+                      ArrayOf<double>(file, prepared::kThresholds,
+                                      static_cast<size_t>(config.num_layers),
+                                      "numbers, one threshold per layer"));
+  if (values == nullptr) return {};
+  for (const double value : *values) {
+    if (!(value >= 0 && value <= std::numeric_limits<float>::max())) {
+      return Fail(ErrorCode::kCorrupt,
+                  "{}: key \"{}\" has a threshold {}; it must be a finite "
+                  "number >= 0",
+                  file.path(), prepared::kThresholds, value);
+    }
+    config.thresholds.push_back(static_cast<float>(value));
+  }
+  return {};
+}
+
+Result<DType> ParsePart(const gguf::File& file, const std::string& name) {
+  const auto dtype = ParseDType(name);
+  if (dtype) return *dtype;
+  return Fail(ErrorCode::kCorrupt,
+              "{}: key \"{}\" has the unknown type {} (a damaged file?)",
+              file.path(), prepared::kRecordTypes, Quote(name));
+}
+
+// One layer's; `types` are its elements of prepared::kRecordTypes.
+Result<neuron::RecordLayout> ReadLayout(const gguf::File& file,
+                                        const Config& config,
+                                        const std::string* types,
+                                        int64_t stride) {
+  std::optional<DType> gate;
+  if (config.ffn.gated) {
+    TC_ASSIGN_OR_RETURN(gate, ParsePart(file, *types++));
+  }
+  TC_ASSIGN_OR_RETURN(const DType up, ParsePart(file, types[0]));
+  TC_ASSIGN_OR_RETURN(const DType down, ParsePart(file, types[1]));
+  auto layout = neuron::MakeRecordLayout(gate, up, down,
+                                         static_cast<uint64_t>(config.width));
+  if (!layout) {
+    return Fail(ErrorCode::kCorrupt, "{}: key \"{}\": {}", file.path(),
+                prepared::kRecordTypes, layout.error().message);
+  }
+  const auto given = static_cast<uint64_t>(stride);
+  if (given < layout->stride || given % neuron::kRecordAlignment != 0) {
+    return WrongKey(
+        file, prepared::kRecordStride, fmt::format("{} for a layer", stride),
+        fmt::format("its records have {} bytes; a multiple of {} that holds "
+                    "them is possible",
+                    layout->used_bytes(), neuron::kRecordAlignment));
+  }
+  layout->stride = given;
+  return layout;
+}
+
+Status ReadRecords(const gguf::File& file, Config& config) {
+  TC_ASSIGN_OR_RETURN(
+      const auto strides,
+      IntPerLayer(file, prepared::kRecordStride, config.num_layers, 1,
+                  std::numeric_limits<int64_t>::max()));
+  if (!strides) return {};
+  const size_t parts_per_layer = config.ffn.gated ? 3 : 2;
+  TC_ASSIGN_OR_RETURN(
+      const auto* types,
+      ArrayOf<std::string>(
+          file, prepared::kRecordTypes, parts_per_layer * strides->size(),
+          fmt::format("names of types, {} per layer", parts_per_layer)));
+  if (types == nullptr) {
+    return Fail(ErrorCode::kCorrupt, "{}: key \"{}\" is missing", file.path(),
+                prepared::kRecordTypes);
+  }
+  for (size_t i = 0; i < strides->size(); ++i) {
+    TC_ASSIGN_OR_RETURN(config.records.emplace_back(),
+                        ReadLayout(file, config, &(*types)[i * parts_per_layer],
+                                   (*strides)[i]));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int64_t> ReadPreparedVersion(const gguf::File& file) {
+  TC_ASSIGN_OR_RETURN(const auto version, file.Int(prepared::kVersionKey));
+  if (!version) {
+    if (!LooksPrepared(file)) return 0;
+    return Fail(ErrorCode::kCorrupt,
+                "{}: key \"{}\" is missing from a prepared file (did another "
+                "program rewrite it?)",
+                file.path(), prepared::kVersionKey);
+  }
+  if (*version < 1) {
+    return WrongKey(file, prepared::kVersionKey, *version,
+                    "it must be at least 1");
+  }
+  if (*version > prepared::kVersion) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: prepared by a newer version of this program (format {}; "
+                "this one reads up to {}): update it, or prepare the model "
+                "again",
+                file.path(), *version, prepared::kVersion);
+  }
+  return *version;
+}
+
+Result<std::optional<std::vector<int64_t>>> IntPerLayer(const gguf::File& file,
+                                                        std::string_view key,
+                                                        int64_t num_layers,
+                                                        int64_t low,
+                                                        int64_t high) {
+  TC_ASSIGN_OR_RETURN(
+      const auto* values,
+      ArrayOf<int64_t>(file, key, static_cast<size_t>(num_layers),
+                       "integers, one per layer"));
+  if (values == nullptr) return std::nullopt;
+  for (const int64_t value : *values) {
+    if (value >= low && value <= high) continue;
+    return WrongKey(file, key, fmt::format("{} for a layer", value),
+                    fmt::format("{} to {} are possible", low, high));
+  }
+  return *values;
+}
+
+Status ReadPrepared(const gguf::File& file, Config& config) {
+  TC_ASSIGN_OR_RETURN(config.prepared_version, ReadPreparedVersion(file));
+  if (config.prepared_version == 0) return {};
+  TC_RETURN_IF_ERROR(ReadRecords(file, config));
+  TC_RETURN_IF_ERROR(ReadPredictors(file, config));
+  return ReadThresholds(file, config);
+}
+
+}  // namespace thermocline::model

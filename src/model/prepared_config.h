@@ -1,0 +1,35 @@
+// What the keys of a prepared file say.
+#ifndef THERMOCLINE_MODEL_PREPARED_CONFIG_H_
+#define THERMOCLINE_MODEL_PREPARED_CONFIG_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/gguf.h"
+#include "model/config.h"
+
+namespace thermocline::model {
+
+// The version of a prepared file or of its parts; 0 of other files.
+// kUnsupported: a newer one than this program's. kCorrupt: below 1, or absent
+// although tensors or keys of prepared files are there.
+Result<int64_t> ReadPreparedVersion(const gguf::File& file);
+
+// Reads version, records' layouts, our predictors' lookahead and thresholds
+// into `config`, whose extents and FFN are read. Leaves it as it is where the
+// file is a plain one. Besides the version's errors kCorrupt, naming the key:
+// another type or length, a value out of range, layouts that cannot be.
+Status ReadPrepared(const gguf::File& file, Config& config);
+
+// Arrays with one element per layer. nullopt: absent. kCorrupt as above.
+Result<std::optional<std::vector<int64_t>>> IntPerLayer(const gguf::File& file,
+                                                        std::string_view key,
+                                                        int64_t num_layers,
+                                                        int64_t low,
+                                                        int64_t high);
+
+}  // namespace thermocline::model
+
+#endif  // THERMOCLINE_MODEL_PREPARED_CONFIG_H_

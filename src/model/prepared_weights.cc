@@ -1,0 +1,220 @@
+#include "model/prepared_weights.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "base/quote.h"
+#include "model/prepared_config.h"
+#include "model/prepared_names.h"
+#include "neuron/record.h"
+
+namespace thermocline::model {
+namespace {
+
+using enum Need;
+
+// What a tensor of numbers holds; element i may lie anywhere.
+template <typename T>
+T ElementAt(const TensorView& view, uint64_t i) {
+  T value;
+  std::memcpy(&value, view.data + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+tl::unexpected<Error> WrongTensor(const TensorBinder& binder,
+                                  const std::string& name,
+                                  std::string_view what) {
+  return Fail(ErrorCode::kCorrupt, "{}: tensor \"{}\" {}", binder.file().path(),
+              name, what);
+}
+
+int64_t RowsOf(const TensorBinder& binder, const std::string& name) {
+  const gguf::TensorInfo* info = binder.file().FindTensor(name);
+  return info == nullptr ? 0 : static_cast<int64_t>(info->shape.num_rows());
+}
+
+void UseRecords(const neuron::RecordLayout& layout, const std::byte* records,
+                const Config& config, FfnMatrices& matrices) {
+  const neuron::RecordViews views = neuron::ViewRecords(
+      layout, records, static_cast<uint64_t>(config.ffn_width));
+  matrices.gate = views.gate;
+  matrices.up = views.up;
+  matrices.down_t = views.down_t;
+  matrices.bundled = true;
+}
+
+// Step 2 of the training-free predictor: all of it or nothing.
+Status BindFreeMargin(TensorBinder& binder, const Config& config,
+                      int64_t layer_idx, FreePredictorWeights& free) {
+  const std::string up = prepared::OfLayer(layer_idx, prepared::kFreeUp);
+  const std::string down = prepared::OfLayer(layer_idx, prepared::kFreeDown);
+  const std::string bias = prepared::OfLayer(layer_idx, prepared::kFreeBias);
+  if (!binder.Has(up) && !binder.Has(down) && !binder.Has(bias)) return {};
+  const int64_t rank = RowsOf(binder, up);
+  const int64_t num_neurons = NeuronsPerLayer(config);
+  TC_ASSIGN_OR_RETURN(free.up,
+                      binder.TakeMatrix(up, rank, config.width, kRequired));
+  TC_ASSIGN_OR_RETURN(free.down,
+                      binder.TakeMatrix(down, num_neurons, rank, kRequired));
+  TC_ASSIGN_OR_RETURN(free.bias,
+                      binder.TakeVector(bias, num_neurons, kOptional));
+  return {};
+}
+
+Status BindFree(TensorBinder& binder, const Config& config, int64_t layer_idx,
+                FreePredictorWeights& free) {
+  const std::string name = prepared::OfLayer(layer_idx, prepared::kFreeSigns);
+  if (!binder.Has(name)) return {};
+  const auto num_words = static_cast<int64_t>(
+      CeilDiv(static_cast<uint64_t>(config.width), uint64_t{64}));
+  TC_ASSIGN_OR_RETURN(free.signs,
+                      binder.TakeData(name, DType::kI8, NeuronsPerLayer(config),
+                                      num_words * 8, kRequired));
+  if (reinterpret_cast<uintptr_t>(free.signs.data) % alignof(uint64_t) != 0) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: tensor \"{}\" does not lie at a multiple of 8 bytes: the "
+                "file was written with an unusual general.alignment",
+                binder.file().path(), name);
+  }
+  TC_ASSIGN_OR_RETURN(const auto limits,
+                      IntPerLayer(binder.file(), prepared::kMaxDifferences,
+                                  config.num_layers, 0, config.width));
+  if (!limits) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: key \"{}\" is missing: it belongs to tensor \"{}\"",
+                binder.file().path(), prepared::kMaxDifferences, name);
+  }
+  free.max_differences = (*limits)[static_cast<size_t>(layer_idx)];
+  return BindFreeMargin(binder, config, layer_idx, free);
+}
+
+// Sets of neurons [S]: bits behind the last neuron are zero.
+Result<TensorView> TakeSets(TensorBinder& binder, const Config& config,
+                            const std::string& name, int64_t num_samples,
+                            Need need) {
+  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  const uint64_t num_bytes = CeilDiv(num_neurons, uint64_t{8});
+  TC_ASSIGN_OR_RETURN(const TensorView sets,
+                      binder.TakeData(name, DType::kI8, num_samples,
+                                      static_cast<int64_t>(num_bytes), need));
+  if (!sets || num_neurons % 8 == 0) return sets;
+  for (uint64_t i = 0; i < sets.shape.num_rows(); ++i) {
+    const auto last = std::to_integer<unsigned>(sets.row(i)[num_bytes - 1]);
+    if (last >> (num_neurons % 8) == 0) continue;
+    return WrongTensor(
+        binder, name,
+        fmt::format("names neurons past the last, {}", num_neurons - 1));
+  }
+  return sets;
+}
+
+Status BindSelfTest(TensorBinder& binder, const Config& config,
+                    int64_t layer_idx, SelfTest& test) {
+  const std::string inputs =
+      prepared::OfLayer(layer_idx, prepared::kTestInputs);
+  if (!binder.Has(inputs)) return {};
+  const int64_t num_samples = RowsOf(binder, inputs);
+  TC_ASSIGN_OR_RETURN(test.inputs,
+                      binder.TakeData(inputs, DType::kF32, num_samples,
+                                      config.width, kRequired));
+  for (uint64_t i = 0; i < test.inputs.shape.num_elems(); ++i) {
+    if (std::isfinite(ElementAt<float>(test.inputs, i))) continue;
+    return WrongTensor(binder, inputs,
+                       fmt::format("has a value that is not finite, element "
+                                   "{} (a damaged file?)",
+                                   i));
+  }
+  TC_ASSIGN_OR_RETURN(
+      test.fired, TakeSets(binder, config,
+                           prepared::OfLayer(layer_idx, prepared::kTestFired),
+                           num_samples, kRequired));
+  TC_ASSIGN_OR_RETURN(
+      test.candidates,
+      TakeSets(binder, config,
+               prepared::OfLayer(layer_idx, prepared::kTestCandidates),
+               num_samples, kOptional));
+  return {};
+}
+
+// A permutation of the neurons, checked here: whoever follows it indexes with
+// it.
+Status BindOrder(TensorBinder& binder, const Config& config, int64_t layer_idx,
+                 TensorView& order) {
+  const std::string name = prepared::OfLayer(layer_idx, prepared::kOrder);
+  const int64_t num_neurons = NeuronsPerLayer(config);
+  TC_ASSIGN_OR_RETURN(
+      order, binder.TakeData(name, DType::kI32, 1, num_neurons, kOptional));
+  if (!order) return {};
+  std::vector<bool> is_placed(static_cast<size_t>(num_neurons));
+  for (uint64_t i = 0; i < order.shape.ne[0]; ++i) {
+    const auto neuron = ElementAt<int32_t>(order, i);
+    if (neuron < 0 || neuron >= num_neurons) {
+      return WrongTensor(binder, name,
+                         fmt::format("has neuron {} at place {}; 0 to {} are "
+                                     "possible",
+                                     neuron, i, num_neurons - 1));
+    }
+    if (is_placed[static_cast<size_t>(neuron)]) {
+      return WrongTensor(
+          binder, name,
+          fmt::format("is no permutation: {} occurs twice", neuron));
+    }
+    is_placed[static_cast<size_t>(neuron)] = true;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status BindRecords(TensorBinder& binder, const Config& config,
+                   int64_t layer_idx, FfnWeights& ffn) {
+  const auto& layout = config.records[static_cast<size_t>(layer_idx)];
+  TC_ASSIGN_OR_RETURN(
+      const TensorView records,
+      binder.TakeData(prepared::OfLayer(layer_idx, prepared::kRecords),
+                      DType::kI8, NeuronsPerLayer(config),
+                      static_cast<int64_t>(layout.stride), kRequired));
+  if (ffn.experts.empty()) {
+    UseRecords(layout, records.data, config, ffn);
+    return {};
+  }
+  const size_t expert_bytes =
+      static_cast<size_t>(config.ffn_width) * layout.stride;
+  for (size_t i = 0; i < ffn.experts.size(); ++i) {
+    UseRecords(layout, records.data + i * expert_bytes, config, ffn.experts[i]);
+  }
+  return {};
+}
+
+Status BindPrepared(TensorBinder& binder, const Config& config,
+                    int64_t layer_idx, LayerWeights& layer) {
+  if (config.prepared_version == 0) return {};
+  TC_RETURN_IF_ERROR(BindFree(binder, config, layer_idx, layer.free_predictor));
+  TC_RETURN_IF_ERROR(BindSelfTest(binder, config, layer_idx, layer.self_test));
+  TC_ASSIGN_OR_RETURN(
+      layer.profile_counts,
+      binder.TakeData(prepared::OfLayer(layer_idx, prepared::kProfileCounts),
+                      DType::kI32, 1, NeuronsPerLayer(config), kOptional));
+  return BindOrder(binder, config, layer_idx, layer.order);
+}
+
+Status CheckSelfTests(const gguf::File& file,
+                      std::span<const LayerWeights> layers) {
+  const auto samples_of = [&](size_t i) {
+    const TensorView& inputs = layers[i].self_test.inputs;
+    return inputs ? inputs.shape.num_rows() : 0;
+  };
+  for (size_t i = 1; i < layers.size(); ++i) {
+    if (samples_of(i) == samples_of(0)) continue;
+    return Fail(ErrorCode::kCorrupt,
+                "{}: layer {} has {} samples for the self-test, layer 0 has {}",
+                file.path(), i, samples_of(i), samples_of(0));
+  }
+  return {};
+}
+
+}  // namespace thermocline::model

@@ -1,0 +1,199 @@
+// For tests: prepared files, tiny ones to be made wrong, and ones made of any
+// model that is open.
+#ifndef THERMOCLINE_MODEL_TEST_PREPARED_H_
+#define THERMOCLINE_MODEL_TEST_PREPARED_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/test_file.h"
+#include "gguf/writer.h"
+#include "model/model.h"
+#include "model/prepared_names.h"
+#include "model/test_model.h"
+#include "neuron/record.h"
+
+namespace thermocline::model {
+
+// TestModel or TestExpertModel with its FFNs as records: Q4_0 (Q8_0 of the
+// experts), all zero.
+inline gguf::TestFile BundleTestModel(gguf::TestFile file, bool gated,
+                                      uint64_t num_experts = 1) {
+  const DType dtype = num_experts > 1 ? DType::kQ8_0 : DType::kQ4_0;
+  std::optional<DType> gate;
+  if (gated) gate = dtype;
+  const auto layout = neuron::MakeRecordLayout(gate, dtype, dtype, 32).value();
+  std::vector<std::string> types;
+  std::vector<uint64_t> strides;
+  for (int i = 0; i < kTestLayers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      file.RemoveTensor(blk + name + ".weight");
+      file.RemoveTensor(blk + name + "_exps.weight");
+    }
+    file.SetTensor(blk + prepared::kRecords, DType::kI8,
+                   {layout.stride, 64 * num_experts});
+    for (int part = gated ? 0 : 1; part < 3; ++part) {
+      types.emplace_back(NameOf(dtype));
+    }
+    strides.push_back(layout.stride);
+  }
+  return file.SetU32(prepared::kVersionKey, 1)
+      .SetTexts(prepared::kRecordTypes, types)
+      .SetNumbers(prepared::kRecordStride, gguf::ValueType::kU64, strides);
+}
+
+inline gguf::TestFile TestPreparedModel(
+    const std::string& architecture = "llama") {
+  return BundleTestModel(TestModel(architecture),
+                         FindArchitecture(architecture)->gated);
+}
+
+inline gguf::TestFile TestPreparedExpertModel() {
+  return BundleTestModel(TestExpertModel(), true, 4);
+}
+
+// Everything else that a prepared file of 64 neurons may have, in layer 1 alone
+// what layers may lack: predictors of rank 16 and 8, a self-test of 3 samples,
+// counts, an order that reverses the neurons.
+inline void AddTestParts(gguf::TestFile& file) {
+  using gguf::ValueType;
+  file.SetU32(prepared::kVersionKey, 1)
+      .SetU32(prepared::kLookahead, 1)
+      .SetNumbers<int64_t>(prepared::kMaxDifferences, ValueType::kI64, {0, 12})
+      .SetNumbers<float>(prepared::kThresholds, ValueType::kF32, {0.25f, 0.5f})
+      .SetU32(prepared::kOrderGroupSize, 4)
+      .Set("thermocline.profile.tokens", ValueType::kU64,
+           gguf::Raw(uint64_t{1000}));
+  std::string reversed;
+  for (int32_t i = 63; i >= 0; --i) reversed += gguf::Raw(i);
+  for (int i = 0; i < kTestLayers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    file.SetTensor(blk + prepared::kTestInputs, DType::kF32, {32, 3})
+        .SetTensor(blk + prepared::kTestFired, DType::kI8, {8, 3})
+        .SetTensor(blk + prepared::kProfileCounts, DType::kI32, {64})
+        .SetTensor(blk + prepared::kOrder, DType::kI32, {64}, reversed);
+  }
+  const std::string up = std::string("blk.1.") + prepared::kPredictorUp;
+  const std::string down = std::string("blk.1.") + prepared::kPredictorDown;
+  const std::string blk = "blk.1.";
+  file.SetTensor(up + ".weight", DType::kQ8_0, {32, 32})
+      .SetTensor(up + ".bias", DType::kF32, {32})
+      .SetTensor(down + ".weight", DType::kQ8_0, {32, 64})
+      .SetTensor(down + ".bias", DType::kF32, {64})
+      .SetTensor(blk + prepared::kFreeSigns, DType::kI8, {8, 64})
+      .SetTensor(blk + prepared::kFreeUp, DType::kF16, {32, 8})
+      .SetTensor(blk + prepared::kFreeDown, DType::kF16, {8, 64})
+      .SetTensor(blk + prepared::kFreeBias, DType::kF32, {64})
+      .SetTensor(blk + prepared::kTestCandidates, DType::kI8, {8, 3});
+}
+
+// A tensor to be added to a prepared file.
+struct ExtraTensor {
+  std::string name;  // "blk.0.tc_pred_up.weight"
+  DType dtype;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+namespace test_prepared_internal {
+
+inline bool IsFfnTensor(std::string_view name) {
+  const auto has = [&](std::string_view part) {
+    return name.find(part) != std::string_view::npos;
+  };
+  return has(".ffn_") && name.ends_with(".weight") && !has("norm") &&
+         !has("_inp.") && !has("_pred_");
+}
+
+inline Status AddKeys(const Model& source,
+                      const std::vector<gguf::KeyValue>& keys,
+                      gguf::Writer& writer) {
+  using enum gguf::ValueType;
+  for (const gguf::KeyValue& kv : source.file().metadata()) {
+    if (kv.key == "general.alignment") continue;
+    TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
+  }
+  for (const gguf::KeyValue& kv : keys) {
+    TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
+  }
+  std::vector<std::string> types;
+  std::vector<int64_t> strides;
+  for (const neuron::RecordLayout& layout : source.config().records) {
+    if (layout.gate) types.emplace_back(NameOf(*layout.gate));
+    types.emplace_back(NameOf(layout.up));
+    types.emplace_back(NameOf(layout.down));
+    strides.push_back(static_cast<int64_t>(layout.stride));
+  }
+  TC_RETURN_IF_ERROR(writer.AddInt(prepared::kVersionKey, kU32, 1));
+  TC_RETURN_IF_ERROR(writer.AddArray(prepared::kRecordTypes, {kString, types}));
+  return writer.AddArray(prepared::kRecordStride, {kU64, strides});
+}
+
+// All tensors; bytes are views of the source's and of `extra`.
+struct Item {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::span<const std::byte> bytes;
+};
+inline std::vector<Item> ListItems(const Model& source,
+                                   const std::vector<ExtraTensor>& extra) {
+  const Config& config = source.config();
+  std::vector<Item> items;
+  for (const gguf::TensorInfo& t : source.file().tensors()) {
+    if (IsFfnTensor(t.name)) continue;
+    items.push_back({t.name, t.dtype, t.shape, {t.data, t.num_bytes}});
+  }
+  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  for (size_t i = 0; i < config.records.size(); ++i) {
+    const FfnWeights& ffn = source.weights().layers[i].ffn;
+    const FfnMatrices& first = ffn.experts.empty() ? ffn : ffn.experts.front();
+    const std::byte* records = first.gate ? first.gate.data : first.up.data;
+    const size_t stride = config.records[i].stride;
+    items.push_back(
+        {prepared::OfLayer(static_cast<int64_t>(i), prepared::kRecords),
+         DType::kI8,
+         {.ne = {stride, num_neurons, 1, 1}, .rank = 2},
+         {records, stride * num_neurons}});
+  }
+  for (const ExtraTensor& tensor : extra) {
+    std::erase_if(items,
+                  [&](const Item& item) { return item.name == tensor.name; });
+    items.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
+  }
+  return items;
+}
+
+}  // namespace test_prepared_internal
+
+// Writes `source`, opened with OpenOptions::bundle_at_load, as a prepared file:
+// its keys and `keys`, its tensors but for FFN matrices and for those called
+// like one of `extra`, its records, and `extra`. For rooms that may not pack.
+inline Status WritePreparedFile(const Model& source,
+                                const std::vector<gguf::KeyValue>& keys,
+                                const std::vector<ExtraTensor>& extra,
+                                const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const auto writer,
+                      gguf::Writer::Create(path, source.file().container(),
+                                           neuron::kStorageAlignment));
+  TC_RETURN_IF_ERROR(test_prepared_internal::AddKeys(source, keys, *writer));
+  const auto items = test_prepared_internal::ListItems(source, extra);
+  for (const auto& item : items) {
+    TC_RETURN_IF_ERROR(
+        writer->DeclareTensor(item.name, item.dtype, item.shape));
+  }
+  TC_RETURN_IF_ERROR(writer->Start());
+  for (const auto& item : items) {
+    TC_RETURN_IF_ERROR(writer->WriteTensorData(item.bytes));
+  }
+  return writer->Finish();
+}
+
+}  // namespace thermocline::model
+
+#endif  // THERMOCLINE_MODEL_TEST_PREPARED_H_
