@@ -36,6 +36,28 @@ std::optional<uint64_t> FoldLogits(std::span<const float> logits,
   return finite ? std::optional(hash) : std::nullopt;
 }
 
+// Whether a batch of so many tokens computes all neurons.
+bool IsDense(const engine::Session& session,
+             const engine::SessionOptions& options, int64_t num_tokens) {
+  return session.ffn() == engine::FfnMode::kDense ||
+         (options.dense_from > 0 && num_tokens >= options.dense_from);
+}
+
+// Puts what a generation's tokens have read in the place of what they can.
+void ApplyTotals(const engine::Session& session,
+                 const engine::SparseTotals& totals, BenchRow& row) {
+  if (row.num_generate == 0 || totals.num_tokens == 0) return;
+  const model::Model& model = session.model();
+  row.bytes_per_token += engine::FixedWeightBytesPerToken(model) +
+                         totals.num_bytes / totals.num_tokens -
+                         engine::WeightBytesPerToken(model, session.ffn());
+  row.bytes_are_bound = false;
+  const auto num_neurons = static_cast<double>(totals.num_neurons);
+  row.candidate_share =
+      static_cast<double>(totals.num_candidates) / num_neurons;
+  row.open_share = static_cast<double>(totals.num_open) / num_neurons;
+}
+
 // Bytes that one run of the test must read: all weights once per batch or
 // generated token, and each time the KV rows that there are by then.
 uint64_t BytesPerToken(const engine::Session& session,
@@ -50,7 +72,10 @@ uint64_t BytesPerToken(const engine::Session& session,
   for (int64_t begin = 0; begin < test.length(); begin += step) {
     const int64_t end = std::min(begin + step, test.length());
     const uint64_t weight_bytes = engine::WeightBytesPerBatch(
-        model, session.ffn(), static_cast<uint64_t>(end - begin));
+        model,
+        IsDense(session, options, end - begin) ? engine::FfnMode::kDense
+                                               : session.ffn(),
+        static_cast<uint64_t>(end - begin));
     total += static_cast<double>(weight_bytes) +
              row_bytes * static_cast<double>(test.depth + end);
   }
@@ -90,7 +115,7 @@ void ApplyLimit(const Arithmetic& arithmetic, double roof_gb_per_s,
       static_cast<double>(row.num_prompt + row.num_generate);
   row.roof_gb_per_s = roof_gb_per_s;
   row.gmac_per_s = row.median * arithmetic.num_macs / num_tokens / 1e9;
-  if (row.bytes_are_bound) return;
+  if (row.is_sparse) return;
   const double memory_seconds =
       row.in_cache ? 0.0
                    : num_tokens * static_cast<double>(row.bytes_per_token) /
@@ -247,10 +272,13 @@ class Bench {
                  .num_threads = session.num_threads()};
     row.bytes_per_token = BytesPerToken(session, options_.session, test);
     row.in_cache = IsInCache();
-    row.bytes_are_bound = session.ffn() != engine::FfnMode::kDense;
+    row.is_sparse = !IsDense(session, options_.session,
+                             std::min(test.num_prompt, options_.session.batch));
+    row.bytes_are_bound = row.is_sparse;
     if (options_.profile) row.profile.emplace();
 
     const auto num_wanted = static_cast<size_t>(options_.repetitions);
+    const engine::SparseTotals before = session.sparse_totals();
     std::vector<double> rates;
     std::vector<Sample> samples;
     TC_ASSIGN_OR_RETURN(const Sample warm_up,
@@ -276,6 +304,7 @@ class Bench {
       chosen.push_back(samples[i]);
     }
     row.num_dropped = static_cast<int>(samples.size() - chosen.size());
+    ApplyTotals(session, session.sparse_totals() - before, row);
     Summarise(chosen, row);
     return row;
   }

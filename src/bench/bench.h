@@ -45,9 +45,14 @@ struct BenchRow {
   double roof_gb_per_s;      // the read probe's best, same run, same threads
   double gmac_per_s;         // products with weights, at the median
   bool in_cache;             // weights < 2 * last-level cache: no percentage
-  // Not all neurons were computed: the bytes, GB/s and GMAC/s are at most
-  // these, and there is no percentage and no limit.
+  // Not all neurons were computed: GMAC/s are at most these, and there is no
+  // limit. Bytes are those that were read, but of prompts at most these, and
+  // then there is no percentage.
+  bool is_sparse;
   bool bytes_are_bound;
+  // Of the neurons of single tokens, the shares whose gate was computed, and of
+  // which the rest was; 0 if not sparse.
+  double candidate_share, open_share;
   // What keeps the test from being faster, and the share of that speed.
   LimitKind limit;
   double percent_of_limit;

@@ -166,14 +166,26 @@ TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
   const auto fast = RunBench(*model, options);
   ASSERT_TRUE(fast.has_value()) << fast.error().message;
   EXPECT_EQ(fast->ffn, "fast");
-  EXPECT_TRUE(fast->rows[0].bytes_are_bound);
+  EXPECT_TRUE(fast->rows[0].is_sparse);
+  EXPECT_FALSE(fast->rows[0].bytes_are_bound);
+  EXPECT_GT(fast->rows[0].candidate_share, fast->rows[0].open_share);
+  EXPECT_GT(fast->rows[0].open_share, 0.05);
   options.session.ffn = engine::FfnMode::kDense;
   const auto dense = RunBench(*model, options);
   ASSERT_TRUE(dense.has_value()) << dense.error().message;
   EXPECT_EQ(dense->ffn, "dense");
-  EXPECT_FALSE(dense->rows[0].bytes_are_bound);
-  // The predictors are read too.
-  EXPECT_LT(dense->rows[0].bytes_per_token, fast->rows[0].bytes_per_token);
+  EXPECT_FALSE(dense->rows[0].is_sparse);
+  EXPECT_EQ(dense->rows[0].candidate_share, 0.0);
+  // Of a prompt the bytes are known if all neurons are computed.
+  options.session.ffn = engine::FfnMode::kFast;
+  options.prompt_lengths = {12};
+  options.generate_lengths = {0};
+  const auto same = RunBench(*model, options);
+  options.session.dense_from = engine::kDensePrefill;
+  const auto prompt = RunBench(*model, options);
+  ASSERT_TRUE(same.has_value() && prompt.has_value());
+  EXPECT_TRUE(same->rows[0].is_sparse && same->rows[0].bytes_are_bound);
+  EXPECT_FALSE(prompt->rows[0].is_sparse || prompt->rows[0].bytes_are_bound);
 }
 
 TEST(RunBenchTest, RefusesWhatCannotRun) {

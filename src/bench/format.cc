@@ -64,6 +64,20 @@ std::string DroppedNotes(const BenchReport& report) {
   return out.empty() ? out : "\n" + out;
 }
 
+std::string SparseNotes(const BenchReport& report) {
+  std::string out;
+  for (const BenchRow& row : report.rows) {
+    if (row.candidate_share == 0.0) continue;
+    out += fmt::format(
+        "{}, {} threads: {:.2f} MB per token; of the neurons {:.1f} % looked "
+        "at, {:.1f} % computed\n",
+        row.test, row.num_threads,
+        static_cast<double>(row.bytes_per_token) / 1e6,
+        100.0 * row.candidate_share, 100.0 * row.open_share);
+  }
+  return out.empty() ? out : "\n" + out;
+}
+
 std::string FormatMarkdown(const BenchReport& report) {
   std::string out = fmt::format(
       "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>13} | {:>20} | {:>8} | "
@@ -75,6 +89,7 @@ std::string FormatMarkdown(const BenchReport& report) {
       "");
   for (const BenchRow& row : report.rows) {
     const std::string_view bound = row.bytes_are_bound ? "≤ " : "";
+    const std::string_view most = row.is_sparse ? "≤ " : "";
     out += fmt::format(
         "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>13} | {:>20} | "
         "{:>8} | {:>9} | {:>8} | {:>18} |\n",
@@ -82,8 +97,9 @@ std::string FormatMarkdown(const BenchReport& report) {
         FormatCount(report.num_params), "CPU", row.num_threads, row.test,
         fmt::format("{:.2f} ± {:.2f}", row.median, row.stddev),
         fmt::format("{}{:.2f}", bound, row.gb_per_s), RoofCell(row),
-        fmt::format("{}{:.1f}", bound, row.gmac_per_s), LimitCell(row));
+        fmt::format("{}{:.1f}", most, row.gmac_per_s), LimitCell(row));
   }
+  out += SparseNotes(report);
   out += DroppedNotes(report);
   for (const BenchRow& row : report.rows) {
     if (!row.profile.has_value()) continue;
@@ -142,7 +158,10 @@ std::string FormatJson(const BenchReport& report) {
                     {"samples_ns", row.samples_ns},
                     {"samples_ts", row.tokens_per_s},
                     {"bytes_per_token", row.bytes_per_token},
+                    {"is_sparse", row.is_sparse},
                     {"bytes_are_bound", row.bytes_are_bound},
+                    {"candidate_share", row.candidate_share},
+                    {"open_share", row.open_share},
                     {"gb_per_s", row.gb_per_s},
                     {"roof_gb_per_s", row.roof_gb_per_s},
                     {"in_cache", row.in_cache},

@@ -42,7 +42,10 @@ BenchReport Sample() {
                          .roof_gb_per_s = 20.0,
                          .gmac_per_s = 120.0,
                          .in_cache = false,
+                         .is_sparse = false,
                          .bytes_are_bound = false,
+                         .candidate_share = 0.0,
+                         .open_share = 0.0,
                          .limit = LimitKind::kMemory,
                          .percent_of_limit = 2.5});
   report.rows.push_back(report.rows[0]);
@@ -114,9 +117,29 @@ TEST(FormatBenchTest, ShowsTheProfile) {
   EXPECT_FALSE(json[1].contains("profile"));
 }
 
-TEST(FormatBenchTest, SparseRunsHaveNoShareOfTheRoof) {
+TEST(FormatBenchTest, SparseRunsSayHowMuchTheyRead) {
   BenchReport report = Sample();
-  report.rows[0].bytes_are_bound = true;
+  report.rows[0].is_sparse = true;
+  report.rows[0].candidate_share = 0.163;
+  report.rows[0].open_share = 0.102;
+  report.rows[0].limit = LimitKind::kNone;
+  const std::string text = FormatBench(report, BenchFormat::kMarkdown);
+  EXPECT_THAT(text,
+              ::testing::HasSubstr("|     0.50 |       2.5 |  ≤ 120.0 | "));
+  EXPECT_THAT(text, ::testing::HasSubstr(
+                        "pp512, 2 threads: 0.03 MB per token; of the neurons "
+                        "16.3 % looked at, 10.2 % computed\n"));
+  const auto json =
+      nlohmann::json::parse(FormatBench(report, BenchFormat::kJson));
+  EXPECT_EQ(json[0]["is_sparse"], true);
+  EXPECT_EQ(json[0]["percent_of_roof"], 2.5);
+  EXPECT_EQ(json[0]["candidate_share"], 0.163);
+  EXPECT_EQ(json[0]["open_share"], 0.102);
+}
+
+TEST(FormatBenchTest, SparsePromptsHaveNoShareOfTheRoof) {
+  BenchReport report = Sample();
+  report.rows[0].is_sparse = report.rows[0].bytes_are_bound = true;
   report.rows[0].limit = LimitKind::kNone;
   const auto lines = Lines(FormatBench(report, BenchFormat::kMarkdown));
   EXPECT_THAT(lines[2],

@@ -1,54 +1,45 @@
 #include "engine/forward.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
+#include <utility>
 
 #include "base/check.h"
-#include "engine/ffn/dense_ffn.h"
-#include "engine/ffn/expert_ffn.h"
-#include "engine/ffn/sparse_ffn.h"
 #include "engine/norm.h"
 #include "engine/profile.h"
 #include "tensor/codec.h"
 
 namespace thermocline::engine {
-namespace {
-
-std::unique_ptr<FfnExecutor> MakeFfn(FfnMode mode, const SparseFfnParts& parts,
-                                     int64_t layer_idx) {
-  if (mode == FfnMode::kFast) return MakeSparseFfn(parts, layer_idx);
-  const model::FfnConfig* config = &parts.config->ffn;
-  const model::FfnWeights* weights =
-      &parts.weights->layers[static_cast<size_t>(layer_idx)].ffn;
-  return config->num_experts > 0
-             ? MakeExpertFfn(config, weights, parts.compute, parts.scratch)
-             : MakeDenseFfn(config, weights, parts.compute, parts.scratch);
-}
-
-}  // namespace
 
 Forward::Forward(const model::Model* model, const Compute* compute,
-                 const Scratch* scratch, const KvCache* cache, FfnMode ffn,
-                 const ActivityFn* activity)
+                 const Scratch* scratch, const KvCache* cache,
+                 const FfnParts& ffn, size_t dense_from,
+                 const FfnObserver* observer)
     : model_(model),
       compute_(compute),
       scratch_(scratch),
+      dense_from_(ffn.mode == FfnMode::kDense ? 1
+                  : dense_from == 0           ? SIZE_MAX
+                                              : dense_from),
+      observer_(observer != nullptr && *observer ? observer : nullptr),
       rope_(model->config().rope, model->weights().rope_freq_factors) {
-  const model::Config& config = model->config();
-  const SparseFfnParts parts = {.config = &config,
-                                .weights = &model->weights(),
-                                .order = model->neuron_order(),
-                                .activity = activity,
-                                .compute = compute,
-                                .scratch = scratch};
-  layers_.reserve(model->weights().layers.size());
+  std::vector<std::unique_ptr<FfnExecutor>> sparse(
+      model->weights().layers.size());
+  std::vector<std::unique_ptr<FfnExecutor>> dense(sparse.size());
+  if (dense_from_ > 1) sparse = MakeSparseFfns(ffn);
+  if (dense_from_ < SIZE_MAX) dense = MakeDenseFfns(ffn);
+  layers_.reserve(sparse.size());
   for (const model::LayerWeights& weights : model->weights().layers) {
-    const int64_t layer_idx = static_cast<int64_t>(layers_.size());
+    const size_t i = layers_.size();
     layers_.push_back({
         .weights = &weights,
-        .attention = Attention(&config, &weights.attention, layer_idx, compute,
-                               scratch, cache),
-        .ffn = MakeFfn(ffn, parts, layer_idx),
+        .attention =
+            Attention(&model->config(), &weights.attention,
+                      static_cast<int64_t>(i), compute, scratch, cache),
+        .sparse_ffn = std::move(sparse[i]),
+        .dense_ffn = std::move(dense[i]),
     });
   }
 }
@@ -70,7 +61,7 @@ Status Forward::Run(std::span<const text::TokenId> tokens,
     if (!between_layers(static_cast<int64_t>(i))) {
       return Fail(ErrorCode::kCancelled, "cancelled");
     }
-    RunLayer(layers_[i], first_position, num_tokens);
+    RunLayer(i, first_position, num_tokens);
     if (!AllFinite(scratch_->residual, num_tokens)) {
       return Fail(ErrorCode::kCorrupt,
                   "{}: the output of layer {} is not finite: its weights are "
@@ -83,8 +74,11 @@ Status Forward::Run(std::span<const text::TokenId> tokens,
   return ComputeLogits(num_tokens, logits);
 }
 
-void Forward::RunLayer(const Layer& layer, int64_t first_position,
+void Forward::RunLayer(size_t layer_idx, int64_t first_position,
                        size_t num_tokens) {
+  const Layer& layer = layers_[layer_idx];
+  FfnExecutor& executor =
+      num_tokens >= dense_from_ ? *layer.dense_ffn : *layer.sparse_ffn;
   const model::AttentionWeights& attention = layer.weights->attention;
   const model::FfnWeights& ffn = layer.weights->ffn;
   Normalize(attention.norm, attention.norm_bias, num_tokens);
@@ -92,10 +86,52 @@ void Forward::RunLayer(const Layer& layer, int64_t first_position,
   // In a parallel block the FFN does not see what attention adds.
   if (!model_->config().parallel_block) AddDelta(num_tokens);
   Normalize(ffn.norm, ffn.norm_bias, num_tokens);
-  layer.ffn->Select(first_position, num_tokens);
+  executor.Select(num_tokens);
+  if (observer_ != nullptr) PrepareObservation(num_tokens);
   if (model_->config().parallel_block) AddDelta(num_tokens);
-  layer.ffn->Run(num_tokens);
+  executor.Run(num_tokens);
+  if (observer_ != nullptr) {
+    Report(layer_idx, executor, first_position, num_tokens);
+  }
   AddDelta(num_tokens);
+}
+
+// Empties the sets, and keeps the stream where the next step changes it.
+void Forward::PrepareObservation(size_t num_tokens) const {
+  const ObservedScratch& observed = scratch_->observed;
+  for (size_t t = 0; t < num_tokens; ++t) {
+    observed.candidates(t).Clear();
+    observed.fired(t).Clear();
+    if (!observed.stream.data) continue;
+    std::ranges::copy(scratch_->residual.span(t), observed.stream.row(t));
+  }
+}
+
+void Forward::Report(size_t layer_idx, const FfnExecutor& ffn,
+                     int64_t first_position, size_t num_tokens) const {
+  const ObservedScratch& observed = scratch_->observed;
+  const Rows& stream =
+      observed.stream.data ? observed.stream : scratch_->residual;
+  const Rows gate = ffn.gate();
+  const auto list = [](const predictor::NeuronSet& set, uint32_t* ids) {
+    size_t count = 0;
+    set.ForEachIn(0, set.num_neurons, [&](size_t neuron) {
+      ids[count++] = static_cast<uint32_t>(neuron);
+    });
+    return std::span<const uint32_t>(ids, count);
+  };
+  for (size_t t = 0; t < num_tokens; ++t) {
+    FfnObservation seen = {
+        .layer_idx = static_cast<int64_t>(layer_idx),
+        .position = first_position + static_cast<int64_t>(t),
+        .input = scratch_->normed.span(t),
+        .stream = stream.span(t),
+        .candidates = list(observed.candidates(t), observed.ids),
+        .fired = list(observed.fired(t), observed.ids + observed.num_neurons),
+    };
+    if (gate.data) seen.gate = gate.span(t);
+    (*observer_)(seen);
+  }
 }
 
 void Forward::Embed(std::span<const text::TokenId> tokens,

@@ -11,9 +11,9 @@
 
 #include "base/status.h"
 #include "engine/attention/attention.h"
-#include "engine/ffn/activity.h"
 #include "engine/ffn/ffn_executor.h"
-#include "engine/ffn/ffn_mode.h"
+#include "engine/ffn/ffn_layers.h"
+#include "engine/ffn/observer.h"
 #include "engine/kv/kv_cache.h"
 #include "engine/matmul.h"
 #include "engine/scratch.h"
@@ -33,11 +33,12 @@ class Forward {
   // Returns false to stop. Called between layers with the number done.
   using BetweenLayers = std::function<bool(int64_t num_layers_done)>;
 
-  // `ffn` is not kAuto and what the scratch was made for; `activity` may be
-  // null.
+  // ffn: of this model, with the compute and the scratch given here, which has
+  // room for what `observer` is told; that may be null or empty. Batches of at
+  // least dense_from tokens compute all neurons; 0: none do.
   Forward(const model::Model* model, const Compute* compute,
-          const Scratch* scratch, const KvCache* cache, FfnMode ffn,
-          const ActivityFn* activity);
+          const Scratch* scratch, const KvCache* cache, const FfnParts& ffn,
+          size_t dense_from, const FfnObserver* observer);
 
   // Runs one batch at first_position and on. logits: [N, V] of the last N
   // tokens, N <= tokens.size(), may be 0. The ids are in the vocabulary, and
@@ -51,11 +52,16 @@ class Forward {
   struct Layer {
     const model::LayerWeights* weights;
     Attention attention;
-    std::unique_ptr<FfnExecutor> ffn;
+    // One of them may be missing, if no batch asks for it.
+    std::unique_ptr<FfnExecutor> sparse_ffn, dense_ffn;
   };
 
   // From one layer's residual stream to the next one's.
-  void RunLayer(const Layer& layer, int64_t first_position, size_t num_tokens);
+  void RunLayer(size_t layer_idx, int64_t first_position, size_t num_tokens);
+  // Around the FFN, where somebody looks.
+  void PrepareObservation(size_t num_tokens) const;
+  void Report(size_t layer_idx, const FfnExecutor& ffn, int64_t first_position,
+              size_t num_tokens) const;
   void Embed(std::span<const text::TokenId> tokens, int64_t first_position);
   void AddPosition(const TensorView& positions, int64_t position,
                    size_t token_idx);
@@ -70,6 +76,8 @@ class Forward {
   const model::Model* model_;
   const Compute* compute_;
   const Scratch* scratch_;
+  size_t dense_from_;            // tokens; SIZE_MAX: never
+  const FfnObserver* observer_;  // null: nobody looks
   model::RopeTable rope_;
   std::vector<Layer> layers_;
 };

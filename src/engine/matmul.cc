@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kPieceBytes = 128 << 10;
 // Pieces end at whole cache lines of the output.
 constexpr size_t kRowAlignment = 64 / sizeof(float);
+constexpr size_t kDoneRowAlignment = 64;  // RowsDone
 // In a product with many tokens a piece passes over the whole input, so it is
 // longer: a few per thread, of at least and at most these numbers of rows.
 constexpr size_t kBatchPiecesPerThread = 4;
@@ -32,8 +33,10 @@ struct Input {
   const kernels::BatchMatMul* batch;
 };
 
-size_t RowsPerPiece(const Compute& compute, const TensorView& weight,
+size_t RowsPerPiece(const Compute& compute, const Product& product,
                     const Input& input) {
+  const TensorView& weight = product.weight;
+  if (product.make) return product.make.rows_max;
   if (input.batch != nullptr) {
     const size_t num_pieces = kBatchPiecesPerThread *
                               static_cast<size_t>(compute.pool->num_threads());
@@ -43,7 +46,8 @@ size_t RowsPerPiece(const Compute& compute, const TensorView& weight,
         kBatchRowsMin, kBatchRowsMax);
   }
   const size_t row_bytes = std::max<size_t>(weight.row_bytes(), 1);
-  return RoundUp(std::max<size_t>(kPieceBytes / row_bytes, 1), kRowAlignment);
+  return RoundUp(std::max<size_t>(kPieceBytes / row_bytes, 1),
+                 product.done ? kDoneRowAlignment : kRowAlignment);
 }
 
 void MultiplyPiece(const Compute& compute, const Product& product,
@@ -51,8 +55,11 @@ void MultiplyPiece(const Compute& compute, const Product& product,
                    size_t num_rows, int worker_idx) {
   const TensorView& weight = product.weight;
   kernels::MatMulArgs args;
-  args.weights = weight.row(first_row);
-  args.row_bytes = weight.row_bytes();
+  args.weights = product.make
+                     ? product.make.call(product.make.object, first_row,
+                                         num_rows, worker_idx)
+                     : weight.row(first_row);
+  args.row_bytes = weight.row_stride();
   args.num_rows = num_rows;
   args.n = weight.shape.ne[0];
   args.x = input.rows;
@@ -67,11 +74,15 @@ void MultiplyPiece(const Compute& compute, const Product& product,
   } else {
     compute.kernels->matmul(weight.dtype)(args);
   }
-  if (!product.bias) return;
-  const float* bias = reinterpret_cast<const float*>(product.bias.data);
-  for (size_t t = 0; t < num_tokens; ++t) {
-    compute.kernels->add(bias + first_row, num_rows,
-                         product.out.row(t) + first_row);
+  if (product.bias) {
+    const float* bias = reinterpret_cast<const float*>(product.bias.data);
+    for (size_t t = 0; t < num_tokens; ++t) {
+      compute.kernels->add(bias + first_row, num_rows,
+                           product.out.row(t) + first_row);
+    }
+  }
+  if (product.done) {
+    product.done.call(product.done.object, first_row, num_rows);
   }
 }
 
@@ -199,7 +210,7 @@ void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
   for (size_t i = 0; i < products.size(); ++i) {
     const TensorView& weight = products[i].weight;
     TC_DCHECK(weight.shape.ne[0] == x.width);
-    pieces.rows_per_piece[i] = RowsPerPiece(compute, weight, inputs[i]);
+    pieces.rows_per_piece[i] = RowsPerPiece(compute, products[i], inputs[i]);
     pieces.counts[i] =
         CeilDiv<size_t>(weight.shape.num_rows(), pieces.rows_per_piece[i]);
   }

@@ -40,11 +40,51 @@ void RoundRows(const Compute& compute, const Rows& x, size_t num_tokens);
 const std::byte* InputFor(const Compute& compute, DType weight_dtype,
                           const Rows& x, size_t token_idx);
 
+// Called with rows [first_row, first_row + num_rows) of a product by the thread
+// that has just computed them for all tokens; first_row % 64 == 0. Empty:
+// nobody asks. Does not own its object.
+struct RowsDone {
+  void* object = nullptr;
+  void (*call)(void* object, size_t first_row, size_t num_rows) = nullptr;
+
+  explicit operator bool() const { return call != nullptr; }
+  template <typename Function>
+  static RowsDone Of(Function& function) {
+    return {&function, [](void* object, size_t first_row, size_t num_rows) {
+              (*static_cast<Function*>(object))(first_row, num_rows);
+            }};
+  }
+};
+
+// Makes rows of a product's weight when they are needed: rows [first_row,
+// first_row + num_rows), row_bytes() apart, good until the worker's next call.
+// Empty: they lie in memory. Does not own its object.
+struct RowsMaker {
+  void* object = nullptr;
+  const std::byte* (*call)(void* object, size_t first_row, size_t num_rows,
+                           int worker_idx) = nullptr;
+  size_t rows_max = 0;  // of a call; first_row is a multiple of it
+
+  explicit operator bool() const { return call != nullptr; }
+  template <typename Function>
+  static RowsMaker Of(Function& function, size_t rows_max) {
+    return {
+        &function,
+        [](void* object, size_t first_row, size_t num_rows, int worker_idx) {
+          return (*static_cast<Function*>(object))(first_row, num_rows,
+                                                   worker_idx);
+        },
+        rows_max};
+  }
+};
+
 // out[t] = weight * x[t] + bias
 struct Product {
   TensorView weight;  // [R, n], a type that the kernels have
   TensorView bias;    // [R] F32, or absent
   Rows out;           // [T, R]
+  RowsDone done = {};
+  RowsMaker make = {};  // then the weight has type and shape, but no data
 };
 
 // Computes `products`, at most kMaxProducts, with the same input in one

@@ -6,8 +6,8 @@ namespace thermocline::engine {
 
 std::string_view NameOf(Stage stage) {
   constexpr std::array<std::string_view, kNumStages> kNames = {
-      "embed", "norm",    "qkv",  "attend",   "out", "select",
-      "route", "up+gate", "down", "residual", "head"};
+      "embed", "norm",    "qkv",  "attend",  "out",      "select",
+      "route", "up+gate", "down", "neurons", "residual", "head"};
   return kNames[static_cast<size_t>(stage)];
 }
 

@@ -25,10 +25,11 @@ enum class Stage : uint8_t {
   kRoute,   // experts: router, choice, grouping, weighted sums
   kUpGate,  // with the activation
   kDown,
+  kNeurons,   // of listed neurons gate, up and down in one
   kResidual,  // additions to the stream, and checks that it is finite
   kHead,      // with the output norm
 };
-inline constexpr size_t kNumStages = 11;
+inline constexpr size_t kNumStages = 12;
 
 // "embed", "up+gate", ...
 std::string_view NameOf(Stage stage);
@@ -70,6 +71,10 @@ class ScopedStage {
   }
   ~ScopedStage() {
     if (totals_ != nullptr) End();
+  }
+  // Bytes that are known at the end only.
+  void AddBytes(size_t num_bytes) {
+    if (totals_ != nullptr) totals_->num_bytes += num_bytes;
   }
   ScopedStage(const ScopedStage&) = delete;
   ScopedStage& operator=(const ScopedStage&) = delete;

@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "engine/ffn/piece_sums.h"
+#include "engine/ffn/turned_down.h"
 #include "kernels/activation_row.h"
 #include "kernels/kernels.h"
 
@@ -72,22 +74,54 @@ ExpertScratch CarveExperts(const model::Config& config, uint64_t batch,
   return experts;
 }
 
-SparseScratch CarveSparse(const model::Config& config, uint64_t batch,
-                          Carver& carver) {
+SparseScratch CarveSparse(const model::Config& config,
+                          const ScratchShape& shape, Carver& carver) {
+  const uint64_t batch = static_cast<uint64_t>(shape.batch);
+  const uint64_t width = static_cast<uint64_t>(config.width);
   const uint64_t num_neurons = static_cast<uint64_t>(config.ffn_width);
   SparseScratch sparse;
-  sparse.num_lists =
-      config.predictor.kind == model::PredictorKind::kKairox ? 2 : 1;
+  sparse.num_lists = config.predictor.lookahead > 0 ? 2 : 1;
   sparse.batch = batch;
   sparse.num_neurons = num_neurons;
   sparse.words = reinterpret_cast<uint64_t*>(carver.TakeBytes(
       batch,
       sparse.num_lists * predictor::WordsOf(num_neurons) * sizeof(uint64_t)));
-  sparse.fired = reinterpret_cast<uint32_t*>(
-      carver.TakeBytes(batch, num_neurons * sizeof(uint32_t)));
-  sparse.num_fired =
-      reinterpret_cast<uint32_t*>(carver.TakeBytes(batch, sizeof(uint32_t)));
+  sparse.group = std::min<uint64_t>(batch, kernels::kListedTokens);
+  const auto take_ids = [&](uint64_t num_rows, uint64_t num_ids) {
+    return reinterpret_cast<uint32_t*>(
+        carver.TakeBytes(num_rows, num_ids * sizeof(uint32_t)));
+  };
+  sparse.all_ids = take_ids(1, num_neurons);
+  sparse.ids = take_ids(sparse.group, num_neurons);
+  sparse.fired = take_ids(sparse.group, num_neurons);
+  sparse.sums = carver.TakeRows(PieceSums::kMaxPieces * sparse.group, width);
+  sparse.signs = reinterpret_cast<uint64_t*>(
+      carver.TakeBytes(batch, predictor::WordsOf(width) * sizeof(uint64_t)));
+  sparse.differences = take_ids(static_cast<uint64_t>(shape.num_threads),
+                                SparseScratch::kSignRows);
   return sparse;
+}
+
+ObservedScratch CarveObserved(const model::Config& config, uint64_t batch,
+                              Carver& carver) {
+  ObservedScratch observed;
+  observed.num_neurons =
+      static_cast<uint64_t>(config.ffn_width) *
+      static_cast<uint64_t>(std::max<int64_t>(config.ffn.num_experts, 1));
+  observed.words = reinterpret_cast<uint64_t*>(carver.TakeBytes(
+      batch, 2 * predictor::WordsOf(observed.num_neurons) * sizeof(uint64_t)));
+  observed.ids = reinterpret_cast<uint32_t*>(
+      carver.TakeBytes(2 * observed.num_neurons, sizeof(uint32_t)));
+  if (config.ffn.num_experts > 0) {
+    observed.expert_words = reinterpret_cast<uint64_t*>(carver.TakeBytes(
+        batch, 2 * predictor::WordsOf(static_cast<uint64_t>(config.ffn_width)) *
+                   sizeof(uint64_t)));
+  }
+  if (config.parallel_block) {
+    observed.stream =
+        carver.TakeRows(batch, static_cast<uint64_t>(config.width));
+  }
+  return observed;
 }
 
 // For inputs of `widest` elements: their rounded or packed form, and what
@@ -118,6 +152,24 @@ void CarveProducts(const ScratchShape& shape, uint64_t widest, Carver& carver,
                                           group_tokens * token_bytes);
   scratch.tiles = carver.TakeBytes(static_cast<uint64_t>(shape.num_threads),
                                    scratch.tile_bytes);
+}
+
+// For down matrices that lie transposed, in batches of products with many
+// tokens (ffn/turned_down.h).
+void CarveTurned(const model::Config& config, const ScratchShape& shape,
+                 Carver& carver, Scratch& scratch) {
+  const bool has_down_t =
+      !config.records.empty() ||
+      config.predictor.kind == model::PredictorKind::kPowerInfer;
+  const int64_t largest = std::max(shape.batch, shape.products_batch);
+  const bool has_batches = kernels::KernelsFor(shape.isa).batch_for(
+                               static_cast<size_t>(largest)) != nullptr;
+  scratch.turned_bytes = 0;
+  if (has_down_t && has_batches) {
+    scratch.turned_bytes = TurnedBytes(static_cast<uint64_t>(config.ffn_width));
+  }
+  scratch.turned = carver.TakeBytes(static_cast<uint64_t>(shape.num_threads),
+                                    scratch.turned_bytes);
 }
 
 AttentionScratch CarveAttention(const model::Config& config,
@@ -163,8 +215,8 @@ Scratch Carve(const model::Config& config, const ScratchShape& shape,
   scratch.k = carver.TakeRows(batch, num_kv_heads * key_width);
   scratch.v = carver.TakeRows(batch, num_kv_heads * value_width);
   scratch.attended = carver.TakeRows(batch, num_heads * value_width);
-  const bool is_fast = shape.ffn == FfnMode::kFast;
-  if (config.ffn.gated || is_fast) {
+  const bool is_sparse = shape.ffn != FfnMode::kDense;
+  if (config.ffn.gated || is_sparse || shape.observed) {
     scratch.gate = carver.TakeRows(batch, ffn_width);
   }
   scratch.up = carver.TakeRows(batch, ffn_width);
@@ -172,9 +224,14 @@ Scratch Carve(const model::Config& config, const ScratchShape& shape,
   scratch.rope_sin = carver.TakeRows(batch, num_pairs);
   scratch.attention = CarveAttention(config, shape, carver);
   scratch.experts = CarveExperts(config, batch, carver);
-  if (is_fast) scratch.sparse = CarveSparse(config, batch, carver);
+  // Records are computed neuron by neuron in every mode.
+  if (is_sparse || !config.records.empty()) {
+    scratch.sparse = CarveSparse(config, shape, carver);
+  }
+  if (shape.observed) scratch.observed = CarveObserved(config, batch, carver);
   const uint64_t widest = std::max({width, num_heads * value_width, ffn_width});
   CarveProducts(shape, widest, carver, scratch);
+  CarveTurned(config, shape, carver, scratch);
   return scratch;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "engine/ffn/piece_sums.h"
 #include "kernels/activation_row.h"
 #include "kernels/kernels.h"
 #include "os/memory.h"
@@ -120,14 +121,13 @@ TEST(Scratch, ExpertsGetRoomForEveryTokenInOneOfThem) {
   EXPECT_GE(scratch.rounded_rows, end_of_last);
 }
 
-TEST(Scratch, PredictorsGetRoomForOneOrTwoLayers) {
+TEST(Scratch, SparseFfnsGetRoomForCandidatesOfOneOrTwoLayers) {
   const ScratchShape shape = {
       .batch = 3, .context = 17, .num_threads = 2, .ffn = FfnMode::kFast};
   model::Config config = SmallConfig();
   config.ffn.gated = false;
-  for (const auto kind :
-       {model::PredictorKind::kPowerInfer, model::PredictorKind::kKairox}) {
-    config.predictor.kind = kind;
+  for (const int64_t lookahead : {0, 1}) {
+    config.predictor.lookahead = lookahead;
     const auto num_bytes = ScratchBytes(config, shape);
     ASSERT_TRUE(num_bytes.has_value());
     const auto buffer = os::AlignedBuffer::Allocate(*num_bytes);
@@ -141,16 +141,53 @@ TEST(Scratch, PredictorsGetRoomForOneOrTwoLayers) {
               scratch.attention.partials.row(3 * 6));
     EXPECT_EQ(sparse.candidates(0, 2).words, words + 2 * 3);
     EXPECT_EQ(sparse.candidates(2, 1).words, words + 3);
-    const bool is_kairox = kind == model::PredictorKind::kKairox;
-    EXPECT_EQ(sparse.candidates(1, 0).words, words + (is_kairox ? 3 * 3 : 0));
+    EXPECT_EQ(sparse.candidates(1, 0).words, words + lookahead * 3 * 3);
     EXPECT_EQ(sparse.candidates(0, 0).num_neurons, 130u);
-    const auto* fired = reinterpret_cast<const std::byte*>(sparse.fired);
-    const auto* counts = reinterpret_cast<const std::byte*>(sparse.num_fired);
-    EXPECT_GE(fired, reinterpret_cast<const std::byte*>(
-                         words + (is_kairox ? 2 : 1) * 3 * 3));
-    EXPECT_GE(counts, fired + size_t{3} * 130 * sizeof(uint32_t));
-    EXPECT_GE(scratch.rounded_rows, counts + 3 * sizeof(uint32_t));
+    EXPECT_EQ(sparse.group, 3u);
+    const std::pair<const void*, size_t> pieces[] = {
+        {words, (lookahead + 1) * 3 * 3 * sizeof(uint64_t)},
+        {sparse.all_ids, 130 * sizeof(uint32_t)},
+        {sparse.ids, size_t{3} * 130 * sizeof(uint32_t)},
+        {sparse.fired, size_t{3} * 130 * sizeof(uint32_t)},
+        {sparse.sums.data,
+         PieceSums::kMaxPieces * 3 * sparse.sums.stride * sizeof(float)},
+        {sparse.signs, size_t{3} * 2 * sizeof(uint64_t)},
+        {sparse.differences, 2 * SparseScratch::kSignRows * sizeof(uint32_t)}};
+    const std::byte* end_of_last = nullptr;
+    for (const auto& [data, num_piece_bytes] : pieces) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 64, 0u);
+      EXPECT_GE(static_cast<const std::byte*>(data), end_of_last);
+      end_of_last = static_cast<const std::byte*>(data) + num_piece_bytes;
+    }
+    EXPECT_GE(scratch.rounded_rows, end_of_last);
   }
+}
+
+TEST(Scratch, ObserversGetRoomForTheNeuronsOfAllExperts) {
+  const ScratchShape shape = {
+      .batch = 3, .context = 17, .num_threads = 2, .observed = true};
+  model::Config config = SmallConfig();
+  config.ffn.num_experts = 4;
+  config.ffn.num_experts_used = 2;
+  config.parallel_block = true;
+  const auto num_bytes = ScratchBytes(config, shape);
+  ASSERT_TRUE(num_bytes.has_value());
+  const auto buffer = os::AlignedBuffer::Allocate(*num_bytes);
+  ASSERT_TRUE(buffer.has_value());
+  const Scratch scratch = MakeScratch(config, shape, buffer->data());
+  const ObservedScratch& observed = scratch.observed;
+  ASSERT_TRUE(static_cast<bool>(observed));
+  EXPECT_EQ(observed.num_neurons, 4u * 130);
+  // 520 neurons take 9 words.
+  EXPECT_EQ(observed.fired(2).words, observed.words + 5 * 9);
+  EXPECT_GE(observed.ids,
+            reinterpret_cast<const uint32_t*>(observed.words + 6 * 9));
+  EXPECT_GE(observed.expert_words,
+            reinterpret_cast<const uint64_t*>(observed.ids + 2 * 520));
+  EXPECT_GE(observed.stream.data,
+            reinterpret_cast<const float*>(observed.expert_words + 6 * 3));
+  EXPECT_GE(reinterpret_cast<const float*>(scratch.rounded_rows),
+            observed.stream.row(3));
 }
 
 // Whether products of a batch of at most `shape.batch` tokens can take a form.

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "engine/ffn/free_selector.h"
+#include "engine/ffn/neuron_ffn.h"
+#include "engine/ffn/predictor_check.h"
 #include "engine/forward.h"
 #include "engine/kv/kv_cache.h"
 #include "engine/matmul.h"
@@ -44,8 +48,16 @@ class SessionImpl final : public Session {
                  .tiles = scratch_.tiles,
                  .tile_bytes = scratch_.tile_bytes,
                  .profile = options.profile},
+        signs_(plan_.ffn.own_signs
+                   ? std::optional(OwnSigns::Make(model_->config(),
+                                                  model_->weights(), compute_))
+                   : std::nullopt),
         forward_(model_.get(), &compute_, &scratch_, &resources_.cache,
-                 plan_.scratch.ffn, &options_.activity) {}
+                 ffn_parts(), static_cast<size_t>(options_.dense_from),
+                 &options_.observer) {}
+
+  // Whether the model and its predictors belong together.
+  Status Check() { return CheckSelfTests(ffn_parts()); }
 
   Status Decode(std::span<const TokenId> tokens, LogitsOf which,
                 std::span<float> logits) override {
@@ -75,7 +87,9 @@ class SessionImpl final : public Session {
   int64_t context() const override { return plan_.kv.context; }
   int num_threads() const override { return resources_.pool->num_threads(); }
   kernels::Isa isa() const override { return compute_.kernels->isa; }
-  FfnMode ffn() const override { return plan_.scratch.ffn; }
+  FfnMode ffn() const override { return plan_.ffn.mode; }
+  PredictorChoice predictor() const override { return plan_.ffn.predictor; }
+  SparseTotals sparse_totals() const override { return totals_; }
   const MemoryNeed& memory() const override { return plan_.need; }
   const model::Model& model() const override { return *model_; }
 
@@ -85,6 +99,17 @@ class SessionImpl final : public Session {
   }
 
  private:
+  FfnParts ffn_parts() {
+    return {.model = model_.get(),
+            .mode = plan_.ffn.mode,
+            .predictor = plan_.ffn.predictor,
+            .signs = signs_ ? &*signs_ : nullptr,
+            .compute = &compute_,
+            .scratch = &scratch_,
+            .board = &board_,
+            .totals = &totals_};
+  }
+
   size_t vocab_size() const {
     return static_cast<size_t>(model_->config().vocab_size);
   }
@@ -126,10 +151,17 @@ class SessionImpl final : public Session {
     compute_.batch_tokens = options_.products_batch > 0
                                 ? static_cast<size_t>(options_.products_batch)
                                 : end - begin;
+    const SparseTotals before = totals_;
     // By reference: a std::function that copied the captures would allocate.
-    return forward_.Run(tokens.subspan(begin, end - begin),
-                        position_ + static_cast<int64_t>(begin),
-                        std::cref(between_layers), logits);
+    const Status status = forward_.Run(tokens.subspan(begin, end - begin),
+                                       position_ + static_cast<int64_t>(begin),
+                                       std::cref(between_layers), logits);
+    if (status.has_value() && end - begin == 1 && ffn() != FfnMode::kDense) {
+      ++totals_.num_tokens;
+    } else {
+      totals_ = before;  // of single tokens alone
+    }
+    return status;
   }
 
   std::shared_ptr<const model::Model> model_;
@@ -138,6 +170,9 @@ class SessionImpl final : public Session {
   Resources resources_;
   Scratch scratch_;
   Compute compute_;
+  PieceBoard board_;
+  SparseTotals totals_;
+  std::optional<OwnSigns> signs_;
   Forward forward_;
   int64_t position_ = 0;
 };
@@ -157,7 +192,8 @@ Status CheckAlignment(const model::Model& model) {
     const model::PredictorWeights& p = layer.predictor;
     all = all && is_aligned({a.norm, a.norm_bias, a.q_bias, a.k_bias, a.v_bias,
                              a.out_bias, f.norm, f.norm_bias, f.gate_bias,
-                             f.up_bias, f.down_bias, p.up_bias, p.down_bias});
+                             f.up_bias, f.down_bias, p.up_bias, p.down_bias,
+                             layer.free_predictor.bias});
   }
   if (all) return {};
   return Fail(ErrorCode::kUnsupported,
@@ -172,7 +208,12 @@ Result<std::unique_ptr<Session>> Session::Create(
     std::shared_ptr<const model::Model> model, const SessionOptions& options) {
   TC_CHECK(model != nullptr);
   const model::Config& config = model->config();
-  TC_ASSIGN_OR_RETURN(const SessionPlan plan, PlanSession(config, options));
+  const bool has_free = std::ranges::any_of(
+      model->weights().layers, [](const model::LayerWeights& layer) {
+        return static_cast<bool>(layer.free_predictor.signs);
+      });
+  TC_ASSIGN_OR_RETURN(const SessionPlan plan,
+                      PlanSession(config, options, has_free));
   TC_RETURN_IF_ERROR(CheckAlignment(*model));
   TC_RETURN_IF_ERROR(CheckFits(plan, os::ReadMemoryInfo().total_bytes));
   if (model->neuron_order() != nullptr && plan.scratch.ffn == FfnMode::kDense) {
@@ -192,9 +233,11 @@ Result<std::unique_ptr<Session>> Session::Create(
   TC_ASSIGN_OR_RETURN(
       auto pool,
       os::ThreadPool::Create({.num_threads = plan.scratch.num_threads}));
-  return std::make_unique<SessionImpl>(
+  auto session = std::make_unique<SessionImpl>(
       std::move(model), options, plan,
       Resources{std::move(pool), *std::move(scratch), std::move(cache)});
+  TC_RETURN_IF_ERROR(session->Check());
+  return session;
 }
 
 }  // namespace thermocline::engine

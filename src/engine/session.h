@@ -10,8 +10,9 @@
 
 #include "base/progress.h"
 #include "base/status.h"
-#include "engine/ffn/activity.h"
 #include "engine/ffn/ffn_mode.h"
+#include "engine/ffn/observer.h"
+#include "engine/ffn/sparse_totals.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "tensor/dtype.h"
@@ -19,6 +20,9 @@
 namespace thermocline::engine {
 
 inline constexpr int64_t kDefaultContextMax = 4096;
+
+// The smallest batch that reads nearly all neurons anyway.
+inline constexpr int64_t kDensePrefill = 9;
 
 struct Profile;
 
@@ -34,7 +38,12 @@ struct SessionOptions {
   int64_t products_batch = 0;
   kernels::Isa isa = kernels::BestIsa();
   FfnMode ffn = FfnMode::kAuto;
-  ActivityFn activity;
+  PredictorChoice predictor = PredictorChoice::kAuto;
+  // > 0: batches of at least so many tokens compute all neurons, whatever `ffn`
+  // says, as prompts do (kDensePrefill). 0: every position is computed as
+  // asked, as measures of a mode need it.
+  int64_t dense_from = 0;
+  FfnObserver observer;  // costs a few bits per neuron and token of a batch
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prefill
   Profile* profile = nullptr;  // Decode adds to it (profile.h); null: nobody
@@ -44,12 +53,13 @@ struct SessionOptions {
 struct MemoryNeed {
   uint64_t kv_bytes;
   uint64_t scratch_bytes;  // activations of one batch, per-thread scratch
-  uint64_t total() const { return kv_bytes + scratch_bytes; }
+  uint64_t sign_bytes;     // of weights, for PredictorChoice::kFree
+  uint64_t total() const { return kv_bytes + scratch_bytes + sign_bytes; }
 };
 
 // kInvalidArgument when the options do not fit the model (context < 1, a KV
-// type that head widths do not divide into, batch < 1, kFast without
-// predictors); kResourceExhausted
+// type that head widths do not divide into, batch < 1, dense_from < 0, a mode
+// or predictor that the model is not for: ffn/ffn_choice.h); kResourceExhausted
 // when a product overflows.
 Result<MemoryNeed> PlanMemory(const model::Config& config,
                               const SessionOptions& options);
@@ -71,7 +81,8 @@ class Session {
   // Besides PlanMemory's errors: kResourceExhausted when the need exceeds the
   // machine's RAM, before anything is allocated, with both numbers;
   // kUnsupported when norms or biases are not aligned to floats, or in kFast a
-  // predictor is wider than the FFN.
+  // predictor is wider than the FFN; kCorrupt when the predictors are those of
+  // another model (model::SelfTest).
   static Result<std::unique_ptr<Session>> Create(
       std::shared_ptr<const model::Model> model, const SessionOptions& options);
   virtual ~Session() = default;
@@ -90,6 +101,10 @@ class Session {
   virtual int num_threads() const = 0;
   virtual kernels::Isa isa() const = 0;
   virtual FfnMode ffn() const = 0;  // what runs: never kAuto
+  // Of kFast kTrained or kFree, else kNone.
+  virtual PredictorChoice predictor() const { return PredictorChoice::kNone; }
+  // What single tokens have read so far; all 0 in kDense.
+  virtual SparseTotals sparse_totals() const { return {}; }
   virtual const MemoryNeed& memory() const = 0;
   virtual const model::Model& model() const = 0;
 
@@ -101,8 +116,8 @@ class Session {
 // Bytes of weights that decoding one token reads when every neuron is computed:
 // all matrices but those of experts, of which the share that a token uses, and
 // the embedding tables, of which one row (all of it when it is the head too).
-// kFast: with the predictors' own, which makes it an upper bound; how much less
-// the FFN reads depends on what fires.
+// kFast: with the trained predictors' own, which makes it an upper bound; how
+// much less the FFN reads depends on what fires.
 uint64_t WeightBytesPerToken(const model::Model& model,
                              FfnMode ffn = FfnMode::kDense);
 
@@ -110,6 +125,10 @@ uint64_t WeightBytesPerToken(const model::Model& model,
 // tables each; of experts as many as they can choose, at most.
 uint64_t WeightBytesPerBatch(const model::Model& model, FfnMode ffn,
                              uint64_t num_tokens);
+
+// Those of a token that every mode reads: without the FFNs' matrices and
+// without predictors. SparseTotals::num_bytes counts the others.
+uint64_t FixedWeightBytesPerToken(const model::Model& model);
 
 // Bytes of the KV cache that a token at `position` reads.
 uint64_t KvBytesPerToken(const model::Config& config,

@@ -1,10 +1,12 @@
 #include "engine/session_plan.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "base/check.h"
 #include "base/math.h"
 #include "base/units.h"
+#include "engine/ffn/free_selector.h"
 #include "os/thread_pool.h"
 #include "os/topology.h"
 
@@ -25,21 +27,6 @@ Result<int64_t> ContextOf(const model::Config& config,
   if (options.context > 0) return options.context;
   if (config.context_length <= 0) return kDefaultContextMax;
   return std::min(config.context_length, kDefaultContextMax);
-}
-
-Result<FfnMode> FfnModeOf(const model::Config& config,
-                          const SessionOptions& options) {
-  const bool has_predictors =
-      config.predictor.kind != model::PredictorKind::kNone;
-  if (options.ffn == FfnMode::kAuto) {
-    return has_predictors ? FfnMode::kFast : FfnMode::kDense;
-  }
-  if (options.ffn == FfnMode::kFast && !has_predictors) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--ffn fast: the model brings no predictors of which neurons "
-                "fire, as PowerInfer's and KAIROX's files do: use --ffn dense");
-  }
-  return options.ffn;
 }
 
 Result<int> NumThreadsOf(const SessionOptions& options) {
@@ -79,20 +66,58 @@ uint64_t FfnMatrixBytes(const model::FfnConfig& config,
   return num_bytes / num_experts * std::min(num_experts, num_tokens * num_used);
 }
 
+uint64_t SumOfBytes(std::initializer_list<TensorView> views) {
+  uint64_t num_bytes = 0;
+  for (const TensorView& view : views) {
+    if (view) num_bytes += view.num_bytes();
+  }
+  return num_bytes;
+}
+
+// All but the matrices of FFNs and predictors.
+uint64_t FixedWeightBytes(const model::Model& model, uint64_t num_tokens) {
+  const model::Weights& weights = model.weights();
+  uint64_t num_bytes =
+      SumOfBytes({weights.output_norm, weights.output_norm_bias, weights.head});
+  if (weights.position_embedding) {
+    num_bytes += num_tokens * weights.position_embedding.row_bytes();
+  }
+  if (!weights.tied) {
+    num_bytes += num_tokens * weights.token_embedding.row_bytes();
+  }
+  for (const model::LayerWeights& layer : weights.layers) {
+    const model::AttentionWeights& a = layer.attention;
+    const model::FfnWeights& f = layer.ffn;
+    num_bytes += SumOfBytes({a.norm, a.norm_bias, a.q, a.k, a.v, a.out}) +
+                 SumOfBytes({a.q_bias, a.k_bias, a.v_bias, a.out_bias}) +
+                 SumOfBytes({f.norm, f.norm_bias, f.router, f.gate_bias,
+                             f.up_bias, f.down_bias});
+  }
+  return num_bytes;
+}
+
 }  // namespace
 
 Result<SessionPlan> PlanSession(const model::Config& config,
-                                const SessionOptions& options) {
+                                const SessionOptions& options, bool has_free) {
   if (options.batch < 1) {
     return Fail(ErrorCode::kInvalidArgument,
                 "-b {}: a batch has at least one token", options.batch);
   }
+  if (options.dense_from < 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "batches of {} tokens and more cannot be dense",
+                options.dense_from);
+  }
   SessionPlan plan = {};
   TC_ASSIGN_OR_RETURN(const int64_t context, ContextOf(config, options));
   TC_ASSIGN_OR_RETURN(plan.scratch.num_threads, NumThreadsOf(options));
-  TC_ASSIGN_OR_RETURN(plan.scratch.ffn, FfnModeOf(config, options));
+  TC_ASSIGN_OR_RETURN(
+      plan.ffn, ChooseFfn(config, has_free, options.ffn, options.predictor));
+  plan.scratch.ffn = plan.ffn.mode;
   plan.scratch.isa = options.isa;
   plan.scratch.products_batch = options.products_batch;
+  plan.scratch.observed = static_cast<bool>(options.observer);
   plan.scratch.context = context;
   plan.scratch.batch = std::min(options.batch, context);
   TC_ASSIGN_OR_RETURN(
@@ -100,7 +125,11 @@ Result<SessionPlan> PlanSession(const model::Config& config,
   plan.need.kv_bytes = plan.kv.num_bytes;
   TC_ASSIGN_OR_RETURN(plan.need.scratch_bytes,
                       ScratchBytes(config, plan.scratch));
-  if (!CheckedAdd(plan.need.kv_bytes, plan.need.scratch_bytes).has_value()) {
+  if (plan.ffn.own_signs) plan.need.sign_bytes = OwnSigns::NumBytes(config);
+  // Signs are a few bits per weight: far from the limit.
+  if (!CheckedAdd(plan.need.kv_bytes + plan.need.sign_bytes,
+                  plan.need.scratch_bytes)
+           .has_value()) {
     return Fail(ErrorCode::kResourceExhausted,
                 "a context of {} positions needs more memory than can be "
                 "addressed: use a smaller one (-c)",
@@ -111,13 +140,17 @@ Result<SessionPlan> PlanSession(const model::Config& config,
 
 Status CheckFits(const SessionPlan& plan, uint64_t ram_bytes) {
   if (plan.need.total() <= ram_bytes) return {};
-  return Fail(ErrorCode::kResourceExhausted,
-              "a context of {} positions needs {} (KV cache {}, activations "
-              "{}), more than the {} of RAM here: use a smaller context (-c), "
-              "an 8-bit KV cache (-ctk q8_0 -ctv q8_0) or a smaller batch (-b)",
-              plan.kv.context, FormatBytes(plan.need.total()),
-              FormatBytes(plan.need.kv_bytes),
-              FormatBytes(plan.need.scratch_bytes), FormatBytes(ram_bytes));
+  return Fail(
+      ErrorCode::kResourceExhausted,
+      "a context of {} positions needs {} (KV cache {}, activations "
+      "{}{}), more than the {} of RAM here: use a smaller context (-c), "
+      "an 8-bit KV cache (-ctk q8_0 -ctv q8_0) or a smaller batch (-b)",
+      plan.kv.context, FormatBytes(plan.need.total()),
+      FormatBytes(plan.need.kv_bytes), FormatBytes(plan.need.scratch_bytes),
+      plan.need.sign_bytes == 0
+          ? ""
+          : ", signs " + FormatBytes(plan.need.sign_bytes),
+      FormatBytes(ram_bytes));
 }
 
 Result<MemoryNeed> PlanMemory(const model::Config& config,
@@ -138,33 +171,18 @@ uint64_t WeightBytesPerToken(const model::Model& model, FfnMode ffn) {
   return WeightBytesPerBatch(model, ffn, 1);
 }
 
+uint64_t FixedWeightBytesPerToken(const model::Model& model) {
+  return FixedWeightBytes(model, 1);
+}
+
 uint64_t WeightBytesPerBatch(const model::Model& model, FfnMode ffn,
                              uint64_t num_tokens) {
-  const model::Weights& weights = model.weights();
-  uint64_t num_bytes = 0;
-  const auto add = [&](std::initializer_list<TensorView> views) {
-    for (const TensorView& view : views) {
-      if (view) num_bytes += view.num_bytes();
-    }
-  };
-  if (weights.position_embedding) {
-    num_bytes += num_tokens * weights.position_embedding.row_bytes();
-  }
-  add({weights.output_norm, weights.output_norm_bias, weights.head});
-  if (!weights.tied) {
-    num_bytes += num_tokens * weights.token_embedding.row_bytes();
-  }
-  for (const model::LayerWeights& layer : weights.layers) {
-    const model::AttentionWeights& a = layer.attention;
-    const model::FfnWeights& f = layer.ffn;
-    add({a.norm, a.norm_bias, a.q, a.k, a.v, a.out});
-    add({a.q_bias, a.k_bias, a.v_bias, a.out_bias});
-    add({f.norm, f.norm_bias, f.router});
-    add({f.gate_bias, f.up_bias, f.down_bias});
-    num_bytes += FfnMatrixBytes(model.config().ffn, f, num_tokens);
+  uint64_t num_bytes = FixedWeightBytes(model, num_tokens);
+  for (const model::LayerWeights& layer : model.weights().layers) {
+    num_bytes += FfnMatrixBytes(model.config().ffn, layer.ffn, num_tokens);
     if (ffn != FfnMode::kFast) continue;
     const model::PredictorWeights& p = layer.predictor;
-    add({p.up, p.up_bias, p.down, p.down_bias});
+    num_bytes += SumOfBytes({p.up, p.up_bias, p.down, p.down_bias});
   }
   return num_bytes;
 }

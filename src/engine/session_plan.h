@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "engine/ffn/ffn_choice.h"
 #include "engine/kv/kv_cache.h"
 #include "engine/scratch.h"
 #include "engine/session.h"
@@ -13,14 +14,16 @@
 namespace thermocline::engine {
 
 struct SessionPlan {
+  FfnChoice ffn;
   KvLayout kv;
   ScratchShape scratch;
   MemoryNeed need;
 };
 
-// Same errors as PlanMemory.
+// Same errors as PlanMemory. has_free: as ChooseFfn's.
 Result<SessionPlan> PlanSession(const model::Config& config,
-                                const SessionOptions& options);
+                                const SessionOptions& options,
+                                bool has_free = false);
 
 // kResourceExhausted, with both numbers, when the need is more than the RAM.
 Status CheckFits(const SessionPlan& plan, uint64_t ram_bytes);

@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_PREDICTOR_NEURON_SET_H_
 #define THERMOCLINE_PREDICTOR_NEURON_SET_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,17 @@ struct NeuronSet {
 
   bool Has(size_t neuron) const {
     return (words[neuron / 64] >> neuron % 64 & 1) != 0;
+  }
+
+  // Neurons [first, first + count) as a set of their own; first % 64 == 0, and
+  // count % 64 == 0 unless they are the last.
+  NeuronSet Part(size_t first, size_t count) const {
+    return {words + first / 64, count};
+  }
+
+  void Clear() const { std::fill_n(words, WordsOf(num_neurons), 0); }
+  void Add(size_t neuron) const {
+    words[neuron / 64] |= uint64_t{1} << neuron % 64;
   }
 
   // Calls f(neuron) for the members in [begin, end), ascending.

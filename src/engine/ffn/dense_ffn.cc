@@ -1,9 +1,12 @@
 #include "engine/ffn/dense_ffn.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 
+#include "engine/ffn/observed_sets.h"
 #include "engine/ffn/sum_rows.h"
+#include "engine/ffn/turned_down.h"
 #include "engine/profile.h"
 
 namespace thermocline::engine {
@@ -20,8 +23,11 @@ class DenseFfn final : public FfnExecutor {
 
   void Run(size_t num_tokens) override {
     ComputeHidden(num_tokens);
+    if (scratch_->observed) Observe(num_tokens);
     AddUpHidden(num_tokens);
   }
+
+  Rows gate() const override { return scratch_->gate; }
 
  private:
   // Leaves the hidden vector in scratch.up.
@@ -44,6 +50,12 @@ class DenseFfn final : public FfnExecutor {
     const ScopedStage stage(
         *compute_, Stage::kDown,
         (weights_->down ? weights_->down : weights_->down_t).num_bytes());
+    if (!weights_->down &&
+        CanTurnDown(*compute_, *scratch_, weights_->down_t, num_tokens)) {
+      MultiplyTurned(*compute_, *scratch_, weights_->down_t,
+                     weights_->down_bias, num_tokens);
+      return;
+    }
     if (!weights_->down) {
       SumRows(*compute_,
               {.matrix = weights_->down_t,
@@ -58,6 +70,14 @@ class DenseFfn final : public FfnExecutor {
     MultiplyAll(*compute_, scratch_->up, num_tokens, down);
   }
 
+  void Observe(size_t num_tokens) const {
+    for (size_t t = 0; t < num_tokens; ++t) {
+      AddAll(scratch_->observed.candidates(t));
+      AddFired(scratch_->observed.fired(t), scratch_->up.span(t));
+    }
+  }
+
+  // The raw products stay in scratch.gate, if there is one.
   void Activate(size_t num_tokens) const {
     compute_->pool->ParallelFor(
         num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
@@ -65,6 +85,9 @@ class DenseFfn final : public FfnExecutor {
             float* up = scratch_->up.row(t);
             const float* gate =
                 config_->gated ? scratch_->gate.row(t) : nullptr;
+            if (!config_->gated && scratch_->observed) {
+              std::ranges::copy(scratch_->up.span(t), scratch_->gate.row(t));
+            }
             compute_->kernels->activate(config_->activation, config_->threshold,
                                         gate, up, scratch_->up.width, up);
           }

@@ -15,7 +15,7 @@ namespace thermocline::engine {
 // delta = Wdown h + bdown, where
 //   gated   h = f(Wgate x + bgate) * (Wup x + bup)
 //   plain   h = f(Wup x + bup)
-// A file that has only Wdown transposed runs too, slower in large batches.
+// A file that has only Wdown transposed runs too.
 // The arguments outlive the executor.
 std::unique_ptr<FfnExecutor> MakeDenseFfn(const model::FfnConfig* config,
                                           const model::FfnWeights* weights,

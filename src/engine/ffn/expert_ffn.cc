@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/ffn/dense_ffn.h"
 #include "engine/profile.h"
 
 namespace thermocline::engine {
@@ -22,7 +21,8 @@ void SoftmaxInPlace(std::span<float> values) {
 class ExpertFfn final : public FfnExecutor {
  public:
   ExpertFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
-            const Compute* compute, const Scratch* scratch)
+            const Compute* compute, const Scratch* scratch,
+            const MakeOneExpert& make_one)
       : num_experts_(static_cast<size_t>(config->num_experts)),
         num_used_(static_cast<size_t>(config->num_experts_used)),
         router_(weights->router),
@@ -32,14 +32,17 @@ class ExpertFfn final : public FfnExecutor {
     TC_CHECK(weights->experts.size() == num_experts_);
     group_scratch_.normed = scratch->experts.in;
     group_scratch_.delta = scratch->experts.out;
+    if (scratch->observed) {
+      group_scratch_.observed = {.num_neurons = scratch->up.width,
+                                 .words = scratch->observed.expert_words};
+    }
     // The executors keep pointers to the elements: neither vector grows later.
     expert_weights_.reserve(num_experts_);
     experts_.reserve(num_experts_);
     for (const model::FfnMatrices& matrices : weights->experts) {
       model::FfnWeights& expert = expert_weights_.emplace_back();
       static_cast<model::FfnMatrices&>(expert) = matrices;
-      experts_.push_back(
-          MakeDenseFfn(config, &expert, compute, &group_scratch_));
+      experts_.push_back(make_one(&expert, &group_scratch_));
     }
   }
   ExpertFfn(const ExpertFfn&) = delete;
@@ -100,8 +103,33 @@ class ExpertFfn final : public FfnExecutor {
   // order in every batch.
   void RunExpert(size_t expert_idx, std::span<const size_t> choices) const {
     Gather(choices);
+    if (scratch_->observed) ClearGroup(choices.size());
     experts_[expert_idx]->Run(choices.size());
+    if (scratch_->observed) Observe(expert_idx, choices);
     AddWeighted(choices);
+  }
+
+  void ClearGroup(size_t num_tokens) const {
+    for (size_t i = 0; i < num_tokens; ++i) {
+      group_scratch_.observed.candidates(i).Clear();
+      group_scratch_.observed.fired(i).Clear();
+    }
+  }
+
+  // From what an expert tells of its tokens to the batch's.
+  void Observe(size_t expert_idx, std::span<const size_t> choices) const {
+    const ObservedScratch& group = group_scratch_.observed;
+    const auto add = [&](const predictor::NeuronSet& from,
+                         const predictor::NeuronSet& to) {
+      from.ForEachIn(0, group.num_neurons, [&](size_t neuron) {
+        to.Add(expert_idx * group.num_neurons + neuron);
+      });
+    };
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const size_t t = choices[i] / num_used_;
+      add(group.candidates(i), scratch_->observed.candidates(t));
+      add(group.fired(i), scratch_->observed.fired(t));
+    }
   }
 
   // The inputs of one expert's tokens.
@@ -177,8 +205,10 @@ void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
 std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnConfig* config,
                                            const model::FfnWeights* weights,
                                            const Compute* compute,
-                                           const Scratch* scratch) {
-  return std::make_unique<ExpertFfn>(config, weights, compute, scratch);
+                                           const Scratch* scratch,
+                                           const MakeOneExpert& make_one) {
+  return std::make_unique<ExpertFfn>(config, weights, compute, scratch,
+                                     make_one);
 }
 
 }  // namespace thermocline::engine

@@ -4,6 +4,7 @@
 #define THERMOCLINE_ENGINE_FFN_EXPERT_FFN_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -24,14 +25,20 @@ namespace thermocline::engine {
 void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
                    std::span<float> weights);
 
-// delta = sum over the chosen e, lowest first, of weight_e * FFN_e(x), with the
-// FFNs of dense_ffn.h. The tokens of a batch that share an expert go through it
-// together: its weights are read once per batch, those of experts that no token
-// chose are not read. The arguments outlive the executor.
+// Makes what runs one expert's FFN on the tokens that a scratch of its own has
+// in normed; weights and scratch outlive it.
+using MakeOneExpert = std::function<std::unique_ptr<FfnExecutor>(
+    const model::FfnWeights* weights, const Scratch* scratch)>;
+
+// delta = sum over the chosen e, lowest first, of weight_e * FFN_e(x). The
+// tokens of a batch that share an expert go through it together: its weights
+// are read once per batch, those of experts that no token chose are not read.
+// The arguments outlive the executor, but for make_one.
 std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnConfig* config,
                                            const model::FfnWeights* weights,
                                            const Compute* compute,
-                                           const Scratch* scratch);
+                                           const Scratch* scratch,
+                                           const MakeOneExpert& make_one);
 
 }  // namespace thermocline::engine
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "engine/ffn/dense_ffn.h"
 #include "engine/testing/compute_fixture.h"
 #include "engine/testing/tiny_model.h"
 
@@ -134,6 +135,16 @@ class RandomExperts {
   model::FfnWeights weights_;
 };
 
+std::unique_ptr<FfnExecutor> MakeExperts(const model::Config& config,
+                                         const model::FfnWeights& weights,
+                                         const ComputeFixture& fixture) {
+  return MakeExpertFfn(
+      &config.ffn, &weights, &fixture.compute(), &fixture.scratch(),
+      [&](const auto* expert, const Scratch* scratch) {
+        return MakeDenseFfn(&config.ffn, expert, &fixture.compute(), scratch);
+      });
+}
+
 // The outputs [kBatch][D] of kBatch inputs, `batch` at a time as a session
 // computes them. What was in the output before must not matter.
 std::vector<float> RunInBatches(const model::Config& config,
@@ -141,8 +152,7 @@ std::vector<float> RunInBatches(const model::Config& config,
                                 int num_threads, kernels::Isa isa) {
   ComputeFixture fixture(
       config, {.batch = kBatch, .context = 1, .num_threads = num_threads}, isa);
-  const auto ffn = MakeExpertFfn(&config.ffn, &weights, &fixture.compute(),
-                                 &fixture.scratch());
+  const auto ffn = MakeExperts(config, weights, fixture);
   const auto inputs = RandomFloats(kBatch * kWidth, 77);
   std::vector<float> outputs;
   for (size_t begin = 0; begin < kBatch; begin += batch) {
@@ -235,9 +245,7 @@ TEST(ExpertFfn, ReadsOnlyExpertsThatATokenUses) {
   const model::Config config = ConfigOf(4, 1);
   ComputeFixture fixture(config, {.batch = 1, .context = 1, .num_threads = 1});
   std::copy_n(inputs.begin(), kWidth, fixture.scratch().normed.row(0));
-  MakeExpertFfn(&config.ffn, &experts.weights(), &fixture.compute(),
-                &fixture.scratch())
-      ->Run(1);
+  MakeExperts(config, experts.weights(), fixture)->Run(1);
   EXPECT_NE(fixture.scratch().delta.row(0)[0], 0.0f);
 }
 

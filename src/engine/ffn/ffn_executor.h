@@ -3,7 +3,8 @@
 #define THERMOCLINE_ENGINE_FFN_FFN_EXECUTOR_H_
 
 #include <cstddef>
-#include <cstdint>
+
+#include "engine/rows.h"
 
 namespace thermocline::engine {
 
@@ -16,12 +17,17 @@ class FfnExecutor {
 
   // Looks at the input before the FFN runs: scratch.normed [T, D] is what Run
   // will read, scratch.residual [T, D] the stream that was normed for it (in a
-  // parallel block the layer's input, without the attention's output). Token t
-  // is at first_position + t. Predictors choose neurons here.
-  virtual void Select(int64_t /*first_position*/, size_t /*num_tokens*/) {}
+  // parallel block the layer's input, without the attention's output).
+  // Predictors choose neurons here.
+  virtual void Select(size_t /*num_tokens*/) {}
 
-  // From scratch.normed [T, D] to scratch.delta [T, D].
+  // From scratch.normed [T, D] to scratch.delta [T, D]. With scratch.observed,
+  // adds each token's neurons to its sets, which are empty before.
   virtual void Run(size_t num_tokens) = 0;
+
+  // After Run with scratch.observed: FfnObservation::gate of its tokens [T, F];
+  // no data if not all gates were computed.
+  virtual Rows gate() const { return {}; }
 };
 
 }  // namespace thermocline::engine

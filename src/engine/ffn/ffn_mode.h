@@ -8,14 +8,36 @@
 namespace thermocline::engine {
 
 enum class FfnMode {
-  kAuto,   // fast if the file brings predictors, else dense
-  kDense,  // all neurons
-  kFast,   // the candidates of a predictor, at every position
+  // fast if the file brings predictors; exact if its neurons lie as records and
+  // its activation is of the ReLU family; else dense.
+  kAuto,
+  kDense,      // all neurons
+  kExact,      // all gates, then the neurons that these let through
+  kFast,       // likewise, of the candidates of a predictor
+  kThreshold,  // all gates, then the neurons that these open far enough
 };
 
-// Values of --ffn: "auto", "dense", "fast".
+// Values of --ffn: "auto", "dense", "exact", "fast", "threshold".
+inline constexpr FfnMode kFfnModes[] = {FfnMode::kAuto, FfnMode::kDense,
+                                        FfnMode::kExact, FfnMode::kFast,
+                                        FfnMode::kThreshold};
 std::string_view NameOf(FfnMode mode);
 std::optional<FfnMode> ParseFfnMode(std::string_view name);
+
+// Whose candidates kFast takes.
+enum class PredictorChoice {
+  kAuto,     // the file's: trained, else free
+  kTrained,  // the file's low-rank matrices
+  kFree,     // the file's training-free one, or signs of the gates as they are
+  kNone,     // nobody's: exact
+};
+
+// Values of --predictor: "auto", "trained", "free", "none".
+inline constexpr PredictorChoice kPredictorChoices[] = {
+    PredictorChoice::kAuto, PredictorChoice::kTrained, PredictorChoice::kFree,
+    PredictorChoice::kNone};
+std::string_view NameOf(PredictorChoice choice);
+std::optional<PredictorChoice> ParsePredictorChoice(std::string_view name);
 
 }  // namespace thermocline::engine
 

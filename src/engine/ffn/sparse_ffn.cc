@@ -2,147 +2,133 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <utility>
 
-#include "base/check.h"
-#include "engine/ffn/dense_ffn.h"
-#include "engine/ffn/low_rank.h"
-#include "engine/ffn/sparse_hidden.h"
-#include "engine/ffn/sum_rows.h"
 #include "engine/profile.h"
 
 namespace thermocline::engine {
 namespace {
 
-std::span<const uint32_t> OrderOf(const model::NeuronOrder* order,
-                                  size_t layer_idx) {
-  if (order == nullptr) return {};
-  return order->layers[layer_idx];
+constexpr size_t kGroupTokens = kernels::kListedTokens;
+
+Rows From(const Rows& rows, size_t token_idx) {
+  if (rows.data == nullptr) return rows;
+  return {rows.row(token_idx), rows.width, rows.stride};
 }
 
 class SparseFfn final : public FfnExecutor {
  public:
-  SparseFfn(const SparseFfnParts& parts, size_t layer_idx)
+  SparseFfn(const SparseFfnParts& parts, std::vector<Selection> selections)
       : parts_(parts),
-        layer_idx_(layer_idx),
-        weights_(&parts.weights->layers[layer_idx].ffn),
-        hidden_(&parts.config->ffn, weights_, OrderOf(parts.order, layer_idx),
-                layer_idx, parts.compute, parts.scratch) {
-    if (HasPredictor(layer_idx)) return;
-    dense_ = MakeDenseFfn(&parts.config->ffn, weights_, parts.compute,
-                          parts.scratch);
-  }
+        selections_(std::move(selections)),
+        ffn_(parts.config, parts.weights, parts.rest_below, parts.compute,
+             parts.scratch, parts.board) {}
 
-  void Select(int64_t first_position, size_t num_tokens) override {
-    const Scratch& scratch = *parts_.scratch;
-    if (parts_.config->predictor.kind == model::PredictorKind::kPowerInfer) {
-      Predict(layer_idx_, scratch.residual, first_position, num_tokens);
-      return;
+  void Select(size_t num_tokens) override {
+    for (const Selection& selection : selections_) {
+      ScopedStage stage(*parts_.compute, Stage::kSelect);
+      selection.selector->Select(*selection.x, num_tokens);
+      if (num_tokens > 1) continue;
+      stage.AddBytes(selection.selector->num_bytes());
+      parts_.totals->num_bytes += selection.selector->num_bytes();
     }
-    if (layer_idx_ == 0) {
-      Predict(layer_idx_, scratch.normed, first_position, num_tokens);
-    }
-    Predict(layer_idx_ + 1, scratch.normed, first_position, num_tokens);
   }
 
   void Run(size_t num_tokens) override {
-    if (dense_ != nullptr) {
-      dense_->Run(num_tokens);
-      return;
-    }
     {
-      const ScopedStage stage(*parts_.compute, Stage::kUpGate);
-      hidden_.Run(num_tokens);
+      ScopedStage stage(*parts_.compute, Stage::kNeurons);
+      for (size_t first = 0; first < num_tokens; first += kGroupTokens) {
+        const size_t count = std::min(kGroupTokens, num_tokens - first);
+        const std::span<const NeuronList> lists = MakeLists(first, count);
+        ffn_.Run(From(parts_.scratch->normed, first), lists,
+                 From(parts_.scratch->up, first),
+                 From(parts_.scratch->delta, first),
+                 parts_.scratch->observed ? From(parts_.scratch->gate, first)
+                                          : Rows());
+        if (parts_.scratch->observed) Observe(first, lists);
+      }
+      if (num_tokens == 1) stage.AddBytes(CountToken());
     }
-    AddUpHidden(num_tokens);
+    if (!parts_.weights->down_t) AddUpHidden(num_tokens);
   }
 
  private:
-  // From the neurons that fired to scratch.delta.
+  // The neurons of tokens [first, first + count).
+  std::span<const NeuronList> MakeLists(size_t first, size_t count) {
+    for (size_t i = 0; i < count; ++i) lists_[i] = MakeList(first + i, i);
+    return std::span(lists_).first(count);
+  }
+
+  NeuronList MakeList(size_t token_idx, size_t place_in_group) const {
+    const SparseScratch& sparse = parts_.scratch->sparse;
+    const size_t num_neurons = sparse.num_neurons;
+    const NeuronList all = {
+        parts_.order.empty() ? sparse.all_ids : parts_.order.data(),
+        num_neurons};
+    if (!parts_.has_candidates) return all;
+    const predictor::NeuronSet set =
+        sparse.candidates(parts_.layer_idx, token_idx);
+    uint32_t* ids = sparse.ids + place_in_group * num_neurons;
+    size_t count = 0;
+    if (parts_.order.empty()) {
+      set.ForEachIn(0, num_neurons, [&](size_t neuron) {
+        ids[count++] = static_cast<uint32_t>(neuron);
+      });
+    } else {
+      for (const uint32_t neuron : parts_.order) {
+        if (set.Has(neuron)) ids[count++] = neuron;
+      }
+    }
+    const bool pays = static_cast<double>(count) <=
+                      kSparseShareMax * static_cast<double>(num_neurons);
+    return pays ? NeuronList{ids, count} : all;
+  }
+
+  void Observe(size_t first, std::span<const NeuronList> lists) const {
+    const ObservedScratch& observed = parts_.scratch->observed;
+    for (size_t t = 0; t < lists.size(); ++t) {
+      const predictor::NeuronSet candidates = observed.candidates(first + t);
+      for (size_t i = 0; i < lists[t].count; ++i) {
+        candidates.Add(lists[t].ids[i]);
+      }
+      ffn_.AddFired(t, observed.fired(first + t));
+    }
+  }
+
+  // Adds what the only token of a run has read to the totals. Its bytes.
+  size_t CountToken() const {
+    SparseTotals& totals = *parts_.totals;
+    const size_t num_bytes = ffn_.BytesRead(lists_[0].count, ffn_.num_open(0));
+    totals.num_neurons += parts_.scratch->sparse.num_neurons;
+    totals.num_candidates += lists_[0].count;
+    totals.num_open += ffn_.num_open(0);
+    totals.num_bytes += num_bytes;
+    if (!parts_.weights->down_t) {
+      totals.num_bytes += parts_.weights->down.num_bytes();
+    }
+    return num_bytes;
+  }
+
   void AddUpHidden(size_t num_tokens) const {
     const ScopedStage stage(*parts_.compute, Stage::kDown,
-                            weights_->down_t ? 0 : weights_->down.num_bytes());
-    const Scratch& scratch = *parts_.scratch;
-    if (weights_->down_t) {
-      SumRows(*parts_.compute,
-              {.matrix = weights_->down_t,
-               .bias = weights_->down_bias,
-               .coefs = scratch.up,
-               .ids = scratch.sparse.fired,
-               .counts = scratch.sparse.num_fired,
-               .out = scratch.delta},
-              num_tokens);
-      return;
-    }
-    SpreadHidden(num_tokens);
+                            parts_.weights->down.num_bytes());
     const std::array<Product, 1> down = {
-        {{weights_->down, weights_->down_bias, scratch.delta}}};
-    MultiplyAll(*parts_.compute, scratch.gate, num_tokens, down);
-  }
-
-  bool HasPredictor(size_t layer_idx) const {
-    const auto& layers = parts_.weights->layers;
-    return layer_idx < layers.size() && layers[layer_idx].predictor.up;
-  }
-
-  void Predict(size_t layer_idx, const Rows& x, int64_t first_position,
-               size_t num_tokens) const {
-    if (!HasPredictor(layer_idx)) return;
-    const model::PredictorWeights& predictor =
-        parts_.weights->layers[layer_idx].predictor;
-    const ScopedStage stage(
-        *parts_.compute, Stage::kSelect,
-        predictor.up.num_bytes() + predictor.down.num_bytes());
-    PredictCandidates(*parts_.compute, *parts_.scratch, predictor,
-                      parts_.config->predictor.threshold, x, num_tokens,
-                      layer_idx);
-    if (parts_.activity == nullptr || !*parts_.activity) return;
-    for (size_t t = 0; t < num_tokens; ++t) {
-      Report(layer_idx, first_position + static_cast<int64_t>(t), t);
-    }
-  }
-
-  void Report(size_t layer_idx, int64_t position, size_t token_idx) const {
-    const SparseScratch& sparse = parts_.scratch->sparse;
-    uint32_t* ids = sparse.fired;  // free until Run
-    size_t count = 0;
-    sparse.candidates(layer_idx, token_idx)
-        .ForEachIn(0, sparse.num_neurons, [&](size_t neuron) {
-          ids[count++] = static_cast<uint32_t>(neuron);
-        });
-    (*parts_.activity)(static_cast<int64_t>(layer_idx), position, {ids, count});
-  }
-
-  // The hidden vector of all neurons, in scratch.gate.
-  void SpreadHidden(size_t num_tokens) const {
-    const Scratch& scratch = *parts_.scratch;
-    const SparseScratch& sparse = scratch.sparse;
-    parts_.compute->pool->ParallelFor(
-        num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
-          for (size_t t = begin; t < end; ++t) {
-            const uint32_t* fired = sparse.fired + t * sparse.num_neurons;
-            float* row = scratch.gate.row(t);
-            std::ranges::fill(scratch.gate.span(t), 0.0f);
-            for (size_t i = 0; i < sparse.num_fired[t]; ++i) {
-              row[fired[i]] = scratch.up.row(t)[i];
-            }
-          }
-        });
+        {{parts_.weights->down, parts_.weights->down_bias,
+          parts_.scratch->delta}}};
+    MultiplyAll(*parts_.compute, parts_.scratch->up, num_tokens, down);
   }
 
   SparseFfnParts parts_;
-  size_t layer_idx_;
-  const model::FfnWeights* weights_;
-  SparseHidden hidden_;
-  std::unique_ptr<FfnExecutor> dense_;  // of a layer without a predictor
+  std::vector<Selection> selections_;
+  NeuronFfn ffn_;
+  std::array<NeuronList, kGroupTokens> lists_;
 };
 
 }  // namespace
 
 std::unique_ptr<FfnExecutor> MakeSparseFfn(const SparseFfnParts& parts,
-                                           int64_t layer_idx) {
-  TC_CHECK(parts.config->predictor.kind != model::PredictorKind::kNone);
-  return std::make_unique<SparseFfn>(parts, static_cast<size_t>(layer_idx));
+                                           std::vector<Selection> selections) {
+  return std::make_unique<SparseFfn>(parts, std::move(selections));
 }
 
 }  // namespace thermocline::engine

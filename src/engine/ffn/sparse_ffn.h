@@ -1,43 +1,55 @@
-// The feed-forward block at the neurons that a trained predictor chose.
+// The feed-forward block at the neurons that a token needs.
 #ifndef THERMOCLINE_ENGINE_FFN_SPARSE_FFN_H_
 #define THERMOCLINE_ENGINE_FFN_SPARSE_FFN_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
-#include "engine/ffn/activity.h"
 #include "engine/ffn/ffn_executor.h"
+#include "engine/ffn/neuron_ffn.h"
+#include "engine/ffn/selector.h"
+#include "engine/ffn/sparse_totals.h"
 #include "engine/matmul.h"
 #include "engine/scratch.h"
 #include "model/config.h"
 #include "model/model.h"
-#include "model/split_file.h"
 
 namespace thermocline::engine {
 
-// What the executors of a model's layers share; all of it outlives them.
-struct SparseFfnParts {
-  const model::Config* config = nullptr;      // predictor.kind is not kNone
-  const model::Weights* weights = nullptr;    // predictors of rank R <= F
-  const model::NeuronOrder* order = nullptr;  // null: as the matrices lie
-  const ActivityFn* activity = nullptr;       // null or empty: nobody asks
-  const Compute* compute = nullptr;
-  const Scratch* scratch = nullptr;  // made for FfnMode::kFast
+// A layer whose candidates are more than this share of its neurons computes all
+// of them: rows that follow each other come from memory faster than rows here
+// and there, which eats up what the last quarter would save.
+inline constexpr double kSparseShareMax = 0.75;
+
+// Candidates that are chosen before a layer's FFN runs, its own or those of a
+// later layer.
+struct Selection {
+  std::unique_ptr<Selector> selector;
+  const Rows* x;
 };
 
-// delta = sum over the candidates i with h_i != 0 of h_i * column i of Wdown,
-// + bdown, h as in sparse_hidden.h. Inactive neurons contribute nothing, biases
-// of theirs neither.
-//
-// The mask is applied at every position, prefill too: a PowerInfer layer's own,
-// from the stream before the norm; in KAIROX's files that which layer l - 1 has
-// made for layer l from its normed input (layer 0 makes its own). A layer
-// without a predictor computes all neurons.
-//
-// With down_t only the columns of neurons that fired are read; with down alone
-// all of it.
+// All of it outlives the executor.
+struct SparseFfnParts {
+  const model::FfnConfig* config = nullptr;
+  const model::FfnWeights* weights = nullptr;  // without experts
+  float rest_below = 0.0f;                     // as NeuronFfn's
+  std::span<const uint32_t> order;  // the neuron at each place; empty: in order
+  size_t layer_idx = 0;
+  bool has_candidates = false;  // else all neurons are
+  const Compute* compute = nullptr;
+  const Scratch* scratch = nullptr;  // not made for FfnMode::kDense
+  PieceBoard* board = nullptr;
+  SparseTotals* totals = nullptr;
+};
+
+// NeuronFfn on the candidates of each token, or on all neurons; `selections`
+// choose candidates in Select. With down alone the product with Wdown is a
+// dense one. A batch is computed in groups of kernels::kListedTokens tokens.
 std::unique_ptr<FfnExecutor> MakeSparseFfn(const SparseFfnParts& parts,
-                                           int64_t layer_idx);
+                                           std::vector<Selection> selections);
 
 }  // namespace thermocline::engine
 

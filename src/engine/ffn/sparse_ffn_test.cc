@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fmt/ranges.h>
-
 #include <memory>
-#include <string>
+#include <numeric>
+#include <utility>
 #include <vector>
 
+#include "engine/profile.h"
 #include "engine/testing/compute_fixture.h"
 
 namespace thermocline::engine {
@@ -18,113 +18,161 @@ using testing::ComputeFixture;
 using ::testing::ElementsAre;
 using testing::OwnedTensor;
 
-// Two layers of two neurons on one input each; the predictor of a layer scores
-// neuron i with signs[i] * relu(x).
-class TwoLayers {
+constexpr size_t kNeurons = 8;
+
+// Chooses the neurons of a word.
+class FixedSelector final : public Selector {
  public:
-  explicit TwoLayers(model::PredictorKind kind) : kind_(kind) {
-    config_.width = 1;
-    config_.ffn_width = 2;
-    config_.num_layers = 2;
-    config_.num_heads = config_.num_kv_heads = 1;
-    config_.key_width = config_.value_width = config_.rope.width = 2;
-    config_.ffn = {.activation = Activation::kRelu, .gated = false};
-    config_.predictor.kind = kind_;
-    weights_.layers.resize(2);
-    for (model::LayerWeights& layer : weights_.layers) {
-      layer.ffn.up = up_.view();
-      layer.ffn.down_t = down_t_.view();
-      layer.ffn.down_bias = bias_.view();
-      layer.predictor.up = one_.view();
-      layer.predictor.down = signs_.view();
+  FixedSelector(const Scratch* scratch, uint64_t word)
+      : scratch_(scratch), word_(word) {}
+  void Select(const Rows& /*x*/, size_t num_tokens) override {
+    for (size_t t = 0; t < num_tokens; ++t) {
+      scratch_->sparse.candidates(0, t).words[0] = word_;
     }
   }
-
-  model::Weights& weights() { return weights_; }
-
-  // delta of one token whose stream and normed input are these.
-  float Run(size_t layer_idx, float stream, float normed) {
-    if (fixture_ == nullptr) Open();
-    scratch().residual.row(0)[0] = stream;
-    scratch().normed.row(0)[0] = normed;
-    layers_[layer_idx]->Select(100, 1);
-    layers_[layer_idx]->Run(1);
-    return scratch().delta.row(0)[0];
-  }
-
-  // "layer:position:neuron,.." of every report.
-  std::vector<std::string> reports;
+  size_t num_bytes() const override { return 1000; }
 
  private:
-  const Scratch& scratch() const { return fixture_->scratch(); }
-  void Open() {
-    activity_ = [this](int64_t layer_idx, int64_t position,
-                       std::span<const uint32_t> active) {
-      reports.push_back(
-          fmt::format("{}:{}:{}", layer_idx, position, fmt::join(active, ",")));
-    };
-    fixture_ = std::make_unique<ComputeFixture>(
-        config_,
-        ScratchShape{
-            .batch = 1, .context = 1, .num_threads = 1, .ffn = FfnMode::kFast});
-    for (int64_t i = 0; i < 2; ++i) {
-      layers_.push_back(MakeSparseFfn({.config = &config_,
-                                       .weights = &weights_,
-                                       .activity = &activity_,
-                                       .compute = &fixture_->compute(),
-                                       .scratch = &fixture_->scratch()},
-                                      i));
-    }
-  }
-
-  model::PredictorKind kind_;
-  model::Config config_;
-  model::Weights weights_;
-  OwnedTensor up_{DType::kF32, std::vector<float>{1, 1}, 1};
-  OwnedTensor down_t_{DType::kF32, std::vector<float>{1, 10}, 1};
-  OwnedTensor bias_{DType::kF32, std::vector<float>{0.5f}, 1};
-  OwnedTensor one_{DType::kF32, std::vector<float>{1}, 1};
-  OwnedTensor signs_{DType::kF32, std::vector<float>{1, -1}, 1};
-  ActivityFn activity_;
-  std::unique_ptr<ComputeFixture> fixture_;
-  std::vector<std::unique_ptr<FfnExecutor>> layers_;
+  const Scratch* scratch_;
+  uint64_t word_;
 };
 
-// relu(x) > 0 scores neuron 0 alone; 0 scores both.
-TEST(SparseFfn, PowerInferReadsTheStreamOfItsOwnLayer) {
-  TwoLayers model(model::PredictorKind::kPowerInfer);
-  EXPECT_EQ(model.Run(0, 1.0f, 2.0f), 2.5f);
-  EXPECT_EQ(model.Run(0, -1.0f, 2.0f), 22.5f);
-  EXPECT_EQ(model.Run(1, 1.0f, 2.0f), 2.5f);
-  EXPECT_THAT(model.reports, ElementsAre("0:100:0", "0:100:0,1", "1:100:0"));
+// Neuron i of one input x has gate x, up x and down 10^i.
+class SmallFfn {
+ public:
+  SmallFfn() {
+    config_.width = 1;
+    config_.ffn_width = kNeurons;
+    config_.num_heads = config_.num_kv_heads = 1;
+    config_.key_width = config_.value_width = config_.rope.width = 2;
+    config_.ffn.activation = Activation::kRelu;
+    weights.gate = ones_.view();
+    weights.up = ones_.view();
+    weights.down_t = powers_.view();
+  }
+
+  // delta of tokens with these inputs, on the neurons of the word.
+  std::vector<float> Run(const std::vector<float>& x, uint64_t word) {
+    fixture_ = std::make_unique<ComputeFixture>(
+        config_, ScratchShape{.batch = 20,
+                              .context = 1,
+                              .num_threads = 2,
+                              .ffn = FfnMode::kFast,
+                              .observed = true});
+    const Scratch& scratch = fixture_->scratch();
+    std::iota(scratch.sparse.all_ids, scratch.sparse.all_ids + kNeurons, 0u);
+    std::vector<Selection> selections;
+    selections.push_back(
+        {std::make_unique<FixedSelector>(&scratch, word), &scratch.normed});
+    const auto ffn = MakeSparseFfn({.config = &config_.ffn,
+                                    .weights = &weights,
+                                    .order = order,
+                                    .has_candidates = true,
+                                    .compute = &fixture_->compute(),
+                                    .scratch = &scratch,
+                                    .board = &board_,
+                                    .totals = &totals},
+                                   std::move(selections));
+    for (size_t t = 0; t < x.size(); ++t) {
+      scratch.normed.row(t)[0] = x[t];
+      scratch.observed.candidates(t).Clear();
+      scratch.observed.fired(t).Clear();
+    }
+    ffn->Select(x.size());
+    ffn->Run(x.size());
+    std::vector<float> delta;
+    for (size_t t = 0; t < x.size(); ++t) {
+      delta.push_back(scratch.delta.row(t)[0]);
+    }
+    return delta;
+  }
+
+  uint64_t Candidates(size_t t) const {
+    return fixture_->scratch().observed.candidates(t).words[0];
+  }
+  uint64_t Fired(size_t t) const {
+    return fixture_->scratch().observed.fired(t).words[0];
+  }
+
+  model::FfnWeights weights;
+  std::vector<uint32_t> order;
+  SparseTotals totals;
+
+ private:
+  model::Config config_;
+  OwnedTensor ones_{DType::kF32, std::vector<float>(kNeurons, 1.0f), 1};
+  OwnedTensor powers_{
+      DType::kF32, std::vector<float>{1, 10, 100, 1000, 1e4f, 1e5f, 1e6f, 1e7f},
+      1};
+  PieceBoard board_;
+  std::unique_ptr<ComputeFixture> fixture_;
+};
+
+TEST(SparseFfn, ComputesTheCandidates) {
+  SmallFfn ffn;
+  EXPECT_THAT(ffn.Run({2.0f, -1.0f, 1.0f}, 0b1011),
+              ElementsAre(4044.0f, 0.0f, 1011.0f));
+  EXPECT_EQ(ffn.Candidates(1), 0b1011u);
+  EXPECT_EQ(ffn.Fired(0), 0b1011u);
+  EXPECT_EQ(ffn.Fired(1), 0u);
 }
 
-TEST(SparseFfn, KairoxReadsTheNormedInputOfTheLayerBefore) {
-  TwoLayers model(model::PredictorKind::kKairox);
-  EXPECT_EQ(model.Run(0, -1.0f, 2.0f), 2.5f);  // layer 0: its own input
-  EXPECT_EQ(model.Run(1, -1.0f, 3.0f), 3.5f);  // as layer 0 said
-  EXPECT_THAT(model.reports, ElementsAre("0:100:0", "1:100:0"));
-  EXPECT_EQ(model.Run(0, 1.0f, 0.0f), 0.5f);
-  EXPECT_EQ(model.Run(1, 1.0f, 3.0f), 33.5f);
+TEST(SparseFfn, NoCandidateIsNothing) {
+  SmallFfn ffn;
+  const OwnedTensor bias(DType::kF32, std::vector<float>{0.5f}, 1);
+  ffn.weights.down_bias = bias.view();
+  EXPECT_THAT(ffn.Run({2.0f}, 0), ElementsAre(0.5f));
 }
 
-TEST(SparseFfn, ALayerWithoutAPredictorIsDenseAndStillPredictsTheNext) {
-  TwoLayers model(model::PredictorKind::kKairox);
-  model.weights().layers[0].predictor = {};
-  EXPECT_EQ(model.Run(0, 1.0f, 2.0f), 22.5f);
-  EXPECT_EQ(model.Run(1, 1.0f, 3.0f), 3.5f);
-  EXPECT_THAT(model.reports, ElementsAre("1:100:0"));
+TEST(SparseFfn, ManyCandidatesAreAllNeurons) {
+  SmallFfn ffn;
+  EXPECT_THAT(ffn.Run({1.0f}, 0b00111111), ElementsAre(111111.0f));
+  EXPECT_THAT(ffn.Run({1.0f}, 0b01111111), ElementsAre(11111111.0f));
+  EXPECT_EQ(ffn.Candidates(0), 0xffu);
+}
+
+TEST(SparseFfn, BatchesOfMoreTokensThanAGroup) {
+  SmallFfn ffn;
+  std::vector<float> x(20), expected(20);
+  for (size_t t = 0; t < x.size(); ++t) {
+    x[t] = static_cast<float>(t);
+    expected[t] = 101.0f * x[t] * x[t];
+  }
+  EXPECT_EQ(ffn.Run(x, 0b101), expected);
+  EXPECT_EQ(ffn.Fired(19), 0b101u);
 }
 
 TEST(SparseFfn, WithoutTheTransposedDown) {
-  const OwnedTensor down(DType::kF32, std::vector<float>{1, 10}, 2);
-  TwoLayers model(model::PredictorKind::kPowerInfer);
-  for (model::LayerWeights& layer : model.weights().layers) {
-    layer.ffn.down_t = {};
-    layer.ffn.down = down.view();
-  }
-  EXPECT_EQ(model.Run(0, 1.0f, 2.0f), 2.5f);
-  EXPECT_EQ(model.Run(1, -1.0f, 2.0f), 22.5f);
+  SmallFfn ffn;
+  const OwnedTensor down(DType::kF32,
+                         std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, kNeurons);
+  ffn.weights.down_t = {};
+  ffn.weights.down = down.view();
+  EXPECT_THAT(ffn.Run({2.0f, -1.0f}, 0b1011), ElementsAre(28.0f, 0.0f));
+  EXPECT_EQ(ffn.Fired(0), 0b1011u);
+}
+
+// What is added to 1e20 is lost: the order shows.
+TEST(SparseFfn, TermsComeInTheOrderOfThePlaces) {
+  SmallFfn ffn;
+  const OwnedTensor down_t(
+      DType::kF32, std::vector<float>{1e20f, 1, -1e20f, 0, 0, 0, 0, 0}, 1);
+  ffn.weights.down_t = down_t.view();
+  EXPECT_THAT(ffn.Run({1.0f}, 0b111), ElementsAre(0.0f));
+  ffn.order = {7, 6, 5, 4, 3, 2, 0, 1};
+  EXPECT_THAT(ffn.Run({1.0f}, 0b111), ElementsAre(1.0f));
+}
+
+TEST(SparseFfn, CountsWhatSingleTokensRead) {
+  SmallFfn ffn;
+  ffn.Run({1.0f}, 0b1011);
+  EXPECT_EQ(ffn.totals.num_neurons, kNeurons);
+  EXPECT_EQ(ffn.totals.num_candidates, 3u);
+  EXPECT_EQ(ffn.totals.num_open, 3u);
+  EXPECT_EQ(ffn.totals.num_bytes, 1000u + 3 * 4 + 3 * 8);
+  ffn.Run({-1.0f}, 0b1011);
+  EXPECT_EQ(ffn.totals.num_open, 3u);
+  EXPECT_EQ(ffn.totals.num_bytes, 2 * 1000u + 6 * 4 + 3 * 8);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ void SumPiece(const Compute& compute, const RowSums& sums, size_t token_idx,
   std::fill_n(out, num_columns, 0.0f);
   compute.kernels->add_rows(matrix.dtype)(
       {.rows = matrix.data + BytesOf(matrix.dtype, first_column),
-       .row_bytes = matrix.row_bytes(),
+       .row_bytes = matrix.row_stride(),
        .ids = is_list ? sums.ids + token_idx * num_neurons : nullptr,
        .coefs = sums.coefs.row(token_idx),
        .num_rows = is_list ? sums.counts[token_idx] : num_neurons,

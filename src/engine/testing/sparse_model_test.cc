@@ -35,13 +35,16 @@ SparseRun RunFast(const std::shared_ptr<const model::Model>& model,
   options.ffn = FfnMode::kFast;
   options.batch = batch;
   options.num_threads = num_threads;
-  options.activity = [&](int64_t layer_idx, int64_t position,
-                         std::span<const uint32_t> active) {
+  options.observer = [&](const FfnObservation& seen) {
+    const size_t layer_idx = static_cast<size_t>(seen.layer_idx);
+    if (!model->weights().layers[layer_idx].predictor.up) return;
     const bool is_new =
         run.active
-            .insert({{layer_idx, position}, {active.begin(), active.end()}})
+            .insert({{seen.layer_idx, seen.position},
+                     {seen.candidates.begin(), seen.candidates.end()}})
             .second;
-    EXPECT_TRUE(is_new) << "layer " << layer_idx << ", position " << position;
+    EXPECT_TRUE(is_new) << "layer " << layer_idx << ", position "
+                        << seen.position;
   };
   run.logits = DecodeAll(model, tokens, options);
   return run;
@@ -96,8 +99,10 @@ TEST(PowerInferModel, DenseIgnoresTheMask) {
     const auto tokens = RandomTokens(6, model->config().vocab_size);
     SessionOptions options;
     options.ffn = FfnMode::kDense;
-    options.activity = [](int64_t, int64_t, std::span<const uint32_t>) {
-      ADD_FAILURE() << "a dense layer reports nothing";
+    const auto num_neurons = static_cast<size_t>(model->config().ffn_width);
+    options.observer = [&](const FfnObservation& seen) {
+      EXPECT_EQ(seen.candidates.size(), num_neurons);
+      EXPECT_EQ(seen.gate.size(), num_neurons);
     };
     EXPECT_LE(Nmse(DecodeAll(model, tokens, options),
                    ReferenceLogits(*model, tokens)),

@@ -59,6 +59,7 @@ struct TinySpec {
   int64_t rope_original_context = 0;
   std::string activation;  // thermocline.ffn.activation
   std::optional<float> threshold;
+  std::vector<float> thresholds;  // thermocline.ffn.thresholds, if any
   uint64_t seed = 1;
   // May change a tensor's values before they are written.
   std::function<void(const std::string& name, std::span<float> values)> edit;

@@ -240,6 +240,14 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(
         writer.AddFloat("thermocline.ffn.threshold", *spec.threshold));
   }
+  if (!spec.thresholds.empty()) {
+    TC_RETURN_IF_ERROR(
+        writer.AddInt("thermocline.version", ValueType::kU32, 1));
+    TC_RETURN_IF_ERROR(writer.AddArray(
+        "thermocline.ffn.thresholds",
+        {ValueType::kF32,
+         std::vector<double>(spec.thresholds.begin(), spec.thresholds.end())}));
+  }
   return {};
 }
 

@@ -1,0 +1,98 @@
+#include "engine/ffn/ffn_choice.h"
+
+namespace thermocline::engine {
+namespace {
+
+// kAuto made definite.
+FfnMode ModeFor(const model::Config& config, bool has_predictors,
+                PredictorChoice predictor) {
+  if (predictor == PredictorChoice::kNone) return FfnMode::kExact;
+  if (has_predictors || predictor != PredictorChoice::kAuto) {
+    return FfnMode::kFast;
+  }
+  return !config.records.empty() && HasZeros(config.ffn.activation)
+             ? FfnMode::kExact
+             : FfnMode::kDense;
+}
+
+Status CheckExact(const model::Config& config) {
+  if (HasZeros(config.ffn.activation)) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "--ffn exact: {} lets every neuron through, so none can be left "
+              "out: use --ffn dense, or --ffn threshold with a file for which "
+              "'thermocline prepare' found thresholds",
+              NameOf(config.ffn.activation));
+}
+
+Status CheckThreshold(const model::Config& config) {
+  if (HasZeros(config.ffn.activation)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--ffn threshold: {} closes neurons by itself, and thresholds "
+                "are for silu and gelu: use --ffn exact",
+                NameOf(config.ffn.activation));
+  }
+  if (!config.thresholds.empty()) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "--ffn threshold: the file has no thresholds: 'thermocline "
+              "prepare' finds them; use --ffn dense without");
+}
+
+Status CheckFast(const model::Config& config, bool has_free,
+                 PredictorChoice predictor) {
+  const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
+  if (config.ffn.num_experts > 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--ffn fast: there are no predictors for the experts of a "
+                "mixture: use --ffn exact or --ffn dense");
+  }
+  if (predictor == PredictorChoice::kTrained && !has_trained) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--predictor trained: the model brings no predictors of which "
+                "neurons fire: 'thermocline train' makes them; --predictor "
+                "free needs none");
+  }
+  if (predictor != PredictorChoice::kAuto || has_trained || has_free) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "--ffn fast: the model brings no predictors of which neurons "
+              "fire, as PowerInfer's, KAIROX's and prepared files do: use "
+              "--predictor free, --ffn exact or --ffn dense");
+}
+
+}  // namespace
+
+bool HasZeros(Activation activation) {
+  return activation != Activation::kSilu && activation != Activation::kGelu;
+}
+
+Result<FfnChoice> ChooseFfn(const model::Config& config, bool has_free,
+                            FfnMode mode, PredictorChoice predictor) {
+  const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
+  FfnChoice choice;
+  choice.mode = mode == FfnMode::kAuto
+                    ? ModeFor(config, has_trained || has_free, predictor)
+                    : mode;
+  if (choice.mode != FfnMode::kFast && predictor != PredictorChoice::kAuto &&
+      predictor != PredictorChoice::kNone) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--predictor {}: --ffn {} asks no predictor: use --ffn fast",
+                NameOf(predictor), NameOf(choice.mode));
+  }
+  if (choice.mode == FfnMode::kFast && predictor == PredictorChoice::kNone) {
+    choice.mode = FfnMode::kExact;
+  }
+  if (choice.mode == FfnMode::kExact) {
+    TC_RETURN_IF_ERROR(CheckExact(config));
+  } else if (choice.mode == FfnMode::kThreshold) {
+    TC_RETURN_IF_ERROR(CheckThreshold(config));
+  } else if (choice.mode == FfnMode::kFast) {
+    TC_RETURN_IF_ERROR(CheckFast(config, has_free, predictor));
+    const bool is_free = predictor == PredictorChoice::kFree ||
+                         (predictor == PredictorChoice::kAuto && !has_trained);
+    choice.predictor =
+        is_free ? PredictorChoice::kFree : PredictorChoice::kTrained;
+    choice.own_signs = is_free && !has_free;
+  }
+  return choice;
+}
+
+}  // namespace thermocline::engine

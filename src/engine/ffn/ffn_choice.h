@@ -1,0 +1,29 @@
+// What --ffn and --predictor mean for a model.
+#ifndef THERMOCLINE_ENGINE_FFN_FFN_CHOICE_H_
+#define THERMOCLINE_ENGINE_FFN_FFN_CHOICE_H_
+
+#include "base/status.h"
+#include "engine/ffn/ffn_mode.h"
+#include "model/config.h"
+
+namespace thermocline::engine {
+
+struct FfnChoice {
+  FfnMode mode = FfnMode::kDense;                      // not kAuto
+  PredictorChoice predictor = PredictorChoice::kNone;  // kFast: trained or free
+  bool own_signs = false;  // kFree, and the file has no signs
+};
+
+// has_free: the file brings training-free predictors (its weights tell).
+// kInvalidArgument, with what to do instead: fast without predictors or with
+// experts; exact where the activation is nowhere zero, threshold where it is or
+// where the file has none; a predictor for a mode that takes none.
+Result<FfnChoice> ChooseFfn(const model::Config& config, bool has_free,
+                            FfnMode mode, PredictorChoice predictor);
+
+// Whether the activation is exactly zero for many inputs.
+bool HasZeros(Activation activation);
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_FFN_FFN_CHOICE_H_

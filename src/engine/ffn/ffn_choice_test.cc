@@ -1,0 +1,106 @@
+#include "engine/ffn/ffn_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace thermocline::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+model::Config ConfigOf(Activation activation) {
+  model::Config config;
+  config.ffn.activation = activation;
+  return config;
+}
+
+model::Config WithPredictor(Activation activation) {
+  model::Config config = ConfigOf(activation);
+  config.predictor.kind = model::PredictorKind::kThermocline;
+  return config;
+}
+
+FfnChoice Choose(const model::Config& config, FfnMode mode,
+                 PredictorChoice predictor = PredictorChoice::kAuto,
+                 bool has_free = false) {
+  const auto choice = ChooseFfn(config, has_free, mode, predictor);
+  EXPECT_TRUE(choice.has_value()) << choice.error().message;
+  return choice.value_or(FfnChoice());
+}
+
+std::string Refusal(const model::Config& config, FfnMode mode,
+                    PredictorChoice predictor = PredictorChoice::kAuto) {
+  const auto choice = ChooseFfn(config, false, mode, predictor);
+  if (choice.has_value()) return "";
+  EXPECT_EQ(choice.error().code, ErrorCode::kInvalidArgument);
+  return choice.error().message;
+}
+
+TEST(FfnChoice, AutoTakesWhatTheFileIsFor) {
+  model::Config relu = ConfigOf(Activation::kFatRelu);
+  EXPECT_EQ(Choose(relu, FfnMode::kAuto).mode, FfnMode::kDense);
+  relu.records.resize(1);
+  EXPECT_EQ(Choose(relu, FfnMode::kAuto).mode, FfnMode::kExact);
+  EXPECT_EQ(Choose(relu, FfnMode::kDense).mode, FfnMode::kDense);
+  model::Config silu = ConfigOf(Activation::kSilu);
+  silu.records.resize(1);
+  silu.thresholds = {0.1f};
+  EXPECT_EQ(Choose(silu, FfnMode::kAuto).mode, FfnMode::kDense);
+  EXPECT_EQ(Choose(silu, FfnMode::kThreshold).mode, FfnMode::kThreshold);
+  const FfnChoice fast =
+      Choose(WithPredictor(Activation::kRelu), FfnMode::kAuto);
+  EXPECT_EQ(fast.mode, FfnMode::kFast);
+  EXPECT_EQ(fast.predictor, PredictorChoice::kTrained);
+  EXPECT_FALSE(fast.own_signs);
+}
+
+TEST(FfnChoice, PredictorsAreTrainedFreeOrNone) {
+  const model::Config plain = ConfigOf(Activation::kRelu);
+  const model::Config trained = WithPredictor(Activation::kRelu);
+  const FfnChoice of_signs =
+      Choose(plain, FfnMode::kAuto, PredictorChoice::kFree);
+  EXPECT_EQ(of_signs.mode, FfnMode::kFast);
+  EXPECT_EQ(of_signs.predictor, PredictorChoice::kFree);
+  EXPECT_TRUE(of_signs.own_signs);
+  EXPECT_FALSE(
+      Choose(plain, FfnMode::kFast, PredictorChoice::kFree, true).own_signs);
+  EXPECT_EQ(
+      Choose(plain, FfnMode::kFast, PredictorChoice::kAuto, true).predictor,
+      PredictorChoice::kFree);
+  EXPECT_EQ(
+      Choose(trained, FfnMode::kFast, PredictorChoice::kAuto, true).predictor,
+      PredictorChoice::kTrained);
+  EXPECT_EQ(Choose(trained, FfnMode::kFast, PredictorChoice::kFree).predictor,
+            PredictorChoice::kFree);
+  EXPECT_EQ(Choose(trained, FfnMode::kFast, PredictorChoice::kNone).mode,
+            FfnMode::kExact);
+  EXPECT_EQ(Choose(trained, FfnMode::kAuto, PredictorChoice::kNone).mode,
+            FfnMode::kExact);
+}
+
+TEST(FfnChoice, RefusalsSayWhatToDo) {
+  const model::Config relu = ConfigOf(Activation::kRelu);
+  const model::Config silu = ConfigOf(Activation::kSilu);
+  EXPECT_THAT(Refusal(silu, FfnMode::kExact),
+              testing::AllOf(HasSubstr("silu"), HasSubstr("--ffn threshold")));
+  EXPECT_THAT(Refusal(silu, FfnMode::kThreshold), HasSubstr("no thresholds"));
+  EXPECT_THAT(Refusal(relu, FfnMode::kThreshold), HasSubstr("--ffn exact"));
+  EXPECT_THAT(Refusal(relu, FfnMode::kFast),
+              testing::AllOf(HasSubstr("brings no predictors"),
+                             HasSubstr("--predictor free")));
+  EXPECT_THAT(Refusal(relu, FfnMode::kAuto, PredictorChoice::kTrained),
+              HasSubstr("thermocline train"));
+  EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kNone),
+              HasSubstr("silu"));
+  EXPECT_THAT(Refusal(relu, FfnMode::kDense, PredictorChoice::kFree),
+              HasSubstr("--ffn dense asks no predictor"));
+  model::Config mixture = relu;
+  mixture.ffn.num_experts = 8;
+  EXPECT_THAT(Refusal(mixture, FfnMode::kFast, PredictorChoice::kFree),
+              HasSubstr("experts"));
+}
+
+}  // namespace
+}  // namespace thermocline::engine

@@ -1,0 +1,127 @@
+// One feed-forward block at listed neurons: what a token does not need is not
+// read.
+#ifndef THERMOCLINE_ENGINE_FFN_NEURON_FFN_H_
+#define THERMOCLINE_ENGINE_FFN_NEURON_FFN_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/ffn/piece_sums.h"
+#include "engine/matmul.h"
+#include "engine/rows.h"
+#include "engine/scratch.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+#include "model/model.h"
+#include "predictor/neuron_set.h"
+
+namespace thermocline::engine {
+
+// Neurons in the order in which their terms are added.
+struct NeuronList {
+  const uint32_t* ids = nullptr;
+  size_t count = 0;
+
+  bool operator==(const NeuronList&) const = default;  // the very same
+};
+
+// What threads leave behind, piece by piece. One for all layers of a session.
+struct PieceBoard {
+  using Counts = std::array<std::array<uint32_t, PieceSums::kMaxPieces>,
+                            kernels::kListedTokens>;
+  PieceSums sums;
+  Counts num_open;   // neurons whose gate let something through
+  Counts num_fired;  // of them, those with h != 0
+};
+
+// Where the rows of a matrix lie.
+struct RowPlaces {
+  explicit RowPlaces(const TensorView& view)
+      : data(view.data),
+        stride(view ? view.row_stride() : 0),
+        num_bytes(view ? view.row_bytes() : 0) {}
+  const std::byte* row(uint32_t neuron) const { return data + neuron * stride; }
+
+  const std::byte* data;  // null: there is no matrix
+  size_t stride;
+  size_t num_bytes;  // of a row
+};
+
+// For NeuronFfn's rest_below: also what comes to nothing is computed.
+inline constexpr float kNothingRests = -1.0f;
+
+// Everything that it is given outlives it.
+class NeuronFfn {
+ public:
+  // rest_below: a neuron whose opened gate |f(gate x)| is 0 or less than this
+  // counts as at rest (thresholds of CATS); 0: exact.
+  NeuronFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
+            float rest_below, const Compute* compute, const Scratch* scratch,
+            PieceBoard* board);
+
+  // For x [T, D], T <= kListedTokens, each with a list (T lists):
+  //   gated   h = f(gate_i x + b_i) * (up_i x + b'_i), 0 for neurons at rest
+  //   plain   h = f(up_i x + b'_i), likewise
+  //   with down_t       out[t] = sum of h_i * column i of Wdown, + its bias
+  //   with down alone   hidden[t] = h, 0 for neurons that are not listed, for
+  //                     the caller to multiply; `out` is not touched
+  // A list is cut by bytes into at most PieceSums::kMaxPieces pieces, whatever
+  // the number of threads and whatever the other tokens' lists are, and each
+  // piece is summed alone: the same bits for every number of threads and every
+  // cut of a batch. Neurons at rest contribute nothing, biases of theirs
+  // neither. Allocates nothing. One parallel region.
+  // Cost: reads the gate rows of listed neurons, up row and down column of
+  // those that are not at rest; what comes next is asked for while the last is
+  // computed. Tokens with the same list share the reading of gate rows; of
+  // others' neurons that they have in common one finds them in the cache.
+  // Source: PowerInfer-2 4.4 (one visit per record); PowerInfer 5.4.
+  // raw: what the tests are made of, gate_i x + b_i (or up_i x + b'_i without a
+  // gate) of listed neurons, at raw[t][i]; no data: nobody asks.
+  void Run(const Rows& x, std::span<const NeuronList> lists, const Rows& hidden,
+           const Rows& out, const Rows& raw = {});
+
+  // Of token t of the last Run.
+  size_t num_open(size_t token_idx) const;
+  void AddFired(size_t token_idx, const predictor::NeuronSet& set) const;
+
+  // Bytes that `count` listed neurons read, num_open of them not at rest;
+  // without a down matrix that is read whole.
+  size_t BytesRead(size_t count, size_t num_open) const;
+
+ private:
+  class Worker;
+  bool computes_all() const { return rest_below_ < 0.0f; }
+  size_t NumPieces(size_t count) const;
+  // The first element of a token's piece in its list.
+  static size_t PieceBegin(size_t piece, size_t num_pieces, size_t count) {
+    return count * piece / num_pieces;
+  }
+  // Where the sum of a piece goes.
+  float* SumOf(size_t piece, size_t token_idx) const;
+  uint32_t* FiredOf(size_t token_idx) const;
+  void AddPieces(size_t to, size_t from) const;
+  void Finish(const Rows& out) const;
+
+  const model::FfnConfig* config_;
+  const model::FfnWeights* weights_;
+  float rest_below_;
+  const Compute* compute_;
+  const Scratch* scratch_;
+  PieceBoard* board_;
+  const TensorView* tested_;  // the matrix whose products are tested
+  const TensorView* tested_bias_;
+  RowPlaces tested_rows_, up_rows_, down_rows_;  // up: with a gate only
+  bool any_rounded_;
+  // Of the run at hand.
+  std::array<NeuronList, kernels::kListedTokens> list_copies_;
+  std::span<const NeuronList> lists_;  // those of its tokens
+  std::array<size_t, kernels::kListedTokens> num_pieces_ = {};
+  size_t max_pieces_ = 0;
+  Rows x_, hidden_, out_, raw_;
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_FFN_NEURON_FFN_H_

@@ -1,0 +1,430 @@
+#include "engine/ffn/neuron_ffn.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/testing/compute_fixture.h"
+#include "engine/testing/tiny_model.h"
+#include "neuron/record.h"
+#include "tensor/codec.h"
+
+namespace thermocline::engine {
+namespace {
+
+using testing::ComputeFixture;
+using ::testing::ElementsAre;
+using testing::OwnedTensor;
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+model::Config ConfigOf(size_t width, size_t ffn_width) {
+  model::Config config;
+  config.width = static_cast<int64_t>(width);
+  config.ffn_width = static_cast<int64_t>(ffn_width);
+  config.num_heads = config.num_kv_heads = 1;
+  config.key_width = config.value_width = config.rope.width = 2;
+  config.ffn.activation = Activation::kRelu;
+  return config;
+}
+
+std::vector<float> RandomFloats(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
+  return values;
+}
+
+// Random matrices [F, D] of one type, down transposed, as they lie in files and
+// as records; and the inputs of some tokens.
+class RandomFfn {
+ public:
+  RandomFfn(size_t width, size_t ffn_width, DType dtype, size_t num_tokens = 8)
+      : width(width),
+        ffn_width(ffn_width),
+        config(ConfigOf(width, ffn_width)),
+        x(RandomFloats(num_tokens * width, 9)) {
+    for (uint64_t i = 0; i < 3; ++i) {
+      parts_.push_back(std::make_unique<OwnedTensor>(
+          dtype, RandomFloats(width * ffn_width, i + 1), width));
+    }
+    for (uint64_t i = 0; i < 2; ++i) {
+      biases_.push_back(std::make_unique<OwnedTensor>(
+          DType::kF32, RandomFloats(ffn_width, i + 4), ffn_width));
+    }
+    biases_.push_back(std::make_unique<OwnedTensor>(
+        DType::kF32, RandomFloats(width, 6), width));
+    weights.gate = parts_[0]->view();
+    weights.up = parts_[1]->view();
+    weights.down_t = parts_[2]->view();
+  }
+
+  void AddBiases() {
+    weights.gate_bias = biases_[0]->view();
+    weights.up_bias = biases_[1]->view();
+    weights.down_bias = biases_[2]->view();
+  }
+  void RemoveGate() {
+    config.ffn.gated = false;
+    weights.gate = weights.gate_bias = {};
+  }
+
+  // The same values as records.
+  void Bundle() {
+    const auto type_of = [](const TensorView& view) {
+      return view ? std::optional(view.dtype) : std::nullopt;
+    };
+    const auto layout = neuron::MakeRecordLayout(
+        type_of(weights.gate), weights.up.dtype, weights.down_t.dtype, width);
+    ASSERT_TRUE(layout.has_value());
+    records_.resize(layout->stride * ffn_width);
+    neuron::RecordViews views =
+        neuron::ViewRecords(*layout, records_.data(), ffn_width);
+    const auto copy = [&](TensorView& from, const TensorView& to) {
+      if (!from) return;
+      for (size_t i = 0; i < ffn_width; ++i) {
+        std::copy_n(
+            from.row(i), from.row_bytes(),
+            records_.data() + static_cast<size_t>(to.row(i) - records_.data()));
+      }
+      from = to;
+    };
+    copy(weights.gate, views.gate);
+    copy(weights.up, views.up);
+    copy(weights.down_t, views.down_t);
+  }
+
+  // delta of tokens with these lists, one after the other.
+  std::vector<float> Run(const std::vector<std::vector<uint32_t>>& lists,
+                         int num_threads,
+                         kernels::Isa isa = kernels::BestIsa()) {
+    Open(num_threads, isa);
+    std::vector<NeuronList> views;
+    for (const auto& list : lists) views.push_back({list.data(), list.size()});
+    return RunLists(views);
+  }
+  // The same list for all of some tokens.
+  std::vector<float> RunShared(const std::vector<uint32_t>& list,
+                               size_t num_tokens, int num_threads,
+                               kernels::Isa isa = kernels::BestIsa()) {
+    Open(num_threads, isa);
+    return RunLists(
+        std::vector<NeuronList>(num_tokens, {list.data(), list.size()}));
+  }
+
+  // What was run last.
+  std::vector<size_t> Fired(size_t token_idx) const {
+    std::vector<uint64_t> words(predictor::WordsOf(ffn_width));
+    const predictor::NeuronSet set = {words.data(), ffn_width};
+    ffn_->AddFired(token_idx, set);
+    std::vector<size_t> fired;
+    set.ForEachIn(0, ffn_width, [&](size_t i) { fired.push_back(i); });
+    return fired;
+  }
+  const NeuronFfn& ffn() const { return *ffn_; }
+  const Scratch& scratch() const { return fixture_->scratch(); }
+
+  // The same in double precision, neurons below `rest_below` at rest.
+  std::vector<double> Expected(
+      const std::vector<std::vector<uint32_t>>& lists) const {
+    std::vector<double> out;
+    for (size_t t = 0; t < lists.size(); ++t) {
+      std::vector<double> delta(width, 0.0);
+      if (weights.down_bias) Add(weights.down_bias, 0, 1.0, delta);
+      for (const uint32_t i : lists[t]) {
+        const double h = Hidden(t, i);
+        if (h != 0.0) Add(weights.down_t, i, h, delta);
+      }
+      out.insert(out.end(), delta.begin(), delta.end());
+    }
+    return out;
+  }
+
+  size_t width, ffn_width;
+  model::Config config;
+  model::FfnWeights weights;
+  float rest_below = 0.0f;
+  std::vector<float> x;
+
+ private:
+  void Open(int num_threads, kernels::Isa isa) {
+    fixture_ = std::make_unique<ComputeFixture>(
+        config,
+        ScratchShape{.batch = static_cast<int64_t>(x.size() / width),
+                     .context = 1,
+                     .num_threads = num_threads,
+                     .ffn = FfnMode::kExact},
+        isa);
+    ffn_ =
+        std::make_unique<NeuronFfn>(&config.ffn, &weights, rest_below,
+                                    &fixture_->compute(), &scratch(), &board_);
+  }
+  std::vector<float> RunLists(const std::vector<NeuronList>& lists) {
+    for (size_t t = 0; t < lists.size(); ++t) {
+      std::copy_n(x.data() + t * width, width, scratch().normed.row(t));
+      std::ranges::fill(scratch().delta.span(t), kNaN);
+      std::ranges::fill(scratch().up.span(t), kNaN);
+    }
+    ffn_->Run(scratch().normed, lists, scratch().up, scratch().delta);
+    std::vector<float> out;
+    for (size_t t = 0; t < lists.size(); ++t) {
+      const auto row = scratch().delta.span(t);
+      out.insert(out.end(), row.begin(), row.end());
+    }
+    return out;
+  }
+
+  double Dot(const TensorView& matrix, const TensorView& bias, size_t t,
+             size_t i) const {
+    std::vector<float> row(width);
+    DequantizeRow(matrix.dtype, matrix.row(i), row);
+    double sum = 0.0;
+    for (size_t c = 0; c < width; ++c) {
+      sum += static_cast<double>(row[c]) * x[t * width + c];
+    }
+    return bias ? sum + reinterpret_cast<const float*>(bias.data)[i] : sum;
+  }
+  double Hidden(size_t t, size_t i) const {
+    const double up = Dot(weights.up, weights.up_bias, t, i);
+    const double tested =
+        weights.gate ? Dot(weights.gate, weights.gate_bias, t, i) : up;
+    const double opened = config.ffn.activation == Activation::kSilu
+                              ? tested / (1.0 + std::exp(-tested))
+                              : std::max(tested, 0.0);
+    if (std::abs(opened) < rest_below || opened == 0.0) return 0.0;
+    if (!weights.gate) return opened;
+    return config.ffn.activation == Activation::kDRelu
+               ? opened * std::max(up, 0.0)
+               : opened * up;
+  }
+  static void Add(const TensorView& matrix, size_t i, double h,
+                  std::vector<double>& out) {
+    std::vector<float> row(out.size());
+    DequantizeRow(matrix.dtype, matrix.row(i), row);
+    for (size_t c = 0; c < out.size(); ++c) {
+      out[c] += h * static_cast<double>(row[c]);
+    }
+  }
+
+  std::vector<std::unique_ptr<OwnedTensor>> parts_, biases_;
+  std::vector<std::byte> records_;
+  PieceBoard board_;
+  std::unique_ptr<ComputeFixture> fixture_;
+  std::unique_ptr<NeuronFfn> ffn_;
+};
+
+std::vector<uint32_t> Every(size_t step, size_t first, size_t end) {
+  std::vector<uint32_t> list;
+  for (size_t i = first; i < end; i += step) {
+    list.push_back(static_cast<uint32_t>(i));
+  }
+  return list;
+}
+
+TEST(NeuronFfn, IsTheProductsWrittenDown) {
+  for (const Activation activation :
+       {Activation::kRelu, Activation::kDRelu, Activation::kSilu}) {
+    for (const bool gated : {true, false}) {
+      if (!gated && activation == Activation::kDRelu) continue;
+      for (const bool bundled : {true, false}) {
+        SCOPED_TRACE(std::string(NameOf(activation)) +
+                     (gated ? ", gated" : "") + (bundled ? ", bundled" : ""));
+        RandomFfn ffn(96, 700, DType::kF32);
+        ffn.config.ffn.activation = activation;
+        ffn.AddBiases();
+        if (!gated) ffn.RemoveGate();
+        if (bundled) ffn.Bundle();
+        const std::vector<std::vector<uint32_t>> lists = {
+            Every(1, 0, 700), Every(3, 1, 700), {}, {699}, Every(7, 300, 500)};
+        EXPECT_LE(testing::Nmse(ffn.Run(lists, 3),
+                                std::span<const double>(ffn.Expected(lists))),
+                  1e-12);
+        EXPECT_EQ(ffn.Fired(2), std::vector<size_t>());
+      }
+    }
+  }
+}
+
+TEST(NeuronFfn, EveryTypeBundledOrNot) {
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kQ8_0,
+                            DType::kQ4_0, DType::kQ4_K, DType::kQ6_K}) {
+    SCOPED_TRACE(NameOf(dtype));
+    RandomFfn ffn(256, 300, dtype);
+    const std::vector<std::vector<uint32_t>> lists = {Every(1, 0, 300),
+                                                      Every(2, 0, 300)};
+    const auto expected = ffn.Expected(lists);
+    const auto apart = ffn.Run(lists, 2);
+    EXPECT_LE(testing::Nmse(apart, std::span<const double>(expected)),
+              IsFloat(dtype) ? 1e-11 : 1e-3);
+    ffn.Bundle();
+    EXPECT_EQ(ffn.Run(lists, 2), apart);
+  }
+}
+
+// The bits depend neither on the threads nor on the other tokens.
+TEST(NeuronFfn, SameBitsForEveryThreadCountAndGroup) {
+  for (const DType dtype : {DType::kF16, DType::kQ4_0}) {
+    for (const kernels::Isa isa : kernels::SupportedIsas()) {
+      SCOPED_TRACE(std::string(NameOf(dtype)) + " " +
+                   std::string(kernels::NameOf(isa)));
+      // Records of 4 to 9 KiB and up to 20 pieces.
+      RandomFfn ffn(1536, 290, dtype);
+      std::vector<std::vector<uint32_t>> lists;
+      for (size_t t = 0; t < 8; ++t) lists.push_back(Every(t / 2 + 1, t, 290));
+      const std::vector<float> together = ffn.Run(lists, 1, isa);
+      for (const int num_threads : {2, 3, 7}) {
+        EXPECT_EQ(ffn.Run(lists, num_threads, isa), together);
+      }
+      const std::vector<float> inputs = ffn.x;
+      for (size_t t = 0; t < 8; ++t) {
+        std::copy_n(inputs.data() + t * ffn.width, ffn.width, ffn.x.data());
+        const auto alone = ffn.Run({lists[t]}, 2, isa);
+        EXPECT_TRUE(std::ranges::equal(
+            alone, std::span(together).subspan(t * ffn.width, ffn.width)))
+            << t;
+      }
+    }
+  }
+}
+
+TEST(NeuronFfn, TokensThatShareAListGetTheSameBits) {
+  for (const DType dtype : {DType::kF32, DType::kQ8_0}) {
+    RandomFfn ffn(1536, 290, dtype);
+    const std::vector<uint32_t> list = Every(1, 0, 290);
+    const auto apart = ffn.Run(std::vector<std::vector<uint32_t>>(8, list), 2);
+    EXPECT_EQ(ffn.RunShared(list, 8, 3), apart);
+    EXPECT_GT(ffn.Fired(7).size(), 100u);
+    EXPECT_LT(ffn.Fired(7).size(), 200u);
+  }
+}
+
+TEST(NeuronFfn, TermsComeInTheOrderOfTheList) {
+  RandomFfn ffn(32, 64, DType::kF32);
+  std::vector<uint32_t> list = Every(1, 0, 64);
+  const auto ascending = ffn.Run({list}, 2);
+  const auto fired = ffn.Fired(0);
+  std::ranges::reverse(list);
+  const auto descending = ffn.Run({list}, 2);
+  EXPECT_NE(descending, ascending);
+  EXPECT_EQ(ffn.Fired(0), fired);
+  EXPECT_LE(testing::Nmse(descending, std::span<const float>(ascending)),
+            1e-12);
+}
+
+// Neurons of one input: gate i is gates[i] * x, up i is ups[i] * x.
+class SmallFfn {
+ public:
+  SmallFfn(const std::vector<float>& gates, const std::vector<float>& ups)
+      : gate_(DType::kF32, gates, 1),
+        up_(DType::kF32, ups, 1),
+        down_(DType::kF32, std::vector<float>(ups.size(), 1.0f), ups.size()),
+        config_(ConfigOf(1, ups.size())),
+        fixture_(config_, {.batch = 2,
+                           .context = 1,
+                           .num_threads = 2,
+                           .ffn = FfnMode::kExact}) {
+    weights.gate = gate_.view();
+    weights.up = up_.view();
+    weights.down = down_.view();  // so that the hidden vector is left
+  }
+  model::FfnConfig& config() { return config_.ffn; }
+
+  // The hidden vectors of x = 1 and x = -1.
+  std::vector<std::vector<float>> Run(const std::vector<uint32_t>& first,
+                                      const std::vector<uint32_t>& second,
+                                      float rest_below = 0.0f) {
+    const Scratch& scratch = fixture_.scratch();
+    scratch.normed.row(0)[0] = 1.0f;
+    scratch.normed.row(1)[0] = -1.0f;
+    NeuronFfn ffn(&config_.ffn, &weights, rest_below, &fixture_.compute(),
+                  &scratch, &board_);
+    const std::vector<NeuronList> lists = {{first.data(), first.size()},
+                                           {second.data(), second.size()}};
+    ffn.Run(scratch.normed, lists, scratch.up, scratch.delta);
+    num_open = {ffn.num_open(0), ffn.num_open(1)};
+    const auto row = [&](size_t t) {
+      const auto span = scratch.up.span(t);
+      return std::vector<float>(span.begin(), span.end());
+    };
+    return {row(0), row(1)};
+  }
+
+  model::FfnWeights weights;
+  std::vector<size_t> num_open;
+
+ private:
+  OwnedTensor gate_, up_, down_;
+  model::Config config_;
+  ComputeFixture fixture_;
+  PieceBoard board_;
+};
+
+TEST(NeuronFfn, GateThenUp) {
+  SmallFfn ffn({1, 2, -3, 4, 5}, {10, 20, 30, 0, kNaN});
+  // The NaN in up is not looked at: neuron 4 is not listed for the first
+  // token, and its gate is closed for the second.
+  auto hidden = ffn.Run({0, 1, 2, 3}, {0, 1, 2, 3, 4});
+  EXPECT_THAT(hidden[0], ElementsAre(10, 40, 0, 0, 0));
+  EXPECT_THAT(hidden[1], ElementsAre(0, 0, -90, 0, 0));
+  EXPECT_THAT(ffn.num_open, ElementsAre(3, 1));
+  ffn.config().activation = Activation::kDRelu;
+  hidden = ffn.Run({0, 1, 2, 3}, {0, 1, 2, 3});
+  EXPECT_THAT(hidden[0], ElementsAre(10, 40, 0, 0, 0));
+  EXPECT_THAT(hidden[1], ElementsAre(0, 0, 0, 0, 0));
+}
+
+TEST(NeuronFfn, DamageInAGateIsNotDropped) {
+  SmallFfn ffn({1, kNaN}, {1, 1});
+  const auto hidden = ffn.Run({0, 1}, {1}, 100.0f);
+  EXPECT_TRUE(std::isnan(hidden[0][1]));
+  EXPECT_TRUE(std::isnan(hidden[1][1]));
+  EXPECT_EQ(hidden[0][0], 0.0f);
+}
+
+TEST(NeuronFfn, BiasesOfListedNeuronsOnly) {
+  SmallFfn ffn({1, 1, 1}, {1, 1, 1});
+  const OwnedTensor gate_bias(DType::kF32, std::vector<float>{0, -1, 5}, 3);
+  const OwnedTensor up_bias(DType::kF32, std::vector<float>{7, 7, 0.5f}, 3);
+  ffn.weights.gate_bias = gate_bias.view();
+  ffn.weights.up_bias = up_bias.view();
+  auto hidden = ffn.Run({0, 1, 2}, {0, 2});
+  EXPECT_THAT(hidden[0], ElementsAre(8, 0, 9));
+  EXPECT_THAT(hidden[1], ElementsAre(0, 0, -2));
+  ffn.config().gated = false;
+  hidden = ffn.Run({1, 2}, {2});
+  EXPECT_THAT(hidden[0], ElementsAre(0, 8, 1.5f));
+  EXPECT_THAT(hidden[1], ElementsAre(0, 0, 0));
+}
+
+TEST(NeuronFfn, BelowTheThresholdIsAtRest) {
+  SmallFfn ffn({1, -1, 0.1f, 3}, {1, 1, 1, 1});
+  ffn.config().activation = Activation::kSilu;
+  // silu(1) = 0.73, silu(-1) = -0.27, silu(0.1) = 0.05, silu(3) = 2.86
+  const auto hidden = ffn.Run({0, 1, 2, 3}, {}, 0.25f);
+  EXPECT_NEAR(hidden[0][0], 0.731f, 1e-3);
+  EXPECT_NEAR(hidden[0][1], -0.269f, 1e-3);
+  EXPECT_EQ(hidden[0][2], 0.0f);
+  EXPECT_NEAR(hidden[0][3], 2.858f, 1e-3);
+  EXPECT_THAT(ffn.Run({0, 1, 2, 3}, {}, 10.0f)[0], ElementsAre(0, 0, 0, 0));
+}
+
+TEST(NeuronFfn, BytesAreThoseOfTheRows) {
+  RandomFfn ffn(64, 100, DType::kF16);
+  ffn.Run({Every(1, 0, 10)}, 1);
+  EXPECT_EQ(ffn.ffn().BytesRead(10, 3), 10u * 128 + 3 * 2 * 128);
+  ffn.RemoveGate();
+  ffn.Run({Every(1, 0, 10)}, 1);
+  EXPECT_EQ(ffn.ffn().BytesRead(10, 3), 10u * 128 + 3 * 128);
+}
+
+}  // namespace
+}  // namespace thermocline::engine

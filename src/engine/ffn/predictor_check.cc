@@ -1,0 +1,167 @@
+#include "engine/ffn/predictor_check.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "base/check.h"
+#include "engine/ffn/low_rank.h"
+
+namespace thermocline::engine {
+namespace {
+
+using predictor::NeuronSet;
+
+// Of two sets, as counts.
+struct Agreement {
+  size_t num_stored = 0;
+  size_t num_found = 0;
+  size_t num_common = 0;
+
+  bool IsGood() const {
+    const auto most = static_cast<double>(std::max(num_stored, num_found));
+    return static_cast<double>(num_common) >= kSelfTestShare * most;
+  }
+  double percent() const {
+    return 100.0 * static_cast<double>(num_common) /
+           static_cast<double>(std::max<size_t>(num_stored, 1));
+  }
+};
+
+// Row `sample` of `stored` (bit i % 8 of byte i / 8) against a set.
+void Compare(const TensorView& stored, size_t sample, const NeuronSet& found,
+             Agreement& sum) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(stored.row(sample));
+  for (size_t i = 0; i < found.num_neurons; ++i) {
+    const bool was = (bytes[i / 8] >> i % 8 & 1) != 0;
+    const bool is = found.Has(i);
+    sum.num_stored += was ? 1 : 0;
+    sum.num_found += is ? 1 : 0;
+    sum.num_common += was && is ? 1 : 0;
+  }
+}
+
+class SelfTests {
+ public:
+  explicit SelfTests(const FfnParts& parts)
+      : parts_(parts), layers_(parts.model->weights().layers) {}
+
+  Status Check(size_t layer_idx) {
+    const model::SelfTest& test = layers_[layer_idx].self_test;
+    const Agreement fired = CheckFired(layer_idx);
+    if (!fired.IsGood()) {
+      return Refuse(layer_idx, "neurons that fired", fired);
+    }
+    const model::PredictorConfig& config = parts_.model->config().predictor;
+    if (!test.candidates || config.threshold != 0.0f) return {};
+    const Agreement candidates = CheckCandidates(layer_idx);
+    return candidates.IsGood() ? Status()
+                               : Refuse(layer_idx, "candidates", candidates);
+  }
+
+ private:
+  Status Refuse(size_t layer_idx, const char* what,
+                const Agreement& agreement) const {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: the predictors were made for another model: of the {} "
+                "when layer {} was trained, {:.0f} % come up again: prepare "
+                "the model anew, or use --ffn exact or --ffn dense",
+                parts_.model->file().path(), what, layer_idx,
+                agreement.percent());
+  }
+
+  // Copies samples [first, first + count) of a layer's inputs to
+  // scratch.normed.
+  void Load(size_t layer_idx, size_t first, size_t count) const {
+    const TensorView& inputs = layers_[layer_idx].self_test.inputs;
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(parts_.scratch->normed.row(i), inputs.row(first + i),
+                  inputs.row_bytes());
+    }
+  }
+
+  // Calls f(first, count) for the samples, as many at once as the scratch has
+  // room for.
+  template <typename Function>
+  void ForGroups(size_t layer_idx, Function f) const {
+    const size_t num_samples =
+        layers_[layer_idx].self_test.inputs.shape.num_rows();
+    const size_t group = parts_.scratch->sparse.group;
+    for (size_t first = 0; first < num_samples; first += group) {
+      f(first, std::min(group, num_samples - first));
+    }
+  }
+
+  Agreement CheckFired(size_t layer_idx) const {
+    const Scratch& scratch = *parts_.scratch;
+    const size_t num_neurons = scratch.sparse.num_neurons;
+    NeuronFfn ffn(&parts_.model->config().ffn, &layers_[layer_idx].ffn, 0.0f,
+                  parts_.compute, &scratch, parts_.board);
+    std::vector<uint64_t> words(predictor::WordsOf(num_neurons));
+    const NeuronSet set = {words.data(), num_neurons};
+    Agreement sum;
+    ForGroups(layer_idx, [&](size_t first, size_t count) {
+      Load(layer_idx, first, count);
+      const std::vector<NeuronList> lists(
+          count, {scratch.sparse.all_ids, num_neurons});
+      ffn.Run(scratch.normed, lists, scratch.up, scratch.delta);
+      for (size_t i = 0; i < count; ++i) {
+        set.Clear();
+        ffn.AddFired(i, set);
+        Compare(layers_[layer_idx].self_test.fired, first + i, set, sum);
+      }
+    });
+    return sum;
+  }
+
+  // With the inputs of the layer that the predictor reads.
+  Agreement CheckCandidates(size_t layer_idx) const {
+    const model::PredictorConfig& config = parts_.model->config().predictor;
+    const auto lookahead = static_cast<size_t>(config.lookahead);
+    const size_t source = layer_idx - std::min(layer_idx, lookahead);
+    const auto selector =
+        MakeLowRankSelector(&layers_[layer_idx].predictor, config.threshold,
+                            layer_idx, parts_.compute, parts_.scratch);
+    Agreement sum;
+    if (!layers_[source].self_test.inputs) return sum;
+    ForGroups(layer_idx, [&](size_t first, size_t count) {
+      Load(source, first, count);
+      selector->Select(parts_.scratch->normed, count);
+      for (size_t i = 0; i < count; ++i) {
+        Compare(layers_[layer_idx].self_test.candidates, first + i,
+                parts_.scratch->sparse.candidates(layer_idx, i), sum);
+      }
+    });
+    return sum;
+  }
+
+  const FfnParts& parts_;
+  const std::vector<model::LayerWeights>& layers_;
+};
+
+}  // namespace
+
+Status CheckSelfTests(const FfnParts& parts) {
+  if (parts.mode != FfnMode::kFast ||
+      parts.predictor != PredictorChoice::kTrained) {
+    return {};
+  }
+  const auto& layers = parts.model->weights().layers;
+  std::vector<size_t> tested;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].self_test.inputs && layers[i].predictor.up) {
+      tested.push_back(i);
+    }
+  }
+  const size_t count = std::min(tested.size(), kSelfTestLayers);
+  SelfTests tests(parts);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t place = count == 1 ? 0 : i * (tested.size() - 1) / (count - 1);
+    TC_RETURN_IF_ERROR(tests.Check(tested[place]));
+  }
+  return {};
+}
+
+}  // namespace thermocline::engine

@@ -1,0 +1,25 @@
+// Whether a file's predictors were made for its model.
+#ifndef THERMOCLINE_ENGINE_FFN_PREDICTOR_CHECK_H_
+#define THERMOCLINE_ENGINE_FFN_PREDICTOR_CHECK_H_
+
+#include "base/status.h"
+#include "engine/ffn/ffn_layers.h"
+
+namespace thermocline::engine {
+
+// Of what a self-test (model::SelfTest) has, at least this share must come up
+// again: machines round differently, and neurons near zero or near a threshold
+// come and go; another model's are others.
+inline constexpr double kSelfTestShare = 0.9;
+
+// Runs the self-tests of a few layers, if the file has any: the neurons that
+// fire for the inputs must be those that fired when the predictor was made, and
+// its candidates those that it chose then. kCorrupt: they are not, the layer
+// named. Only of kFast with trained predictors; overwrites the scratch.
+// Cost: reads the FFNs of kSelfTestLayers layers once.
+inline constexpr size_t kSelfTestLayers = 3;
+Status CheckSelfTests(const FfnParts& parts);
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_FFN_PREDICTOR_CHECK_H_

@@ -1,0 +1,122 @@
+#include "engine/ffn/turned_down.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/ffn/sum_rows.h"
+#include "engine/testing/compute_fixture.h"
+#include "engine/testing/tiny_model.h"
+
+namespace thermocline::engine {
+namespace {
+
+using testing::ComputeFixture;
+using testing::OwnedTensor;
+
+std::vector<float> RandomFloats(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
+  return values;
+}
+
+model::Config ConfigOf(size_t width, size_t num_neurons) {
+  model::Config config;
+  config.width = static_cast<int64_t>(width);
+  config.ffn_width = static_cast<int64_t>(num_neurons);
+  config.num_heads = config.num_kv_heads = 1;
+  config.key_width = config.value_width = config.rope.width = 2;
+  config.records.resize(1);
+  return config;
+}
+
+constexpr size_t kBatch = 96;
+
+// Of kBatch tokens, num_tokens at a time; the sums of rows if not `turned`.
+std::vector<float> Multiply(const TensorView& down_t, const TensorView& bias,
+                            kernels::Isa isa, int num_threads,
+                            size_t num_tokens, bool turned) {
+  const size_t num_neurons = down_t.shape.num_rows();
+  const model::Config config = ConfigOf(down_t.shape.ne[0], num_neurons);
+  ComputeFixture fixture(
+      config, {.batch = kBatch, .context = 1, .num_threads = num_threads}, isa);
+  const Scratch& scratch = fixture.scratch();
+  const auto hidden = RandomFloats(kBatch * num_neurons, 5);
+  std::vector<float> out;
+  fixture.set_batch_tokens(kBatch);
+  EXPECT_TRUE(CanTurnDown(fixture.compute(), scratch, down_t, num_tokens));
+  for (size_t begin = 0; begin < kBatch; begin += num_tokens) {
+    for (size_t t = 0; t < num_tokens; ++t) {
+      std::copy_n(hidden.data() + (begin + t) * num_neurons, num_neurons,
+                  scratch.up.row(t));
+    }
+    if (turned) {
+      MultiplyTurned(fixture.compute(), scratch, down_t, bias, num_tokens);
+    } else {
+      SumRows(fixture.compute(),
+              {.matrix = down_t,
+               .bias = bias,
+               .coefs = scratch.up,
+               .out = scratch.delta},
+              num_tokens);
+    }
+    for (size_t t = 0; t < num_tokens; ++t) {
+      const auto row = scratch.delta.span(t);
+      out.insert(out.end(), row.begin(), row.end());
+    }
+  }
+  return out;
+}
+
+TEST(TurnedDown, IsTheSumOfRows) {
+  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+    if (kernels::KernelsFor(isa).batch_for(kBatch) == nullptr) continue;
+    for (const DType dtype :
+         {DType::kF32, DType::kF16, DType::kQ8_0, DType::kQ4_0, DType::kQ6_K}) {
+      for (const size_t width : {size_t{256}, size_t{768}}) {
+        SCOPED_TRACE(std::string(kernels::NameOf(isa)) + " " +
+                     std::string(NameOf(dtype)));
+        constexpr size_t kNeurons = 224;
+        const OwnedTensor down_t(dtype, RandomFloats(width * kNeurons, 1),
+                                 width);
+        const OwnedTensor bias(DType::kF32, RandomFloats(width, 2), width);
+        const auto expected =
+            Multiply(down_t.view(), bias.view(), isa, 2, kBatch, false);
+        const auto got =
+            Multiply(down_t.view(), bias.view(), isa, 2, kBatch, true);
+        EXPECT_LE(testing::Nmse(got, std::span<const float>(expected)),
+                  IsFloat(dtype) ? 1e-11 : 2e-4);
+        EXPECT_EQ(Multiply(down_t.view(), bias.view(), isa, 3, kBatch, true),
+                  got);
+        EXPECT_EQ(Multiply(down_t.view(), bias.view(), isa, 1, 24, true), got);
+      }
+    }
+  }
+}
+
+TEST(TurnedDown, IsForBatchesWithRoom) {
+  const OwnedTensor down_t(DType::kQ8_0, RandomFloats(32 * 64, 1), 32);
+  const OwnedTensor odd(DType::kQ8_0, RandomFloats(32 * 65, 1), 32);
+  const kernels::Isa isa = kernels::BestIsa();
+  if (kernels::KernelsFor(isa).batch_for(kBatch) == nullptr) {
+    GTEST_SKIP() << "no products of many tokens here";
+  }
+  ComputeFixture fixture(
+      ConfigOf(32, 65), {.batch = kBatch, .context = 1, .num_threads = 1}, isa);
+  const auto can = [&](const TensorView& view, size_t num_tokens) {
+    return CanTurnDown(fixture.compute(), fixture.scratch(), view, num_tokens);
+  };
+  EXPECT_TRUE(can(down_t.view(), kBatch));
+  EXPECT_FALSE(can(odd.view(), kBatch));
+  EXPECT_FALSE(can(down_t.view(), 1));
+  ComputeFixture small(ConfigOf(32, 64),
+                       {.batch = 2, .context = 1, .num_threads = 1}, isa);
+  EXPECT_EQ(small.scratch().turned_bytes, 0u);
+}
+
+}  // namespace
+}  // namespace thermocline::engine
