@@ -81,11 +81,55 @@ class SparseTest(cli_support.CliTest):
         every = self.logits("--sparse-threshold", "-1e30")
         self.assertLess(nmse(every, dense), 1e-10)
 
+    def test_exact_and_free(self):
+        dense = self.logits("--ffn", "dense")
+        exact = self.logits("--ffn", "exact")
+        self.assertLess(nmse(exact, dense), 1e-10)
+        self.assertEqual(self.logits("--predictor", "none"), exact)
+        self.assertEqual(self.logits("--ffn", "exact", "-t", "1", "-b", "3"),
+                         exact)
+        free = self.logits("--predictor", "free")
+        self.assertNotEqual(free, exact)
+        self.assertEqual(
+            self.logits("--ffn", "fast", "--predictor", "free", "-b", "1"),
+            free)
+        self.assertEqual(self.logits("--predictor", "trained"), self.logits())
+
+    def test_prompts_are_dense_unless_asked(self):
+        def run_tokens(*args):
+            result = run("run", "-m", LLAMA, "-p", "one two three four five "
+                         "six seven eight", "-n", "4", "--temp", "0", *args)
+            self.assert_ok(result)
+            return result
+        self.assertIn(b", prompts dense, ", run_tokens().stderr)
+        same = run_tokens("--prefill", "same")
+        self.assertNotIn(b"prompts dense", same.stderr)
+        self.assertRegex(same.stderr, rb"tok/s  [0-9.]+ [KM]iB per token")
+        self.assert_fails(run("run", "-m", LLAMA, "-p", "a", "--prefill", "x"),
+                          "dense, same", code=2)
+
+    def test_modes_that_do_not_fit(self):
+        for args, parts in [
+                (("--ffn", "exact"), ("silu", "--ffn threshold")),
+                (("--ffn", "threshold"), ("no thresholds", "prepare")),
+                (("--predictor", "trained"), ("thermocline train",)),
+                (("--ffn", "dense", "--predictor", "free"), ("--ffn fast",))]:
+            self.assert_fails(
+                run("run", "-m", GOLDEN, "-p", "a", "-n", "1", *args), *parts)
+        self.assert_fails(
+            run("run", "-m", LLAMA, "-p", "a", "--ffn", "threshold"),
+            "relu", "--ffn exact")
+        self.assert_fails(
+            run("run", "-m", GOLDEN, "-p", "a", "--predictor", "x"),
+            "auto, trained, free, none", code=2)
+
     def test_the_mode_is_printed(self):
         for args, name in [
                 ((), b"fast (PowerInfer predictors, threshold 0.4), "),
                 (("--sparse-threshold", "0.5"), b"threshold 0.5), "),
-                (("--ffn", "dense"), b"dense, ")]:
+                (("--ffn", "dense"), b"dense, "),
+                (("--ffn", "exact"), b"exact, prompts dense, "),
+                (("--predictor", "free"), b"fast (signs of the weights, ")]:
             result = run("run", "-m", WITH_THRESHOLD, "-p", "a", "-n", "3",
                          "--seed", "1", *args)
             self.assert_ok(result)
@@ -97,7 +141,7 @@ class SparseTest(cli_support.CliTest):
             self.assert_fails(
                 run("run", "-m", GOLDEN, "-p", "a", "-n", "1", *args), part)
         self.assert_fails(run("run", "-m", GOLDEN, "-p", "a", "--ffn", "half"),
-                          "--ffn", "auto, dense, fast", code=2)
+                          "--ffn", "auto, dense, exact, fast, threshold", code=2)
 
     def test_split_files(self):
         plain = self.logits()

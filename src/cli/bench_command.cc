@@ -148,12 +148,14 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   app->add_flag("--profile", flags->profile,
                 "Also time, bytes and waiting of each stage (md and json)");
   AddEngineFlags(*app, flags->session);
+  AddPrefillFlag(*app, flags->session);
   app->footer(
       "t/s: median and standard deviation. GB/s: bytes that the tokens needed, "
       "per\nsecond. % of roof: of the best plain read in the same run with as "
       "many\nthreads; 'in cache' when the weights are smaller than twice the "
-      "last-level\ncache, 'sparse' when only some neurons are computed and the "
-      "bytes are at most\nthose shown. limit: what keeps it from being faster, "
+      "last-level\ncache, 'sparse' for prompts of which only some neurons are "
+      "computed: their bytes\nare at most those shown. limit: what keeps it "
+      "from being faster, "
       "memory or the kernels'\nspeed in the cache (see bench roof), and how "
       "much "
       "of that limit is reached.\n\n"

@@ -51,8 +51,13 @@ void AddCommands(CLI::App& root, Action& action) {
   AddConvertCommand(root, action);
   AddQuantizeCommand(root, action);
   AddTokenizeCommand(root, action);
+  AddProfileCommand(root, action);
+  AddTraceCommand(root, action);
+  AddTrainCommand(root, action);
+  AddPrepareCommand(root, action);
   AddEvalCommand(root, action);
   AddBenchCommand(root, action);
+  AddSynthCommand(root, action);
   for (CLI::App* command : root.get_subcommands({})) {
     command->group("Commands");
   }

@@ -18,8 +18,13 @@ void AddInspectCommand(CLI::App& parent, Action& action);
 void AddConvertCommand(CLI::App& parent, Action& action);
 void AddQuantizeCommand(CLI::App& parent, Action& action);
 void AddTokenizeCommand(CLI::App& parent, Action& action);
+void AddProfileCommand(CLI::App& parent, Action& action);
+void AddTraceCommand(CLI::App& parent, Action& action);
+void AddTrainCommand(CLI::App& parent, Action& action);
+void AddPrepareCommand(CLI::App& parent, Action& action);
 void AddEvalCommand(CLI::App& parent, Action& action);
 void AddBenchCommand(CLI::App& parent, Action& action);
+void AddSynthCommand(CLI::App& parent, Action& action);
 
 }  // namespace thermocline::cli
 

@@ -50,10 +50,12 @@ void AddEvalCommand(CLI::App& parent, Action& action) {
       "  thermocline eval ppl -m model.gguf -f text.txt -c 512\n"
       "  thermocline eval mc -m model.gguf -f arc_easy.jsonl\n"
       "  thermocline eval kl -m q4_0.gguf --base f16.gguf -f text.txt\n"
+      "  thermocline eval sparsity -m sparse.gguf -f text.txt\n"
       "  thermocline eval logits -m model.gguf --tokens 1,15,7 -o out.f32");
   AddEvalLogitsCommand(*app, action);
   AddEvalPplCommand(*app, action);
   AddEvalKlCommand(*app, action);
+  AddEvalSparsityCommand(*app, action);
   AddEvalMcCommand(*app, action);
 }
 

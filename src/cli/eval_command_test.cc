@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 TEST(EvalCommandTest, HelpNamesItsCommands) {
   const MainResult result = RunMain({"eval", "--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* name : {"logits", "ppl", "kl", "mc"}) {
+  for (const char* name : {"logits", "ppl", "kl", "sparsity", "mc"}) {
     EXPECT_THAT(result.out, HasSubstr(std::string("  ") + name));
   }
   EXPECT_EQ(RunMain({"eval"}).exit_code, 2);

@@ -18,6 +18,7 @@ namespace thermocline::cli {
 void AddEvalLogitsCommand(CLI::App& parent, Action& action);
 void AddEvalPplCommand(CLI::App& parent, Action& action);
 void AddEvalKlCommand(CLI::App& parent, Action& action);
+void AddEvalSparsityCommand(CLI::App& parent, Action& action);
 void AddEvalMcCommand(CLI::App& parent, Action& action);
 
 // Products in the form of large batches whatever is decoded together, so that

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/log.h"
 #include "cli/eval_commands.h"
+#include "cli/eval_text_flags.h"
 #include "cli/flags.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
@@ -21,81 +21,6 @@
 
 namespace thermocline::cli {
 namespace {
-
-constexpr int64_t kDefaultChunk = 512;
-
-using ModelPtr = std::shared_ptr<const model::Model>;
-
-// What both commands ask for.
-struct TextFlags {
-  ModelFlags model;
-  SessionFlags session;
-  std::string text_file;
-  bool no_parse_special = false;
-  bool json = false;
-};
-
-void AddTextFlags(CLI::App& app, TextFlags& flags) {
-  AddModelFlags(app, flags.model);
-  AddRequiredPath(app, "-f,--file", flags.text_file, "FILE",
-                  "Text; -: standard input");
-  app.add_flag("--no-parse-special", flags.no_parse_special,
-               "Special tokens written out in the text are plain text, as "
-               "for llama.cpp");
-  app.add_flag("--json", flags.json, "One JSON object instead of text");
-  AddThreadsFlag(app, flags.session);
-  AddContextFlag(app, flags.session, "512, or the model's if that is less");
-  AddEngineFlags(app, flags.session);
-}
-
-void CheckChunkFlag(const SessionFlags& flags) {
-  const int64_t chunk = flags.context.value_or(0);
-  if (chunk == 0 || chunk >= eval::kMinChunk) return;
-  throw CLI::ValidationError(
-      DisplayNames("-c,--ctx-size"),
-      fmt::format("chunks of {} are too short, at least {}", chunk,
-                  eval::kMinChunk));
-}
-
-// Tokens per chunk: -c, else 512, or `context_length`, the model's, if that is
-// less.
-int64_t ChunkLength(const SessionFlags& flags, int64_t context_length) {
-  if (flags.context.has_value()) {
-    return *flags.context > 0 ? *flags.context : context_length;
-  }
-  if (context_length < kDefaultChunk) {
-    LogInfo("chunks of {} tokens: the model's context is shorter than {}",
-            context_length, kDefaultChunk);
-  }
-  return std::min(kDefaultChunk, context_length);
-}
-
-// The text's tokens, enough of them for chunks of that length.
-Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
-                                            const model::Model& model,
-                                            const std::string& text,
-                                            int64_t chunk) {
-  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
-                      RequireTokenizer(model));
-  TC_ASSIGN_OR_RETURN(
-      auto tokens,
-      tokenizer->Encode(text, {.parse_special = !flags.no_parse_special}));
-  const Status enough =
-      eval::CheckChunks(static_cast<int64_t>(tokens.size()), chunk);
-  if (enough.has_value()) return tokens;
-  return Annotate(flags.text_file == "-" ? "standard input" : flags.text_file,
-                  enough.error());
-}
-
-engine::SessionOptions ChunkOptions(const SessionFlags& flags,
-                                    const model::Config& config, int64_t chunk,
-                                    ProgressLine& progress) {
-  engine::SessionOptions options = MakeSessionOptions(flags, config, progress);
-  options.context = chunk;
-  options.progress = {};  // chunks, not the tokens inside one
-  options.products_batch = kEvalProductsBatch;
-  return options;
-}
 
 Status RunPpl(const TextFlags& flags) {
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text_file));
@@ -154,43 +79,6 @@ Result<std::vector<text::TokenId>> TokensOfBoth(const TextFlags& flags,
               token - tokens.begin() + 1);
 }
 
-// One of the two that are compared.
-struct Side {
-  std::string_view role;
-  ModelPtr model;
-  engine::SessionOptions options;
-
-  tl::unexpected<Error> Annotated(const Error& error) const {
-    return Annotate(fmt::format("{} {}", role, model->file().path()), error);
-  }
-};
-
-Result<std::unique_ptr<engine::Session>> Open(const Side& side) {
-  auto session = CreateSession(side.model, side.options);
-  if (!session.has_value()) return side.Annotated(session.error());
-  PrintSession(side.role, **session, side.options);
-  return session;
-}
-
-// That both can run, and fit memory together.
-Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
-  std::vector<engine::MemoryNeed> needs;
-  uint64_t logits_bytes = 0;
-  for (const Side& side : sides) {
-    const model::Config& config = side.model->config();
-    const auto need = engine::PlanMemory(config, side.options);
-    if (!need.has_value()) return side.Annotated(need.error());
-    needs.push_back(*need);
-    logits_bytes += eval::PredictionBytes(config.vocab_size, chunk);
-  }
-  // One model may be on both sides.
-  uint64_t held_bytes = sides[0].model->file().num_held_bytes();
-  if (sides[1].model != sides[0].model) {
-    held_bytes += sides[1].model->file().num_held_bytes();
-  }
-  return CheckSessionsFit(needs, logits_bytes, held_bytes);
-}
-
 // The engine's own message would blame --ffn.
 Status CheckBaseMode(const model::Model& base, engine::FfnMode mode) {
   if (mode != engine::FfnMode::kFast ||
@@ -221,8 +109,8 @@ Status RunKl(const KlFlags& flags) {
   const std::array<Side, 2> sides = {
       {{"model", model, options}, {"base", base, base_options}}};
   TC_RETURN_IF_ERROR(CheckSides(sides, chunk));
-  TC_ASSIGN_OR_RETURN(const auto session, Open(sides[0]));
-  TC_ASSIGN_OR_RETURN(const auto base_session, Open(sides[1]));
+  TC_ASSIGN_OR_RETURN(const auto session, OpenSide(sides[0]));
+  TC_ASSIGN_OR_RETURN(const auto base_session, OpenSide(sides[1]));
   ProgressLine progress;
   const auto divergence = eval::MeasureDivergence(
       *session, *base_session, tokens, chunk, progress.callback());

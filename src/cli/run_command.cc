@@ -37,10 +37,17 @@ TokenBytes BytesPerGeneratedToken(const engine::Session& session,
                                   const decode::GenerateReport& report) {
   const int64_t middle =
       report.num_prompt_tokens + static_cast<int64_t>(report.tokens.size()) / 2;
+  const uint64_t kv_bytes =
+      engine::KvBytesPerToken(session.model().config(), options, middle);
+  const engine::SparseTotals totals = session.sparse_totals();
+  if (totals.num_tokens > 0) {
+    return {engine::FixedWeightBytesPerToken(session.model()) +
+                totals.num_bytes / totals.num_tokens + kv_bytes,
+            false};
+  }
   return {
-      engine::WeightBytesPerToken(session.model(), session.ffn()) +
-          engine::KvBytesPerToken(session.model().config(), options, middle),
-      session.ffn() == engine::FfnMode::kFast};
+      engine::WeightBytesPerToken(session.model(), session.ffn()) + kv_bytes,
+      session.ffn() != engine::FfnMode::kDense};
 }
 
 Status Continue(const RunFlags& flags) {

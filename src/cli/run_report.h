@@ -17,7 +17,7 @@ const char* DescribeStop(decode::StopReason reason);
 // Weights and KV that a generated token reads.
 struct TokenBytes {
   uint64_t count = 0;
-  bool is_bound = false;  // sparse: how many of them is not known
+  bool is_bound = false;  // sparse, and nothing was counted
 };
 
 // What a run takes of the RAM. A session allocates everything at its start, so

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -43,16 +42,50 @@ Status StoreIsa(const std::string& text, kernels::Isa& isa) {
               NamesOf(supported));
 }
 
-std::string DescribeFfn(const engine::Session& session) {
-  const std::string_view mode = engine::NameOf(session.ffn());
-  if (session.ffn() != engine::FfnMode::kFast) return std::string(mode);
+std::string DescribePredictor(const engine::Session& session) {
+  if (session.predictor() == engine::PredictorChoice::kFree) {
+    return session.memory().sign_bytes == 0
+               ? "free predictors"
+               : fmt::format("signs of the weights, {}",
+                             FormatBytes(session.memory().sign_bytes));
+  }
   const model::PredictorConfig& predictor = session.model().config().predictor;
-  const bool is_kairox = predictor.kind == model::PredictorKind::kKairox;
+  switch (predictor.kind) {
+    case model::PredictorKind::kKairox:
+      return fmt::format("KAIROX predictors, threshold {}",
+                         predictor.threshold);
+    case model::PredictorKind::kThermocline:
+      return fmt::format("trained predictors{}",
+                         predictor.lookahead > 0 ? " of the next layer" : "");
+    default:
+      return fmt::format("PowerInfer predictors, threshold {}",
+                         predictor.threshold);
+  }
+}
+
+std::string DescribeFfn(const engine::Session& session,
+                        const engine::SessionOptions& options) {
+  std::string text(engine::NameOf(session.ffn()));
+  if (session.ffn() == engine::FfnMode::kDense) return text;
   const model::NeuronOrder* order = session.model().neuron_order();
-  return fmt::format(
-      "{} ({} predictors, threshold {}{})", mode,
-      is_kairox ? "KAIROX" : "PowerInfer", predictor.threshold,
-      order == nullptr ? "" : fmt::format(", groups of {}", order->group_size));
+  std::vector<std::string> details;
+  if (session.ffn() == engine::FfnMode::kFast) {
+    details.push_back(DescribePredictor(session));
+  }
+  if (order != nullptr) {
+    details.push_back(fmt::format("groups of {}", order->group_size));
+  }
+  if (!details.empty()) text += fmt::format(" ({})", fmt::join(details, ", "));
+  if (options.dense_from > 0) text += ", prompts dense";
+  return text;
+}
+
+template <typename Enum, size_t kCount>
+auto UnknownName(std::string_view name, const Enum (&known)[kCount]) {
+  std::vector<std::string_view> names;
+  for (const Enum value : known) names.push_back(engine::NameOf(value));
+  return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}",
+              Escape(name), fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -60,14 +93,7 @@ std::string DescribeFfn(const engine::Session& session) {
 Result<engine::FfnMode> ParseMode(std::string_view name) {
   const auto mode = engine::ParseFfnMode(name);
   if (mode.has_value()) return *mode;
-  constexpr std::array kModes = {
-      engine::FfnMode::kAuto, engine::FfnMode::kDense, engine::FfnMode::kFast};
-  std::vector<std::string_view> names;
-  for (const engine::FfnMode known : kModes) {
-    names.push_back(engine::NameOf(known));
-  }
-  return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}",
-              Escape(name), fmt::join(names, ", "));
+  return UnknownName(name, engine::kFfnModes);
 }
 
 void AddModelFlags(CLI::App& app, ModelFlags& flags) {
@@ -76,6 +102,8 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
   app.add_flag("--no-mmap", flags.hold.read,
                "Read the weights into memory instead of mapping the file");
   app.add_flag("--mlock", flags.hold.lock, "Lock the weights in RAM");
+  app.add_flag("--bundle-at-load", flags.bundle_at_load,
+               "Lay the neurons of a plain file out as records, in memory");
   app.add_flag("--check-tensors", flags.check_tensors,
                "Scan all weights for NaN and infinity first");
   AddParsed(app, "--ffn-act", "NAME",
@@ -140,10 +168,38 @@ void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
                        LowerName(flags.v_type)));
   AddIsaFlag(app, flags.isa);
   AddParsed(app, "--ffn", "MODE",
-            "Neurons that are computed: dense (all), fast (those that the "
-            "file's predictors choose), auto (fast if it has them; default)",
+            "Neurons that are computed: dense (all), exact (all gates, then "
+            "those that these let through), fast (likewise, of those that a "
+            "predictor chooses), threshold (those whose gate is open far "
+            "enough), auto (fast if the file has predictors, exact if it was "
+            "prepared, else dense; default)",
             [&flags](const std::string& text) -> Status {
               TC_ASSIGN_OR_RETURN(flags.ffn, ParseMode(text));
+              return {};
+            });
+  AddParsed(app, "--predictor", "NAME",
+            "Whose choice --ffn fast takes: trained (the file's), free (signs "
+            "of the weights), none (exact), auto (the file's; default)",
+            [&flags](const std::string& text) -> Status {
+              const auto choice = engine::ParsePredictorChoice(text);
+              if (!choice) return UnknownName(text, engine::kPredictorChoices);
+              flags.predictor = *choice;
+              return {};
+            });
+}
+
+void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
+  flags.dense_prefill = true;
+  AddParsed(app, "--prefill", "MODE",
+            fmt::format("Prompts, in batches of {} tokens and more: dense (all "
+                        "neurons; default), same (as --ffn says)",
+                        engine::kDensePrefill),
+            [&flags](const std::string& text) -> Status {
+              if (text != "dense" && text != "same") {
+                return Fail(ErrorCode::kInvalidArgument,
+                            "'{}' is not one of dense, same", Escape(text));
+              }
+              flags.dense_prefill = text == "dense";
               return {};
             });
 }
@@ -164,7 +220,8 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
     return CheckHeldFits(flags.path, held_bytes, need.total());
   };
   auto model =
-      model::Model::Open(flags.path, {.overrides = flags.overrides,
+      model::Model::Open(flags.path, {.bundle_at_load = flags.bundle_at_load,
+                                      .overrides = flags.overrides,
                                       .split_path = flags.split_path,
                                       .check_tensors = flags.check_tensors,
                                       .progress = progress.callback(),
@@ -191,6 +248,8 @@ engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
   options.batch = flags.batch;
   options.isa = flags.isa;
   options.ffn = flags.ffn;
+  options.predictor = flags.predictor;
+  options.dense_from = flags.dense_prefill ? engine::kDensePrefill : 0;
   options.cancel = CancelFlag();
   options.progress = progress.callback();
   return options;
@@ -223,8 +282,8 @@ std::string DescribeMode(const engine::Session& session,
   const std::string k_name = LowerName(options.k_type);
   const std::string v_name = LowerName(options.v_type);
   return fmt::format("{}, {}, {} thread{}, context {}, KV {} {}, weights {}",
-                     DescribeFfn(session), kernels::NameOf(session.isa()),
-                     session.num_threads(),
+                     DescribeFfn(session, options),
+                     kernels::NameOf(session.isa()), session.num_threads(),
                      session.num_threads() == 1 ? "" : "s", session.context(),
                      k_name == v_name ? k_name : k_name + "/" + v_name,
                      FormatBytes(session.memory().kv_bytes),

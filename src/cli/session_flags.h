@@ -21,6 +21,7 @@ struct ModelFlags {
   model::ConfigOverrides overrides;
   std::optional<std::string> split_path;
   gguf::HoldOptions hold;
+  bool bundle_at_load = false;
 };
 
 struct SessionFlags {
@@ -31,10 +32,12 @@ struct SessionFlags {
   DType v_type = DType::kF16;
   kernels::Isa isa = kernels::BestIsa();
   engine::FfnMode ffn = engine::FfnMode::kAuto;
+  engine::PredictorChoice predictor = engine::PredictorChoice::kAuto;
+  bool dense_prefill = false;  // else every position as `ffn` says
 };
 
-// -m, --no-mmap, --mlock, --check-tensors, --ffn-act, --ffn-threshold,
-// --sparse-threshold, --split.
+// -m, --no-mmap, --mlock, --bundle-at-load, --check-tensors, --ffn-act,
+// --ffn-threshold, --sparse-threshold, --split.
 void AddModelFlags(CLI::App& app, ModelFlags& flags);
 
 // A mode by its name in --ffn. kInvalidArgument lists the names.
@@ -50,9 +53,12 @@ void AddContextFlag(CLI::App& app, SessionFlags& flags,
 // --isa.
 void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
 
-// -b, -ctk, -ctv, --isa, --ffn. The help shows the defaults that `flags` has
-// now.
+// -b, -ctk, -ctv, --isa, --ffn, --predictor. The help shows the defaults that
+// `flags` has now.
 void AddEngineFlags(CLI::App& app, SessionFlags& flags);
+
+// --prefill, for commands that measure or use speed: dense is the default then.
+void AddPrefillFlag(CLI::App& app, SessionFlags& flags);
 
 // Opens the model; an interrupt meanwhile ends the process. What its weights
 // need in RAM is refused before they are read if it is more than there is,
@@ -79,7 +85,7 @@ Result<const text::Tokenizer*> RequireTokenizer(const model::Model& model);
 
 // "dense, avx512-vnni, 2 threads, context 256, KV f16 6.00 MiB, weights
 // mapped"; in the fast mode with whose predictors: "fast (PowerInfer
-// predictors, threshold 0), ...".
+// predictors, threshold 0), ..."; with a dense prefill, ", prompts dense".
 std::string DescribeMode(const engine::Session& session,
                          const engine::SessionOptions& options);
 

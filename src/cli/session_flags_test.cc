@@ -109,7 +109,7 @@ TEST(SessionFlagsTest, RefuseWhatCannotBe) {
   EXPECT_THAT(flags.Parse({"-m", "a", "--ffn-act", "tanh"}),
               HasSubstr("silu, gelu"));
   EXPECT_THAT(flags.Parse({"-m", "a", "--ffn", "sparse"}),
-              HasSubstr("auto, dense, fast"));
+              HasSubstr("auto, dense, exact, fast, threshold"));
   EXPECT_THAT(flags.Parse({"-m", "a", "--sparse-threshold", "nan"}),
               HasSubstr("--sparse-threshold"));
   EXPECT_THAT(flags.Parse({"-m", "a", "-b", "0"}), HasSubstr("out of range"));

@@ -39,7 +39,7 @@ std::string In(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
 }
 
-Result<int64_t> FileTypeOf(DType dtype) {
+Result<int64_t> OutputTypeOf(DType dtype) {
   for (const OutputType& type : kOutputTypes) {
     if (type.dtype == dtype) return type.id;
   }
@@ -177,7 +177,7 @@ Status WriteTensors(const std::string& folder, const Job& job,
 
 Status ConvertHuggingFace(const std::string& folder, const std::string& output,
                           const ConvertOptions& options) {
-  TC_ASSIGN_OR_RETURN(const int64_t file_type, FileTypeOf(options.dtype));
+  TC_ASSIGN_OR_RETURN(const int64_t file_type, OutputTypeOf(options.dtype));
   TC_ASSIGN_OR_RETURN(auto config, ReadConfigOf(folder));
   TC_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(folder));
   TC_ASSIGN_OR_RETURN(const Job job, Prepare(folder, checkpoint, options.dtype,

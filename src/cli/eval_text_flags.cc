@@ -1,0 +1,107 @@
+#include "cli/eval_text_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "cli/eval_commands.h"
+#include "cli/flags.h"
+#include "eval/predictions.h"
+
+namespace thermocline::cli {
+namespace {
+
+constexpr int64_t kDefaultChunk = 512;
+
+}  // namespace
+
+void AddTextFlags(CLI::App& app, TextFlags& flags) {
+  AddModelFlags(app, flags.model);
+  AddRequiredPath(app, "-f,--file", flags.text_file, "FILE",
+                  "Text; -: standard input");
+  app.add_flag("--no-parse-special", flags.no_parse_special,
+               "Special tokens written out in the text are plain text, as "
+               "for llama.cpp");
+  app.add_flag("--json", flags.json, "One JSON object instead of text");
+  AddThreadsFlag(app, flags.session);
+  AddContextFlag(app, flags.session, "512, or the model's if that is less");
+  AddEngineFlags(app, flags.session);
+}
+
+void CheckChunkFlag(const SessionFlags& flags) {
+  const int64_t chunk = flags.context.value_or(0);
+  if (chunk == 0 || chunk >= eval::kMinChunk) return;
+  throw CLI::ValidationError(
+      DisplayNames("-c,--ctx-size"),
+      fmt::format("chunks of {} are too short, at least {}", chunk,
+                  eval::kMinChunk));
+}
+
+int64_t ChunkLength(const SessionFlags& flags, int64_t context_length) {
+  if (flags.context.has_value()) {
+    return *flags.context > 0 ? *flags.context : context_length;
+  }
+  if (context_length < kDefaultChunk) {
+    LogInfo("chunks of {} tokens: the model's context is shorter than {}",
+            context_length, kDefaultChunk);
+  }
+  return std::min(kDefaultChunk, context_length);
+}
+
+Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
+                                            const model::Model& model,
+                                            const std::string& text,
+                                            int64_t chunk) {
+  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
+                      RequireTokenizer(model));
+  TC_ASSIGN_OR_RETURN(
+      auto tokens,
+      tokenizer->Encode(text, {.parse_special = !flags.no_parse_special}));
+  const Status enough =
+      eval::CheckChunks(static_cast<int64_t>(tokens.size()), chunk);
+  if (enough.has_value()) return tokens;
+  return Annotate(flags.text_file == "-" ? "standard input" : flags.text_file,
+                  enough.error());
+}
+
+engine::SessionOptions ChunkOptions(const SessionFlags& flags,
+                                    const model::Config& config, int64_t chunk,
+                                    ProgressLine& progress) {
+  engine::SessionOptions options = MakeSessionOptions(flags, config, progress);
+  options.context = chunk;
+  options.progress = {};  // chunks, not the tokens inside one
+  options.products_batch = kEvalProductsBatch;
+  return options;
+}
+
+tl::unexpected<Error> Side::Annotated(const Error& error) const {
+  return Annotate(fmt::format("{} {}", role, model->file().path()), error);
+}
+
+Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
+  std::vector<engine::MemoryNeed> needs;
+  uint64_t logits_bytes = 0;
+  for (const Side& side : sides) {
+    const model::Config& config = side.model->config();
+    const auto need = engine::PlanMemory(config, side.options);
+    if (!need.has_value()) return side.Annotated(need.error());
+    needs.push_back(*need);
+    logits_bytes += eval::PredictionBytes(config.vocab_size, chunk);
+  }
+  // One model may be on both sides.
+  uint64_t held_bytes = sides[0].model->file().num_held_bytes();
+  if (sides[1].model != sides[0].model) {
+    held_bytes += sides[1].model->file().num_held_bytes();
+  }
+  return CheckSessionsFit(needs, logits_bytes, held_bytes);
+}
+
+Result<std::unique_ptr<engine::Session>> OpenSide(const Side& side) {
+  auto session = CreateSession(side.model, side.options);
+  if (!session.has_value()) return side.Annotated(session.error());
+  PrintSession(side.role, **session, side.options);
+  return session;
+}
+
+}  // namespace thermocline::cli

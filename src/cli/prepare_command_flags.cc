@@ -1,0 +1,236 @@
+#include "cli/prepare_command_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/eval_commands.h"
+#include "cli/flags.h"
+#include "cli/output_file.h"
+#include "cli/standard_io.h"
+
+namespace thermocline::cli {
+namespace {
+
+// How much of the recall that was asked for may be given up for fewer
+// candidates.
+constexpr double kRecallToGive = 0.02;
+
+std::string CorpusName(const std::string& path) {
+  return path == "-" ? "standard input"
+                     : std::filesystem::path(path).filename().string();
+}
+
+training::FindOptions MakeFindOptions(const FindFlags& flags,
+                                      const model::Config& config,
+                                      ProgressLine& progress) {
+  training::FindOptions options;
+  options.corpus_name = CorpusName(flags.corpus);
+  options.session = MakeSessionOptions(flags.session, config, progress);
+  options.session.products_batch = kEvalProductsBatch;
+  const double recall = std::round(double{flags.recall} * 1e6) / 1e6;
+  options.goal = {.recall = recall,
+                  .recall_floor = std::max(recall - kRecallToGive, 0.0),
+                  .max_candidates = double{flags.max_candidates}};
+  options.lookahead = flags.lookahead;
+  options.seed = static_cast<uint64_t>(flags.seed);
+  options.num_steps = static_cast<size_t>(flags.num_steps);
+  options.reports_ahead = flags.reports_ahead;
+  options.progress = progress.callback();
+  return options;
+}
+
+std::string FormatProfileRows(const training::Findings& findings) {
+  std::string out = fmt::format(
+      "{} tokens: {:.1f} % of the neurons fire\n\n"
+      "layer  density %  skew %  locality %\n",
+      findings.profile.num_tokens(), 100 * findings.profile.density());
+  for (size_t i = 0; i < findings.layers.size(); ++i) {
+    const training::LayerFindings& layer = findings.layers[i];
+    out += fmt::format("{:>5} {:>10.2f} {:>7.1f} {:>11.1f}\n", i,
+                       100 * layer.density, 100 * layer.skew,
+                       100 * layer.locality);
+  }
+  return out;
+}
+
+std::string FormatPredictor(size_t layer_idx,
+                            const training::PredictorFindings& found,
+                            uint64_t ffn_bytes) {
+  const double share = ffn_bytes == 0
+                           ? 0.0
+                           : 100.0 * static_cast<double>(found.num_bytes) /
+                                 static_cast<double>(ffn_bytes);
+  return fmt::format("{:>5} {:>5} {:>10} {:>6.1f} {:>9.2f} {:>12.1f} {:>17.2f}",
+                     layer_idx, found.rank, FormatBytes(found.num_bytes), share,
+                     100 * found.recall, 100 * found.precision,
+                     found.candidates_per_fired);
+}
+
+constexpr std::string_view kPredictorHead =
+    "layer  rank      bytes  % FFN  recall %  precision %  candidates/fired";
+
+std::string FormatTrained(const training::Findings& findings) {
+  if (findings.parts.predictors.empty()) return "";
+  std::string out =
+      fmt::format("\ntrained predictors ({}), on held-out text\n{}\n",
+                  findings.parts.lookahead == 0 ? "input of the same layer"
+                                                : "input of the layer before",
+                  kPredictorHead);
+  for (size_t i = 0; i < findings.layers.size(); ++i) {
+    const training::LayerFindings& layer = findings.layers[i];
+    out += layer.trained.rank == 0
+               ? fmt::format("{:>5}  none: {}", i, layer.reason)
+               : FormatPredictor(i, layer.trained, layer.ffn_bytes);
+    out += "\n";
+  }
+  return out;
+}
+
+std::string FormatFree(const training::Findings& findings) {
+  if (findings.parts.free_predictors.empty()) return "";
+  std::string out = fmt::format(
+      "\ntraining-free predictors, on held-out text\n{}  (signs alone)\n",
+      kPredictorHead);
+  for (size_t i = 0; i < findings.layers.size(); ++i) {
+    const training::LayerFindings& layer = findings.layers[i];
+    out += layer.free.num_bytes == 0
+               ? fmt::format("{:>5}  none: nearly every neuron would pass", i)
+               : FormatPredictor(i, layer.free, layer.ffn_bytes) +
+                     fmt::format(" {:>14.2f}",
+                                 layer.free_sign_candidates_per_fired);
+    out += "\n";
+  }
+  return out;
+}
+
+std::string FormatAhead(const training::Findings& findings) {
+  if (std::ranges::all_of(findings.layers, [](const auto& layer) {
+        return layer.recall_ahead.empty();
+      })) {
+    return "";
+  }
+  std::string out =
+      "\nrecall % of short trainings with the input of an earlier layer, as "
+      "many candidates\nlayer      own  1 before  2 before  3 before\n";
+  for (size_t i = 0; i < findings.layers.size(); ++i) {
+    out += fmt::format("{:>5}", i);
+    for (const double recall : findings.layers[i].recall_ahead) {
+      out += fmt::format(" {:>9.2f}", 100 * recall);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string FormatThresholds(const training::Findings& findings) {
+  if (findings.parts.thresholds.empty()) return "";
+  std::string out =
+      findings.threshold_density
+          ? fmt::format("\nthresholds for a density of {:.1f} %\n",
+                        100 * *findings.threshold_density)
+          : std::string("\nthresholds\n");
+  if (findings.dense_perplexity && findings.threshold_perplexity) {
+    out += fmt::format(
+        "perplexity of held-out text {:.4f}, dense {:.4f} ({:+.2f} %)\n",
+        *findings.threshold_perplexity, *findings.dense_perplexity,
+        100 *
+            (*findings.threshold_perplexity / *findings.dense_perplexity - 1));
+  }
+  for (size_t i = 0; i < findings.parts.thresholds.size(); ++i) {
+    out += fmt::format("{:>5} {:>12.5g}\n", i, findings.parts.thresholds[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
+  AddRequiredPath(app, "MODEL", flags->model.path, "", "GGUF model")
+      ->required(false);
+  AddModelFlags(app, flags->model);
+  app.get_option("--model")->required(false);
+  AddRequiredPath(app, "--corpus", flags->corpus, "FILE",
+                  "Text to learn from, like what the model will read; -: "
+                  "standard input");
+  AddRequiredPath(app, "-o,--output", flags->output, "FILE",
+                  "File to write; until it is done, FILE.work keeps what was "
+                  "finished, and the same command goes on from there");
+  AddInt(app, "-n,--max-tokens", flags->max_tokens, 4096, int64_t{1} << 31,
+         "The most tokens of the text to read, in chunks at even distances "
+         "(default 131072)");
+  AddFloat(app, "--recall", flags->recall, 0.5, 1.0,
+           "Share of the neurons that fire to find; up to 0.02 of it is given "
+           "up to keep the candidates few (default 0.99)");
+  AddFloat(app, "--max-candidates", flags->max_candidates, 1.0, 100.0,
+           "Candidates per neuron that fires from which on recall is given up "
+           "(default 1.5)");
+  AddInt(app, "--lookahead", flags->lookahead, 0, 1,
+         "Layers before its own whose input a trained predictor reads: 1 "
+         "leaves time to fetch what it names (default 0)");
+  AddInt(app, "--steps", flags->num_steps, 20, 1000000,
+         "Batches of 256 samples that a predictor is trained with (default "
+         "800)");
+  AddInt(app, "--seed", flags->seed, 0, INT64_MAX,
+         "Of the training (default 0)");
+  app.add_flag("--report-lookahead", flags->reports_ahead,
+               "Also measure the recall with the inputs of 1, 2 and 3 layers "
+               "before");
+  AddThreadsFlag(app, flags->session);
+  AddContextFlag(app, flags->session, "256, or the model's if that is less");
+  AddIsaFlag(app, flags->session.isa);
+}
+
+void CheckOneModel(const CLI::App& app) {
+  const size_t positional = app.get_option("MODEL")->count();
+  const size_t named = app.get_option("--model")->count();
+  if (positional + named == 1) return;
+  throw CLI::ValidationError(positional > 0
+                                 ? "the model is given twice: MODEL and -m FILE"
+                                 : "the model is missing: MODEL or -m FILE");
+}
+
+Result<FindInputs> OpenFindInputs(const FindFlags& flags,
+                                  ProgressLine& progress) {
+  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  inputs.push_back(flags.corpus);
+  TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, inputs));
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.corpus));
+  TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
+  TC_ASSIGN_OR_RETURN(
+      auto corpus,
+      training::Corpus::Create(
+          *model, text, flags.corpus == "-" ? "standard input" : flags.corpus,
+          {.chunk = flags.session.context.value_or(0),
+           .max_tokens = static_cast<uint64_t>(flags.max_tokens)}));
+  auto options = MakeFindOptions(flags, model->config(), progress);
+  return FindInputs{.model = std::move(model),
+                    .corpus = std::move(corpus),
+                    .options = std::move(options)};
+}
+
+std::string FormatFindings(const training::Findings& findings,
+                           bool is_resumed) {
+  std::string out;
+  if (is_resumed) {
+    out += fmt::format(
+        "went on from an interrupted run: {} of {} layers were done\n",
+        findings.num_layers_kept, findings.layers.size());
+  }
+  out += FormatProfileRows(findings) + FormatTrained(findings) +
+         FormatFree(findings) + FormatAhead(findings) +
+         FormatThresholds(findings);
+  if (!findings.stages.empty()) out += "\n";
+  for (const training::Stage& stage : findings.stages) {
+    out += fmt::format("{:<28} {:>8.1f} s\n", stage.name, stage.seconds);
+  }
+  return out;
+}
+
+}  // namespace thermocline::cli

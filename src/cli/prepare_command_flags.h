@@ -1,0 +1,57 @@
+// What `train` and `prepare` have in common: flags, and the report.
+#ifndef THERMOCLINE_CLI_PREPARE_COMMAND_FLAGS_H_
+#define THERMOCLINE_CLI_PREPARE_COMMAND_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "cli/session_flags.h"
+#include "cli/terminal.h"
+#include "model/model.h"
+#include "training/corpus.h"
+#include "training/find_parts.h"
+
+namespace thermocline::cli {
+
+struct FindFlags {
+  ModelFlags model;
+  std::string corpus;
+  std::string output;
+  SessionFlags session;
+  int64_t max_tokens = 1 << 17;
+  float recall = 0.99f;
+  float max_candidates = 1.5f;
+  int64_t lookahead = 0;
+  int64_t seed = 0;
+  int64_t num_steps = 800;
+  bool reports_ahead = false;
+};
+
+// MODEL or -m with what belongs to it, --corpus, -o, -t, -c, --isa, -n,
+// --recall, --max-candidates, --lookahead, --seed, --steps,
+// --report-lookahead. `flags` outlives the parsing.
+void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags);
+
+// For the command's callback: a usage error unless there is one model.
+void CheckOneModel(const CLI::App& app);
+
+// The model and the text in chunks, opened for that work.
+struct FindInputs {
+  std::shared_ptr<const model::Model> model;
+  training::Corpus corpus;
+  training::FindOptions options;
+};
+// Refuses an output that is one of the inputs first.
+Result<FindInputs> OpenFindInputs(const FindFlags& flags,
+                                  ProgressLine& progress);
+
+// The tables and lines that tell what was found.
+std::string FormatFindings(const training::Findings& findings, bool is_resumed);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_PREPARE_COMMAND_FLAGS_H_

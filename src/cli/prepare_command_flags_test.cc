@@ -1,0 +1,72 @@
+#include "cli/prepare_command_flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+training::Findings TwoLayers() {
+  training::Findings findings;
+  findings.parts.predictors.resize(2);
+  findings.parts.free_predictors.resize(2);
+  findings.layers.resize(2);
+  findings.layers[0] = {.density = 0.125,
+                        .skew = 0.26,
+                        .locality = 0.6,
+                        .ffn_bytes = 100 * 1024,
+                        .trained = {96, DType::kQ8_0, 8192, 0.981, 0.654, 1.5},
+                        .free = {64, DType::kQ8_0, 7168, 0.97, 0.5, 2.0},
+                        .free_sign_candidates_per_fired = 3.59,
+                        .recall_ahead = {0.98}};
+  findings.layers[1] = {.reason = "nothing fired", .recall_ahead = {0.97, 0.9}};
+  findings.stages.push_back({"profile", 1.25});
+  return findings;
+}
+
+TEST(FormatFindingsTest, TablesOfWhatWasFound) {
+  const std::string text = FormatFindings(TwoLayers(), false);
+  EXPECT_THAT(
+      text,
+      AllOf(HasSubstr("    0      12.50    26.0        60.0\n"),
+            HasSubstr("    0    96   8.00 KiB    8.0     98.10         65.4   "
+                      "           1.50\n"),
+            HasSubstr("    1  none: nothing fired\n"),
+            HasSubstr("    1  none: nearly every neuron would pass\n"),
+            HasSubstr("    1     97.00     90.00\n"),
+            HasSubstr("input of the same layer")));
+  EXPECT_THAT(text, HasSubstr("profile                           1.2 s\n"));
+  EXPECT_THAT(text, Not(HasSubstr("interrupted")));
+}
+
+TEST(FormatFindingsTest, WhatIsNotThereIsNotShown) {
+  training::Findings findings = TwoLayers();
+  findings.parts.predictors.clear();
+  findings.parts.free_predictors.clear();
+  for (auto& layer : findings.layers) layer.recall_ahead.clear();
+  findings.stages.clear();
+  findings.num_layers_kept = 1;
+  const std::string text = FormatFindings(findings, true);
+  EXPECT_THAT(text, Not(HasSubstr("predictors")));
+  EXPECT_THAT(text, Not(HasSubstr("recall")));
+  EXPECT_THAT(text, HasSubstr("1 of 2 layers were done"));
+}
+
+TEST(FormatFindingsTest, Thresholds) {
+  training::Findings findings;
+  findings.parts.thresholds = {0.125f, 0.25f};
+  findings.threshold_density = 0.5;
+  findings.dense_perplexity = 10;
+  findings.threshold_perplexity = 10.1;
+  EXPECT_THAT(FormatFindings(findings, false),
+              AllOf(HasSubstr("thresholds for a density of 50.0 %"),
+                    HasSubstr("10.1000, dense 10.0000 (+1.00 %)"),
+                    HasSubstr("    1         0.25\n")));
+}
+
+}  // namespace
+}  // namespace thermocline::cli

@@ -1,0 +1,152 @@
+// `thermocline profile`: which neurons a model fires over a text.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/eval_commands.h"
+#include "cli/flags.h"
+#include "cli/output_file.h"
+#include "cli/profile_report.h"
+#include "cli/session_flags.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "model/profile_file.h"
+#include "os/file.h"
+#include "training/corpus.h"
+#include "training/profile_corpus.h"
+
+namespace thermocline::cli {
+namespace {
+
+constexpr int64_t kMaxTokens = neuron::kMaxProfileTokens;
+
+struct ProfileFlags {
+  ModelFlags model;
+  SessionFlags session;
+  std::optional<std::string> corpus_path;
+  std::optional<std::string> output_path;
+  std::optional<std::string> html_path;
+  int64_t max_tokens = kMaxTokens;
+  bool json = false;
+};
+
+Status CheckOutputs(const ProfileFlags& flags) {
+  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  if (flags.corpus_path.has_value()) inputs.push_back(*flags.corpus_path);
+  for (const auto& output : {flags.output_path, flags.html_path}) {
+    if (!output.has_value()) continue;
+    TC_RETURN_IF_ERROR(RefuseToReplaceInput(*output, inputs));
+    inputs.push_back(*output);
+  }
+  return {};
+}
+
+// "text.txt" of "folder/text.txt": where a text lies is nobody's business.
+std::string TextName(const std::string& path) {
+  return path == "-" ? "standard input"
+                     : std::filesystem::path(path).filename().string();
+}
+
+Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
+  const std::string& path = *flags.corpus_path;
+  const std::string name = path == "-" ? TextName(path) : path;
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  ProgressLine progress;
+  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  TC_ASSIGN_OR_RETURN(
+      const auto corpus,
+      training::Corpus::Create(
+          *model, text, name,
+          {.chunk = flags.session.context.value_or(0),
+           .max_tokens = static_cast<uint64_t>(flags.max_tokens)}));
+  engine::SessionOptions options =
+      MakeSessionOptions(flags.session, model->config(), progress);
+  options.ffn = training::ProfileMode(model->config());
+  options.products_batch = kEvalProductsBatch;
+  WriteStderr(fmt::format("profile: {} tokens of {}, {} at a time, {}\n",
+                          corpus.num_tokens(), TextName(path),
+                          corpus.chunk_tokens(), NameOf(options.ffn)));
+  auto profile =
+      training::ProfileCorpus(model, corpus, options, progress.callback());
+  progress.Clear();
+  TC_RETURN_IF_ERROR(profile);
+  return model::ProfileFile{
+      .model = model::FingerprintOf(*model),
+      .corpus = TextName(path),
+      .context = static_cast<int64_t>(corpus.chunk_tokens()),
+      .profile = *std::move(profile)};
+}
+
+Status WritePage(const model::ProfileFile& profile, const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(path));
+  TC_RETURN_IF_ERROR(file->Write(FormatProfileHtml(profile)));
+  return file->Commit();
+}
+
+Status Run(const ProfileFlags& flags) {
+  TC_RETURN_IF_ERROR(CheckOutputs(flags));
+  TC_ASSIGN_OR_RETURN(const auto profile,
+                      flags.corpus_path.has_value()
+                          ? Measure(flags)
+                          : model::ReadProfile(flags.model.path));
+  if (flags.output_path.has_value()) {
+    TC_RETURN_IF_ERROR(model::WriteProfile(profile, *flags.output_path));
+    WriteStderr(fmt::format("wrote {}\n", *flags.output_path));
+  }
+  if (flags.html_path.has_value()) {
+    TC_RETURN_IF_ERROR(WritePage(profile, *flags.html_path));
+    WriteStderr(fmt::format("wrote {}\n", *flags.html_path));
+  }
+  return WriteStdout(flags.json ? FormatProfileJson(profile)
+                                : FormatProfile(profile));
+}
+
+}  // namespace
+
+void AddProfileCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<ProfileFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "profile", "Counts which neurons a model fires over a text");
+  auto* positional =
+      AddRequiredPath(*app, "MODEL", flags->model.path, "",
+                      "GGUF model; without --corpus a profile to show")
+          ->required(false);
+  AddModelFlags(*app, flags->model);
+  auto* named = app->get_option("--model")->required(false);
+  AddText(*app, "--corpus", flags->corpus_path, "FILE",
+          "Text to run the model over; -: standard input");
+  AddText(*app, "-o,--output", flags->output_path, "FILE",
+          "Profile to write, for other commands");
+  AddText(*app, "--html", flags->html_path, "FILE",
+          "Write a page that draws it, for any browser");
+  app->add_flag("--json", flags->json, "One JSON object instead of text");
+  AddInt(*app, "-n,--max-tokens", flags->max_tokens, 1, kMaxTokens,
+         "The most tokens to run; of a longer text, chunks at even distances "
+         "(default: all)");
+  AddThreadsFlag(*app, flags->session);
+  AddContextFlag(*app, flags->session, "256, or the model's if that is less");
+  AddIsaFlag(*app, flags->session.isa);
+  app->footer(
+      "Each chunk of -c tokens starts with an empty context; every neuron is\n"
+      "computed at every position. A neuron fires where its activation is not "
+      "0,\nor where the file brings thresholds, not below them.\n\nExamples:\n"
+      "  thermocline profile model.gguf --corpus text.txt -o model.profile\n"
+      "  thermocline profile model.gguf --corpus text.txt --html model.html\n"
+      "  thermocline profile model.profile --json | jq .density");
+  app->callback([flags, positional, named, &action] {
+    if (positional->count() + named->count() != 1) {
+      throw CLI::ValidationError(
+          positional->count() > 0
+              ? "the model is given twice: MODEL and -m FILE"
+              : "the model is missing: MODEL or -m FILE");
+    }
+    action = [flags] { return Run(*flags); };
+  });
+}
+
+}  // namespace thermocline::cli

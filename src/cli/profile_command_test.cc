@@ -1,0 +1,86 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/test_main.h"
+#include "os/test_folder.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string kRoot = TC_SOURCE_DIR;
+const std::string kModel =
+    kRoot + "/testdata/golden-powerinfer/bamboo-f16.powerinfer.gguf";
+
+class ProfileCommandTest : public ::testing::Test {
+ protected:
+  MainResult Run(std::vector<std::string> more) {
+    std::vector<std::string> args = {"profile", kModel, "--corpus", text_,
+                                     "-t",      "1",    "-c",       "32"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunMain(args);
+  }
+
+  os::TestFolder folder_;
+  std::string text_ = folder_.Write(
+      "text.txt",
+      os::TestFolder::Read(kRoot + "/testdata/demo/valid.txt").substr(0, 4000));
+};
+
+TEST_F(ProfileCommandTest, WritesShowsAndDraws) {
+  const std::string output = folder_ / "m.profile";
+  const std::string page = folder_ / "m.html";
+  const MainResult made = Run({"-o", output, "--html", page});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("tokens of text.txt, 32 at a time\n"));
+  EXPECT_THAT(made.err, HasSubstr("wrote " + output));
+  EXPECT_THAT(os::TestFolder::Read(page), StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(os::TestFolder::Read(output), StartsWith("GGUF"));
+  // The file says the same.
+  const MainResult shown = RunMain({"profile", output});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_EQ(shown.out, made.out);
+  const MainResult json = RunMain({"profile", "-m", output, "--json"});
+  const auto parsed = nlohmann::json::parse(json.out);
+  EXPECT_EQ(parsed["context"], 32);
+  EXPECT_EQ(parsed["layers"].size(), 2u);
+}
+
+TEST_F(ProfileCommandTest, LessOfTheText) {
+  const MainResult all = Run({"--json"});
+  const MainResult part = Run({"--json", "-n", "600"});
+  ASSERT_EQ(part.exit_code, 0) << part.err;
+  EXPECT_EQ(nlohmann::json::parse(part.out)["tokens"], 576);
+  EXPECT_GT(nlohmann::json::parse(all.out)["tokens"], 576);
+}
+
+TEST_F(ProfileCommandTest, SaysWhatIsWrong) {
+  const MainResult small =
+      RunMain({"profile", kModel, "--corpus", "-"}, "a few words");
+  EXPECT_EQ(small.exit_code, 1);
+  EXPECT_THAT(small.err, HasSubstr("standard input: "));
+  EXPECT_THAT(small.err, HasSubstr("tokens are too few"));
+  EXPECT_THAT(small.err, HasSubstr("are needed"));
+
+  const MainResult dense =
+      RunMain({"profile", kRoot + "/testdata/models/stories260K.gguf",
+               "--corpus", text_, "-c", "32", "-o", folder_ / "none"});
+  EXPECT_EQ(dense.exit_code, 1);
+  EXPECT_THAT(dense.err, HasSubstr("has no sparsity to profile"));
+  EXPECT_EQ(os::TestFolder::Read(folder_ / "none"), "");
+
+  const MainResult no_profile = RunMain({"profile", kModel});
+  EXPECT_EQ(no_profile.exit_code, 1);
+  EXPECT_THAT(no_profile.err, HasSubstr("holds no profile"));
+
+  EXPECT_THAT(Run({"-o", text_}).err, HasSubstr("one of the files to read"));
+  EXPECT_THAT(Run({"-m", kModel}).err, HasSubstr("given twice"));
+  EXPECT_EQ(RunMain({"profile"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace thermocline::cli

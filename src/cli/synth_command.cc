@@ -1,0 +1,186 @@
+// `thermocline synth`: models of real sizes without meaning, to measure with.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/output_file.h"
+#include "cli/signals.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "convert/synth.h"
+#include "convert/synth_activity.h"
+#include "gguf/gguf.h"
+#include "os/thread_pool.h"
+
+namespace thermocline::cli {
+namespace {
+
+using convert::SynthLayout;
+
+struct SynthFlags {
+  convert::SynthOptions options;
+  float density = 0.1f;
+  float skew = 0.26f;
+  float locality = 0.6f;
+  int64_t seed = 1;
+  std::optional<int64_t> num_layers;
+  std::string output;
+  std::optional<std::string> powerinfer;
+  std::optional<std::string> text;
+  int64_t num_words = 0;
+  int64_t num_threads = 0;
+  bool plain = false;
+};
+
+// A share as the user typed it: 0.26, not the float next to it.
+double AsTyped(float value) {
+  return std::round(static_cast<double>(value) * 1e6) / 1e6;
+}
+
+std::vector<std::string> OutputsOf(const SynthFlags& flags) {
+  std::vector<std::string> outputs = {flags.output};
+  if (flags.powerinfer) outputs.push_back(*flags.powerinfer);
+  if (flags.text) outputs.push_back(*flags.text);
+  return outputs;
+}
+
+Status CheckOutputs(const SynthFlags& flags) {
+  const std::vector<std::string> outputs = OutputsOf(flags);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (outputs[i] != outputs[k]) continue;
+      return Fail(ErrorCode::kInvalidArgument, "{}: two outputs have this name",
+                  outputs[i]);
+    }
+    TC_RETURN_IF_ERROR(
+        RefuseToReplaceInput(outputs[i], std::span(outputs).first(i)));
+  }
+  return {};
+}
+
+std::string DescribePlan(const convert::SynthPlan& plan) {
+  std::string out =
+      fmt::format("synthetic like {}, {}: {} layers of {} neurons, {}\n",
+                  plan.shape.name, LowerName(plan.options.dtype),
+                  plan.num_layers, plan.shape.num_neurons(), plan.Describe());
+  if (!plan.has_predictor()) return out;
+  return out + fmt::format(
+                   "predictor: rank {} in q8_0, {} a layer, {:.1f} % of the "
+                   "FFN's {}; {} candidates for each neuron that fires\n",
+                   plan.rank, FormatBytes(plan.predictor_bytes),
+                   100.0 * static_cast<double>(plan.predictor_bytes) /
+                       static_cast<double>(plan.ffn_bytes),
+                   FormatBytes(plan.ffn_bytes), convert::kCandidateRatio);
+}
+
+Status WriteModel(const SynthFlags& flags, const convert::SynthWeights& weights,
+                  SynthLayout layout, const std::string& output) {
+  ProgressLine progress(ProgressUnit::kBytes);
+  return convert::WriteSynthModel(
+      weights, layout, output,
+      {.num_threads = static_cast<int>(flags.num_threads),
+       .cancel = CancelFlag(),
+       .progress = progress.callback()});
+}
+
+Status Run(const SynthFlags& flags) {
+  TC_RETURN_IF_ERROR(CheckOutputs(flags));
+  convert::SynthOptions options = flags.options;
+  options.density = AsTyped(flags.density);
+  options.skew = AsTyped(flags.skew);
+  options.locality = AsTyped(flags.locality);
+  options.seed = static_cast<uint64_t>(flags.seed);
+  if (flags.num_layers) {
+    options.num_layers = static_cast<uint64_t>(*flags.num_layers);
+  }
+  TC_ASSIGN_OR_RETURN(convert::SynthPlan plan, convert::PlanSynth(options));
+  if (flags.powerinfer) TC_RETURN_IF_ERROR(convert::CheckPowerInfer(plan));
+  const convert::SynthWeights weights(std::move(plan));
+  TC_RETURN_IF_ERROR(
+      WriteModel(flags, weights,
+                 flags.plain ? SynthLayout::kPlain : SynthLayout::kPrepared,
+                 flags.output));
+  if (flags.powerinfer) {
+    TC_RETURN_IF_ERROR(WriteModel(flags, weights, SynthLayout::kPowerInfer,
+                                  *flags.powerinfer));
+  }
+  if (flags.text) {
+    TC_RETURN_IF_ERROR(convert::WriteSynthText(
+        weights, static_cast<uint64_t>(flags.num_words), *flags.text));
+  }
+  std::string report = DescribePlan(weights.plan());
+  for (const std::string& output : OutputsOf(flags)) {
+    report += fmt::format("wrote {}\n", output);
+  }
+  return WriteStdout(report);
+}
+
+void AddActivityFlags(CLI::App& app, SynthFlags& flags) {
+  AddFloat(app, "--density", flags.density, 0.0, 1.0,
+           "Share of the neurons that fire for a token (default 0.1)");
+  AddFloat(app, "--skew", flags.skew, 0.0, 1.0,
+           "Share of the neurons that makes 80 % of all activations (default "
+           "0.26)");
+  AddFloat(app, "--locality", flags.locality, 0.0, 1.0,
+           "Share of a token's active neurons that fired for the token before "
+           "(default 0.6)");
+  AddInt(app, "--seed", flags.seed, 0, INT64_MAX,
+         "The same seed and flags give the same bytes (default 1)");
+}
+
+}  // namespace
+
+void AddSynthCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<SynthFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "synth",
+      "Makes a model of a real size that means nothing, to measure "
+      "sparse speed");
+  AddParsed(*app, "--like", "NAME", "Shape: " + convert::ListSynthShapes(),
+            [flags](const std::string& name) -> Status {
+              flags->options.like = name;
+              return {};
+            })
+      ->required();
+  AddDType(*app, "--type", flags->options.dtype,
+           {DType::kF32, DType::kF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_K,
+            DType::kQ6_K},
+           "Type of the matrices: f32, f16, q8_0, q4_0, q4_k, q6_k (default "
+           "q4_0)");
+  AddActivityFlags(*app, *flags);
+  AddInt(*app, "--layers", flags->num_layers, 1, 1024,
+         "Fewer layers than the shape has");
+  AddRequiredPath(*app, "-o,--output", flags->output, "FILE",
+                  "Prepared model to write, with records and predictors; "
+                  "replaced only when all went well");
+  app->add_flag("--plain", flags->plain,
+                "Write llama.cpp's layout instead, without predictors");
+  AddText(*app, "--powerinfer", flags->powerinfer, "FILE",
+          "Also write the same weights as PowerInfer's file (f16, q4_0)");
+  AddText(*app, "--text", flags->text, "FILE",
+          "Also write a text in the model's words, one token each: for "
+          "profile and eval");
+  flags->num_words = 4096;
+  AddInt(*app, "--words", flags->num_words, 1, int64_t{1} << 24,
+         "Words of that text (default 4096)");
+  AddInt(*app, "-t,--threads", flags->num_threads, 0,
+         os::ThreadPool::kMaxThreads,
+         "Threads; 0: one per physical core (default 0)");
+  app->footer(
+      "Examples:\n"
+      "  thermocline synth --like llama-7b -o S.gguf --text S.txt\n"
+      "  thermocline synth --like llama-1b --type q4_0 --density 0.1 "
+      "--seed 2 -o S.gguf --powerinfer S.powerinfer.gguf");
+  app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });
+}
+
+}  // namespace thermocline::cli

@@ -1,0 +1,62 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "cli/test_main.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(SynthCommandTest, WritesTheModelItsTwinAndAText) {
+  const std::string model = TempPath("s.gguf");
+  const std::string twin = TempPath("s.powerinfer.gguf");
+  const std::string text = TempPath("s.txt");
+  const MainResult result =
+      RunMain({"synth", "--like", "tiny", "--layers", "1", "-o", model,
+               "--powerinfer", twin, "--text", text, "--words", "20"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("synthetic like tiny, q4_0: 1 layers of "
+                                    "2048 neurons, density 0.1, skew 0.26, "
+                                    "locality 0.6, seed 1"));
+  EXPECT_THAT(result.out, HasSubstr("predictor: rank 96"));
+  for (const std::string& path : {model, twin, text}) {
+    EXPECT_THAT(result.out, HasSubstr("wrote " + path));
+    EXPECT_TRUE(std::filesystem::remove(path));
+  }
+}
+
+TEST(SynthCommandTest, RefusesOutputsThatAreOneFile) {
+  const std::string model = TempPath("one.gguf");
+  const MainResult result =
+      RunMain({"synth", "--like", "tiny", "-o", model, "--powerinfer", model});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("two outputs have this name"));
+  EXPECT_FALSE(std::filesystem::exists(model));
+}
+
+TEST(SynthCommandTest, SaysWhatIsNotPossible) {
+  const std::string model = TempPath("none.gguf");
+  const auto error_of = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"synth", "-o", model, "--like"});
+    const MainResult result = RunMain(flags);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_FALSE(std::filesystem::exists(model));
+    return result.err;
+  };
+  EXPECT_THAT(error_of({"gpt-5"}), HasSubstr("no model \"gpt-5\""));
+  EXPECT_THAT(error_of({"tiny", "--density", "0.7"}),
+              HasSubstr("a density of 0.7 is not possible"));
+  EXPECT_THAT(error_of({"tiny", "--skew", "0.05"}),
+              HasSubstr("a skew of 0.05 is not possible"));
+  EXPECT_THAT(error_of({"tiny", "--type", "q8_0", "--powerinfer", "x.gguf"}),
+              HasSubstr("f16 and q4_0 only"));
+  const MainResult usage = RunMain({"synth", "-o", model});
+  EXPECT_EQ(usage.exit_code, 2);
+}
+
+}  // namespace
+}  // namespace thermocline::cli

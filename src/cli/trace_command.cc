@@ -1,0 +1,280 @@
+// `thermocline trace`: which neurons fire, token by token.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/output_file.h"
+#include "cli/prompt_file.h"
+#include "cli/session_flags.h"
+#include "cli/signals.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "cli/trace_report.h"
+#include "decode/generate.h"
+#include "model/profile_file.h"
+#include "training/profile_corpus.h"
+
+namespace thermocline::cli {
+namespace {
+
+constexpr int64_t kDefaultGenerated = 64;
+constexpr int64_t kMaxGenerated = int64_t{1} << 24;
+
+struct TraceFlags {
+  ModelFlags model;
+  SessionFlags session;
+  std::optional<std::string> prompts_path;
+  std::optional<std::string> output_path;
+  std::optional<std::string> stats_path;
+  int64_t num_generated = kDefaultGenerated;
+  std::optional<int64_t> max_prompts;
+  bool generated_only = false;
+  bool json = false;
+};
+
+// Hands what a session observes to a writer: batch by batch, in each layer by
+// layer.
+class Recorder {
+ public:
+  Recorder(neuron::TraceWriter* writer, int64_t num_layers, bool generated_only)
+      : writer_(writer),
+        last_layer_(num_layers - 1),
+        generated_only_(generated_only) {}
+
+  // The next token is the first of a prompt of so many.
+  void BeginPrompt(size_t num_tokens) {
+    num_prompt_ = static_cast<int64_t>(num_tokens);
+    begins_ = true;
+  }
+
+  void See(const engine::FfnObservation& seen) {
+    const bool is_generated = seen.position >= num_prompt_;
+    if (generated_only_ && !is_generated) return;
+    if (seen.layer_idx == 0) {
+      if (previous_layer_ == last_layer_) Flush();
+      const neuron::TraceToken token = {.begins_sequence = begins_,
+                                        .is_generated = is_generated};
+      begins_ = false;
+      writer_->AddTokens({&token, 1});
+    }
+    previous_layer_ = seen.layer_idx;
+    writer_->AddSet(static_cast<size_t>(seen.layer_idx), seen.fired);
+  }
+
+  void Flush() {
+    if (status_.has_value()) status_ = writer_->Flush();
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  neuron::TraceWriter* writer_;
+  int64_t last_layer_;
+  bool generated_only_;
+  int64_t num_prompt_ = 0;
+  bool begins_ = true;
+  int64_t previous_layer_ = -1;
+  Status status_;
+};
+
+// A prompt as the model gets it.
+struct Task {
+  size_t line;
+  std::vector<text::TokenId> tokens;
+};
+
+Result<std::vector<Task>> Tokenize(const TraceFlags& flags,
+                                   const model::Model& model,
+                                   const std::vector<Prompt>& prompts) {
+  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
+                      RequireTokenizer(model));
+  std::vector<Task> tasks;
+  for (const Prompt& prompt : prompts) {
+    if (flags.max_prompts.has_value() &&
+        std::cmp_equal(tasks.size(), *flags.max_prompts)) {
+      break;
+    }
+    TC_ASSIGN_OR_RETURN(
+        auto tokens, tokenizer->Encode(prompt.text, {.parse_special = true}));
+    tasks.push_back({prompt.line, std::move(tokens)});
+  }
+  return tasks;
+}
+
+// Before any work: a prompt that fills the context would generate nothing.
+Status CheckFits(const std::vector<Task>& tasks, int64_t context,
+                 const std::string& name) {
+  for (const Task& task : tasks) {
+    if (std::cmp_less(task.tokens.size(), context)) continue;
+    return Fail(ErrorCode::kResourceExhausted,
+                "{}: line {}: its {} tokens fill the context of {} positions; "
+                "use a larger one (-c)",
+                name, task.line, task.tokens.size(), context);
+  }
+  return {};
+}
+
+// Greedy, so that the same prompts give the same trace.
+decode::GenerateOptions GreedyOptions(const TraceFlags& flags) {
+  decode::GenerateOptions options;
+  options.max_tokens = flags.num_generated;
+  options.sampler.temperature = 0.0f;
+  options.sampler.seed = 0;
+  options.cancel = CancelFlag();
+  return options;
+}
+
+Status RunTasks(const TraceFlags& flags, const std::vector<Task>& tasks,
+                engine::Session& session, Recorder& recorder) {
+  ProgressLine progress;
+  const ProgressFn report = progress.callback();
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    ReportProgress(report, "prompts", i, tasks.size());
+    session.Truncate(0);
+    recorder.BeginPrompt(tasks[i].tokens.size());
+    const auto generated =
+        decode::Generate(session, tasks[i].tokens, GreedyOptions(flags),
+                         [&](std::string_view /*text*/) {
+                           return recorder.status().has_value();
+                         });
+    TC_RETURN_IF_ERROR(generated);
+    if (generated->reason == decode::StopReason::kCancelled) {
+      return Fail(ErrorCode::kCancelled, "cancelled");
+    }
+    recorder.Flush();
+    TC_RETURN_IF_ERROR(recorder.status());
+  }
+  return {};
+}
+
+Result<neuron::TraceHeader> MakeHeader(const TraceFlags& flags,
+                                       const model::Model& model) {
+  const int64_t num_neurons = model::NeuronsPerLayer(model.config());
+  if (num_neurons > int64_t{neuron::kMaxTraceNeurons}) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: its {} neurons per layer are more than a trace can hold",
+                model.file().path(), num_neurons);
+  }
+  const model::ModelFingerprint fingerprint = model::FingerprintOf(model);
+  return neuron::TraceHeader{
+      .num_layers = static_cast<uint32_t>(fingerprint.num_layers),
+      .num_neurons = static_cast<uint32_t>(num_neurons),
+      .positions = flags.generated_only ? neuron::TracePositions::kGenerated
+                                        : neuron::TracePositions::kAll,
+      .model_hash = fingerprint.hash,
+      .model_name = fingerprint.name.substr(0, neuron::kMaxTraceName)};
+}
+
+Status Record(const TraceFlags& flags) {
+  const std::string& path = *flags.prompts_path;
+  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  inputs.push_back(path);
+  TC_RETURN_IF_ERROR(RefuseToReplaceInput(*flags.output_path, inputs));
+  const std::string name = path == "-" ? "standard input" : path;
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  TC_ASSIGN_OR_RETURN(const auto prompts, ParsePrompts(text, name));
+  ProgressLine opening;
+  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
+  TC_ASSIGN_OR_RETURN(const auto tasks, Tokenize(flags, *model, prompts));
+  TC_ASSIGN_OR_RETURN(const auto header, MakeHeader(flags, *model));
+  TC_ASSIGN_OR_RETURN(const auto writer,
+                      neuron::TraceWriter::Create(*flags.output_path, header));
+  Recorder recorder(writer.get(), header.num_layers, flags.generated_only);
+  engine::SessionOptions options =
+      MakeSessionOptions(flags.session, model->config(), opening);
+  options.ffn = training::ProfileMode(model->config());
+  options.progress = {};
+  options.observer = [&](const engine::FfnObservation& seen) {
+    recorder.See(seen);
+  };
+  TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
+  TC_RETURN_IF_ERROR(CheckFits(tasks, session->context(), name));
+  WriteStderr(fmt::format("trace: {} positions, {}\n",
+                          flags.generated_only ? "generated" : "all",
+                          DescribeMode(*session, options)));
+  TC_RETURN_IF_ERROR(RunTasks(flags, tasks, *session, recorder));
+  TC_RETURN_IF_ERROR(writer->Finish());
+  const neuron::TraceTotals& totals = writer->totals();
+  return WriteStdout(
+      fmt::format("wrote {}: {} tokens of {} prompts, {} activations\n",
+                  WithoutControls(*flags.output_path), totals.num_tokens,
+                  totals.num_sequences, totals.num_fired));
+}
+
+Status ShowStats(const TraceFlags& flags) {
+  ProgressLine progress;
+  const auto report = ReadTrace(*flags.stats_path, progress.callback());
+  progress.Clear();
+  TC_RETURN_IF_ERROR(report);
+  return WriteStdout(flags.json ? FormatTraceJson(*report)
+                                : FormatTrace(*report));
+}
+
+// Throws usage errors.
+void CheckUsage(const TraceFlags& flags) {
+  const bool records = flags.prompts_path.has_value() ||
+                       flags.output_path.has_value() ||
+                       !flags.model.path.empty();
+  if (flags.stats_path.has_value()) {
+    if (!records) return;
+    throw CLI::ValidationError("--stats reads a trace: no -m, -f or -o");
+  }
+  if (flags.json) {
+    throw CLI::ValidationError("--json goes with --stats");
+  }
+  if (!flags.model.path.empty() && flags.prompts_path.has_value() &&
+      flags.output_path.has_value()) {
+    return;
+  }
+  throw CLI::ValidationError(
+      "give -m, -f and -o to record a trace, or --stats FILE to show one");
+}
+
+}  // namespace
+
+void AddTraceCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<TraceFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "trace", "Records which neurons fire, token by token");
+  AddModelFlags(*app, flags->model);
+  app->get_option("--model")->required(false);
+  AddText(*app, "-f,--file", flags->prompts_path, "FILE",
+          "Prompts: one per line, or JSON lines; -: standard input");
+  AddText(*app, "-o,--output", flags->output_path, "FILE", "Trace to write");
+  AddInt(*app, "-n,--n-predict", flags->num_generated, 1, kMaxGenerated,
+         fmt::format("Tokens to generate for each prompt (default {})",
+                     kDefaultGenerated));
+  AddInt(*app, "--limit", flags->max_prompts, 1, kMaxGenerated,
+         "The first N prompts only (default: all)");
+  app->add_flag("--generated", flags->generated_only,
+                "Record generated positions only, not those of prompts");
+  AddText(*app, "--stats", flags->stats_path, "FILE",
+          "Show densities and locality of a trace instead");
+  app->add_flag("--json", flags->json, "With --stats: one JSON object");
+  AddThreadsFlag(*app, flags->session);
+  AddContextFlag(*app, flags->session, "the model's, at most 4096");
+  AddIsaFlag(*app, flags->session.isa);
+  app->footer(
+      "Each prompt starts with an empty context; the likeliest token is taken\n"
+      "until -n, an end token or the end of the context. Every position is\n"
+      "recorded, prompts too; the last token of each is not, since nothing is\n"
+      "computed for it.\n\nExamples:\n"
+      "  thermocline trace -m model.gguf -f prompts.txt -o model.trace -n 64\n"
+      "  thermocline trace --stats model.trace");
+  app->callback([flags, &action] {
+    CheckUsage(*flags);
+    action = [flags] {
+      return flags->stats_path.has_value() ? ShowStats(*flags) : Record(*flags);
+    };
+  });
+}
+
+}  // namespace thermocline::cli

@@ -1,0 +1,106 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/test_main.h"
+#include "neuron/trace.h"
+#include "os/test_folder.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kRoot = TC_SOURCE_DIR;
+const std::string kModel =
+    kRoot + "/testdata/golden-powerinfer/bamboo-f16.powerinfer.gguf";
+
+class TraceCommandTest : public ::testing::Test {
+ protected:
+  MainResult Record(const std::string& prompts,
+                    std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {"trace", "-m",  kModel, "-f", "-",
+                                     "-o",    path_, "-t",   "1"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunMain(args, prompts);
+  }
+  nlohmann::json Stats() {
+    const MainResult result = RunMain({"trace", "--stats", path_, "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out);
+  }
+
+  os::TestFolder folder_;
+  std::string path_ = folder_ / "m.trace";
+};
+
+TEST_F(TraceCommandTest, RecordsEveryPosition) {
+  const MainResult made = Record("a b c\n\nd e\n", {"-n", "5"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("trace: all positions, dense"));
+  EXPECT_THAT(made.out, HasSubstr("tokens of 2 prompts"));
+  const auto stats = Stats();
+  EXPECT_EQ(stats["prompts"], 2);
+  EXPECT_EQ(stats["positions"], "all");
+  EXPECT_LE(stats["generated"], 8);  // the fifth of each is not computed
+  EXPECT_GT(stats["tokens"], stats["generated"]);
+  EXPECT_GT(stats["density"], 0.0);
+  const MainResult text = RunMain({"trace", "--stats", path_});
+  EXPECT_THAT(text.out, HasSubstr("of 2 prompts"));
+}
+
+TEST_F(TraceCommandTest, RecordsGeneratedPositionsOnly) {
+  ASSERT_EQ(Record("a b c\nd e\n", {"-n", "5"}).exit_code, 0);
+  auto reader = neuron::TraceReader::Open(path_);
+  ASSERT_TRUE(reader);
+  std::vector<std::vector<std::vector<uint32_t>>> generated;
+  neuron::TraceToken token;
+  std::vector<std::vector<uint32_t>> sets;
+  while (reader->Next(token, sets).value_or(false)) {
+    if (token.is_generated) generated.push_back(sets);
+  }
+  ASSERT_FALSE(generated.empty());
+
+  ASSERT_EQ(Record("a b c\nd e\n", {"-n", "5", "--generated"}).exit_code, 0);
+  auto only = neuron::TraceReader::Open(path_);
+  ASSERT_TRUE(only);
+  EXPECT_EQ(only->header().positions, neuron::TracePositions::kGenerated);
+  EXPECT_EQ(only->totals().num_tokens, generated.size());
+  for (const auto& want : generated) {
+    ASSERT_TRUE(only->Next(token, sets).value_or(false));
+    EXPECT_TRUE(token.is_generated);
+    EXPECT_EQ(sets, want);
+  }
+}
+
+TEST_F(TraceCommandTest, JsonLinesAndALimit) {
+  const std::string lines =
+      "{\"turns\": [\"a b\", \"c\"]}\n{\"turns\": [\"d\"]}\n";
+  ASSERT_EQ(Record(lines, {"-n", "2"}).exit_code, 0);
+  EXPECT_EQ(Stats()["prompts"], 2);
+  ASSERT_EQ(Record(lines, {"-n", "2", "--limit", "1"}).exit_code, 0);
+  EXPECT_EQ(Stats()["prompts"], 1);
+}
+
+TEST_F(TraceCommandTest, SaysWhatIsWrong) {
+  EXPECT_THAT(Record("\n").err, HasSubstr("standard input: holds no prompt"));
+  EXPECT_THAT(Record("x\n" + std::string(400, 'a') + "\n", {"-c", "32"}).err,
+              HasSubstr("standard input: line 2: its "));
+  EXPECT_EQ(os::TestFolder::Read(path_), "");  // nothing half-written
+  const std::string text = folder_.Write("text", "no trace at all");
+  EXPECT_THAT(RunMain({"trace", "--stats", text}).err,
+              HasSubstr("is no trace"));
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{
+           {"trace"},
+           {"trace", "-m", kModel},
+           {"trace", "-m", kModel, "-f", text},
+           {"trace", "--stats", text, "-m", kModel},
+           {"trace", "-m", kModel, "-f", text, "-o", path_, "--json"}}) {
+    EXPECT_EQ(RunMain(args).exit_code, 2);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::cli

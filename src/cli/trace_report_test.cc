@@ -1,0 +1,75 @@
+#include "cli/trace_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "os/test_folder.h"
+
+namespace thermocline::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TraceReportTest : public ::testing::Test {
+ protected:
+  // Two prompts: {0, 1} {1} and {3}; each of one layer of four neurons.
+  void SetUp() override {
+    auto writer =
+        neuron::TraceWriter::Create(path_, {.num_layers = 1,
+                                            .num_neurons = 4,
+                                            .model_hash = 0xab,
+                                            .model_name = "a\x1bname"});
+    ASSERT_TRUE(writer) << writer.error().message;
+    const std::vector<neuron::TraceToken> tokens = {{.begins_sequence = true},
+                                                    {.is_generated = true},
+                                                    {.begins_sequence = true}};
+    (*writer)->AddTokens(tokens);
+    (*writer)->AddSet(0, std::vector<uint32_t>{0, 1});
+    (*writer)->AddSet(0, std::vector<uint32_t>{1});
+    (*writer)->AddSet(0, std::vector<uint32_t>{3});
+    ASSERT_TRUE((*writer)->Flush());
+    ASSERT_TRUE((*writer)->Finish());
+  }
+
+  os::TestFolder folder_;
+  std::string path_ = folder_ / "m.trace";
+};
+
+TEST_F(TraceReportTest, CountsAndFormats) {
+  const auto report = ReadTrace(path_, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->num_generated, 1u);
+  const std::string text = FormatTrace(*report);
+  EXPECT_THAT(text, HasSubstr("m.trace: 3 tokens of 2 prompts, 1 of them "
+                              "generated (all positions)\n"));
+  EXPECT_THAT(text, HasSubstr("name: 1 layers of 4 neurons; "));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("\x1b")));
+  // A sequence's first token follows nothing: locality 1, not a half.
+  EXPECT_THAT(text, HasSubstr("      33.33"));
+  EXPECT_THAT(text, HasSubstr("     100.00"));
+  const auto json = nlohmann::json::parse(FormatTraceJson(*report));
+  EXPECT_EQ(json["tokens"], 3);
+  EXPECT_EQ(json["prompts"], 2);
+  EXPECT_EQ(json["generated"], 1);
+  EXPECT_EQ(json["fired"], 4);
+  EXPECT_EQ(json["hash"], "00000000000000ab");
+  EXPECT_EQ(json["locality"], 1.0);
+  EXPECT_EQ(json["layers"][0]["never_fired"], 0.25);
+}
+
+TEST_F(TraceReportTest, RefusesWhatCannotBeCounted) {
+  const std::string path = folder_ / "large.trace";
+  auto writer = neuron::TraceWriter::Create(
+      path, {.num_layers = 1, .num_neurons = uint32_t{1} << 31});
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE((*writer)->Finish());
+  const auto report = ReadTrace(path, {});
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("too many to count"));
+}
+
+}  // namespace
+}  // namespace thermocline::cli

@@ -1,0 +1,45 @@
+// Models of real sizes and no meaning, for measuring speed: their neurons fire
+// as sparsely, as unevenly and as steadily as is asked. How: docs/synth.md.
+#ifndef THERMOCLINE_CONVERT_SYNTH_H_
+#define THERMOCLINE_CONVERT_SYNTH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "convert/synth_plan.h"
+#include "convert/synth_tensors.h"
+#include "convert/synth_weights.h"
+
+namespace thermocline::convert {
+
+struct SynthJob {
+  int num_threads = 0;                        // as os::ThreadPool's
+  const std::atomic<bool>* cancel = nullptr;  // looked at every few MiB
+  ProgressFn progress;                        // bytes of the tensors
+};
+
+// The key that says what a synthetic model was made of.
+inline constexpr char kSyntheticKey[] = "thermocline.synthetic";
+
+// Whether PowerInfer can run such a model: kUnsupported says why not (experts;
+// types other than F16 and Q4_0, which its kernels take for F16).
+Status CheckPowerInfer(const SynthPlan& plan);
+
+// Writes the model to `output`; for kPowerInfer CheckPowerInfer must hold
+// (CHECKed). The same bytes for the same plan on every machine and for every
+// number of threads. Memory: the neurons' order, the vocabulary, and some 16
+// MiB. The file appears at the end, whole or not at all. kIo, kCancelled.
+Status WriteSynthModel(const SynthWeights& weights, SynthLayout layout,
+                       const std::string& output, const SynthJob& job);
+
+// Writes a text of num_words words, in the order that the model would write
+// them in. Each is a token.
+Status WriteSynthText(const SynthWeights& weights, uint64_t num_words,
+                      const std::string& output);
+
+}  // namespace thermocline::convert
+
+#endif  // THERMOCLINE_CONVERT_SYNTH_H_

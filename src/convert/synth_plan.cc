@@ -1,0 +1,178 @@
+#include "convert/synth_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/quote.h"
+#include "convert/synth_activity.h"
+#include "convert/synth_codes.h"
+#include "convert/synth_math.h"
+
+namespace thermocline::convert {
+namespace {
+
+constexpr uint64_t kMinDirections = 32;   // sums of fewer are not normal
+constexpr uint64_t kMaxDirections = 128;  // more of them change nothing
+constexpr uint64_t kMinBasisWidth = 128;
+constexpr uint64_t kRankStep = 32;  // a block
+constexpr size_t kLearnedFrequencies = 16;
+constexpr double kFastestLearned = 0.6;
+
+double BytesPerElem(DType dtype) {
+  const DTypeInfo& info = InfoOf(dtype);
+  return static_cast<double>(info.block_bytes) / info.block_elems;
+}
+
+// The largest rank whose matrices [R, D] and [N, R] take the predictor's share.
+uint64_t RankWithin(const SynthPlan& plan, DType dtype) {
+  const SynthShape& shape = plan.shape;
+  const double bytes_per_rank =
+      static_cast<double>(shape.width + shape.num_neurons()) *
+      BytesPerElem(dtype);
+  const auto rank = static_cast<uint64_t>(
+      kPredictorShare * static_cast<double>(plan.ffn_bytes) / bytes_per_rank);
+  return rank / kRankStep * kRankStep;
+}
+
+Status CheckOptions(const SynthOptions& options) {
+  if (!CanSynthesize(options.dtype)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "synthetic models are not made in {}; f32, f16, q8_0, q4_0, "
+                "q4_k and q6_k are possible",
+                NameOf(options.dtype));
+  }
+  const SynthShape* shape = FindSynthShape(options.like);
+  if (shape == nullptr) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "no model {} to make one like; there are {}",
+                Quote(options.like), ListSynthShapes());
+  }
+  if (options.num_layers &&
+      (*options.num_layers < 1 || *options.num_layers > shape->num_layers)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} layers of {} are not possible; it has {}",
+                *options.num_layers, options.like, shape->num_layers);
+  }
+  return {};
+}
+
+Status PlanDimensions(SynthPlan& plan) {
+  const SynthShape& shape = plan.shape;
+  const DTypeInfo& info = InfoOf(plan.options.dtype);
+  const uint64_t block = std::max(info.block_elems, uint32_t{32});
+  const bool learned = shape.arch().learned_positions;
+  plan.constant_width = block;
+  plan.position_width = learned ? block : 0;
+  if (shape.width < plan.basis_begin() + kMinBasisWidth) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} is {} wide: too narrow for the blocks of {} of {}",
+                shape.name, shape.width, info.block_elems, info.name);
+  }
+  plan.ffn_bytes =
+      BytesOf(plan.options.dtype, shape.width * shape.num_neurons()) *
+      shape.parts_per_neuron();
+  plan.rank = RankWithin(plan, DType::kQ8_0);
+  plan.powerinfer_rank = RankWithin(plan, plan.options.dtype);
+  const uint64_t most = std::min(
+      {kMaxDirections, shape.kv_width(), plan.basis_width() / 2,
+       plan.rank < 32 ? 0 : (plan.rank - 32) / 2,
+       plan.powerinfer_rank < 32 ? 0 : (plan.powerinfer_rank - 32) / 2});
+  plan.num_directions = std::max(kMinDirections, most / 16 * 16);
+  plan.rank = std::max(plan.rank, plan.needed_rank());
+  plan.powerinfer_rank = std::max(plan.powerinfer_rank, plan.needed_rank());
+  plan.predictor_bytes =
+      BytesOf(DType::kQ8_0, plan.rank * (shape.width + shape.num_neurons()));
+  return {};
+}
+
+Status PlanActivity(SynthPlan& plan) {
+  const SynthOptions& options = plan.options;
+  TC_ASSIGN_OR_RETURN(
+      const auto shares,
+      SolveShares(plan.shape.ffn_width, options.density, options.skew));
+  TC_ASSIGN_OR_RETURN(plan.correlation,
+                      SolveCorrelation(shares, options.locality));
+  for (const double share : shares) {
+    plan.thresholds.push_back(NormalThreshold(share));
+  }
+  for (const double share : CandidateShares(shares, kCandidateRatio)) {
+    plan.candidate_thresholds.push_back(NormalThreshold(share));
+  }
+  return {};
+}
+
+// Those that the positions turn with: RoPE's pairs, or what is put into the
+// learned table, which fades as a window of the correlation needs.
+void PlanWindow(SynthPlan& plan) {
+  const uint64_t num_pairs = plan.shape.head_width() / 2;
+  if (!plan.has_positions()) {
+    const double log_base = StableLog(plan.shape.rope_base);
+    for (uint64_t i = 0; i < num_pairs; ++i) {
+      plan.frequencies.push_back(StableExp(-log_base * static_cast<double>(i) /
+                                           static_cast<double>(num_pairs)));
+    }
+    plan.window = SolveWindow(plan.frequencies, plan.correlation);
+    return;
+  }
+  // As many as the table has, from faster to slower ones.
+  std::vector<double> offered;
+  for (size_t i = 0; i < 4 * kLearnedFrequencies; ++i) {
+    offered.push_back(kFastestLearned *
+                      StableExp(-static_cast<double>(i) * StableLog(1.25)));
+  }
+  Window window = SolveWindow(offered, plan.correlation);
+  const auto first =
+      offered.begin() + static_cast<std::ptrdiff_t>(window.first_frequency);
+  plan.frequencies.assign(
+      first, first + static_cast<std::ptrdiff_t>(window.num_frequencies));
+  window.first_frequency = 0;
+  plan.window = window;
+}
+
+void PlanScales(SynthPlan& plan) {
+  plan.sign_gain = SignGain(plan.options.dtype);
+  const auto basis = static_cast<double>(plan.basis_width());
+  // An angle's cosine and sine are two dimensions of the position.
+  const double fixed =
+      static_cast<double>(plan.constant_width) * plan.sign_gain +
+      (plan.has_positions() ? static_cast<double>(plan.frequencies.size())
+                            : 0.0);
+  const double gain = plan.window.token_gain;
+  const auto width = static_cast<double>(plan.shape.width);
+  plan.embedding_rms =
+      plan.scale * std::sqrt((fixed + gain * gain * basis) / width);
+  plan.stream_rms = plan.scale * std::sqrt((fixed + basis) / width);
+}
+
+}  // namespace
+
+std::string SynthPlan::Describe() const {
+  return fmt::format("density {}, skew {}, locality {}, seed {}",
+                     options.density, options.skew, options.locality,
+                     options.seed);
+}
+
+Result<SynthPlan> PlanSynth(const SynthOptions& options) {
+  TC_RETURN_IF_ERROR(CheckOptions(options));
+  SynthPlan plan;
+  plan.shape = *FindSynthShape(options.like);
+  plan.options = options;
+  plan.num_layers = options.num_layers.value_or(plan.shape.num_layers);
+  TC_RETURN_IF_ERROR(PlanDimensions(plan));
+  TC_RETURN_IF_ERROR(PlanActivity(plan));
+  PlanWindow(plan);
+  PlanScales(plan);
+  return plan;
+}
+
+Random RandomFor(uint64_t seed, SynthPart part, uint64_t place, uint64_t row) {
+  uint64_t state = seed;
+  for (const uint64_t key : {static_cast<uint64_t>(part), place, row}) {
+    state = Random(state ^ (key + 1) * 0xd1342543de82ef95u).Next();
+  }
+  return Random(state);
+}
+
+}  // namespace thermocline::convert

@@ -1,0 +1,118 @@
+// Everything about a synthetic model that is decided before its first weight.
+#ifndef THERMOCLINE_CONVERT_SYNTH_PLAN_H_
+#define THERMOCLINE_CONVERT_SYNTH_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/status.h"
+#include "convert/synth_basis.h"
+#include "convert/synth_shape.h"
+#include "convert/synth_vocab.h"
+#include "convert/synth_window.h"
+#include "tensor/dtype.h"
+
+namespace thermocline::convert {
+
+struct SynthOptions {
+  std::string like = "llama-1b";
+  DType dtype = DType::kQ4_0;  // of most matrices; see CanSynthesize
+  double density = 0.1;        // of a mixture: of each expert that is used
+  double skew = 0.26;          // likewise
+  double locality = 0.6;  // of a mixture: of an expert that both tokens use
+  uint64_t seed = 1;
+  std::optional<uint64_t> num_layers;  // fewer than the shape has
+};
+
+// Candidates of the predictors for each neuron that fires.
+inline constexpr double kCandidateRatio = 1.6;
+// Of the bytes of a layer's FFN: what its predictor takes at most.
+inline constexpr double kPredictorShare = 0.1;
+
+// How the stream of a synthetic model is made. Its dimensions are parts:
+//   constant   the same at every token: a neuron's weights there are its
+//              threshold. As wide as a block, so that quantised blocks hold
+//              either a threshold or a direction;
+//   position   with learned positions: angles that attention compares;
+//   basis      the sum over k of u_k * direction k: what neurons look at. Row i
+//              of the gate (of up, without a gate) is a random sum of
+//              directions, so that its product with the stream is a normal
+//              variable, and neuron i fires if that exceeds its threshold.
+// Attention in the first layer mixes the last tokens (synth_window.h); what all
+// other blocks add takes as long as ever and is small, so that every
+// layer reads about the same u.
+struct SynthPlan {
+  SynthShape shape;
+  SynthOptions options;
+  uint64_t num_layers = 0;
+
+  uint64_t constant_width = 0;  // from dimension 0 on
+  uint64_t position_width = 0;  // behind it; 0: positions are RoPE's
+  uint64_t basis_begin() const { return constant_width + position_width; }
+  uint64_t basis_width() const { return shape.width - basis_begin(); }
+  uint64_t num_directions = 0;  // a multiple of 16
+
+  // The engine has no predictors for experts.
+  bool has_predictor() const { return shape.num_experts == 0; }
+  // Ranks: multiples of 32, at least needed_rank().
+  uint64_t rank = 0;             // of our predictor, in Q8_0
+  uint64_t powerinfer_rank = 0;  // of PowerInfer's, in the matrices' type
+  // A row for each direction and one for its opposite, then a block of rows
+  // that read the constant; what is left takes time and says nothing.
+  uint64_t needed_rank() const { return 2 * num_directions + 32; }
+
+  // By rank of the neuron, the busiest first [F].
+  std::vector<double> thresholds;            // fires: N(0, 1) > threshold
+  std::vector<double> candidate_thresholds;  // lower
+  double correlation = 0.0;                  // of u_k with itself a token later
+  std::vector<double> frequencies;           // radians per position
+  Window window;
+
+  // Deviation of the stream in the basis behind the first attention, and its
+  // value in the constant.
+  double scale = 16.0;
+  double sign_gain = 1.0;      // synth_codes.h, of dtype
+  double embedding_rms = 0.0;  // of the first layer's input
+  double stream_rms = 0.0;     // of all FFNs' inputs but those below
+  // What layer `layer_idx`'s FFN reads: in parallel blocks the first one comes
+  // before any attention.
+  bool ReadsEmbedding(uint64_t layer_idx) const {
+    return layer_idx == 0 && shape.arch().parallel_block;
+  }
+
+  uint64_t predictor_bytes = 0;  // of one layer
+  uint64_t ffn_bytes = 0;        // likewise
+
+  bool has_positions() const { return position_width > 0; }
+  // "density 0.1, skew 0.26, locality 0.6, seed 1"
+  std::string Describe() const;
+};
+
+// kInvalidArgument: an unknown shape, a type that is not made, or whose blocks
+// are too wide for the shape; density, skew or locality that are not possible
+// or do not go together (synth_activity.h); more layers than the shape has.
+Result<SynthPlan> PlanSynth(const SynthOptions& options);
+
+// What random numbers are for.
+enum class SynthPart : uint64_t {
+  kBasis,
+  kWords,
+  kEmbedding,
+  kNeuronOrder,
+  kGate,
+  kUp,
+  kDown,
+  kAttention,
+  kRouter,
+  kFiller,
+};
+// A generator of its own for each part, `place` (a layer or tensor) and row:
+// rows are made in any order, by any thread.
+Random RandomFor(uint64_t seed, SynthPart part, uint64_t place, uint64_t row);
+
+}  // namespace thermocline::convert
+
+#endif  // THERMOCLINE_CONVERT_SYNTH_PLAN_H_

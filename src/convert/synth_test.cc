@@ -1,0 +1,129 @@
+#include "convert/synth.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "os/file.h"
+
+namespace thermocline::convert {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string TempPath(const std::string& name) {
+  return ::testing::TempDir() + "synth_" + std::to_string(::getpid()) + "_" +
+         name;
+}
+
+std::string Take(const std::string& path) {
+  std::string bytes = os::ReadFile(path).value();
+  std::filesystem::remove(path);
+  return bytes;
+}
+
+TEST(SynthTest, SameBytesForEveryNumberOfThreadsOthersForEverySeed) {
+  const std::string path = TempPath("threads.gguf");
+  std::string first;
+  for (const int num_threads : {1, 3}) {
+    const SynthWeights weights(PlanSynth({.like = "tiny"}).value());
+    ASSERT_TRUE(WriteSynthModel(weights, SynthLayout::kPrepared, path,
+                                {.num_threads = num_threads})
+                    .has_value());
+    const std::string bytes = Take(path);
+    if (first.empty()) first = bytes;
+    EXPECT_TRUE(bytes == first);
+  }
+  const SynthWeights other(PlanSynth({.like = "tiny", .seed = 2}).value());
+  ASSERT_TRUE(
+      WriteSynthModel(other, SynthLayout::kPrepared, path, {}).has_value());
+  EXPECT_FALSE(Take(path) == first);
+}
+
+TEST(SynthTest, EveryFileSaysThatItIsSynthetic) {
+  const SynthWeights weights(
+      PlanSynth({.like = "tiny-opt", .num_layers = 1}).value());
+  for (const SynthLayout layout : {SynthLayout::kPrepared, SynthLayout::kPlain,
+                                   SynthLayout::kPowerInfer}) {
+    const std::string path = TempPath("marks.gguf");
+    ASSERT_TRUE(WriteSynthModel(weights, layout, path, {}).has_value());
+    const auto file = gguf::File::Open(path);
+    ASSERT_TRUE(file.has_value()) << file.error().message;
+    EXPECT_EQ((*file)->String("general.name").value(),
+              "synthetic like tiny-opt, density 0.1, skew 0.26, locality 0.6, "
+              "seed 1");
+    EXPECT_EQ((*file)->String(kSyntheticKey).value(),
+              "like tiny-opt, 1 layers, Q4_0, density 0.1, skew 0.26, locality "
+              "0.6, seed 1");
+    EXPECT_EQ((*file)->container(), layout == SynthLayout::kPowerInfer
+                                        ? gguf::Container::kPowerInfer
+                                        : gguf::Container::kGguf);
+    std::filesystem::remove(path);
+  }
+}
+
+TEST(SynthTest, RecordsLieAtPages) {
+  const SynthWeights weights(PlanSynth({.like = "tiny"}).value());
+  const std::string path = TempPath("pages.gguf");
+  ASSERT_TRUE(
+      WriteSynthModel(weights, SynthLayout::kPrepared, path, {}).has_value());
+  const auto file = gguf::File::Open(path);
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  const gguf::TensorInfo* records =
+      (*file)->FindTensor("blk.1.ffn_records.weight");
+  ASSERT_NE(records, nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(records->data) % 4096, 0u);
+  std::filesystem::remove(path);
+}
+
+TEST(SynthTest, ProgressGoesToTheEndAndCancellingLeavesNothing) {
+  const SynthWeights weights(PlanSynth({.like = "tiny"}).value());
+  const std::string path = TempPath("cancelled.gguf");
+  uint64_t last = 0;
+  uint64_t total = 0;
+  ASSERT_TRUE(WriteSynthModel(weights, SynthLayout::kPlain, path,
+                              {.progress =
+                                   [&](std::string_view, uint64_t num_done,
+                                       uint64_t num_total) {
+                                     EXPECT_GE(num_done, last);
+                                     last = num_done;
+                                     total = num_total;
+                                   }})
+                  .has_value());
+  EXPECT_GT(last, total / 2);
+  EXPECT_LE(last, total);
+  std::filesystem::remove(path);
+
+  const std::atomic<bool> cancel = true;
+  const Status status =
+      WriteSynthModel(weights, SynthLayout::kPlain, path, {.cancel = &cancel});
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, ErrorCode::kCancelled);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(SynthTest, PowerInferHasLimits) {
+  const auto experts =
+      CheckPowerInfer(PlanSynth({.like = "tiny-mixtral"}).value());
+  ASSERT_FALSE(experts.has_value());
+  EXPECT_THAT(experts.error().message, HasSubstr("runs no experts"));
+  const auto eight_bits = CheckPowerInfer(
+      PlanSynth({.like = "tiny", .dtype = DType::kQ8_0}).value());
+  ASSERT_FALSE(eight_bits.has_value());
+  EXPECT_THAT(eight_bits.error().message, HasSubstr("f16 and q4_0 only"));
+}
+
+TEST(SynthTest, TheTextHasAsManyWordsAsAskedFor) {
+  const SynthWeights weights(PlanSynth({.like = "tiny"}).value());
+  const std::string path = TempPath("text.txt");
+  ASSERT_TRUE(WriteSynthText(weights, 50, path).has_value());
+  const std::string text = Take(path);
+  EXPECT_EQ(std::ranges::count(text, ' '), 49);
+  EXPECT_EQ(text.back(), '\n');
+}
+
+}  // namespace
+}  // namespace thermocline::convert

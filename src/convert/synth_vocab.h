@@ -1,0 +1,46 @@
+// The vocabulary of synthetic models, and what they write: words of letters,
+// each of which is followed by one certain other.
+#ifndef THERMOCLINE_CONVERT_SYNTH_VOCAB_H_
+#define THERMOCLINE_CONVERT_SYNTH_VOCAB_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/vocab.h"
+
+namespace thermocline::convert {
+
+// A SentencePiece vocabulary of `size` tokens: specials and bytes, letters,
+// pairs of letters, and words of one to four letters with the space before
+// them. Of every word each beginning is a token too, so that merging finds it.
+// Requires size >= kMinSynthVocab and at most what words of four letters fill.
+// (CHECKed)
+inline constexpr size_t kMinSynthVocab = 2048;
+text::Vocab MakeSynthVocab(size_t size);
+
+// A round trip through all words of at least two letters, in an order that the
+// seed chooses.
+class WordCycle {
+ public:
+  WordCycle(const text::Vocab& vocab, uint64_t seed);
+
+  size_t num_words() const { return words_.size(); }
+
+  // The word that leads to this one; nullopt for tokens that are no words.
+  std::optional<text::TokenId> Before(text::TokenId id) const;
+
+  // num_words words from some word on, in one line: what follows a line's end
+  // has no space before it, and would be cut into letters.
+  std::string Text(const text::Vocab& vocab, size_t num_words) const;
+
+ private:
+  std::vector<text::TokenId> words_;  // in their order
+  std::vector<uint32_t> place_;       // of each token; kNone
+};
+
+}  // namespace thermocline::convert
+
+#endif  // THERMOCLINE_CONVERT_SYNTH_VOCAB_H_

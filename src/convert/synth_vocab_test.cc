@@ -1,0 +1,55 @@
+#include "convert/synth_vocab.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "text/tokenizer.h"
+
+namespace thermocline::convert {
+namespace {
+
+TEST(SynthVocabTest, TokensAreDistinct) {
+  for (const size_t size : {kMinSynthVocab, size_t{32000}, size_t{65024}}) {
+    const text::Vocab vocab = MakeSynthVocab(size);
+    ASSERT_EQ(vocab.tokens.size(), size);
+    ASSERT_EQ(vocab.scores.size(), size);
+    ASSERT_EQ(vocab.types.size(), size);
+    EXPECT_EQ(std::set(vocab.tokens.begin(), vocab.tokens.end()).size(), size);
+  }
+}
+
+TEST(SynthVocabTest, EveryWordOfTheTextIsOneToken) {
+  const text::Vocab vocab = MakeSynthVocab(32000);
+  const WordCycle cycle(vocab, 3);
+  const auto tokenizer = text::Tokenizer::Create(vocab);
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
+  std::string words = cycle.Text(vocab, 200);
+  EXPECT_EQ(words.back(), '\n');
+  words.pop_back();
+  const auto tokens = (*tokenizer)->Encode(words, {.add_special = false});
+  ASSERT_TRUE(tokens.has_value());
+  ASSERT_EQ(tokens->size(), 200u);
+  for (size_t k = 1; k < tokens->size(); ++k) {
+    EXPECT_EQ(cycle.Before((*tokens)[k]), (*tokens)[k - 1]);
+  }
+}
+
+TEST(SynthVocabTest, TheCycleVisitsEveryWordOnce) {
+  const text::Vocab vocab = MakeSynthVocab(2560);
+  const WordCycle cycle(vocab, 8);
+  EXPECT_GT(cycle.num_words(), 1000u);
+  EXPECT_FALSE(cycle.Before(1).has_value());
+  std::set<text::TokenId> seen;
+  std::optional<text::TokenId> id = 2559;
+  do {
+    id = cycle.Before(*id);
+    ASSERT_TRUE(id.has_value());
+    seen.insert(*id);
+  } while (*id != 2559 && seen.size() <= cycle.num_words());
+  EXPECT_EQ(seen.size(), cycle.num_words());
+  EXPECT_NE(WordCycle(vocab, 9).Before(2559), cycle.Before(2559));
+}
+
+}  // namespace
+}  // namespace thermocline::convert

@@ -1,0 +1,17 @@
+// The candidates of trained predictors for the tokens of a self-test.
+#ifndef THERMOCLINE_TRAINING_CANDIDATES_H_
+#define THERMOCLINE_TRAINING_CANDIDATES_H_
+
+#include "convert/pack_parts.h"
+#include "training/gemm.h"
+
+namespace thermocline::training {
+
+// Fills parts.self_test's candidates, of the layers that have a trained
+// predictor, as the engine will compute them but for the order of sums: a score
+// within rounding of 0 may fall on either side. Requires a self-test [L].
+void AddCandidates(const Gemm& gemm, convert::PreparedParts& parts);
+
+}  // namespace thermocline::training
+
+#endif  // THERMOCLINE_TRAINING_CANDIDATES_H_

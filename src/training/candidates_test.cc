@@ -1,0 +1,58 @@
+#include "training/candidates.h"
+
+#include "training/testing.h"
+
+namespace thermocline::training {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// One hidden unit that is the input, and neurons that fire above i - 1.
+convert::LayerPredictor Steps() {
+  const std::vector<float> up = {1, 0};
+  const std::vector<float> down = {1, 1, 1};
+  return {.up = convert::EncodeMatrix(DType::kF16, 1, 2, up),
+          .up_bias = {},
+          .down = convert::EncodeMatrix(DType::kF16, 3, 1, down),
+          .down_bias = {1, 0, -1}};
+}
+
+convert::PreparedParts TwoLayers(int64_t lookahead) {
+  convert::PreparedParts parts;
+  parts.lookahead = lookahead;
+  parts.predictors = {Steps(), Steps()};
+  parts.self_test = {{.inputs = {2, 0, 0.5f, 0}, .fired = {{0}, {}}},
+                     {.inputs = {-3, 0, 0, 0}, .fired = {{1}, {2}}}};
+  return parts;
+}
+
+TEST(CandidatesTest, OfTheLayersOwnInputs) {
+  const auto pool = TestPool(1);
+  convert::PreparedParts parts = TwoLayers(0);
+  AddCandidates(Gemm(pool.get()), parts);
+  EXPECT_THAT(parts.self_test[0].candidates,
+              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(0, 1)));
+  EXPECT_THAT(parts.self_test[1].candidates,
+              ElementsAre(ElementsAre(0, 1), ElementsAre(0, 1)));
+}
+
+TEST(CandidatesTest, OfTheLayerBefore) {
+  const auto pool = TestPool(1);
+  convert::PreparedParts parts = TwoLayers(1);
+  AddCandidates(Gemm(pool.get()), parts);
+  EXPECT_EQ(parts.self_test[1].candidates, parts.self_test[0].candidates);
+}
+
+TEST(CandidatesTest, NoneWhereThereIsNoPredictor) {
+  const auto pool = TestPool(1);
+  convert::PreparedParts parts = TwoLayers(0);
+  parts.predictors[0].reset();
+  AddCandidates(Gemm(pool.get()), parts);
+  EXPECT_THAT(parts.self_test[0].candidates, IsEmpty());
+  parts.predictors.clear();
+  AddCandidates(Gemm(pool.get()), parts);
+}
+
+}  // namespace
+}  // namespace thermocline::training

@@ -1,0 +1,71 @@
+// A text as training reads it: chunks of tokens, each from an empty context,
+// spread evenly over the text, every eighth kept away from training.
+#ifndef THERMOCLINE_TRAINING_CORPUS_H_
+#define THERMOCLINE_TRAINING_CORPUS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "engine/ffn/observer.h"
+#include "engine/session.h"
+#include "model/model.h"
+
+namespace thermocline::training {
+
+struct CorpusOptions {
+  int64_t chunk = 0;  // tokens; 0: 256, or the model's context if that is less
+  // The most that are read: of a longer text, chunks at even distances.
+  uint64_t max_tokens = uint64_t{1} << 17;
+};
+
+// At least that many chunks, so that several are held out.
+inline constexpr size_t kMinChunks = 16;
+
+class Corpus {
+ public:
+  // `name` is the text's, for messages. kInvalidArgument: less than kMinChunks
+  // chunks; both numbers are told. kUnsupported: the model has no vocabulary.
+  static Result<Corpus> Create(const model::Model& model,
+                               const std::string& text, const std::string& name,
+                               const CorpusOptions& options);
+
+  size_t num_chunks() const { return tokens_.size() / chunk_; }
+  size_t chunk_tokens() const { return chunk_; }
+  size_t num_tokens() const { return tokens_.size(); }
+  size_t num_held_out_tokens() const;
+  // With BOS in the first place, where the vocabulary adds one.
+  std::span<const text::TokenId> chunk(size_t chunk_idx) const {
+    return std::span(tokens_).subspan(chunk_idx * chunk_, chunk_);
+  }
+  static bool IsHeldOut(size_t chunk_idx) { return chunk_idx % 8 == 7; }
+
+ private:
+  Corpus(size_t chunk, std::vector<text::TokenId> tokens)
+      : chunk_(chunk), tokens_(std::move(tokens)) {}
+
+  size_t chunk_;
+  std::vector<text::TokenId> tokens_;  // whole chunks
+};
+
+// One token in one layer, and the number of its chunk.
+using CorpusFn =
+    std::function<void(size_t chunk_idx, const engine::FfnObservation& seen)>;
+
+// Decodes every chunk with a session of `options`, whose context, observer and
+// progress are this function's own. The session's errors, with the chunk; an
+// error of `after_chunk`, which may be empty, ends the run as it is.
+Status RunCorpus(
+    const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
+    engine::SessionOptions options, std::string_view what,
+    const ProgressFn& progress, const CorpusFn& visit,
+    const std::function<Status(size_t chunk_idx)>& after_chunk = {});
+
+}  // namespace thermocline::training
+
+#endif  // THERMOCLINE_TRAINING_CORPUS_H_

@@ -1,0 +1,93 @@
+#include "training/corpus.h"
+
+#include <atomic>
+
+#include "training/testing.h"
+
+namespace thermocline::training {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(CorpusTest, ChunksAtEvenDistances) {
+  const auto model = OpenDemo();
+  const std::string text = ReadTestFile("testdata/demo/valid.txt");
+  const auto all = Corpus::Create(*model, text, "text",
+                                  {.chunk = 100, .max_tokens = 1u << 30});
+  ASSERT_TRUE(all);
+  const auto few =
+      Corpus::Create(*model, text, "text", {.chunk = 100, .max_tokens = 2000});
+  ASSERT_TRUE(few);
+  EXPECT_EQ(few->num_chunks(), 20u);
+  EXPECT_EQ(few->num_tokens(), 2000u);
+  EXPECT_EQ(few->num_held_out_tokens(), 200u);
+  for (size_t i = 0; i < 20; ++i) {
+    const auto want = all->chunk(i * all->num_chunks() / 20);
+    EXPECT_TRUE(std::ranges::equal(few->chunk(i), want)) << i;
+  }
+  EXPECT_TRUE(Corpus::IsHeldOut(7));
+  EXPECT_FALSE(Corpus::IsHeldOut(8));
+}
+
+TEST(CorpusTest, TooShortATextIsToldWithBothNumbers) {
+  const auto model = OpenDemo();
+  const auto corpus =
+      Corpus::Create(*model, "Once upon a time.", "story.txt", {.chunk = 64});
+  ASSERT_FALSE(corpus);
+  EXPECT_EQ(corpus.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(corpus.error().message,
+              AllOf(HasSubstr("story.txt"), HasSubstr("1024"),
+                    HasSubstr("16 chunks of 64")));
+}
+
+TEST(CorpusTest, ChunksAreNoLongerThanTheModelsContext) {
+  const auto model = OpenDemo();
+  const auto corpus =
+      Corpus::Create(*model, ReadTestFile("testdata/demo/valid.txt"), "text",
+                     {.chunk = 100000});
+  ASSERT_TRUE(corpus);
+  EXPECT_EQ(corpus->chunk_tokens(), 256u);
+}
+
+TEST(CorpusTest, ARunSeesEveryTokenInEveryLayer) {
+  const auto model = OpenDemo();
+  const Corpus corpus = SmallCorpus(*model, 8);
+  std::vector<size_t> num_seen(6);
+  size_t num_chunks = 0;
+  const Status status = RunCorpus(
+      model, corpus, {.num_threads = 2, .ffn = engine::FfnMode::kDense},
+      "reading", {},
+      [&](size_t chunk_idx, const engine::FfnObservation& seen) {
+        EXPECT_EQ(chunk_idx, num_chunks);
+        EXPECT_EQ(seen.input.size(), 256u);
+        ++num_seen[static_cast<size_t>(seen.layer_idx)];
+      },
+      [&](size_t chunk_idx) -> Status {
+        EXPECT_EQ(chunk_idx, num_chunks++);
+        return {};
+      });
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(num_chunks, 16u);
+  EXPECT_THAT(num_seen, ::testing::Each(16u * 8));
+}
+
+TEST(CorpusTest, ErrorsOfTheRun) {
+  const auto model = OpenDemo();
+  const Corpus corpus = SmallCorpus(*model, 8);
+  const auto nothing = [](size_t, const engine::FfnObservation&) {};
+  const Status stopped = RunCorpus(
+      model, corpus, {.num_threads = 1}, "reading", {}, nothing,
+      [](size_t) -> Status { return Fail(ErrorCode::kUnsupported, "enough"); });
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().message, "enough");
+  const std::atomic<bool> cancel = true;
+  const Status cancelled =
+      RunCorpus(model, corpus, {.num_threads = 1, .cancel = &cancel}, "reading",
+                {}, nothing);
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().code, ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace thermocline::training

@@ -1,0 +1,245 @@
+#include "training/find_parts.h"
+
+#include <atomic>
+#include <filesystem>
+
+#include "base/units.h"
+#include "training/testing.h"
+
+namespace thermocline::training {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class FindPartsTest : public ::testing::Test {
+ protected:
+  FindPartsTest() {
+    path_ = ::testing::TempDir() + "/find-" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(path_);
+    options_.corpus_name = "valid.txt";
+    options_.session = {.num_threads = 2, .products_batch = 512};
+    options_.num_steps = 20;
+  }
+  ~FindPartsTest() override { fs::remove_all(path_); }
+
+  Result<Findings> Find(const std::shared_ptr<const model::Model>& model,
+                        int64_t chunk = 16) {
+    const Corpus corpus = SmallCorpus(*model, chunk);
+    TC_ASSIGN_OR_RETURN(
+        const WorkFolder work,
+        WorkFolder::Open(path_, DescribeWork(*model, corpus, options_)));
+    return FindParts(model, corpus, options_, work);
+  }
+
+  std::string path_;
+  FindOptions options_;
+};
+
+bool SameParts(const convert::PreparedParts& a,
+               const convert::PreparedParts& b) {
+  return a.predictors == b.predictors &&
+         a.free_predictors == b.free_predictors &&
+         a.thresholds == b.thresholds && a.self_test == b.self_test &&
+         a.profile_counts == b.profile_counts && a.lookahead == b.lookahead;
+}
+
+TEST_F(FindPartsTest, EverythingOfTheDemoModel) {
+  const auto model = OpenDemo();
+  options_.reports_ahead = true;
+  const auto found = Find(model, 32);
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_TRUE(convert::CheckParts(found->parts, model->config()));
+  ASSERT_EQ(found->parts.predictors.size(), 6u);
+  EXPECT_EQ(found->parts.self_test.size(), 6u);
+  EXPECT_EQ(found->parts.profile_counts.size(), 6u);
+  EXPECT_EQ(found->parts.activation, Activation::kRelu);
+  for (size_t i = 0; i < 6; ++i) {
+    const LayerFindings& layer = found->layers[i];
+    EXPECT_EQ(layer.ffn_bytes, 3u * 256 * 1536 * 2);
+    // Few tokens and few steps: far from what a whole text gives.
+    EXPECT_GE(layer.trained.recall, 0.96);
+    EXPECT_LT(layer.trained.candidates_per_fired, 4);
+    EXPECT_LE(layer.trained.num_bytes, layer.ffn_bytes / 10);
+    EXPECT_LE(layer.free.num_bytes, layer.ffn_bytes / 10);
+    EXPECT_GE(layer.free.recall, 0.96);
+    EXPECT_EQ(layer.recall_ahead.size(), std::min<size_t>(i, 3) + 1);
+    // The self-test's candidates hold most of what fired.
+    const convert::LayerSelfTest& test = found->parts.self_test[i];
+    size_t num_fired = 0;
+    size_t num_hits = 0;
+    for (size_t s = 0; s < test.fired.size(); ++s) {
+      num_fired += test.fired[s].size();
+      for (const uint32_t neuron : test.fired[s]) {
+        num_hits += std::ranges::binary_search(test.candidates[s], neuron);
+      }
+    }
+    EXPECT_GT(num_hits, num_fired * 9 / 10);
+  }
+}
+
+TEST_F(FindPartsTest, TheSamePartsWhereverItWasInterrupted) {
+  const auto model = OpenTiny();
+  const auto whole = Find(model);
+  ASSERT_TRUE(whole) << whole.error().message;
+  // Once in the scan, then after every layer or two: each run stops at its
+  // second call of progress for a layer it has to do.
+  fs::remove_all(path_);
+  std::atomic<bool> cancel = false;
+  options_.session.cancel = &cancel;
+  options_.progress = [&](std::string_view what, uint64_t num_done,
+                          uint64_t num_total) {
+    if (num_done == (what.starts_with("layer") ? num_total / 8 : 9)) {
+      cancel = true;
+    }
+  };
+  for (int run = 0; run < 12; ++run) {
+    cancel = false;
+    const auto part = Find(model);
+    if (!part) {
+      ASSERT_EQ(part.error().code, ErrorCode::kCancelled);
+      // The next one goes further.
+      const size_t keep = static_cast<size_t>(run);
+      options_.progress = [&cancel, keep](std::string_view what, uint64_t done,
+                                          uint64_t) {
+        if (what.starts_with(fmt::format("layer {} ", keep + 1)) && done == 5) {
+          cancel = true;
+        }
+      };
+      continue;
+    }
+    EXPECT_TRUE(SameParts(part->parts, whole->parts));
+    EXPECT_EQ(part->layers, whole->layers);
+    EXPECT_GT(part->num_layers_kept, 0u);
+    EXPECT_GT(run, 1);
+    return;
+  }
+  FAIL() << "it never came to an end";
+}
+
+TEST_F(FindPartsTest, TheSameForEveryNumberOfThreads) {
+  const auto model = OpenTiny();
+  const auto two = Find(model);
+  ASSERT_TRUE(two);
+  fs::remove_all(path_);
+  options_.session.num_threads = 3;
+  const auto three = Find(model);
+  ASSERT_TRUE(three);
+  EXPECT_TRUE(SameParts(two->parts, three->parts));
+  EXPECT_EQ(two->layers, three->layers);
+}
+
+TEST_F(FindPartsTest, LittleMemoryTakesMoreRunsForTheSameParts) {
+  const auto model = OpenTiny();
+  options_.free_predictors = false;
+  const auto whole = Find(model);
+  ASSERT_TRUE(whole);
+  fs::remove_all(path_);
+  // From too little on, until one layer's samples fit.
+  uint64_t bytes = 256 * kMiB;
+  Result<Findings> part = Fail(ErrorCode::kResourceExhausted, "");
+  for (; !part && bytes < kGiB; bytes += 40 * kKiB) {
+    options_.max_memory_bytes = bytes;
+    fs::remove_all(path_);
+    part = Find(model);
+    if (!part) {
+      ASSERT_EQ(part.error().code, ErrorCode::kResourceExhausted);
+      ASSERT_THAT(part.error().message, HasSubstr("are allowed"));
+    }
+  }
+  ASSERT_TRUE(part);
+  EXPECT_GT(part->stages.size(), whole->stages.size());
+  EXPECT_TRUE(SameParts(part->parts, whole->parts));
+}
+
+TEST_F(FindPartsTest, LookingOneLayerAhead) {
+  options_.lookahead = 1;
+  options_.free_predictors = false;
+  const auto found = Find(OpenTiny());
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->parts.lookahead, 1);
+  EXPECT_TRUE(found->parts.free_predictors.empty());
+  EXPECT_EQ(found->parts.predictors.size(), 2u);
+}
+
+// Two matrices with biases, and a gate whose up row must be positive too.
+TEST_F(FindPartsTest, OtherFfns) {
+  for (const char* name : {"opt", "bamboo", "falcon"}) {
+    fs::remove_all(path_);
+    const auto model =
+        OpenTestModel(fmt::format("testdata/golden-powerinfer/{}-f16"
+                                  ".powerinfer.gguf",
+                                  name));
+    const auto found = Find(model);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_TRUE(convert::CheckParts(found->parts, model->config())) << name;
+    EXPECT_GT(found->layers[1].density, 0.01) << name;
+    if (found->layers[1].trained.rank > 0) {
+      EXPECT_GT(found->layers[1].trained.recall, 0.9) << name;
+    }
+  }
+}
+
+TEST_F(FindPartsTest, ASiluModelNeedsThresholds) {
+  const auto model = OpenTestModel("testdata/models/stories260K.gguf");
+  auto found = Find(model);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(found.error().message,
+              AllOf(HasSubstr("100.0 % of the neurons fire"),
+                    HasSubstr("--density"), HasSubstr("--ppl-cost")));
+  fs::remove_all(path_);
+  options_.density = 0.5;
+  found = Find(model);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->parts.thresholds.size(), 5u);
+  EXPECT_THAT(found->parts.thresholds, ::testing::Each(::testing::Gt(0)));
+  EXPECT_TRUE(found->parts.predictors.empty());
+
+  fs::remove_all(path_);
+  options_.density.reset();
+  options_.max_ppl_cost = 0.05;
+  found = Find(model);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_LT(*found->threshold_density, 1.0);
+  EXPECT_LE(*found->threshold_perplexity, 1.05 * *found->dense_perplexity);
+}
+
+TEST_F(FindPartsTest, OptionsThatContradictTheModelOrEachOther) {
+  const auto model = OpenDemo();
+  options_.density = 0.5;
+  auto found = Find(model);
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("need no thresholds"));
+  fs::remove_all(path_);
+  options_.max_ppl_cost = 0.1;
+  found = Find(model);
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("exclude each other"));
+  fs::remove_all(path_);
+  options_ = {.lookahead = 2};
+  EXPECT_FALSE(Find(model));
+}
+
+TEST_F(FindPartsTest, ADamagedWorkFolderIsNamed) {
+  const auto model = OpenTiny();
+  std::atomic<bool> cancel = false;
+  options_.session.cancel = &cancel;
+  options_.progress = [&](std::string_view what, uint64_t, uint64_t) {
+    if (what.starts_with("layer 2 ")) cancel = true;
+  };
+  ASSERT_FALSE(Find(model));
+  const std::string kept = path_ + "/layer-0.gguf";
+  ASSERT_TRUE(fs::exists(kept));
+  fs::resize_file(kept, 1000);
+  cancel = false;
+  const auto found = Find(model);
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message,
+              AllOf(HasSubstr("layer-0.gguf"), HasSubstr("delete " + path_)));
+}
+
+}  // namespace
+}  // namespace thermocline::training

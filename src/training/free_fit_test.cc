@@ -1,0 +1,48 @@
+#include "training/free_fit.h"
+
+#include "training/testing.h"
+
+namespace thermocline::training {
+namespace {
+
+FittedFree Fit(size_t width, double max_bytes_share) {
+  const auto pool = TestPool(2);
+  const Gemm gemm(pool.get());
+  const SyntheticLayer layer(width, 256, 6, 1500, 1);
+  const FitData data = {.train = layer.Train(500),
+                        .held_out = layer.HeldOut(500),
+                        .gate = layer.gate,
+                        .ffn_bytes = 3 * width * 256 * 2};
+  return FitFree(gemm, data,
+                 {.max_bytes_share = max_bytes_share,
+                  .kernels = &kernels::KernelsFor(kernels::Isa::kScalar)});
+}
+
+TEST(FreeFitTest, SignsThenTheMargin) {
+  const FittedFree fitted = Fit(128, 0.5);
+  ASSERT_TRUE(fitted.predictor.has_value());
+  EXPECT_EQ(fitted.predictor->signs.size(), 256u * 2);
+  EXPECT_EQ(fitted.num_sign_bytes, 256u * 16);
+  EXPECT_GE(fitted.rank, 32u);
+  EXPECT_EQ(fitted.num_margin_bytes, fitted.predictor->up.bytes.size() +
+                                         fitted.predictor->down.bytes.size() +
+                                         fitted.predictor->bias.size() * 4);
+  // Signs lose half of what may be lost, at most; the margin the rest.
+  EXPECT_GE(fitted.signs.recall(), 0.995);
+  EXPECT_LT(fitted.signs.candidates_per_fired(), 1 / fitted.signs.density());
+  EXPECT_GE(fitted.accuracy.recall(), 0.97);
+  EXPECT_LT(fitted.accuracy.candidates_per_fired(),
+            fitted.signs.candidates_per_fired());
+  EXPECT_LT(fitted.accuracy.candidates_per_fired(), 1.6);
+}
+
+TEST(FreeFitTest, SignsAloneWhereBytesAreFew) {
+  const FittedFree fitted = Fit(128, 0.03);
+  ASSERT_TRUE(fitted.predictor.has_value());
+  EXPECT_EQ(fitted.rank, 0u);
+  EXPECT_TRUE(fitted.predictor->up.empty());
+  EXPECT_EQ(fitted.accuracy.num_candidates, fitted.signs.num_candidates);
+}
+
+}  // namespace
+}  // namespace thermocline::training

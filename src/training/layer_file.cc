@@ -1,0 +1,146 @@
+#include "training/layer_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace thermocline::training {
+namespace {
+
+constexpr char kFigures[] = "thermocline.work.figures";
+constexpr char kRecallAhead[] = "thermocline.work.recall_ahead";
+constexpr char kReason[] = "thermocline.work.reason";
+constexpr char kLayer[] = "thermocline.work.layer";
+
+constexpr double kNoType = -1.0;
+
+// Of one predictor, in a fixed order.
+void AppendFigures(const PredictorFindings& findings,
+                   std::vector<double>& out) {
+  out.insert(out.end(),
+             {static_cast<double>(findings.rank),
+              findings.dtype ? static_cast<double>(*findings.dtype) : kNoType,
+              static_cast<double>(findings.num_bytes), findings.recall,
+              findings.precision, findings.candidates_per_fired});
+}
+
+constexpr size_t kFiguresPerPredictor = 6;
+constexpr size_t kNumFigures = 5 + 2 * kFiguresPerPredictor;
+
+std::vector<double> FiguresOf(const LayerFindings& findings) {
+  std::vector<double> out = {findings.density, findings.skew, findings.locality,
+                             static_cast<double>(findings.ffn_bytes),
+                             findings.free_sign_candidates_per_fired};
+  AppendFigures(findings.trained, out);
+  AppendFigures(findings.free, out);
+  return out;
+}
+
+// Whether a number that stands for a count can be one.
+bool IsCount(double value) { return value >= 0 && value < 0x1p53; }
+
+bool ReadPredictor(const double* figures, PredictorFindings& out) {
+  if (!IsCount(figures[0]) || !IsCount(figures[2])) return false;
+  out.rank = static_cast<size_t>(figures[0]);
+  out.num_bytes = static_cast<uint64_t>(figures[2]);
+  out.recall = figures[3];
+  out.precision = figures[4];
+  out.candidates_per_fired = figures[5];
+  if (figures[1] == kNoType) return true;
+  if (!(figures[1] >= 0 && figures[1] < 256)) return false;
+  const DTypeInfo* info = FindDType(static_cast<uint32_t>(figures[1]));
+  if (info == nullptr) return false;
+  out.dtype = info->dtype;
+  return true;
+}
+
+bool ReadFigures(const std::vector<double>& figures, LayerFindings& out) {
+  if (figures.size() != kNumFigures || !IsCount(figures[3]) ||
+      !std::ranges::all_of(figures,
+                           [](double x) { return std::isfinite(x); })) {
+    return false;
+  }
+  out.density = figures[0];
+  out.skew = figures[1];
+  out.locality = figures[2];
+  out.ffn_bytes = static_cast<uint64_t>(figures[3]);
+  out.free_sign_candidates_per_fired = figures[4];
+  return ReadPredictor(&figures[5], out.trained) &&
+         ReadPredictor(&figures[5 + kFiguresPerPredictor], out.free);
+}
+
+gguf::KeyValue Doubles(const char* key, std::vector<double> values) {
+  return {.key = key,
+          .type = gguf::ValueType::kArray,
+          .value = gguf::Array{.elem_type = gguf::ValueType::kF64,
+                               .values = std::move(values)}};
+}
+
+// Null: absent, or of another type.
+const std::vector<double>* FindDoubles(const convert::PreparedParts& parts,
+                                       const char* key) {
+  const auto found = std::ranges::find(parts.keys, key, &gguf::KeyValue::key);
+  if (found == parts.keys.end()) return nullptr;
+  const auto* array = std::get_if<gguf::Array>(&found->value);
+  return array == nullptr ? nullptr
+                          : std::get_if<std::vector<double>>(&array->values);
+}
+
+}  // namespace
+
+Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
+                      int64_t lookahead, const model::Config& config,
+                      const std::string& path) {
+  const auto num_layers = static_cast<size_t>(config.num_layers);
+  convert::PreparedParts parts;
+  parts.lookahead = lookahead;
+  if (layer.trained) {
+    parts.predictors.resize(num_layers);
+    parts.predictors[layer_idx] = layer.trained;
+  }
+  if (layer.free) {
+    parts.free_predictors.resize(num_layers);
+    parts.free_predictors[layer_idx] = layer.free;
+  }
+  parts.keys.push_back(Doubles(kFigures, FiguresOf(layer.findings)));
+  parts.keys.push_back(Doubles(kRecallAhead, layer.findings.recall_ahead));
+  parts.keys.push_back({.key = kReason,
+                        .type = gguf::ValueType::kString,
+                        .value = layer.findings.reason});
+  parts.keys.push_back({.key = kLayer,
+                        .type = gguf::ValueType::kU32,
+                        .value = static_cast<int64_t>(layer_idx)});
+  return convert::WriteParts(parts, config, path);
+}
+
+Result<LayerFile> ReadLayerFile(const std::string& path, size_t layer_idx,
+                                const model::Config& config) {
+  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
+  TC_ASSIGN_OR_RETURN(convert::PreparedParts parts,
+                      convert::ReadParts(*file, config));
+  TC_ASSIGN_OR_RETURN(const auto stored_idx, file->Int(kLayer));
+  TC_ASSIGN_OR_RETURN(const auto reason, file->String(kReason));
+  const std::vector<double>* figures = FindDoubles(parts, kFigures);
+  const std::vector<double>* ahead = FindDoubles(parts, kRecallAhead);
+  LayerFile out;
+  if (!stored_idx || std::cmp_not_equal(*stored_idx, layer_idx) || !reason ||
+      figures == nullptr || ahead == nullptr || ahead->size() > kMaxAhead + 1 ||
+      !ReadFigures(*figures, out.findings)) {
+    return Fail(ErrorCode::kCorrupt, "{}: not what was kept of layer {}", path,
+                layer_idx);
+  }
+  out.findings.reason = *reason;
+  out.findings.recall_ahead = *ahead;
+  if (!parts.predictors.empty()) {
+    out.trained = std::move(parts.predictors[layer_idx]);
+  }
+  if (!parts.free_predictors.empty()) {
+    out.free = std::move(parts.free_predictors[layer_idx]);
+  }
+  return out;
+}
+
+}  // namespace thermocline::training

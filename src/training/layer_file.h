@@ -1,0 +1,36 @@
+// What was found out about one layer, as a stage's file in a work folder.
+#ifndef THERMOCLINE_TRAINING_LAYER_FILE_H_
+#define THERMOCLINE_TRAINING_LAYER_FILE_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "convert/pack_parts.h"
+#include "model/config.h"
+#include "training/find_parts.h"
+
+namespace thermocline::training {
+
+struct LayerFile {
+  std::optional<convert::LayerPredictor> trained;
+  std::optional<convert::LayerFreePredictor> free;
+  LayerFindings findings;
+
+  bool operator==(const LayerFile&) const = default;
+};
+
+// A parts file (convert/pack_parts.h) with one layer's predictors, and the
+// findings as keys. Appears whole or not at all. kIo.
+Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
+                      int64_t lookahead, const model::Config& config,
+                      const std::string& path);
+
+// kCorrupt: not what WriteLayerFile wrote for that layer. Untrusted input.
+Result<LayerFile> ReadLayerFile(const std::string& path, size_t layer_idx,
+                                const model::Config& config);
+
+}  // namespace thermocline::training
+
+#endif  // THERMOCLINE_TRAINING_LAYER_FILE_H_

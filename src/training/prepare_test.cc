@@ -1,0 +1,107 @@
+#include "training/prepare.h"
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "training/testing.h"
+
+namespace thermocline::training {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class PrepareTest : public ::testing::Test {
+ protected:
+  PrepareTest() {
+    folder_ = ::testing::TempDir() + "/prepare-" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directory(folder_);
+    output_ = folder_ + "/out.gguf";
+    options_.corpus_name = "valid.txt";
+    options_.session = {.num_threads = 2, .products_batch = 512};
+    options_.num_steps = 20;
+    options_.free_predictors = false;
+  }
+  ~PrepareTest() override { fs::remove_all(folder_); }
+
+  std::string folder_;
+  std::string output_;
+  FindOptions options_;
+  std::shared_ptr<const model::Model> model_ = OpenTiny();
+  Corpus corpus_ = SmallCorpus(*model_, 16);
+};
+
+TEST_F(PrepareTest, AModelThatRunsFast) {
+  const auto prepared =
+      PrepareTo(model_, corpus_, options_, {.num_threads = 2}, output_);
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  EXPECT_FALSE(prepared->is_resumed);
+  EXPECT_EQ(prepared->packed->down_error, 0);
+  EXPECT_FALSE(fs::exists(WorkFolder::PathFor(output_)));
+  const auto opened = model::Model::Open(output_);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ((*opened)->config().predictor.kind,
+            model::PredictorKind::kThermocline);
+  EXPECT_TRUE((*opened)->weights().layers[0].ffn.bundled);
+  const auto session = engine::Session::Create(*opened, {.num_threads = 2});
+  ASSERT_TRUE(session) << session.error().message;
+  EXPECT_EQ((*session)->ffn(), engine::FfnMode::kFast);
+}
+
+TEST_F(PrepareTest, TheSameBytesAfterAnInterruption) {
+  ASSERT_TRUE(
+      PrepareTo(model_, corpus_, options_, {.num_threads = 2}, output_));
+  const std::string whole = ReadAll(output_);
+  fs::remove(output_);
+  std::atomic<bool> cancel = false;
+  options_.session.cancel = &cancel;
+  options_.progress = [&](std::string_view what, uint64_t, uint64_t) {
+    if (what.starts_with("layer 2 ")) cancel = true;
+  };
+  const auto stopped =
+      PrepareTo(model_, corpus_, options_, {.num_threads = 2}, output_);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+  EXPECT_FALSE(fs::exists(output_));
+  ASSERT_TRUE(fs::exists(WorkFolder::PathFor(output_)));
+  options_.session.cancel = nullptr;
+  const auto resumed =
+      PrepareTo(model_, corpus_, options_, {.num_threads = 1}, output_);
+  ASSERT_TRUE(resumed) << resumed.error().message;
+  EXPECT_TRUE(resumed->is_resumed);
+  EXPECT_EQ(resumed->findings.num_layers_kept, 1u);
+  EXPECT_TRUE(ReadAll(output_) == whole);
+  EXPECT_FALSE(fs::exists(WorkFolder::PathFor(output_)));
+}
+
+TEST_F(PrepareTest, OtherOptionsDoNotGoOn) {
+  std::atomic<bool> cancel = true;
+  options_.session.cancel = &cancel;
+  EXPECT_FALSE(TrainTo(model_, corpus_, options_, output_));
+  options_.seed = 9;
+  const auto other = TrainTo(model_, corpus_, options_, output_);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(other.error().message, HasSubstr("seed: 0"));
+}
+
+TEST_F(PrepareTest, TrainingAloneWritesTheSameParts) {
+  const auto trained = TrainTo(model_, corpus_, options_, output_);
+  ASSERT_TRUE(trained) << trained.error().message;
+  const auto parts = convert::ReadParts(output_, model_->config());
+  ASSERT_TRUE(parts) << parts.error().message;
+  EXPECT_EQ(parts->predictors, trained->findings.parts.predictors);
+  EXPECT_EQ(parts->self_test, trained->findings.parts.self_test);
+}
+
+}  // namespace
+}  // namespace thermocline::training

@@ -1,0 +1,41 @@
+// Profiling: which neurons a model fires over a text.
+#ifndef THERMOCLINE_TRAINING_PROFILE_CORPUS_H_
+#define THERMOCLINE_TRAINING_PROFILE_CORPUS_H_
+
+#include <memory>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "engine/ffn/ffn_mode.h"
+#include "engine/session.h"
+#include "model/config.h"
+#include "model/model.h"
+#include "neuron/profile.h"
+#include "training/corpus.h"
+
+namespace thermocline::training {
+
+// A profile in which more than this share of the neurons fires, on average over
+// the layers, tells nothing apart.
+inline constexpr double kMaxProfileDensity = 0.9;
+
+// The mode that shows what fires by itself and not by a guess: kDense, or
+// kThreshold where the file brings thresholds, which say what counts as firing.
+engine::FfnMode ProfileMode(const model::Config& config);
+
+// Counts what fires in every layer at every position of the corpus, each chunk
+// from an empty context, with a session of `options`, whose context, observer
+// and progress are this function's own. What fires is what that mode computes;
+// options.ffn is ProfileMode() to profile the model itself: every neuron of the
+// FFN (or of the experts that the router chose) is looked at.
+// kUnsupported: more than kMaxProfileDensity fires, seen after the first chunk;
+// the density is told, and what to do. Errors of the session name the chunk.
+// Cost: one prefill of the corpus; memory of the session and 8 bytes a neuron.
+// Source: PowerInfer 6.1.
+Result<neuron::Profile> ProfileCorpus(
+    const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
+    engine::SessionOptions options, const ProgressFn& progress);
+
+}  // namespace thermocline::training
+
+#endif  // THERMOCLINE_TRAINING_PROFILE_CORPUS_H_

@@ -1,0 +1,134 @@
+// What the tests of this room share.
+#ifndef THERMOCLINE_TRAINING_TESTING_H_
+#define THERMOCLINE_TRAINING_TESTING_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "model/model.h"
+#include "os/thread_pool.h"
+#include "tensor/float16.h"
+#include "training/corpus.h"
+#include "training/low_rank.h"
+#include "training/start.h"
+
+namespace thermocline::training {
+
+inline std::unique_ptr<os::ThreadPool> TestPool(int num_threads) {
+  auto pool =
+      os::ThreadPool::Create({.num_threads = num_threads, .pin = false});
+  TC_CHECK(pool.has_value());
+  return std::move(*pool);
+}
+
+// A layer whose gates see few directions of their input: neuron i fires where
+// gate_i x + bias_i > 0, and gate has rank `rank`. Inputs are random.
+struct SyntheticLayer {
+  SyntheticLayer(size_t width, size_t num_neurons, size_t rank,
+                 size_t num_samples, uint64_t seed)
+      : gate{.rows = std::vector<float>(num_neurons * width),
+             .biases = std::vector<float>(num_neurons, -0.8f)} {
+    Random random(seed);
+    std::vector<float> left(num_neurons * rank);
+    std::vector<float> right(rank * width);
+    for (float& value : left) value = random.Uniform(-1, 1);
+    for (float& value : right) value = random.Uniform(-1, 1);
+    for (size_t i = 0; i < num_neurons; ++i) {
+      for (size_t j = 0; j < width; ++j) {
+        for (size_t r = 0; r < rank; ++r) {
+          gate.rows[i * width + j] +=
+              left[i * rank + r] * right[r * width + j] / 8.0f;
+        }
+      }
+    }
+    samples = {
+        .num_samples = num_samples, .width = width, .num_neurons = num_neurons};
+    fired.resize(num_samples * samples.words());
+    for (size_t n = 0; n < num_samples; ++n) {
+      for (size_t j = 0; j < width; ++j) {
+        inputs.push_back(F32ToF16(random.Uniform(-1, 1)));
+      }
+      for (size_t i = 0; i < num_neurons; ++i) {
+        if (Margin(n, i) > 0) {
+          fired[n * samples.words() + i / 64] |= uint64_t{1} << (i % 64);
+        }
+      }
+    }
+    samples.inputs = inputs.data();
+    samples.fired = fired.data();
+  }
+  SyntheticLayer(const SyntheticLayer&) = delete;
+  SyntheticLayer& operator=(const SyntheticLayer&) = delete;
+
+  double Margin(size_t sample_idx, size_t neuron) const {
+    double sum = double{gate.biases[neuron]};
+    for (size_t j = 0; j < samples.width; ++j) {
+      sum += double{F16ToF32(inputs[sample_idx * samples.width + j])} *
+             gate.rows[neuron * samples.width + j];
+    }
+    return sum;
+  }
+
+  // The samples but the last `num_held_out`, and those.
+  Samples Train(size_t num_held_out) const {
+    Samples out = samples;
+    out.num_samples -= num_held_out;
+    return out;
+  }
+  Samples HeldOut(size_t num_held_out) const {
+    Samples out = samples;
+    const size_t first = out.num_samples - num_held_out;
+    out.inputs += first * out.width;
+    out.fired += first * out.words();
+    out.num_samples = num_held_out;
+    return out;
+  }
+
+  GateRows gate;
+  std::vector<uint16_t> inputs;
+  std::vector<uint64_t> fired;
+  Samples samples;
+};
+
+inline std::shared_ptr<const model::Model> OpenTestModel(
+    const std::string& name) {
+  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) + "/" + name);
+  TC_CHECK(model.has_value());
+  return *model;
+}
+
+inline std::shared_ptr<const model::Model> OpenDemo() {
+  return OpenTestModel("models/demo/thermocline-demo-8.8m-f16.gguf");
+}
+
+// Two layers of random weights, gated by a ReLU.
+inline std::shared_ptr<const model::Model> OpenTiny() {
+  return OpenTestModel("testdata/golden-powerinfer/llama-f16.powerinfer.gguf");
+}
+
+inline std::string ReadTestFile(const std::string& name) {
+  std::ifstream file(std::string(TC_SOURCE_DIR) + "/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Sixteen chunks of `chunk` tokens of the demo model's held-out text.
+inline Corpus SmallCorpus(const model::Model& model, int64_t chunk) {
+  auto corpus = Corpus::Create(model, ReadTestFile("testdata/demo/valid.txt"),
+                               "valid.txt", {.chunk = chunk, .max_tokens = 1});
+  TC_CHECK(corpus.has_value());
+  return *corpus;
+}
+
+}  // namespace thermocline::training
+
+#endif  // THERMOCLINE_TRAINING_TESTING_H_

@@ -1,0 +1,152 @@
+#include "training/threshold_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "model/prepared_names.h"
+
+namespace thermocline::training {
+namespace {
+
+constexpr int kNumHalvings = 7;
+
+// An open file, with thresholds among its keys. The model that owns the file
+// outlives this.
+class FileWithThresholds : public gguf::File {
+ public:
+  FileWithThresholds(const gguf::File* file,
+                     const std::vector<float>& thresholds)
+      : file_(file) {
+    for (const gguf::KeyValue& kv : file->metadata()) {
+      if (kv.key != model::prepared::kThresholds &&
+          kv.key != model::prepared::kVersionKey) {
+        metadata_.push_back(kv);
+      }
+    }
+    metadata_.push_back({.key = model::prepared::kVersionKey,
+                         .type = gguf::ValueType::kU32,
+                         .value = model::prepared::kVersion});
+    metadata_.push_back(
+        {.key = model::prepared::kThresholds,
+         .type = gguf::ValueType::kArray,
+         .value = gguf::Array{.elem_type = gguf::ValueType::kF32,
+                              .values = std::vector<double>(
+                                  thresholds.begin(), thresholds.end())}});
+  }
+
+  Status Hold(const gguf::HoldOptions&, const ProgressFn&) override {
+    return {};
+  }
+  const gguf::HoldOptions& held() const override { return file_->held(); }
+  const std::string& path() const override { return file_->path(); }
+  gguf::Container container() const override { return file_->container(); }
+  uint32_t version() const override { return file_->version(); }
+  uint64_t num_file_bytes() const override { return file_->num_file_bytes(); }
+  int num_shards() const override { return file_->num_shards(); }
+  std::span<const gguf::KeyValue> metadata() const override {
+    return metadata_;
+  }
+  std::span<const gguf::TensorInfo> tensors() const override {
+    return file_->tensors();
+  }
+  const gguf::KeyValue* Find(std::string_view key) const override {
+    const auto found = std::ranges::find(metadata_, key, &gguf::KeyValue::key);
+    return found == metadata_.end() ? nullptr : &*found;
+  }
+  const gguf::TensorInfo* FindTensor(std::string_view name) const override {
+    return file_->FindTensor(name);
+  }
+
+ private:
+  const gguf::File* file_;
+  std::vector<gguf::KeyValue> metadata_;
+};
+
+// -log of the softmax at `target`.
+double NegativeLogLikelihood(std::span<const float> logits, size_t target) {
+  const double largest = double{*std::ranges::max_element(logits)};
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(double{logit} - largest);
+  return std::log(sum) + largest - double{logits[target]};
+}
+
+// Adds what a chunk's second half costs.
+Status AddChunk(engine::Session& session, std::span<const text::TokenId> chunk,
+                double& sum, size_t& count, std::vector<float>& logits) {
+  const size_t first = chunk.size() / 2;
+  const auto vocab_size =
+      static_cast<size_t>(session.model().config().vocab_size);
+  session.Truncate(0);
+  TC_RETURN_IF_ERROR(
+      session.Decode(chunk.first(first), engine::LogitsOf::kNone, {}));
+  const auto asked = chunk.subspan(first, chunk.size() - 1 - first);
+  logits.resize(asked.size() * vocab_size);
+  TC_RETURN_IF_ERROR(session.Decode(asked, engine::LogitsOf::kAll, logits));
+  for (size_t i = 0; i < asked.size(); ++i) {
+    sum += NegativeLogLikelihood(
+        std::span(logits).subspan(i * vocab_size, vocab_size),
+        static_cast<size_t>(chunk[first + i + 1]));
+    ++count;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<double> MeasurePerplexity(
+    const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
+    size_t max_chunks, const engine::SessionOptions& options,
+    const std::vector<float>& thresholds) {
+  std::shared_ptr<const model::Model> measured = model;
+  engine::SessionOptions session_options = options;
+  session_options.context = static_cast<int64_t>(corpus.chunk_tokens());
+  session_options.progress = {};
+  session_options.observer = {};
+  session_options.ffn = engine::FfnMode::kDense;
+  if (!thresholds.empty()) {
+    session_options.ffn = engine::FfnMode::kThreshold;
+    TC_ASSIGN_OR_RETURN(
+        measured, model::Model::FromFile(std::make_unique<FileWithThresholds>(
+                      &model->file(), thresholds)));
+  }
+  TC_ASSIGN_OR_RETURN(const auto session,
+                      engine::Session::Create(measured, session_options));
+  double sum = 0;
+  size_t count = 0;
+  std::vector<float> logits;
+  size_t num_chunks = 0;
+  for (size_t i = 0; i < corpus.num_chunks() && num_chunks < max_chunks; ++i) {
+    if (!Corpus::IsHeldOut(i)) continue;
+    ++num_chunks;
+    TC_RETURN_IF_ERROR(AddChunk(*session, corpus.chunk(i), sum, count, logits));
+  }
+  TC_CHECK(count > 0);
+  return std::exp(sum / static_cast<double>(count));
+}
+
+Result<DensityChoice> FindDensity(
+    double max_cost, double dense_perplexity,
+    const std::function<Result<double>(double density)>& perplexity_at) {
+  DensityChoice choice = {.density = 1.0,
+                          .perplexity = dense_perplexity,
+                          .dense_perplexity = dense_perplexity};
+  double too_low = 0.0;
+  for (int i = 0; i < kNumHalvings; ++i) {
+    const double density = (too_low + choice.density) / 2;
+    TC_ASSIGN_OR_RETURN(const double perplexity, perplexity_at(density));
+    if (perplexity <= (1.0 + max_cost) * dense_perplexity) {
+      choice.density = density;
+      choice.perplexity = perplexity;
+    } else {
+      too_low = density;
+    }
+  }
+  return choice;
+}
+
+}  // namespace thermocline::training

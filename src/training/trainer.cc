@@ -1,0 +1,248 @@
+#include "training/trainer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace thermocline::training {
+namespace {
+
+constexpr float kBeta1 = 0.9f;
+constexpr float kBeta2 = 0.99f;
+constexpr float kEpsilon = 1e-8f;
+constexpr size_t kBatchGrain = 16;   // of a batch, for one thread
+constexpr size_t kColumnGrain = 64;  // of neurons
+constexpr size_t kAdamGrain = 8192;  // weights
+
+// e^x for |x| <= 80 within 3e-7 of it, without a call or a branch, so that a
+// compiler makes vectors of loops around it: 2^n by the exponent's bits, n the
+// nearest integer to x / ln 2, times a polynomial for the rest.
+inline float FastExp(float x) {
+  constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23
+  x = std::min(std::max(x, -80.0f), 80.0f);
+  const float n = (x * std::numbers::log2e_v<float> + kRounder) - kRounder;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float y = 1.9875691500e-4f;
+  y = y * r + 1.3981999507e-3f;
+  y = y * r + 8.3334519073e-3f;
+  y = y * r + 4.1665795894e-2f;
+  y = y * r + 1.6666665459e-1f;
+  y = y * r + 5.0000001201e-1f;
+  y = y * r * r + r + 1.0f;
+  const int32_t exponent = (static_cast<int32_t>(n) + 127) << 23;
+  return y * std::bit_cast<float>(exponent);
+}
+
+// Scores to the loss's derivatives, for one sample.
+void DifferentiateLoss(const uint64_t* fired, size_t num_neurons,
+                       float positive_weight, float scale, float* scores) {
+  for (size_t i = 0; i < num_neurons; ++i) {
+    scores[i] = scale / (1.0f + FastExp(-scores[i]));
+  }
+  for (size_t word_idx = 0; word_idx * 64 < num_neurons; ++word_idx) {
+    for (uint64_t word = fired[word_idx]; word != 0; word &= word - 1) {
+      const size_t bit = static_cast<size_t>(std::countr_zero(word));
+      float& derivative = scores[word_idx * 64 + bit];
+      derivative = positive_weight * (derivative - scale);
+    }
+  }
+}
+
+// sums[i] = sum over rows of values[row, i].
+void SumColumns(const Gemm& gemm, const float* values, size_t num_rows,
+                size_t num_columns, std::vector<float>& sums) {
+  gemm.pool().ParallelFor(
+      num_columns, kColumnGrain, [&](size_t begin, size_t end, int) {
+        std::fill(sums.begin() + static_cast<ptrdiff_t>(begin),
+                  sums.begin() + static_cast<ptrdiff_t>(end), 0.0f);
+        for (size_t row = 0; row < num_rows; ++row) {
+          const float* values_of_row = values + row * num_columns;
+          for (size_t i = begin; i < end; ++i) sums[i] += values_of_row[i];
+        }
+      });
+}
+
+// First and second moments of the gradients of one array of weights.
+struct Moments {
+  explicit Moments(size_t n) : first(n), second(n) {}
+  std::vector<float> first, second;
+};
+
+// How far a step goes: the rate, and the corrections for moments that began
+// at 0.
+struct StepSize {
+  float rate = 0;
+  float first_correction = 1;
+  float second_correction = 1;
+};
+
+void AdamStep(const Gemm& gemm, const std::vector<float>& gradients,
+              const StepSize& step, Moments& moments,
+              std::vector<float>& weights) {
+  gemm.pool().ParallelFor(
+      weights.size(), kAdamGrain, [&](size_t begin, size_t end, int) {
+        const float* g = gradients.data();
+        float* first = moments.first.data();
+        float* second = moments.second.data();
+        float* w = weights.data();
+        for (size_t i = begin; i < end; ++i) {
+          first[i] = kBeta1 * first[i] + (1 - kBeta1) * g[i];
+          second[i] = kBeta2 * second[i] + (1 - kBeta2) * g[i] * g[i];
+          const float mean = first[i] * step.first_correction;
+          const float size =
+              std::sqrt(second[i] * step.second_correction) + kEpsilon;
+          w[i] -= step.rate * mean / size;
+        }
+      });
+}
+
+class Adam {
+ public:
+  explicit Adam(const LowRank& predictor)
+      : up_(predictor.up.size()),
+        up_bias_(predictor.up_bias.size()),
+        down_(predictor.down.size()),
+        down_bias_(predictor.down_bias.size()) {}
+
+  void Step(const Gemm& gemm, const LowRank& gradients, float rate,
+            LowRank& predictor) {
+    beta1_power_ *= double{kBeta1};
+    beta2_power_ *= double{kBeta2};
+    const StepSize step = {
+        .rate = rate,
+        .first_correction = static_cast<float>(1.0 / (1.0 - beta1_power_)),
+        .second_correction = static_cast<float>(1.0 / (1.0 - beta2_power_))};
+    AdamStep(gemm, gradients.up, step, up_, predictor.up);
+    AdamStep(gemm, gradients.up_bias, step, up_bias_, predictor.up_bias);
+    AdamStep(gemm, gradients.down, step, down_, predictor.down);
+    AdamStep(gemm, gradients.down_bias, step, down_bias_, predictor.down_bias);
+  }
+
+ private:
+  Moments up_, up_bias_, down_, down_bias_;
+  double beta1_power_ = 1.0;
+  double beta2_power_ = 1.0;
+};
+
+// Samples in an order that is drawn anew for every round.
+class Shuffler {
+ public:
+  Shuffler(size_t num_samples, uint64_t seed)
+      : order_(num_samples), next_(num_samples), random_(seed) {
+    std::iota(order_.begin(), order_.end(), uint32_t{0});
+  }
+
+  size_t Next() {
+    if (next_ == order_.size()) {
+      for (size_t i = order_.size(); i > 1; --i) {
+        std::swap(order_[i - 1], order_[random_.Below(i)]);
+      }
+      next_ = 0;
+    }
+    return order_[next_++];
+  }
+
+ private:
+  std::vector<uint32_t> order_;
+  size_t next_;
+  Random random_;
+};
+
+void LoadBatch(const Gemm& gemm, const Samples& samples,
+               const std::vector<size_t>& picked, TrainScratch& scratch,
+               std::vector<const uint64_t*>& fired) {
+  gemm.pool().ParallelFor(
+      picked.size(), kBatchGrain, [&](size_t begin, size_t end, int) {
+        for (size_t b = begin; b < end; ++b) {
+          samples.LoadInput(picked[b], scratch.x.data() + b * samples.width);
+          fired[b] = samples.fired_of(picked[b]);
+        }
+      });
+}
+
+// A short rise, then half a cosine down to 0.
+float RateAt(const TrainOptions& options, size_t step) {
+  const double warm_up = std::min(
+      1.0, static_cast<double>(step + 1) /
+               std::max(1.0, 0.05 * static_cast<double>(options.num_steps)));
+  const double done =
+      static_cast<double>(step) / static_cast<double>(options.num_steps);
+  return options.learning_rate *
+         static_cast<float>(warm_up * 0.5 *
+                            (1.0 + std::cos(std::numbers::pi * done)));
+}
+
+}  // namespace
+
+void ComputeGradients(const Gemm& gemm, const LowRank& predictor,
+                      const std::vector<const uint64_t*>& fired,
+                      float positive_weight, TrainScratch& scratch,
+                      LowRank& gradients) {
+  const size_t batch = fired.size();
+  const size_t rank = predictor.rank;
+  const size_t num_neurons = predictor.num_neurons;
+  scratch.hidden.resize(batch * rank);
+  scratch.hidden_gradient.resize(batch * rank);
+  scratch.scores.resize(batch * num_neurons);
+  Hidden(gemm, predictor, scratch.x.data(), batch, scratch.hidden.data());
+  ScoresOfHidden(gemm, predictor, scratch.hidden.data(), batch,
+                 scratch.scores.data());
+  const float scale = 1.0f / static_cast<float>(batch);
+  gemm.pool().ParallelFor(
+      batch, kBatchGrain, [&](size_t begin, size_t end, int) {
+        for (size_t b = begin; b < end; ++b) {
+          DifferentiateLoss(fired[b], num_neurons, positive_weight, scale,
+                            scratch.scores.data() + b * num_neurons);
+        }
+      });
+
+  const float* derivatives = scratch.scores.data();
+  SumColumns(gemm, derivatives, batch, num_neurons, gradients.down_bias);
+  gemm.Multiply({derivatives, num_neurons, Op::kTransposed},
+                {scratch.hidden.data(), rank}, num_neurons, rank, batch, 0.0f,
+                gradients.down.data(), rank);
+  float* hidden_gradient = scratch.hidden_gradient.data();
+  gemm.Multiply({derivatives, num_neurons}, {predictor.down.data(), rank},
+                batch, rank, num_neurons, 0.0f, hidden_gradient, rank);
+  for (size_t i = 0; i < batch * rank; ++i) {
+    if (scratch.hidden[i] <= 0.0f) hidden_gradient[i] = 0.0f;
+  }
+  SumColumns(gemm, hidden_gradient, batch, rank, gradients.up_bias);
+  gemm.Multiply({hidden_gradient, rank, Op::kTransposed},
+                {scratch.x.data(), predictor.width}, rank, predictor.width,
+                batch, 0.0f, gradients.up.data(), predictor.width);
+}
+
+Status Train(const Gemm& gemm, const Samples& samples,
+             const TrainOptions& options, LowRank& predictor) {
+  TC_CHECK(samples.num_samples > 0 && samples.width == predictor.width &&
+           samples.num_neurons == predictor.num_neurons);
+  const size_t batch = std::min(options.batch, samples.num_samples);
+  TrainScratch scratch;
+  scratch.x.resize(batch * samples.width);
+  LowRank gradients =
+      LowRank::Zeros(predictor.width, predictor.rank, predictor.num_neurons);
+  Adam adam(predictor);
+  Shuffler shuffler(samples.num_samples, options.seed);
+  std::vector<size_t> picked(batch);
+  std::vector<const uint64_t*> fired(batch);
+  for (size_t step = 0; step < options.num_steps; ++step) {
+    if (options.cancel != nullptr && options.cancel->load()) {
+      return Fail(ErrorCode::kCancelled, "training was interrupted");
+    }
+    for (size_t& sample_idx : picked) sample_idx = shuffler.Next();
+    LoadBatch(gemm, samples, picked, scratch, fired);
+    ComputeGradients(gemm, predictor, fired, options.positive_weight, scratch,
+                     gradients);
+    adam.Step(gemm, gradients, RateAt(options, step), predictor);
+    if (options.progress) options.progress(step + 1);
+  }
+  return {};
+}
+
+}  // namespace thermocline::training

@@ -1,0 +1,110 @@
+#include "training/work_folder.h"
+
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/quote.h"
+#include "os/file.h"
+
+namespace thermocline::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kDescription[] = "description.txt";
+// Ends a description: without it the file was cut off.
+constexpr std::string_view kLastLine = "end of description\n";
+
+std::string_view TakeLine(std::string_view& text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+// The first lines in which two texts differ.
+std::pair<std::string, std::string> FirstDifference(std::string_view a,
+                                                    std::string_view b) {
+  while (!a.empty() || !b.empty()) {
+    const std::string_view line_a = TakeLine(a);
+    const std::string_view line_b = TakeLine(b);
+    if (line_a != line_b) return {std::string(line_a), std::string(line_b)};
+  }
+  return {};
+}
+
+Status CheckSame(const std::string& path, const std::string& found,
+                 const std::string& wanted) {
+  if (found == wanted) return {};
+  if (!found.ends_with(kLastLine)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: is no folder of an interrupted preparation, or its {} is "
+                "damaged: delete the folder to begin anew",
+                path, kDescription);
+  }
+  const auto [was, is] = FirstDifference(found, wanted);
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: holds a preparation that was interrupted, with {}, now {}: "
+              "give the same model, text and options to go on with it, or "
+              "delete the folder to begin anew",
+              path, Quote(was), Quote(is));
+}
+
+}  // namespace
+
+Result<WorkFolder> WorkFolder::Open(const std::string& path,
+                                    const std::string& description) {
+  const std::string wanted = description + std::string(kLastLine);
+  const std::string file_path = path + "/" + kDescription;
+  std::error_code error;
+  const bool is_there = fs::exists(path, error);
+  const bool is_empty =
+      is_there && fs::is_directory(path, error) && fs::is_empty(path, error);
+  if (is_there && !is_empty) {
+    const auto found = os::ReadFile(file_path, 1 << 20);
+    TC_RETURN_IF_ERROR(
+        CheckSame(path, found.has_value() ? *found : "", wanted));
+    return WorkFolder(path, true);
+  }
+  fs::create_directory(path, error);
+  if (error) {
+    return Fail(ErrorCode::kIo, "{}: cannot make this folder: {}", path,
+                error.message());
+  }
+  TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(file_path));
+  TC_RETURN_IF_ERROR(file->Write(std::string_view(wanted)));
+  TC_RETURN_IF_ERROR(file->Commit());
+  return WorkFolder(path, false);
+}
+
+bool WorkFolder::Has(const std::string& stage) const {
+  std::error_code error;
+  return fs::exists(FileOf(stage), error);
+}
+
+tl::unexpected<Error> WorkFolder::Unreadable(const Error& error) const {
+  return Fail(error.code,
+              "{}; what an interrupted preparation left is damaged: delete {} "
+              "to begin anew",
+              error.message, path_);
+}
+
+Status WorkFolder::Remove() const {
+  std::error_code error;
+  std::vector<fs::path> ours;
+  for (const auto& entry : fs::directory_iterator(path_, error)) {
+    const fs::path& name = entry.path();
+    if (name.filename() == kDescription || name.extension() == ".gguf") {
+      ours.push_back(name);
+    }
+  }
+  for (const fs::path& name : ours) fs::remove(name, error);
+  if (!error && fs::is_empty(path_, error)) fs::remove(path_, error);
+  if (!error) return {};
+  return Fail(ErrorCode::kIo, "{}: cannot delete what is no longer needed: {}",
+              path_, error.message());
+}
+
+}  // namespace thermocline::training

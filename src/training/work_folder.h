@@ -1,0 +1,54 @@
+// What a long preparation has finished, kept beside its output until that is
+// there: a folder with a file per stage, each written whole or not at all.
+#ifndef THERMOCLINE_TRAINING_WORK_FOLDER_H_
+#define THERMOCLINE_TRAINING_WORK_FOLDER_H_
+
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+
+namespace thermocline::training {
+
+// Owns nothing on disk: what is in the folder stays until Remove.
+class WorkFolder {
+ public:
+  // "M.tc.gguf.work" for "M.tc.gguf".
+  static std::string PathFor(const std::string& output) {
+    return output + ".work";
+  }
+
+  // Makes the folder, or goes on with one that was made for the same
+  // `description`: lines that name everything the stages' results depend on.
+  // kInvalidArgument: it was made for another one (model, text or options),
+  // with the first line that differs, or its description is cut off; kIo. What
+  // is there is not touched then.
+  static Result<WorkFolder> Open(const std::string& path,
+                                 const std::string& description);
+
+  const std::string& path() const { return path_; }
+  bool is_resumed() const { return is_resumed_; }
+
+  std::string FileOf(const std::string& stage) const {
+    return path_ + "/" + stage + ".gguf";
+  }
+  bool Has(const std::string& stage) const;
+
+  // The error of reading a stage's file, with what to do about it.
+  tl::unexpected<Error> Unreadable(const Error& error) const;
+
+  // Deletes the files that stages wrote, and the folder if nothing else is in
+  // it.
+  Status Remove() const;
+
+ private:
+  WorkFolder(std::string path, bool is_resumed)
+      : path_(std::move(path)), is_resumed_(is_resumed) {}
+
+  std::string path_;
+  bool is_resumed_;
+};
+
+}  // namespace thermocline::training
+
+#endif  // THERMOCLINE_TRAINING_WORK_FOLDER_H_

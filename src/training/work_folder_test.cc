@@ -1,0 +1,89 @@
+#include "training/work_folder.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "training/testing.h"
+
+namespace thermocline::training {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class WorkFolderTest : public ::testing::Test {
+ protected:
+  WorkFolderTest() {
+    path_ = ::testing::TempDir() + "/work-" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(path_);
+  }
+  ~WorkFolderTest() override { fs::remove_all(path_); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ + "/" + name) << text;
+  }
+  std::string path_;
+};
+
+TEST_F(WorkFolderTest, NewThenResumedThenGone) {
+  const auto fresh = WorkFolder::Open(path_, "model: a\nseed: 1\n");
+  ASSERT_TRUE(fresh) << fresh.error().message;
+  EXPECT_FALSE(fresh->is_resumed());
+  EXPECT_FALSE(fresh->Has("layer-0"));
+  Write("layer-0.gguf", "x");
+  const auto resumed = WorkFolder::Open(path_, "model: a\nseed: 1\n");
+  ASSERT_TRUE(resumed);
+  EXPECT_TRUE(resumed->is_resumed());
+  EXPECT_TRUE(resumed->Has("layer-0"));
+  EXPECT_TRUE(resumed->Remove());
+  EXPECT_FALSE(fs::exists(path_));
+}
+
+TEST_F(WorkFolderTest, AnotherModelOrOtherOptionsAreToldByTheirLine) {
+  ASSERT_TRUE(WorkFolder::Open(path_, "model: a\nseed: 1\n"));
+  const auto other = WorkFolder::Open(path_, "model: a\nseed: 2\n");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(other.error().message,
+              AllOf(HasSubstr(path_), HasSubstr("seed: 1"),
+                    HasSubstr("seed: 2"), HasSubstr("delete the folder")));
+  EXPECT_TRUE(fs::exists(path_));
+}
+
+TEST_F(WorkFolderTest, AFolderOfSomebodyElse) {
+  fs::create_directory(path_);
+  Write("letter.txt", "dear");
+  const auto opened = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("is no folder of"));
+  EXPECT_TRUE(fs::exists(path_ + "/letter.txt"));
+}
+
+TEST_F(WorkFolderTest, AnEmptyFolderAndWhatIsNotOurs) {
+  fs::create_directory(path_);
+  const auto work = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_TRUE(work);
+  Write("letter.txt", "dear");
+  EXPECT_TRUE(work->Remove());
+  EXPECT_TRUE(fs::exists(path_ + "/letter.txt"));
+}
+
+TEST_F(WorkFolderTest, ADescriptionThatWasCutOff) {
+  ASSERT_TRUE(WorkFolder::Open(path_, "model: a\n"));
+  Write("description.txt", "model:");
+  const auto opened = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("damaged"));
+}
+
+TEST_F(WorkFolderTest, AFileInItsPlaceAndAFolderThatCannotBe) {
+  std::ofstream(path_) << "x";
+  EXPECT_FALSE(WorkFolder::Open(path_, "a\n"));
+  fs::remove(path_);
+  EXPECT_FALSE(WorkFolder::Open(path_ + "/deeper/still", "a\n"));
+}
+
+}  // namespace
+}  // namespace thermocline::training

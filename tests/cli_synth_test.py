@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""End-to-end tests of `thermocline synth`: the models run, fire as asked, and
+write the words that they must."""
+
+import json
+import unittest
+
+import cli_support
+from cli_support import CliTest, run
+
+
+class SynthTest(CliTest):
+
+    def synth(self, like, *flags):
+        output = self.folder / f"{like}.gguf"
+        text = self.folder / f"{like}.txt"
+        self.assert_ok(run("synth", "--like", like, "-o", output, "--text",
+                           text, *flags))
+        return output, text
+
+    def test_profile_finds_what_was_asked_for(self):
+        model, text = self.synth("tiny", "--density", 0.15, "--skew", 0.3,
+                                 "--locality", 0.7, "--seed", 5)
+        report = json.loads(self.assert_ok(run(
+            "profile", model, "--corpus", text, "--json", "-o",
+            self.folder / "tiny.profile")))
+        self.assertAlmostEqual(report["density"], 0.15, delta=0.015)
+        self.assertAlmostEqual(report["locality"], 0.7, delta=0.05)
+
+    def test_all_layouts_write_the_same_words(self):
+        words = {}
+        twin = self.folder / "twin.gguf"
+        for like in ("tiny", "tiny-falcon"):
+            model, text = self.synth(like, "--powerinfer", twin)
+            plain = self.folder / "plain.gguf"
+            self.assert_ok(run("synth", "--like", like, "--plain", "-o", plain))
+            start = text.read_text().split()[:20]
+            for path in (model, plain, twin):
+                for mode in ("dense", "auto"):
+                    with self.subTest(like=like, path=path, mode=mode):
+                        said = self.assert_ok(run(
+                            "run", "-m", path, "-p", " ".join(start[:5]), "-n",
+                            15, "--temp", 0, "--ffn", mode)).decode().split()
+                        self.assertEqual(said, start[5:])
+
+    def test_inspect_shows_that_it_is_synthetic(self):
+        model, _ = self.synth("tiny-mixtral")
+        shown = self.assert_ok(run("inspect", model)).decode()
+        self.assertIn("synthetic like tiny-mixtral", shown)
+
+    def test_the_same_flags_give_the_same_bytes(self):
+        first = self.synth("tiny", "-t", 1)[0].read_bytes()
+        second = self.synth("tiny", "-t", 2)[0].read_bytes()
+        self.assertEqual(first, second)
+
+    def test_refusals(self):
+        output = self.folder / "no.gguf"
+        self.assert_fails(run("synth", "--like", "tiny-opt", "--type", "q4_k",
+                              "-o", output), "too narrow")
+        self.assert_fails(run("synth", "--like", "tiny", "--locality", 0.1,
+                              "-o", output), "a locality of 0.1",
+                          "is not possible")
+        self.assert_fails(run("synth", "--like", "tiny-mixtral", "-o", output,
+                              "--powerinfer", self.folder / "p.gguf"),
+                          "runs no experts")
+        self.assertEqual(self.leftovers(), [])
+
+
+if __name__ == "__main__":
+    cli_support.main()

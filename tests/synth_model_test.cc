@@ -1,0 +1,283 @@
+// Synthetic models as the engine runs them: what fires, what the predictors
+// say of it, and that all layouts hold the same weights.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "convert/synth.h"
+#include "convert/synth_activity.h"
+#include "engine/session.h"
+#include "model/model.h"
+#include "tensor/codec.h"
+
+namespace thermocline {
+namespace {
+
+using convert::SynthLayout;
+
+struct Case {
+  std::string like;
+  DType dtype;
+  double density = 0.1;
+  double skew = 0.26;
+  double locality = 0.6;
+};
+
+std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
+  std::string name =
+      info.param.like + "_" + std::string(NameOf(info.param.dtype));
+  std::ranges::replace(name, '-', '_');
+  return name + "_" + std::to_string(info.index);
+}
+
+std::vector<float> Decode(const TensorView& view) {
+  std::vector<float> values;
+  std::vector<float> row(view.shape.ne[0]);
+  for (uint64_t i = 0; i < view.shape.num_rows(); ++i) {
+    DequantizeRow(view.dtype, view.row(i), row);
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  return values;
+}
+
+// A predictor as its definition says, in floats.
+class PlainPredictor {
+ public:
+  explicit PlainPredictor(const model::PredictorWeights& weights)
+      : up_(Decode(weights.up)),
+        down_(Decode(weights.down)),
+        rank_(weights.up.shape.num_rows()) {
+    EXPECT_FALSE(weights.up_bias);
+    EXPECT_FALSE(weights.down_bias);
+  }
+
+  std::vector<bool> Candidates(std::span<const float> x) const {
+    std::vector<float> hidden(rank_);
+    for (size_t r = 0; r < rank_; ++r) {
+      float sum = 0.0f;
+      for (size_t j = 0; j < x.size(); ++j) sum += up_[r * x.size() + j] * x[j];
+      hidden[r] = std::max(sum, 0.0f);
+    }
+    std::vector<bool> candidates(down_.size() / rank_);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      float sum = 0.0f;
+      for (size_t r = 0; r < rank_; ++r)
+        sum += down_[i * rank_ + r] * hidden[r];
+      candidates[i] = sum >= 0.0f;
+    }
+    return candidates;
+  }
+
+ private:
+  std::vector<float> up_, down_;
+  size_t rank_;
+};
+
+// What a layer did over all tokens.
+struct LayerSums {
+  std::vector<double> counts;
+  std::vector<bool> last;
+  double shared = 0.0;  // of fired neurons with the token before, in shares
+  uint64_t num_pairs = 0;
+  uint64_t num_tokens = 0;
+  double num_fired = 0.0, num_candidates = 0.0, num_found = 0.0;
+};
+
+class SynthModelTest : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const Case& c = GetParam();
+    auto plan = convert::PlanSynth({.like = c.like,
+                                    .dtype = c.dtype,
+                                    .density = c.density,
+                                    .skew = c.skew,
+                                    .locality = c.locality,
+                                    .seed = 7});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    weights_ = std::make_unique<convert::SynthWeights>(*plan);
+  }
+
+  std::shared_ptr<const model::Model> Make(SynthLayout layout) {
+    const std::string path = ::testing::TempDir() + "synth_" +
+                             std::to_string(::getpid()) + "_" +
+                             std::to_string(static_cast<int>(layout)) + ".gguf";
+    const Status written =
+        convert::WriteSynthModel(*weights_, layout, path, {});
+    EXPECT_TRUE(written.has_value()) << written.error().message;
+    auto model = model::Model::Open(path);
+    EXPECT_TRUE(model.has_value()) << model.error().message;
+    ::unlink(path.c_str());
+    return model.has_value() ? *model : nullptr;
+  }
+
+  const convert::SynthPlan& plan() const { return weights_->plan(); }
+  bool is_mixture() const { return plan().shape.num_experts > 0; }
+
+  std::vector<LayerSums> Measure(const model::Model& model,
+                                 std::shared_ptr<const model::Model> shared,
+                                 size_t num_tokens, bool with_predictor);
+
+  std::unique_ptr<convert::SynthWeights> weights_;
+};
+
+void Add(const engine::FfnObservation& seen, LayerSums& sums) {
+  for (const uint32_t neuron : seen.fired) sums.counts[neuron] += 1.0;
+  if (sums.num_tokens > 0 && !seen.fired.empty()) {
+    size_t common = 0;
+    for (const uint32_t neuron : seen.fired) common += sums.last[neuron];
+    sums.shared +=
+        static_cast<double>(common) / static_cast<double>(seen.fired.size());
+    ++sums.num_pairs;
+  }
+  std::fill(sums.last.begin(), sums.last.end(), false);
+  for (const uint32_t neuron : seen.fired) sums.last[neuron] = true;
+  sums.num_fired += static_cast<double>(seen.fired.size());
+  ++sums.num_tokens;
+}
+
+std::vector<LayerSums> SynthModelTest::Measure(
+    const model::Model& model, std::shared_ptr<const model::Model> shared,
+    size_t num_tokens, bool with_predictor) {
+  const size_t num_neurons = plan().shape.num_neurons();
+  std::vector<LayerSums> sums(plan().num_layers);
+  std::vector<PlainPredictor> predictors;
+  for (size_t l = 0; l < sums.size(); ++l) {
+    sums[l].counts.resize(num_neurons);
+    sums[l].last.resize(num_neurons);
+    if (with_predictor) {
+      predictors.emplace_back(model.weights().layers[l].predictor);
+    }
+  }
+  const bool reads_stream =
+      model.config().predictor.kind == model::PredictorKind::kPowerInfer;
+  engine::SessionOptions options = {.context = static_cast<int64_t>(num_tokens),
+                                    .num_threads = 2,
+                                    .ffn = engine::FfnMode::kDense};
+  options.observer = [&](const engine::FfnObservation& seen) {
+    LayerSums& layer = sums[static_cast<size_t>(seen.layer_idx)];
+    Add(seen, layer);
+    if (!with_predictor) return;
+    const auto candidates =
+        predictors[static_cast<size_t>(seen.layer_idx)].Candidates(
+            reads_stream ? seen.stream : seen.input);
+    layer.num_candidates += static_cast<double>(
+        std::count(candidates.begin(), candidates.end(), true));
+    for (const uint32_t neuron : seen.fired) {
+      layer.num_found += candidates[neuron];
+    }
+  };
+  auto session = engine::Session::Create(std::move(shared), options);
+  EXPECT_TRUE(session.has_value()) << session.error().message;
+  const auto tokens = model.tokenizer()->Encode(
+      weights_->words().Text(weights_->vocab(), num_tokens - 2), {});
+  EXPECT_TRUE(tokens.has_value());
+  EXPECT_EQ(tokens->size(), num_tokens);  // BOS, words, the line's end
+  const Status decoded =
+      (*session)->Decode(*tokens, engine::LogitsOf::kNone, {});
+  EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
+  return sums;
+}
+
+TEST_P(SynthModelTest, FiresAsAskedFor) {
+  const Case& c = GetParam();
+  const auto model = Make(SynthLayout::kPrepared);
+  ASSERT_NE(model, nullptr);
+  EXPECT_NE(model->config().name.find("synthetic like " + c.like),
+            std::string::npos);
+  const auto sums = Measure(*model, model, 1024, false);
+  const convert::SynthShape& shape = plan().shape;
+  const double used = is_mixture() ? static_cast<double>(shape.experts_used) /
+                                         static_cast<double>(shape.num_experts)
+                                   : 1.0;
+  for (size_t l = 0; l < sums.size(); ++l) {
+    const LayerSums& layer = sums[l];
+    ASSERT_EQ(layer.num_tokens, 1024u);
+    const double density = layer.num_fired /
+                           static_cast<double>(layer.num_tokens) /
+                           static_cast<double>(layer.counts.size());
+    EXPECT_NEAR(density / (c.density * used), 1.0, 0.1) << "layer " << l;
+    auto counts = layer.counts;
+    std::ranges::sort(counts, std::greater<>());
+    EXPECT_NEAR(convert::SkewOf(counts), c.skew, 0.05) << "layer " << l;
+    // Of a mixture only experts that both tokens use can share neurons; in a
+    // parallel block the first FFN comes before all attention.
+    if (is_mixture() || plan().ReadsEmbedding(l)) continue;
+    EXPECT_NEAR(layer.shared / static_cast<double>(layer.num_pairs), c.locality,
+                0.05)
+        << "layer " << l;
+  }
+}
+
+TEST_P(SynthModelTest, PredictorsFindWhatFires) {
+  if (!plan().has_predictor()) {
+    GTEST_SKIP() << "experts have no predictors";
+  }
+  for (const SynthLayout layout :
+       {SynthLayout::kPrepared, SynthLayout::kPowerInfer}) {
+    if (layout == SynthLayout::kPowerInfer &&
+        !convert::CheckPowerInfer(plan()).has_value()) {
+      continue;
+    }
+    const auto model = Make(layout);
+    ASSERT_NE(model, nullptr);
+    for (const LayerSums& layer : Measure(*model, model, 96, true)) {
+      // The first few tokens see a narrower window: more fires.
+      EXPECT_GE(layer.num_candidates / layer.num_fired, 1.5);
+      EXPECT_LE(layer.num_candidates / layer.num_fired, 1.7);
+      EXPECT_GE(layer.num_found / layer.num_fired, 0.97);
+    }
+  }
+}
+
+TEST_P(SynthModelTest, AllLayoutsHoldTheSameWeights) {
+  const auto plain = Make(SynthLayout::kPlain);
+  const auto prepared = Make(SynthLayout::kPrepared);
+  ASSERT_NE(plain, nullptr);
+  ASSERT_NE(prepared, nullptr);
+  const uint64_t width = plan().shape.width;
+  const uint64_t ffn_width = plan().shape.ffn_width;
+  const auto compare = [&](const model::FfnMatrices& a,
+                           const model::FfnMatrices& b) {
+    if (a.gate) EXPECT_EQ(Decode(a.gate), Decode(b.gate));
+    EXPECT_EQ(Decode(a.up), Decode(b.up));
+    const auto down = Decode(a.down);
+    const auto down_t = Decode(b.down_t);
+    for (uint64_t i = 0; i < ffn_width; ++i) {
+      for (uint64_t j = 0; j < width; ++j) {
+        ASSERT_EQ(down[j * ffn_width + i], down_t[i * width + j]);
+      }
+    }
+  };
+  const model::FfnWeights& a = plain->weights().layers.back().ffn;
+  const model::FfnWeights& b = prepared->weights().layers.back().ffn;
+  ASSERT_EQ(a.experts.size(), b.experts.size());
+  if (a.experts.empty()) compare(a, b);
+  if (!a.experts.empty()) compare(a.experts.back(), b.experts.back());
+  EXPECT_EQ(plain->config().predictor.kind, model::PredictorKind::kNone);
+  if (!convert::CheckPowerInfer(plan()).has_value()) return;
+  const auto twin = Make(SynthLayout::kPowerInfer);
+  ASSERT_NE(twin, nullptr);
+  EXPECT_EQ(twin->config().predictor.kind, model::PredictorKind::kPowerInfer);
+  compare(a, twin->weights().layers.back().ffn);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, SynthModelTest,
+    ::testing::Values(Case{"tiny", DType::kQ4_0}, Case{"tiny", DType::kQ8_0},
+                      Case{"tiny", DType::kF16}, Case{"tiny", DType::kQ4_K},
+                      Case{"tiny", DType::kQ6_K},
+                      Case{"tiny", DType::kQ4_0, 0.25, 0.4, 0.75},
+                      Case{"tiny", DType::kQ4_0, 0.05, 0.15, 0.8},
+                      Case{"tiny-opt", DType::kQ4_0},
+                      Case{"tiny-falcon", DType::kQ4_0},
+                      Case{"tiny-mixtral", DType::kQ4_0}),
+    NameOfCase);
+
+}  // namespace
+}  // namespace thermocline
