@@ -16,7 +16,8 @@ constexpr size_t kTokens = kernels::kListedTokens;
 // sum to clear and to add.
 constexpr size_t kNeuronPieceBytes = 128 << 10;
 // Rows whose products are tested together: what is asked for meanwhile has to
-// come from memory in the time that this takes.
+// come from memory in the time that this takes. Half or twice as many: a tenth
+// slower.
 constexpr size_t kChunkBytes = 10 << 10;
 constexpr size_t kChunkRowsMin = 4;
 constexpr size_t kChunkRowsMax = 64;
@@ -34,18 +35,26 @@ class LineList {
     num_lines_ = 0;
     ahead_ = {};
   }
-  void Add(const std::byte* data, size_t num_bytes) {
-    const auto begin = reinterpret_cast<uintptr_t>(data);
-    const uintptr_t first = begin / kLineBytes;
-    const size_t count = (begin + num_bytes - 1) / kLineBytes + 1 - first;
-    if (count > kMaxLines - num_lines_) return;
-    // Whole steps: what is too much is written over by the next.
-    Lines step = first * kLineBytes + kSteps * kLineBytes;
-    for (size_t i = 0; i < count; i += kLanes) {
-      std::memcpy(lines_ + num_lines_ + i, &step, sizeof(step));
-      step += kLanes * kLineBytes;
+  // The first lines of some rows, then their second ones, and so on: rows lie
+  // in pages of their own, whose addresses are then looked up side by side.
+  void Add(const RowPlaces& rows, const uint32_t* ids, size_t num_rows) {
+    const size_t lines_per_row =
+        (rows.num_bytes + kLineBytes - 2) / kLineBytes + 1;
+    for (size_t first = 0; first < num_rows; first += kLanes) {
+      const size_t count = std::min(kLanes, num_rows - first);
+      if (count * lines_per_row > kMaxLines - num_lines_) return;
+      Lines lines = {};
+      for (size_t i = 0; i < count; ++i) {
+        lines[i] = reinterpret_cast<uintptr_t>(rows.row(ids[first + i])) /
+                   kLineBytes * kLineBytes;
+      }
+      // Whole vectors: what is too much is written over by the next.
+      for (size_t i = 0; i < lines_per_row; ++i) {
+        std::memcpy(lines_ + num_lines_, &lines, sizeof(lines));
+        lines += kLineBytes;
+        num_lines_ += count;
+      }
     }
-    num_lines_ += count;
   }
   // For kernels to ask for while they compute.
   kernels::LinesAhead* Start() {
@@ -62,7 +71,6 @@ class LineList {
  private:
   static constexpr size_t kLanes = 8;
   using Lines = uintptr_t __attribute__((ext_vector_type(kLanes)));
-  static constexpr Lines kSteps = {0, 1, 2, 3, 4, 5, 6, 7};
 
   uintptr_t lines_[kMaxLines + kLanes];
   size_t num_lines_ = 0;
@@ -77,6 +85,7 @@ struct Chunk {
   size_t num_tokens = 0;
   size_t piece = 0;
   bool begins_piece = false;  // of these tokens
+  bool ends_tokens = false;   // of the piece, likewise
   bool ends_piece = false;    // of all tokens
 };
 
@@ -111,7 +120,12 @@ class NeuronFfn::Worker {
     Survivors* last = &survivors_[0];
     Survivors* current = &survivors_[1];
     last->chunk = {};
-    for (Chunk chunk = Next(); chunk.num_rows > 0;) {
+    Chunk chunk = Next();
+    lines_.Clear();
+    AddTested(chunk);
+    lines_.Start();
+    lines_.Finish();
+    while (chunk.num_rows > 0) {
       const Chunk following = Next();
       lines_.Clear();
       AddRecords(*last);
@@ -162,7 +176,8 @@ class NeuronFfn::Worker {
                                 end - begin - next_.row);
       next_.row += chunk.num_rows;
       if (begin + next_.row == end) next_ = {next_.piece, after, 0};
-      chunk.ends_piece = next_.row == 0 && IsLastOfPiece(after);
+      chunk.ends_tokens = next_.row == 0;
+      chunk.ends_piece = chunk.ends_tokens && IsLastOfPiece(after);
       return chunk;
     }
     return {};
@@ -186,10 +201,7 @@ class NeuronFfn::Worker {
   }
 
   void AddTested(const Chunk& chunk) {
-    const RowPlaces& rows = ffn_.tested_rows_;
-    for (size_t i = 0; i < chunk.num_rows; ++i) {
-      lines_.Add(rows.row(chunk.ids[i]), rows.num_bytes);
-    }
+    lines_.Add(ffn_.tested_rows_, chunk.ids, chunk.num_rows);
   }
 
   // In the order in which they are read: each step then asks for what the next
@@ -201,9 +213,7 @@ class NeuronFfn::Worker {
   void AddRows(const Survivors& survivors, const RowPlaces& rows) {
     if (rows.num_bytes == 0) return;
     for (size_t t = 0; t < survivors.chunk.num_tokens; ++t) {
-      for (size_t i = 0; i < survivors.counts[t]; ++i) {
-        lines_.Add(rows.row(survivors.ids[t][i]), rows.num_bytes);
-      }
+      lines_.Add(rows, survivors.ids[t], survivors.counts[t]);
     }
   }
 
@@ -280,8 +290,11 @@ class NeuronFfn::Worker {
     if (chunk.num_rows == 0) return;
     for (size_t i = 0; i < chunk.num_tokens; ++i) {
       const size_t t = chunk.first_token + i;
-      if (chunk.begins_piece) BeginPiece(chunk.piece, t);
+      if (chunk.begins_piece) BeginPiece(chunk.piece, i, t);
       ComputeToken(survivors, i, t, ahead);
+      if (!chunk.ends_tokens) continue;
+      ffn_.board_->num_open[t][chunk.piece] = num_open_[i];
+      ffn_.board_->num_fired[t][chunk.piece] = num_fired_[i];
     }
     if (!chunk.ends_piece || !ffn_.weights_->down_t) return;
     ffn_.board_->sums.Arrive(chunk.piece, [this](size_t to, size_t from) {
@@ -289,9 +302,9 @@ class NeuronFfn::Worker {
     });
   }
 
-  void BeginPiece(size_t piece, size_t token_idx) {
-    ffn_.board_->num_open[token_idx][piece] = 0;
-    ffn_.board_->num_fired[token_idx][piece] = 0;
+  void BeginPiece(size_t piece, size_t i, size_t token_idx) {
+    num_open_[i] = 0;
+    num_fired_[i] = 0;
     if (!ffn_.weights_->down_t) return;
     std::fill_n(ffn_.SumOf(piece, token_idx), ffn_.out_.width, 0.0f);
   }
@@ -303,7 +316,7 @@ class NeuronFfn::Worker {
     uint32_t* ids = survivors.ids[i];
     float* hidden = survivors.values[i];
     size_t count = survivors.counts[i];
-    ffn_.board_->num_open[token_idx][piece] += static_cast<uint32_t>(count);
+    num_open_[i] += static_cast<uint32_t>(count);
     if (ffn_.config_->gated) {
       const model::FfnWeights& weights = *ffn_.weights_;
       Multiply(weights.up, weights.up_bias, ids, count, token_idx, 1, ahead,
@@ -312,7 +325,7 @@ class NeuronFfn::Worker {
                         hidden, products_[0], count, hidden);
       if (!ffn_.computes_all()) count = DropZeros(ids, hidden, count);
     }
-    NoteFired(piece, token_idx, {ids, count}, hidden);
+    NoteFired(piece, i, token_idx, {ids, count}, hidden);
     const TensorView& down_t = ffn_.weights_->down_t;
     if (!down_t) {
       float* row = ffn_.hidden_.row(token_idx);
@@ -340,15 +353,15 @@ class NeuronFfn::Worker {
   }
 
   // Behind what the piece has, at the places of its list.
-  void NoteFired(size_t piece, size_t token_idx, std::span<const uint32_t> ids,
-                 const float* hidden) {
-    uint32_t& count = ffn_.board_->num_fired[token_idx][piece];
+  void NoteFired(size_t piece, size_t i, size_t token_idx,
+                 std::span<const uint32_t> ids, const float* hidden) {
+    uint32_t& count = num_fired_[i];
     const size_t begin = PieceBegin(piece, ffn_.num_pieces_[token_idx],
                                     ffn_.lists_[token_idx].count);
     uint32_t* fired = ffn_.FiredOf(token_idx) + begin;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      fired[count] = ids[i];
-      count += hidden[i] == 0.0f ? 0 : 1;
+    for (size_t j = 0; j < ids.size(); ++j) {
+      fired[count] = ids[j];
+      count += hidden[j] == 0.0f ? 0 : 1;
     }
   }
 
@@ -358,6 +371,10 @@ class NeuronFfn::Worker {
   size_t end_ = 0;
   LineList lines_;
   Survivors survivors_[2];
+  // Of the tokens of a chunk in its piece. Told when they are whole: other
+  // threads write beside them.
+  uint32_t num_open_[kTokens];
+  uint32_t num_fired_[kTokens];
   alignas(kLineBytes) float products_[kTokens][kChunkRowsMax];
 };
 
