@@ -214,10 +214,11 @@ TEST_P(SynthModelTest, FiresAsAskedFor) {
   }
 }
 
-TEST_P(SynthModelTest, PredictorsFindWhatFires) {
-  if (!plan().has_predictor()) {
-    GTEST_SKIP() << "experts have no predictors";
-  }
+// Shapes whose files bring predictors: all but mixtures.
+class SynthPredictorTest : public SynthModelTest {};
+
+TEST_P(SynthPredictorTest, PredictorsFindWhatFires) {
+  ASSERT_TRUE(plan().has_predictor());
   for (const SynthLayout layout :
        {SynthLayout::kPrepared, SynthLayout::kPowerInfer}) {
     if (layout == SynthLayout::kPowerInfer &&
@@ -266,6 +267,17 @@ TEST_P(SynthModelTest, AllLayoutsHoldTheSameWeights) {
   EXPECT_EQ(twin->config().predictor.kind, model::PredictorKind::kPowerInfer);
   compare(a, twin->weights().layers.back().ffn);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, SynthPredictorTest,
+    ::testing::Values(Case{"tiny", DType::kQ4_0}, Case{"tiny", DType::kQ8_0},
+                      Case{"tiny", DType::kF16}, Case{"tiny", DType::kQ4_K},
+                      Case{"tiny", DType::kQ6_K},
+                      Case{"tiny", DType::kQ4_0, 0.25, 0.4, 0.75},
+                      Case{"tiny", DType::kQ4_0, 0.05, 0.15, 0.8},
+                      Case{"tiny-opt", DType::kQ4_0},
+                      Case{"tiny-falcon", DType::kQ4_0}),
+    NameOfCase);
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, SynthModelTest,

@@ -30,16 +30,14 @@ size_t ColumnsPerPiece(const RowSums& sums, int num_threads,
 void SumPiece(const Compute& compute, const RowSums& sums, size_t token_idx,
               size_t first_column, size_t num_columns) {
   const TensorView& matrix = sums.matrix;
-  const size_t num_neurons = matrix.shape.num_rows();
-  const bool is_list = sums.ids != nullptr;
   float* out = sums.out.row(token_idx) + first_column;
   std::fill_n(out, num_columns, 0.0f);
   compute.kernels->add_rows(matrix.dtype)(
       {.rows = matrix.data + BytesOf(matrix.dtype, first_column),
        .row_bytes = matrix.row_stride(),
-       .ids = is_list ? sums.ids + token_idx * num_neurons : nullptr,
+       .ids = nullptr,
        .coefs = sums.coefs.row(token_idx),
-       .num_rows = is_list ? sums.counts[token_idx] : num_neurons,
+       .num_rows = matrix.shape.num_rows(),
        .n = num_columns,
        .out = out});
   if (!sums.bias) return;

@@ -1,9 +1,8 @@
-// Sums of the rows of a matrix with coefficients, over all threads.
+// Sums of all rows of a matrix with coefficients, over all threads.
 #ifndef THERMOCLINE_ENGINE_FFN_SUM_ROWS_H_
 #define THERMOCLINE_ENGINE_FFN_SUM_ROWS_H_
 
 #include <cstddef>
-#include <cstdint>
 
 #include "engine/matmul.h"
 #include "engine/rows.h"
@@ -11,23 +10,18 @@
 
 namespace thermocline::engine {
 
-// Which rows a batch sums, and with what.
 struct RowSums {
   TensorView matrix;  // [F, D], a type that the kernels have
   TensorView bias;    // [D] F32, or absent
   Rows coefs;         // [T, F]
-  // The rows of token t: ids[t * F ..], counts[t] of them, their coefficients
-  // from coefs[t] on. Null: all rows.
-  const uint32_t* ids = nullptr;
-  const uint32_t* counts = nullptr;
-  Rows out;  // [T, D]
+  Rows out;           // [T, D]
 };
 
 // out[t] = sum of coefs[t][i] * row i of token t, + bias. Threads share the
-// columns of out, and every column takes its terms in the order of the list:
+// columns of out, and every column takes its terms in the order of the rows:
 // bit-equal for every number of threads and every cut of a batch. Allocates
 // nothing.
-// Cost: reads a token's rows once; in a batch a slice of columns of the whole
+// Cost: reads the matrix once; in a batch a slice of columns of the whole
 // matrix stays in the cache while all tokens pass by.
 void SumRows(const Compute& compute, const RowSums& sums, size_t num_tokens);
 

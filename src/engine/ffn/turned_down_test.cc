@@ -103,7 +103,7 @@ TEST(TurnedDown, IsForBatchesWithRoom) {
   const OwnedTensor odd(DType::kQ8_0, RandomFloats(32 * 65, 1), 32);
   const kernels::Isa isa = kernels::BestIsa();
   if (kernels::KernelsFor(isa).batch_for(kBatch) == nullptr) {
-    GTEST_SKIP() << "no products of many tokens here";
+    GTEST_SKIP() << "needs a CPU with AVX2 or dot products of NEON";
   }
   ComputeFixture fixture(
       ConfigOf(32, 65), {.batch = kBatch, .context = 1, .num_threads = 1}, isa);
