@@ -39,8 +39,8 @@ struct MatMulArgs {
 };
 using MatMulFn = void (*)(const MatMulArgs& args);
 
-// A call with one token and fewer rows than this comes from a sparse walk: the
-// rows behind it are not prefetched, since nobody may want them.
+// A call with one token and at least so many rows reads them in streams and
+// asks memory for what lies behind them.
 constexpr size_t kStreamRows = 16;
 
 // Products of quantised weights with many tokens, bound by arithmetic. Weights
