@@ -109,7 +109,10 @@ inline constexpr size_t kListedTokens = 8;
 // out[c] += sum over i < num_rows of coefs[i] * row_i[c], c < n: the product of
 // listed rows with a vector, the other way round than MatMulArgs. Each out[c]
 // takes its terms in the list's order: a caller may cut the columns (at whole
-// blocks), not the list, without changing a bit.
+// blocks), and the list at multiples of kAddRowsGroup, without changing a bit.
+// As MatMulFn rounds x, an ISA may round what the quants of Q4_0 and Q4_K are
+// multiplied with, coefs[i] times the scale of row_i's block of 32, to eight
+// bits: against the largest of the group's kAddRowsGroup rows in that block.
 // Cost: reads num_rows * n elements once; DRAM-bound.
 struct AddRowsArgs {
   const std::byte* rows;  // row r at rows + r * row_bytes, unaligned
@@ -122,6 +125,7 @@ struct AddRowsArgs {
   LinesAhead* ahead = nullptr;  // may be null
 };
 using AddRowsFn = void (*)(const AddRowsArgs& args);
+inline constexpr size_t kAddRowsGroup = 8;
 
 // Attention of query heads that share one KV head:
 //   s[p] = scale * dot(q, k[p]);  out = sum_p softmax(s)[p] * v[p]

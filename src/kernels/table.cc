@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/float_kernels.h"
+#include "kernels/cpu/int8_add_rows.h"
 #include "kernels/cpu/int8_matmul.h"
 #include "kernels/cpu/tile_matmul.h"
 #include "kernels/kernels.h"
@@ -43,6 +44,7 @@ KernelTable TableOf(Isa isa) {
   FillFloatMatMuls(isa, table);
   FillFloatAddRows(isa, table);
   FillQuantAddRows(isa, table);
+  FillInt8AddRows(isa, table);
   FillFloatSigns(isa, table);
   FillFloatOps(isa, table);
   FillFloatActivate(isa, table);

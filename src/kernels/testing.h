@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "kernels/activation_row.h"
 #include "kernels/kernels.h"
+#include "tensor/codec.h"
 #include "tensor/float16.h"
 
 namespace thermocline::kernels {
@@ -67,6 +68,32 @@ using AlignedBytes = std::unique_ptr<std::byte[], FreeAligned>;
 inline AlignedBytes MakeAligned(size_t num_bytes) {
   return AlignedBytes(
       static_cast<std::byte*>(::operator new(num_bytes, std::align_val_t(64))));
+}
+
+// Whether add_rows rounds what quants are multiplied with (kernels.h).
+inline bool RoundsCoefs(Isa isa, DType dtype) {
+  return (isa == Isa::kAvx512Vnni || isa == Isa::kAmx) &&
+         (dtype == DType::kQ4_0 || dtype == DType::kQ4_K);
+}
+
+// What one more in each nibble of a row of Q4_0 or Q4_K is worth.
+inline std::vector<float> NibbleScales(DType dtype, const std::byte* row,
+                                       size_t n) {
+  const DTypeInfo& info = InfoOf(dtype);
+  std::vector<std::byte> bytes(row, row + BytesOf(dtype, n));
+  const size_t quants_bytes = info.block_elems / 2;
+  std::vector<float> values[2];
+  for (int nibble : {0, 1}) {
+    for (size_t end = info.block_bytes; end <= bytes.size();
+         end += info.block_bytes) {
+      std::memset(bytes.data() + end - quants_bytes, 0x11 * nibble,
+                  quants_bytes);
+    }
+    values[nibble].resize(n);
+    DequantizeRow(dtype, bytes.data(), values[nibble]);
+  }
+  for (size_t i = 0; i < n; ++i) values[1][i] -= values[0][i];
+  return values[1];
 }
 
 // Rows of random values of one type, `pad` bytes apart, one byte off any

@@ -92,6 +92,7 @@ class NeuronFfn {
 
  private:
   class Worker;
+  void Work(size_t begin, size_t end);  // a range of pieces
   bool computes_all() const { return rest_below_ < 0.0f; }
   size_t NumPieces(size_t count) const;
   // The first element of a token's piece in its list.

@@ -50,6 +50,29 @@ struct Sum {
     return sums;
   }
 
+  // By how much rounded coefficients may change the columns: half a step of
+  // 127 in the largest of a group, for each of its rows, times its quant.
+  std::vector<double> CoefRoundings() const {
+    std::vector<double> sums(n + 1, 0.0);
+    const double largest_quant = dtype == DType::kQ4_0 ? 8 : 15;
+    for (size_t begin = 0; begin < ids.size(); begin += kAddRowsGroup) {
+      const size_t end = std::min(begin + kAddRowsGroup, ids.size());
+      std::vector<double> largest(n, 0.0);
+      for (size_t i = begin; i < end; ++i) {
+        const auto scales = NibbleScales(dtype, weights.row(ids[i]), n);
+        for (size_t c = 0; c < n; ++c) {
+          const double product = std::abs(coefs[i] * scales[c]);
+          largest[c] = std::max(largest[c], product);
+        }
+      }
+      const double num_rows = static_cast<double>(end - begin);
+      for (size_t c = 0; c < n; ++c) {
+        sums[c] += num_rows * largest_quant * largest[c] / 254;
+      }
+    }
+    return sums;
+  }
+
   DType dtype;
   size_t n;
   WeightRows weights;
@@ -62,16 +85,20 @@ TEST_P(FloatAddRowsTest, AgreesWithScalarAtOddSizes) {
     const size_t block = InfoOf(dtype).block_elems;
     for (size_t n : kOddSizes) {
       if (n % block != 0) n = (n / block + 1) * block;
-      for (size_t num_rows : {1, 7, 8, 9, 18}) {
+      for (size_t num_rows : {1, 7, 8, 9, 18, 35}) {
         const Sum sum(dtype, num_rows, n);
         const std::vector<float> out = sum.Run(kernels());
         const std::vector<float> truth = sum.Run(scalar());
         const std::vector<double> magnitudes = sum.Magnitudes();
+        const std::vector<double> coef_roundings =
+            RoundsCoefs(GetParam(), dtype) ? sum.CoefRoundings()
+                                           : std::vector<double>(n + 1);
         // One rounding per term's addition, one in each term, and the scalar
         // result's own.
         const double roundings = static_cast<double>(sum.ids.size()) + 2;
         for (size_t c = 0; c < n; ++c) {
-          ASSERT_NEAR(out[c], truth[c], roundings * kRounding * magnitudes[c])
+          ASSERT_NEAR(out[c], truth[c],
+                      roundings * kRounding * magnitudes[c] + coef_roundings[c])
               << NameOf(dtype) << " n " << n << " column " << c << ", "
               << num_rows << " rows";
         }

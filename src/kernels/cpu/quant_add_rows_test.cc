@@ -56,15 +56,18 @@ TEST_P(QuantAddRowsTest, WorksOffListsOfEveryLength) {
   }
 }
 
-// However rows share calls, as long as their order stays.
+// However rows share calls, as long as their order stays, and their groups
+// where it is groups that coefficients are rounded in.
 TEST_P(QuantAddRowsTest, AnyCutOfTheListGivesTheSameBits) {
-  constexpr size_t kRows = 11, kN = 768;
+  constexpr size_t kRows = 19, kN = 768;
   const std::vector<float> coefs = RandomFloats(kRows, 3);
   for (DType dtype : AllTypes()) {
     if (GetParam() == Isa::kScalar) continue;  // sums a call in double
     const WeightRows rows(dtype, kRows, kN, 10, 4);
     std::vector<std::vector<float>> results;
-    for (size_t step : {1, 2, 3, 4, 5, 11}) {
+    for (size_t step : {8, 1, 2, 3, 4, 5, 11, 16, 19}) {
+      const bool cuts_groups = step < kRows && step % kAddRowsGroup != 0;
+      if (cuts_groups && RoundsCoefs(GetParam(), dtype)) continue;
       std::vector<float>& out = results.emplace_back(kN, 1.0f);
       for (size_t i = 0; i < kRows; i += step) {
         kernels().add_rows(dtype)({.rows = rows.row(i),
@@ -80,23 +83,45 @@ TEST_P(QuantAddRowsTest, AnyCutOfTheListGivesTheSameBits) {
   }
 }
 
+// Whichever row of a group it is in.
 TEST_P(QuantAddRowsTest, NotANumberStaysInItsBlock) {
-  BlockQ4_0 blocks[16] = {};
-  for (BlockQ4_0& block : blocks) block.d = F32ToF16(1.0f);
-  blocks[5].d = F32ToF16(std::numeric_limits<float>::quiet_NaN());
-  const float one = 1;
-  std::vector<float> out(512, 0.0f);
-  kernels().add_rows(DType::kQ4_0)(
-      {.rows = reinterpret_cast<const std::byte*>(blocks),
-       .row_bytes = sizeof(blocks),
-       .ids = nullptr,
-       .coefs = &one,
-       .num_rows = 1,
-       .n = 512,
-       .out = out.data()});
-  for (size_t c = 0; c < 512; ++c) {
-    EXPECT_EQ(std::isnan(out[c]), c / 32 == 5) << c;
+  constexpr size_t kRows = 10, kBlocks = 16, kN = 512;
+  for (size_t row = 0; row < kRows; ++row) {
+    BlockQ4_0 blocks[kRows][kBlocks] = {};
+    for (auto& row_blocks : blocks) {
+      for (BlockQ4_0& block : row_blocks) block.d = F32ToF16(1.0f);
+    }
+    blocks[row][5].d = F32ToF16(std::numeric_limits<float>::quiet_NaN());
+    const std::vector<float> coefs(kRows, 1.0f);
+    std::vector<float> out(kN, 0.0f);
+    kernels().add_rows(DType::kQ4_0)(
+        {.rows = reinterpret_cast<const std::byte*>(blocks),
+         .row_bytes = sizeof(blocks[0]),
+         .ids = nullptr,
+         .coefs = coefs.data(),
+         .num_rows = kRows,
+         .n = kN,
+         .out = out.data()});
+    for (size_t c = 0; c < kN; ++c) {
+      ASSERT_EQ(std::isnan(out[c]), c / 32 == 5) << c << ", row " << row;
+    }
   }
+}
+
+// An infinite coefficient cannot be rounded against; nor is it lost.
+TEST_P(QuantAddRowsTest, InfinityIsNotLost) {
+  const WeightRows rows(DType::kQ4_0, 3, 512, 10, 4);
+  const std::vector<float> coefs = {1, std::numeric_limits<float>::infinity(),
+                                    1};
+  std::vector<float> out(512, 0.0f);
+  kernels().add_rows(DType::kQ4_0)({.rows = rows.data(),
+                                    .row_bytes = rows.row_bytes(),
+                                    .ids = nullptr,
+                                    .coefs = coefs.data(),
+                                    .num_rows = 3,
+                                    .n = 512,
+                                    .out = out.data()});
+  for (float value : out) ASSERT_FALSE(std::isfinite(value));
 }
 
 }  // namespace

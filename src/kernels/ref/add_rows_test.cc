@@ -60,7 +60,17 @@ TEST_P(AddRowsTest, QuantisedRowsAreDecoded) {
                                .num_rows = 1,
                                .n = 512,
                                .out = out.data()});
-    EXPECT_EQ(out, row) << NameOf(dtype);
+    if (!RoundsCoefs(GetParam(), dtype)) {
+      EXPECT_EQ(out, row) << NameOf(dtype);
+      continue;
+    }
+    // The only coefficient is the largest and stays as it is, but for what
+    // floats round.
+    const auto scales = NibbleScales(dtype, weights.row(1), 512);
+    for (size_t c = 0; c < 512; ++c) {
+      const double magnitude = std::abs(row[c]) + 15 * std::abs(scales[c]);
+      ASSERT_NEAR(out[c], row[c], 4 * kRounding * magnitude) << c;
+    }
   }
 }
 

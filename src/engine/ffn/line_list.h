@@ -1,0 +1,70 @@
+// The cache lines of rows that lie apart, in the order in which memory gives
+// them fastest.
+#ifndef THERMOCLINE_ENGINE_FFN_LINE_LIST_H_
+#define THERMOCLINE_ENGINE_FFN_LINE_LIST_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/ffn/neuron_ffn.h"
+#include "kernels/kernels.h"
+
+namespace thermocline::engine {
+
+inline constexpr size_t kLineBytes = 64;
+inline constexpr size_t kMaxLines = 4096;
+
+// The lines that are read soon. What does not fit is not asked for.
+class LineList {
+ public:
+  void Clear() {
+    num_lines_ = 0;
+    ahead_ = {};
+  }
+  // The first lines of some rows, then their second ones, and so on: rows lie
+  // in pages of their own, whose addresses are then looked up side by side.
+  void Add(const RowPlaces& rows, const uint32_t* ids, size_t num_rows) {
+    const size_t lines_per_row =
+        (rows.num_bytes + kLineBytes - 2) / kLineBytes + 1;
+    for (size_t first = 0; first < num_rows; first += kLanes) {
+      const size_t count = std::min(kLanes, num_rows - first);
+      if (count * lines_per_row > kMaxLines - num_lines_) return;
+      Lines lines = {};
+      for (size_t i = 0; i < count; ++i) {
+        lines[i] = reinterpret_cast<uintptr_t>(rows.row(ids[first + i])) /
+                   kLineBytes * kLineBytes;
+      }
+      // Whole vectors: what is too much is written over by the next.
+      for (size_t i = 0; i < lines_per_row; ++i) {
+        std::memcpy(lines_ + num_lines_, &lines, sizeof(lines));
+        lines += kLineBytes;
+        num_lines_ += count;
+      }
+    }
+  }
+  // For kernels to ask for while they compute.
+  kernels::LinesAhead* Start() {
+    ahead_ = {lines_, lines_ + num_lines_};
+    return &ahead_;
+  }
+  // Asks for what no kernel has asked for.
+  void Finish() {
+    for (; ahead_.next != ahead_.end; ++ahead_.next) {
+      __builtin_prefetch(reinterpret_cast<const void*>(*ahead_.next), 0, 2);
+    }
+  }
+
+ private:
+  static constexpr size_t kLanes = 8;
+  using Lines = uintptr_t __attribute__((ext_vector_type(kLanes)));
+
+  uintptr_t lines_[kMaxLines + kLanes];
+  size_t num_lines_ = 0;
+  kernels::LinesAhead ahead_;
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_FFN_LINE_LIST_H_

@@ -1,0 +1,92 @@
+#include "engine/ffn/line_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace thermocline::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsSupersetOf;
+
+// Rows of 200 bytes, 256 apart, from a multiple of 64 on.
+struct TestRows {
+  static constexpr size_t kBytes = 200, kStride = 256, kCount = 400;
+  alignas(64) std::byte bytes[kStride * kCount];
+  RowPlaces places() const {
+    TensorView view;
+    view.dtype = DType::kI8;
+    view.shape = {.ne = {kBytes, kCount, 1, 1}, .rank = 2};
+    view.data = bytes;
+    view.stride_bytes = kStride;
+    return RowPlaces(view);
+  }
+};
+
+std::vector<size_t> LinesFrom(const kernels::LinesAhead& ahead,
+                              const TestRows& rows) {
+  std::vector<size_t> lines;
+  for (const uintptr_t* p = ahead.next; p != ahead.end; ++p) {
+    lines.push_back((*p - reinterpret_cast<uintptr_t>(rows.bytes)) /
+                    kLineBytes);
+  }
+  return lines;
+}
+
+TEST(LineListTest, TakesRowsInTurns) {
+  const auto rows = std::make_unique<TestRows>();
+  const auto list = std::make_unique<LineList>();
+  list->Clear();
+  const uint32_t ids[] = {5, 2};
+  list->Add(rows->places(), ids, 2);
+  // One more than 200 bytes may touch, wherever the rows begin.
+  EXPECT_THAT(LinesFrom(*list->Start(), *rows),
+              ElementsAre(20, 8, 21, 9, 22, 10, 23, 11, 24, 12));
+}
+
+TEST(LineListTest, HasEveryLineOfManyRowsAndOfASecondAdd) {
+  const auto rows = std::make_unique<TestRows>();
+  const auto list = std::make_unique<LineList>();
+  list->Clear();
+  std::vector<uint32_t> ids(21);
+  std::set<size_t> expected;
+  for (uint32_t i = 0; i < ids.size(); ++i) {
+    ids[i] = 3 * i;
+    for (size_t line = 0; line < 4; ++line) expected.insert(12 * i + line);
+  }
+  list->Add(rows->places(), ids.data(), 13);
+  list->Add(rows->places(), ids.data() + 13, 8);
+  EXPECT_THAT(LinesFrom(*list->Start(), *rows), IsSupersetOf(expected));
+}
+
+TEST(LineListTest, LeavesOutWhatDoesNotFit) {
+  const auto rows = std::make_unique<TestRows>();
+  const auto list = std::make_unique<LineList>();
+  list->Clear();
+  std::vector<uint32_t> ids(TestRows::kCount, 1);
+  for (int i = 0; i < 10; ++i) {
+    list->Add(rows->places(), ids.data(), ids.size());
+  }
+  kernels::LinesAhead* ahead = list->Start();
+  EXPECT_LE(ahead->end - ahead->next, static_cast<ptrdiff_t>(kMaxLines));
+  EXPECT_GT(ahead->end - ahead->next, static_cast<ptrdiff_t>(kMaxLines) - 64);
+  list->Finish();
+  EXPECT_EQ(ahead->next, ahead->end);
+}
+
+TEST(LineListTest, IsEmptyAgainOnceCleared) {
+  const auto rows = std::make_unique<TestRows>();
+  const auto list = std::make_unique<LineList>();
+  const uint32_t id = 0;
+  list->Add(rows->places(), &id, 1);
+  list->Start();
+  list->Clear();
+  EXPECT_THAT(LinesFrom(*list->Start(), *rows), ElementsAre());
+}
+
+}  // namespace
+}  // namespace thermocline::engine

@@ -1,0 +1,345 @@
+// What a thread of NeuronFfn does.
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "engine/ffn/line_list.h"
+#include "engine/ffn/neuron_ffn.h"
+#include "kernels/activation_row.h"
+
+namespace thermocline::engine {
+namespace {
+
+constexpr size_t kTokens = kernels::kListedTokens;
+// Rows whose products are tested together: what is asked for meanwhile has to
+// come from memory in the time that this takes. Half or twice as many: a tenth
+// slower.
+constexpr size_t kChunkBytes = 10 << 10;
+constexpr size_t kChunkRowsMax = 64;
+// Neurons that are computed together: calls on fewer rows cost more per row.
+constexpr size_t kGroup = kernels::kAddRowsGroup;
+constexpr size_t kProducts = kChunkRowsMax + kGroup;
+
+// Listed rows of tokens with the same list.
+struct Chunk {
+  const uint32_t* ids = nullptr;
+  size_t num_rows = 0;  // 0: no chunk
+  size_t first_token = 0;
+  size_t num_tokens = 0;
+  size_t piece = 0;
+  bool begins_piece = false;  // of these tokens
+  bool ends_tokens = false;   // of the piece, likewise
+  bool ends_piece = false;    // of all tokens
+};
+
+// Of the tokens of a chunk, the neurons that are not at rest, and what their
+// test gave: the raw product of the gate, or h without one.
+struct Survivors {
+  Chunk chunk;
+  size_t counts[kTokens];
+  uint32_t ids[kTokens][kProducts];
+  float values[kTokens][kProducts];
+};
+
+size_t RowsPerChunk(size_t row_bytes) {
+  const size_t num_rows = kChunkBytes / std::max<size_t>(row_bytes, 1);
+  return std::clamp(num_rows / kGroup * kGroup, kGroup, kChunkRowsMax);
+}
+
+}  // namespace
+
+// Takes a range of pieces through the pipeline:
+//   test the rows of chunk k      asking for the records of what chunk k - 1
+//   compute those of chunk k - 1  has left, then for the rows of chunk k + 1
+// so that arithmetic on one hides the reading of the other. Survivors that fill
+// no group of kGroup wait for those of the next chunk of their piece.
+class NeuronFfn::Worker {
+ public:
+  explicit Worker(NeuronFfn* ffn)
+      : ffn_(*ffn), kernels_(*ffn->compute_->kernels) {}
+
+  void Run(size_t begin, size_t end) {
+    next_ = {.piece = begin};
+    end_ = end;
+    Survivors* last = &survivors_[0];
+    Survivors* current = &survivors_[1];
+    last->chunk = {};
+    Chunk chunk = Next();
+    lines_.Clear();
+    AddTested(chunk);
+    lines_.Start();
+    lines_.Finish();
+    while (chunk.num_rows > 0) {
+      const Chunk following = Next();
+      current->chunk = chunk;
+      MoveUngrouped(*last, *current);
+      lines_.Clear();
+      AddRecords(*last);
+      AddTested(following);
+      kernels::LinesAhead* ahead = lines_.Start();
+      Test(*current, ahead);
+      Compute(*last, ahead);
+      lines_.Finish();
+      std::swap(last, current);
+      chunk = following;
+    }
+    lines_.Clear();
+    AddRecords(*last);
+    Compute(*last, lines_.Start());
+  }
+
+ private:
+  // Where the next chunk begins.
+  struct Place {
+    size_t piece = 0;
+    size_t token = 0;
+    size_t row = 0;  // in the token's piece
+  };
+
+  // Piece by piece, in each by tokens with the same list.
+  Chunk Next() {
+    while (next_.piece < end_) {
+      const size_t t = next_.token;
+      if (t == ffn_.lists_.size()) {
+        next_ = {.piece = next_.piece + 1};
+        continue;
+      }
+      const NeuronList& list = ffn_.lists_[t];
+      const size_t num_pieces = ffn_.num_pieces_[t];
+      const size_t after = EndOfGroup(t);
+      if (next_.piece >= num_pieces) {
+        next_.token = after;
+        continue;
+      }
+      const size_t begin = PieceBegin(next_.piece, num_pieces, list.count);
+      const size_t end = PieceBegin(next_.piece + 1, num_pieces, list.count);
+      Chunk chunk = {.ids = list.ids + begin + next_.row,
+                     .first_token = t,
+                     .num_tokens = after - t,
+                     .piece = next_.piece,
+                     .begins_piece = next_.row == 0};
+      chunk.num_rows = std::min(RowsPerChunk(ffn_.tested_rows_.num_bytes),
+                                end - begin - next_.row);
+      next_.row += chunk.num_rows;
+      if (begin + next_.row == end) next_ = {next_.piece, after, 0};
+      chunk.ends_tokens = next_.row == 0;
+      chunk.ends_piece = chunk.ends_tokens && IsLastOfPiece(after);
+      return chunk;
+    }
+    return {};
+  }
+
+  size_t EndOfGroup(size_t token_idx) const {
+    size_t end = token_idx + 1;
+    while (end < ffn_.lists_.size() &&
+           ffn_.lists_[end] == ffn_.lists_[token_idx]) {
+      ++end;
+    }
+    return end;
+  }
+
+  // Whether no token from `token_idx` on takes part in the piece at hand.
+  bool IsLastOfPiece(size_t token_idx) const {
+    for (size_t t = token_idx; t < ffn_.lists_.size(); ++t) {
+      if (next_.piece < ffn_.num_pieces_[t]) return false;
+    }
+    return true;
+  }
+
+  // From one chunk of tokens in a piece to the next.
+  static void MoveUngrouped(Survivors& from, Survivors& to) {
+    for (size_t i = 0; i < to.chunk.num_tokens; ++i) to.counts[i] = 0;
+    if (from.chunk.num_rows == 0 || from.chunk.ends_tokens) return;
+    for (size_t i = 0; i < from.chunk.num_tokens; ++i) {
+      const size_t count = from.counts[i] % kGroup;
+      from.counts[i] -= count;
+      to.counts[i] = count;
+      std::copy_n(from.ids[i] + from.counts[i], count, to.ids[i]);
+      std::copy_n(from.values[i] + from.counts[i], count, to.values[i]);
+    }
+  }
+
+  void AddTested(const Chunk& chunk) {
+    lines_.Add(ffn_.tested_rows_, chunk.ids, chunk.num_rows);
+  }
+
+  // In the order in which they are read: each step then asks for what the next
+  // one reads.
+  void AddRecords(const Survivors& survivors) {
+    AddRows(survivors, ffn_.up_rows_);
+    AddRows(survivors, ffn_.down_rows_);
+  }
+  void AddRows(const Survivors& survivors, const RowPlaces& rows) {
+    if (rows.num_bytes == 0) return;
+    for (size_t t = 0; t < survivors.chunk.num_tokens; ++t) {
+      lines_.Add(rows, survivors.ids[t], survivors.counts[t]);
+    }
+  }
+
+  // out[t][i] = row ids[i] of the weight times x[t], + bias.
+  void Multiply(const TensorView& weight, const TensorView& bias,
+                const uint32_t* ids, size_t num_rows, size_t first_token,
+                size_t num_tokens, kernels::LinesAhead* ahead, float* out) {
+    const Rows& x = ffn_.x_;
+    const bool is_float = IsFloat(weight.dtype);
+    kernels_.dot_rows(weight.dtype)(
+        {.rows = weight.data,
+         .row_bytes = weight.row_stride(),
+         .ids = ids,
+         .num_rows = num_rows,
+         .n = weight.shape.ne[0],
+         .x = InputFor(*ffn_.compute_, weight.dtype, x, first_token),
+         .x_stride_bytes = is_float ? x.stride * sizeof(float)
+                                    : kernels::ActivationRowBytes(x.width),
+         .num_tokens = num_tokens,
+         .out = out,
+         .out_stride = kProducts,
+         .ahead = ahead});
+    if (!bias) return;
+    const float* biases = reinterpret_cast<const float*>(bias.data);
+    for (size_t t = 0; t < num_tokens; ++t) {
+      float* row = out + t * kProducts;
+      for (size_t i = 0; i < num_rows; ++i) row[i] += biases[ids[i]];
+    }
+  }
+
+  void Test(Survivors& survivors, kernels::LinesAhead* ahead) {
+    const Chunk& chunk = survivors.chunk;
+    Multiply(*ffn_.tested_, *ffn_.tested_bias_, chunk.ids, chunk.num_rows,
+             chunk.first_token, chunk.num_tokens, ahead, products_[0]);
+    for (size_t t = 0; t < chunk.num_tokens; ++t) {
+      if (ffn_.raw_.data != nullptr) KeepRaw(chunk, t);
+      const size_t count = survivors.counts[t];
+      survivors.counts[t] +=
+          DropResting(chunk, products_[t], survivors.ids[t] + count,
+                      survivors.values[t] + count);
+    }
+  }
+
+  void KeepRaw(const Chunk& chunk, size_t i) const {
+    float* raw = ffn_.raw_.row(chunk.first_token + i);
+    for (size_t j = 0; j < chunk.num_rows; ++j) {
+      raw[chunk.ids[j]] = products_[i][j];
+    }
+  }
+
+  // NaN stays.
+  size_t DropResting(const Chunk& chunk, const float* products, uint32_t* ids,
+                     float* values) {
+    const model::FfnConfig& config = *ffn_.config_;
+    const Activation of_gate = config.activation == Activation::kDRelu
+                                   ? Activation::kRelu
+                                   : config.activation;
+    float opened[kChunkRowsMax];
+    kernels_.activate(of_gate, config.threshold, nullptr, products,
+                      chunk.num_rows, opened);
+    const float* kept = config.gated ? products : opened;
+    size_t count = 0;
+    for (size_t i = 0; i < chunk.num_rows; ++i) {
+      ids[count] = chunk.ids[i];
+      values[count] = kept[i];
+      const bool rests =
+          !ffn_.computes_all() &&
+          (opened[i] == 0.0f || std::abs(opened[i]) < ffn_.rest_below_);
+      count += rests ? 0 : 1;
+    }
+    return count;
+  }
+
+  void Compute(Survivors& survivors, kernels::LinesAhead* ahead) {
+    const Chunk& chunk = survivors.chunk;
+    if (chunk.num_rows == 0) return;
+    for (size_t i = 0; i < chunk.num_tokens; ++i) {
+      const size_t t = chunk.first_token + i;
+      if (chunk.begins_piece) BeginPiece(chunk.piece, i, t);
+      ComputeToken(survivors, i, t, ahead);
+      if (!chunk.ends_tokens) continue;
+      ffn_.board_->num_open[t][chunk.piece] = num_open_[i];
+      ffn_.board_->num_fired[t][chunk.piece] = num_fired_[i];
+    }
+    if (!chunk.ends_piece || !ffn_.weights_->down_t) return;
+    ffn_.board_->sums.Arrive(chunk.piece, [this](size_t to, size_t from) {
+      ffn_.AddPieces(to, from);
+    });
+  }
+
+  void BeginPiece(size_t piece, size_t i, size_t token_idx) {
+    num_open_[i] = 0;
+    num_fired_[i] = 0;
+    if (!ffn_.weights_->down_t) return;
+    std::fill_n(ffn_.SumOf(piece, token_idx), ffn_.out_.width, 0.0f);
+  }
+
+  // From the survivors of a token to the sum of its piece.
+  void ComputeToken(Survivors& survivors, size_t i, size_t token_idx,
+                    kernels::LinesAhead* ahead) {
+    const size_t piece = survivors.chunk.piece;
+    uint32_t* ids = survivors.ids[i];
+    float* hidden = survivors.values[i];
+    size_t count = survivors.counts[i];
+    num_open_[i] += static_cast<uint32_t>(count);
+    if (ffn_.config_->gated) {
+      const model::FfnWeights& weights = *ffn_.weights_;
+      Multiply(weights.up, weights.up_bias, ids, count, token_idx, 1, ahead,
+               products_[0]);
+      kernels_.activate(ffn_.config_->activation, ffn_.config_->threshold,
+                        hidden, products_[0], count, hidden);
+      if (!ffn_.computes_all()) count = DropZeros(ids, hidden, count);
+    }
+    NoteFired(piece, i, token_idx, {ids, count}, hidden);
+    const TensorView& down_t = ffn_.weights_->down_t;
+    if (!down_t) {
+      float* row = ffn_.hidden_.row(token_idx);
+      for (size_t j = 0; j < count; ++j) row[ids[j]] = hidden[j];
+      return;
+    }
+    kernels_.add_rows(down_t.dtype)({.rows = down_t.data,
+                                     .row_bytes = down_t.row_stride(),
+                                     .ids = ids,
+                                     .coefs = hidden,
+                                     .num_rows = count,
+                                     .n = down_t.shape.ne[0],
+                                     .out = ffn_.SumOf(piece, token_idx),
+                                     .ahead = ahead});
+  }
+
+  static size_t DropZeros(uint32_t* ids, float* hidden, size_t count) {
+    size_t num_fired = 0;
+    for (size_t i = 0; i < count; ++i) {
+      ids[num_fired] = ids[i];
+      hidden[num_fired] = hidden[i];
+      num_fired += hidden[i] == 0.0f ? 0 : 1;
+    }
+    return num_fired;
+  }
+
+  // Behind what the piece has, at the places of its list.
+  void NoteFired(size_t piece, size_t i, size_t token_idx,
+                 std::span<const uint32_t> ids, const float* hidden) {
+    uint32_t& count = num_fired_[i];
+    const size_t begin = PieceBegin(piece, ffn_.num_pieces_[token_idx],
+                                    ffn_.lists_[token_idx].count);
+    uint32_t* fired = ffn_.FiredOf(token_idx) + begin;
+    for (size_t j = 0; j < ids.size(); ++j) {
+      fired[count] = ids[j];
+      count += hidden[j] == 0.0f ? 0 : 1;
+    }
+  }
+
+  NeuronFfn& ffn_;
+  const kernels::KernelTable& kernels_;
+  Place next_;
+  size_t end_ = 0;
+  LineList lines_;
+  Survivors survivors_[2];
+  // Of the tokens of a chunk in its piece. Told when they are whole: other
+  // threads write beside them.
+  uint32_t num_open_[kTokens];
+  uint32_t num_fired_[kTokens];
+  alignas(kLineBytes) float products_[kTokens][kProducts];
+};
+
+void NeuronFfn::Work(size_t begin, size_t end) { Worker(this).Run(begin, end); }
+
+}  // namespace thermocline::engine

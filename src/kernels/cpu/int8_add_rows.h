@@ -1,0 +1,20 @@
+// Sums of listed rows of nibbles, with coefficients rounded to eight bits.
+#ifndef THERMOCLINE_KERNELS_CPU_INT8_ADD_ROWS_H_
+#define THERMOCLINE_KERNELS_CPU_INT8_ADD_ROWS_H_
+
+#include "kernels/isa.h"
+#include "kernels/kernels.h"
+
+namespace thermocline::kernels {
+
+// Sets table.add_rows_by_type of Q4_0 and Q4_K for kAvx512Vnni and kAmx, and
+// nothing else. The functions set need a CPU that has `isa`; filling the table
+// does not.
+void FillInt8AddRows(Isa isa, KernelTable& table);
+
+// The part of it that is compiled with the flags of its ISA.
+void FillInt8AddRowsAvx512Vnni(KernelTable& table);
+
+}  // namespace thermocline::kernels
+
+#endif  // THERMOCLINE_KERNELS_CPU_INT8_ADD_ROWS_H_
