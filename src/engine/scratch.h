@@ -49,7 +49,7 @@ struct SparseScratch {
   uint32_t* ids = nullptr;      // [G, F] each token's candidates as a list
   uint32_t* fired = nullptr;    // [G, F] (ffn/neuron_ffn.h)
   size_t group = 0;             // G
-  Rows sums;                    // [pieces * G, D] (ffn/neuron_ffn.h)
+  Rows sums;                    // [G * pieces, D] (ffn/neuron_ffn.h)
   uint64_t* signs = nullptr;    // [B, WordsOf(D)] of inputs (free predictors)
   uint32_t* differences = nullptr;  // [threads, kSignRows] of them, to rows
   static constexpr size_t kSignRows = 1024;

@@ -13,9 +13,6 @@ constexpr size_t kTokens = kernels::kListedTokens;
 // Records that a piece holds, in bytes: enough to hide what a piece costs, a
 // sum to clear and to add.
 constexpr size_t kNeuronPieceBytes = 128 << 10;
-// Ranges of pieces that each thread takes one by one, so that the last to
-// finish is not waited for long.
-constexpr size_t kRangesPerThread = 4;
 
 }  // namespace
 
@@ -55,12 +52,11 @@ void NeuronFfn::Run(const Rows& x, std::span<const NeuronList> lists,
   if (any_rounded_) RoundRows(*compute_, x, lists.size());
   board_->sums.Start(max_pieces_);
   const auto num_threads = static_cast<size_t>(compute_->pool->num_threads());
-  const size_t num_ranges =
-      num_threads == 1 ? 1 : num_threads * kRangesPerThread;
+  const size_t num_shares = std::min(num_threads, max_pieces_);
+  board_->shares.Start(max_pieces_, std::max<size_t>(num_shares, 1));
   compute_->pool->ParallelFor(
-      max_pieces_, std::max<size_t>(CeilDiv(max_pieces_, num_ranges), 1),
-      [this](size_t begin, size_t end, int /*worker_idx*/) {
-        Work(begin, end);
+      num_shares, 1, [this](size_t share, size_t /*end*/, int /*worker_idx*/) {
+        Work(share);
       });
   if (weights_->down_t) Finish(out);
 }
@@ -81,10 +77,12 @@ size_t NeuronFfn::NumPieces(size_t count) const {
       {CeilDiv(num_bytes, kNeuronPieceBytes), PieceSums::kMaxPieces, count});
 }
 
+// The pieces of a token lie together: far apart they would meet in the same
+// places of a cache.
 float* NeuronFfn::SumOf(size_t piece, size_t token_idx) const {
   return piece == 0 ? out_.row(token_idx)
-                    : scratch_->sparse.sums.row(piece * scratch_->sparse.group +
-                                                token_idx);
+                    : scratch_->sparse.sums.row(
+                          token_idx * PieceSums::kMaxPieces + piece);
 }
 
 uint32_t* NeuronFfn::FiredOf(size_t token_idx) const {

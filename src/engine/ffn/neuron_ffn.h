@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/ffn/piece_shares.h"
 #include "engine/ffn/piece_sums.h"
 #include "engine/matmul.h"
 #include "engine/rows.h"
@@ -32,6 +33,7 @@ struct PieceBoard {
   using Counts = std::array<std::array<uint32_t, PieceSums::kMaxPieces>,
                             kernels::kListedTokens>;
   PieceSums sums;
+  PieceShares shares;
   Counts num_open;   // neurons whose gate let something through
   Counts num_fired;  // of them, those with h != 0
 };
@@ -92,7 +94,7 @@ class NeuronFfn {
 
  private:
   class Worker;
-  void Work(size_t begin, size_t end);  // a range of pieces
+  void Work(size_t share);  // of a thread that begins there
   bool computes_all() const { return rest_below_ < 0.0f; }
   size_t NumPieces(size_t count) const;
   // The first element of a token's piece in its list.

@@ -49,7 +49,7 @@ size_t RowsPerChunk(size_t row_bytes) {
 
 }  // namespace
 
-// Takes a range of pieces through the pipeline:
+// Takes pieces through one pipeline:
 //   test the rows of chunk k      asking for the records of what chunk k - 1
 //   compute those of chunk k - 1  has left, then for the rows of chunk k + 1
 // so that arithmetic on one hides the reading of the other. Survivors that fill
@@ -59,9 +59,9 @@ class NeuronFfn::Worker {
   explicit Worker(NeuronFfn* ffn)
       : ffn_(*ffn), kernels_(*ffn->compute_->kernels) {}
 
-  void Run(size_t begin, size_t end) {
-    next_ = {.piece = begin};
-    end_ = end;
+  void Run(size_t share) {
+    share_ = share;
+    next_ = {.piece = TakePiece()};
     Survivors* last = &survivors_[0];
     Survivors* current = &survivors_[1];
     last->chunk = {};
@@ -97,12 +97,14 @@ class NeuronFfn::Worker {
     size_t row = 0;  // in the token's piece
   };
 
+  size_t TakePiece() { return ffn_.board_->shares.Take(share_); }
+
   // Piece by piece, in each by tokens with the same list.
   Chunk Next() {
-    while (next_.piece < end_) {
+    while (next_.piece < ffn_.max_pieces_) {
       const size_t t = next_.token;
       if (t == ffn_.lists_.size()) {
-        next_ = {.piece = next_.piece + 1};
+        next_ = {.piece = TakePiece()};
         continue;
       }
       const NeuronList& list = ffn_.lists_[t];
@@ -329,8 +331,8 @@ class NeuronFfn::Worker {
 
   NeuronFfn& ffn_;
   const kernels::KernelTable& kernels_;
+  size_t share_ = 0;  // where it takes pieces from
   Place next_;
-  size_t end_ = 0;
   LineList lines_;
   Survivors survivors_[2];
   // Of the tokens of a chunk in its piece. Told when they are whole: other
@@ -340,6 +342,6 @@ class NeuronFfn::Worker {
   alignas(kLineBytes) float products_[kTokens][kProducts];
 };
 
-void NeuronFfn::Work(size_t begin, size_t end) { Worker(this).Run(begin, end); }
+void NeuronFfn::Work(size_t share) { Worker(this).Run(share); }
 
 }  // namespace thermocline::engine
