@@ -51,17 +51,34 @@ function(tc_add_tests target prefix)
 endfunction()
 
 # Compiles each header of the room on its own, twice in one file so that a
-# missing include guard shows too. Part of no other target: ./test asks for it.
+# missing include guard shows too. A header with a .cc of its own name is
+# compiled alone there, as its first include; those share a file. Part of no
+# other target: ./test asks for it.
 function(tc_check_headers name)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src
        ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   set(sources)
+  set(included_by_own "")
   foreach(header ${headers})
+    set(twice "#include \"${header}\"\n#include \"${header}\"\n")
+    string(REGEX REPLACE "\\.h$" ".cc" own ${CMAKE_SOURCE_DIR}/src/${header})
+    if(EXISTS ${own})
+      file(STRINGS ${own} first REGEX "^#include" LIMIT_COUNT 1)
+      if(NOT first STREQUAL "#include \"${header}\"")
+        message(FATAL_ERROR "${own} has to include ${header} first")
+      endif()
+      string(APPEND included_by_own ${twice})
+      continue()
+    endif()
     set(source ${CMAKE_CURRENT_BINARY_DIR}/header_check/${header}.cc)
-    file(CONFIGURE OUTPUT ${source} @ONLY
-         CONTENT "#include \"@header@\"\n#include \"@header@\"\n")
+    file(CONFIGURE OUTPUT ${source} @ONLY CONTENT "${twice}")
     list(APPEND sources ${source})
   endforeach()
+  if(included_by_own)
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/header_check/included_by_own.cc)
+    file(CONFIGURE OUTPUT ${source} @ONLY CONTENT "${included_by_own}")
+    list(APPEND sources ${source})
+  endif()
   if(sources)
     add_library(${name}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
     target_link_libraries(${name}_headers PRIVATE tc_${name})
