@@ -43,10 +43,17 @@ class SynthTest(CliTest):
                             15, "--temp", 0, "--ffn", mode)).decode().split()
                         self.assertEqual(said, start[5:])
 
-    def test_inspect_shows_that_it_is_synthetic(self):
+    def test_everything_shows_that_it_is_synthetic(self):
         model, _ = self.synth("tiny-mixtral")
         shown = self.assert_ok(run("inspect", model)).decode()
         self.assertIn("synthetic like tiny-mixtral", shown)
+        result = run("run", "-m", model, "-p", "a", "-n", 1)
+        self.assert_ok(result)
+        self.assertIn(b", synthetic model\n", result.stderr)
+        # Records are of a type, and hold weights.
+        shown = self.assert_ok(run("bench", "-m", model, "-p", 0, "-n", 2,
+                                   "-r", 1, "-t", 1)).decode()
+        self.assertRegex(shown, r"synthetic llama [\d.]+ M Q4_0 ")
 
     def test_the_same_flags_give_the_same_bytes(self):
         first = self.synth("tiny", "-t", 1)[0].read_bytes()

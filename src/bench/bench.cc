@@ -4,14 +4,13 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/clock.h"
-#include "base/units.h"
+#include "bench/model_title.h"
 #include "bench/samples.h"
 #include "bench/workload.h"
 #include "os/memory.h"
@@ -126,32 +125,17 @@ void ApplyLimit(const Arithmetic& arithmetic, double roof_gb_per_s,
   row.percent_of_limit = 100.0 * limit.seconds * row.median / num_tokens;
 }
 
-// "llama 8.80 M F16": the type that most weight bytes have.
-std::string NameModel(const model::Model& model, uint64_t num_params) {
-  std::map<DType, uint64_t> bytes_by_type;
-  for (const gguf::TensorInfo& tensor : model.file().tensors()) {
-    bytes_by_type[tensor.dtype] += tensor.num_bytes;
-  }
-  const auto main_type = std::max_element(
-      bytes_by_type.begin(), bytes_by_type.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
-  return fmt::format("{} {} {}", model.config().architecture,
-                     FormatCount(num_params), NameOf(main_type->first));
-}
-
 BenchReport ReportOf(const model::Model& model, const BenchOptions& options) {
-  BenchReport report{.model_path = model.file().path(),
-                     .isa = std::string(NameOf(options.session.isa)),
-                     .batch = options.session.batch,
-                     .k_type = options.session.k_type,
-                     .v_type = options.session.v_type,
-                     .num_layers = model.config().num_layers};
-  for (const gguf::TensorInfo& tensor : model.file().tensors()) {
-    report.model_bytes += tensor.num_bytes;
-    report.num_params += tensor.shape.num_elems();
-  }
-  report.model_name = NameModel(model, report.num_params);
-  return report;
+  const ModelTitle title = TitleOf(model);
+  return {.model_name = title.name,
+          .model_path = model.file().path(),
+          .isa = std::string(NameOf(options.session.isa)),
+          .batch = options.session.batch,
+          .k_type = options.session.k_type,
+          .v_type = options.session.v_type,
+          .model_bytes = title.num_bytes,
+          .num_params = title.num_params,
+          .num_layers = model.config().num_layers};
 }
 
 // Counts the tokens of the warm-ups and of the repetitions that were asked for.

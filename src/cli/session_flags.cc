@@ -13,6 +13,7 @@
 #include "cli/held_weights.h"
 #include "cli/parse_text.h"
 #include "cli/signals.h"
+#include "model/prepared_names.h"
 #include "os/thread_pool.h"
 
 namespace thermocline::cli {
@@ -281,13 +282,15 @@ std::string DescribeMode(const engine::Session& session,
                          const engine::SessionOptions& options) {
   const std::string k_name = LowerName(options.k_type);
   const std::string v_name = LowerName(options.v_type);
-  return fmt::format("{}, {}, {} thread{}, context {}, KV {} {}, weights {}",
-                     DescribeFfn(session, options),
-                     kernels::NameOf(session.isa()), session.num_threads(),
-                     session.num_threads() == 1 ? "" : "s", session.context(),
-                     k_name == v_name ? k_name : k_name + "/" + v_name,
-                     FormatBytes(session.memory().kv_bytes),
-                     DescribeHeld(session.model().file().held()));
+  const gguf::File& file = session.model().file();
+  const bool is_synthetic = file.Find(model::prepared::kSynthetic) != nullptr;
+  return fmt::format(
+      "{}, {}, {} thread{}, context {}, KV {} {}, weights {}{}",
+      DescribeFfn(session, options), kernels::NameOf(session.isa()),
+      session.num_threads(), session.num_threads() == 1 ? "" : "s",
+      session.context(), k_name == v_name ? k_name : k_name + "/" + v_name,
+      FormatBytes(session.memory().kv_bytes), DescribeHeld(file.held()),
+      is_synthetic ? ", synthetic model" : "");
 }
 
 }  // namespace thermocline::cli

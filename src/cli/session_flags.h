@@ -85,7 +85,8 @@ Result<const text::Tokenizer*> RequireTokenizer(const model::Model& model);
 
 // "dense, avx512-vnni, 2 threads, context 256, KV f16 6.00 MiB, weights
 // mapped"; in the fast mode with whose predictors: "fast (PowerInfer
-// predictors, threshold 0), ..."; with a dense prefill, ", prompts dense".
+// predictors, threshold 0), ..."; with a dense prefill, ", prompts dense"; of
+// what 'thermocline synth' made, ", synthetic model" at the end.
 std::string DescribeMode(const engine::Session& session,
                          const engine::SessionOptions& options);
 

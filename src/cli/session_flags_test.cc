@@ -9,6 +9,9 @@
 
 #include "cli/signals.h"
 #include "cli/test_main.h"
+#include "model/prepared_names.h"
+#include "model/test_model.h"
+#include "os/test_folder.h"
 
 namespace thermocline::cli {
 namespace {
@@ -145,6 +148,20 @@ TEST(DescribeModeTest, NamesWhosePredictors) {
     ASSERT_TRUE(session.has_value()) << session.error().message;
     EXPECT_THAT(DescribeMode(**session, options), ::testing::StartsWith(name));
   }
+}
+
+TEST(DescribeModeTest, MarksWhatIsSynthetic) {
+  os::TestFolder folder;
+  gguf::TestFile file = model::TestModel();
+  const engine::SessionOptions options = {.context = 8, .num_threads = 1};
+  const auto describe = [&] {
+    const auto model = model::Model::Open(folder.Write("m.gguf", file.Bytes()));
+    EXPECT_TRUE(model.has_value()) << model.error().message;
+    return DescribeMode(**CreateSession(*model, options), options);
+  };
+  EXPECT_THAT(describe(), ::testing::EndsWith(", weights mapped"));
+  file.SetText(model::prepared::kSynthetic, "like tiny");
+  EXPECT_THAT(describe(), ::testing::EndsWith(", synthetic model"));
 }
 
 TEST(OpenModelTest, RefusesWhatIsHeldWithItsSessionBeforeReading) {

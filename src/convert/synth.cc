@@ -89,9 +89,10 @@ Status AddMarks(const SynthPlan& plan, gguf::Writer& writer) {
   TC_RETURN_IF_ERROR(
       writer.AddInt("general.quantization_version", ValueType::kU32, 2));
   TC_RETURN_IF_ERROR(writer.AddString(
-      kSyntheticKey, fmt::format("like {}, {} layers, {}, {}", plan.shape.name,
-                                 plan.num_layers, NameOf(plan.options.dtype),
-                                 plan.Describe())));
+      model::prepared::kSynthetic,
+      fmt::format("like {}, {} layers, {}, {}", plan.shape.name,
+                  plan.num_layers, NameOf(plan.options.dtype),
+                  plan.Describe())));
   return writer.AddString(model::prepared::kActivation, "relu");
 }
 

@@ -21,9 +21,6 @@ struct SynthJob {
   ProgressFn progress;                        // bytes of the tensors
 };
 
-// The key that says what a synthetic model was made of.
-inline constexpr char kSyntheticKey[] = "thermocline.synthetic";
-
 // Whether PowerInfer can run such a model: kUnsupported says why not (experts;
 // types other than F16 and Q4_0, which its kernels take for F16).
 Status CheckPowerInfer(const SynthPlan& plan);

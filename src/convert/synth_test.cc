@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "model/prepared_names.h"
 #include "os/file.h"
 
 namespace thermocline::convert {
@@ -55,7 +56,7 @@ TEST(SynthTest, EveryFileSaysThatItIsSynthetic) {
     EXPECT_EQ((*file)->String("general.name").value(),
               "synthetic like tiny-opt, density 0.1, skew 0.26, locality 0.6, "
               "seed 1");
-    EXPECT_EQ((*file)->String(kSyntheticKey).value(),
+    EXPECT_EQ((*file)->String(model::prepared::kSynthetic).value(),
               "like tiny-opt, 1 layers, Q4_0, density 0.1, skew 0.26, locality "
               "0.6, seed 1");
     EXPECT_EQ((*file)->container(), layout == SynthLayout::kPowerInfer

@@ -23,6 +23,8 @@ inline constexpr char kLookahead[] = "thermocline.predictor.lookahead";
 inline constexpr char kMaxDifferences[] = "thermocline.free.max_differences";
 inline constexpr char kProfilePrefix[] = "thermocline.profile.";
 inline constexpr char kOrderGroupSize[] = "thermocline.order.group_size";
+// Of models that 'thermocline synth' made: what was asked for.
+inline constexpr char kSynthetic[] = "thermocline.synthetic";
 // Of files that hold the parts without a model: its extents.
 inline constexpr char kPartsType[] = "thermocline-parts";  // general.type
 inline constexpr char kPartsLayers[] = "thermocline.parts.layers";
