@@ -7,22 +7,26 @@ import re
 import signal
 
 import cli_support
-from cli_support import DATA, IS_SANITIZED, ROOT, STORIES, run, start
+from cli_support import DATA, IS_SANITIZED, ROOT, STORIES, floats, nmse
+from cli_support import run, start
 
 DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 VALID = DATA / "demo/valid.txt"
+MIXTRAL = DATA / "golden/mixtral-8x2-f16.gguf"
 # Little text and a short training: seconds, and far from the best.
 QUICK = ("-c", 32, "-n", 4096, "--steps", 20, "-t", 2)
+# Where only the bytes of two runs count: less in a sanitizer's build.
+BRIEF = ("-c", 32, "-n", 1024, "--steps", 4, "-t", 2) if IS_SANITIZED else QUICK
 
 
 class PrepareTest(cli_support.CliTest):
 
-    def prepare(self, *args):
-        return run("prepare", DEMO, "--corpus", VALID, *QUICK, *args)
+    def prepare(self, *args, size=BRIEF):
+        return run("prepare", DEMO, "--corpus", VALID, *size, *args)
 
     def test_a_model_that_runs_sparsely(self):
         output = self.folder / "demo.tc.gguf"
-        text = self.assert_ok(self.prepare("-o", output)).decode()
+        text = self.assert_ok(self.prepare("-o", output, size=QUICK)).decode()
         rows = re.findall(r"^ +\d +\d+ +[\d.]+ KiB +([\d.]+) +([\d.]+) ", text,
                           re.MULTILINE)
         self.assertEqual(len(rows), 12, text)  # trained and training-free
@@ -42,7 +46,7 @@ class PrepareTest(cli_support.CliTest):
 
     def test_train_and_prepare_apart_give_the_same_predictors(self):
         trained = self.folder / "demo.pred.gguf"
-        self.assert_ok(run("train", DEMO, "--corpus", VALID, *QUICK, "-o",
+        self.assert_ok(run("train", DEMO, "--corpus", VALID, *BRIEF, "-o",
                            trained))
         apart = self.folder / "apart.gguf"
         self.assert_ok(run("prepare", DEMO, "--predictors", trained, "-o",
@@ -59,7 +63,7 @@ class PrepareTest(cli_support.CliTest):
         # Killed as soon as the file of each stage is there.
         for stage in ("description.txt", "scan.gguf", "layer-0.gguf",
                       "layer-4.gguf"):
-            process = start("prepare", DEMO, "--corpus", VALID, *QUICK, "-o",
+            process = start("prepare", DEMO, "--corpus", VALID, *BRIEF, "-o",
                             output)
             while not (work / stage).exists():
                 self.assertIsNone(process.poll())
@@ -76,7 +80,7 @@ class PrepareTest(cli_support.CliTest):
     def test_an_interrupt_keeps_what_is_done(self):
         output = self.folder / "demo.tc.gguf"
         work = pathlib.Path(f"{output}.work")
-        process = start("prepare", DEMO, "--corpus", VALID, *QUICK, "-o",
+        process = start("prepare", DEMO, "--corpus", VALID, *BRIEF, "-o",
                         output)
         while not (work / "layer-0.gguf").exists():
             self.assertIsNone(process.poll())
@@ -85,6 +89,91 @@ class PrepareTest(cli_support.CliTest):
         self.assertEqual(process.returncode, 130)
         self.assertIn("layer-0.gguf", os.listdir(work))
         self.assertFalse(output.exists())
+
+
+class RecordsTest(cli_support.CliTest):
+    """What becomes of the FFNs' matrices."""
+
+    def setUp(self):
+        super().setUp()
+        self.small = self.folder / "q4.gguf"
+        self.assert_ok(run("quantize", DEMO, self.small, "Q4_0"))
+
+    def prepare(self, name, *args):
+        output = self.folder / name
+        shown = self.assert_ok(
+            run("prepare", self.small, "--corpus", VALID, "-c", 32, "-n", 4096,
+                "-t", 2, "-o", output, *args)).decode()
+        return output, shown
+
+    def logits(self, model, *args):
+        out = self.folder / "logits"
+        self.assert_ok(run("eval", "logits", "-m", model, "--tokens",
+                           ",".join(map(str, range(1, 60))), "-o", out, "-t",
+                           2, *args))
+        return floats(out.read_bytes())
+
+    def test_where_the_down_columns_come_from(self):
+        best = self.logits(DEMO)
+        errors = []
+        for args, types, is_lossless in [
+                ((), "Q4_0 gate, Q4_0 up, Q4_0 down, 448 bytes", False),
+                (("--from-source", DEMO),
+                 "Q4_0 gate, Q4_0 up, Q4_0 down, 448 bytes", False),
+                (("--from-source", DEMO, "--down-type", "F16"),
+                 "Q4_0 gate, Q4_0 up, F16 down, 832 bytes", True)]:
+            output, shown = self.prepare("m", "--no-predictor", *args)
+            self.assertEqual("rounding the down columns" not in shown,
+                             is_lossless, shown)
+            self.assertIn(types, self.assert_ok(run("inspect",
+                                                    output)).decode())
+            errors.append(nmse(self.logits(output, "--ffn", "exact"), best))
+        self.assertGreater(errors[0], 1.02 * errors[1])
+        self.assertGreater(errors[1], 1.02 * errors[2])
+
+    def test_parts_without_records(self):
+        output, shown = self.prepare("m", "--no-bundle", "--steps", 20)
+        self.assertNotIn("rounding", shown)
+        self.assertEqual(self.logits(output, "--ffn", "dense"),
+                         self.logits(self.small))
+        text = self.assert_ok(run("inspect", output)).decode()
+        self.assertNotIn("records", text)
+        self.assertIn("ffn           18 x Q4_0", text)
+        # Predictors work on matrices too.
+        bundled, _ = self.prepare("bundled", "--steps", 20)
+        self.assertEqual(
+            self.logits(output, "--bundle-at-load", "--ffn", "fast"),
+            self.logits(bundled, "--ffn", "fast"))
+        result = run("run", "-m", output, "-p", "a", "-n", "2", "--temp", "0")
+        self.assert_ok(result)
+        self.assertTrue(result.stderr.startswith(b"fast"), result.stderr)
+
+    def test_what_cannot_be(self):
+        def refused(*args):
+            return run("prepare", self.small, "--corpus", VALID, "-c", 32, "-o",
+                       self.folder / "x", *args)
+        self.assert_fails(refused("--from-source", STORIES), STORIES,
+                          "another model", "number of layers")
+        self.assert_fails(refused("--from-source", self.folder / "none"),
+                          "none", "cannot open")
+        self.assert_fails(refused("--from-source", VALID), str(VALID))
+        self.assert_fails(refused("--down-type", "q9"), "'q9'", code=2)
+        self.assert_fails(refused("--down-type", "i8"), "'i8'", code=2)
+        for flag in (("--down-type", "f16"), ("--from-source", DEMO),
+                     ("--for-storage",), ("--bundle-at-load",)):
+            self.assert_fails(refused("--no-bundle", *flag), "--no-bundle",
+                              flag[0], code=2)
+        # Narrower than the blocks; found before anything is computed.
+        self.assert_fails(
+            run("prepare", STORIES, "--corpus", VALID, "--density", "0.5",
+                "--down-type", "q4_k", "-o", self.folder / "x"), "layer 0",
+            "Q4_K", "--down-type can be Q8_0 or Q4_0")
+        source = self.folder / "source.gguf"
+        source.write_bytes(pathlib.Path(DEMO).read_bytes())
+        self.assert_fails(
+            run("prepare", self.small, "--corpus", VALID, "--from-source",
+                source, "-o", source), "source.gguf", "is one of the files")
+        self.assertEqual(self.leftovers("q4.gguf", "source.gguf"), [])
 
 
 class PrepareErrorsTest(cli_support.CliTest):
@@ -101,6 +190,24 @@ class PrepareErrorsTest(cli_support.CliTest):
         self.assert_fails(
             run("prepare", STORIES, "--corpus", VALID, "-c", 32, "-o", output),
             "100.0 % of the neurons fire", "--density", "--ppl-cost")
+
+    def test_nothing_to_train(self):
+        output = self.folder / "x"
+        for model, words in (
+                (STORIES, ("silu", "--density", "--ppl-cost")),
+                (MIXTRAL, ("silu", "--ffn dense"))):
+            self.assert_fails(
+                run("train", model, "--corpus", VALID, "-c", 32, "-o", output),
+                str(model), *words)
+        # Its zeros are worth records, but no predictors are trained.
+        mixture = (MIXTRAL, "--ffn-act", "relu",
+                   "--corpus", VALID, "-c", 32, "-n", 4096, "-o", output)
+        self.assert_fails(run("train", *mixture), "experts of a mixture",
+                          "thermocline prepare")
+        self.assertEqual(self.leftovers(), [])
+        shown = self.assert_ok(run("prepare", *mixture)).decode()
+        self.assertRegex(shown, "no predictors: .*--ffn exact")
+        self.assertEqual(self.leftovers(), ["x"])
 
     def test_thresholds_for_a_density(self):
         output = self.folder / "silu.tc.gguf"

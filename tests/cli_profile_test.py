@@ -83,7 +83,8 @@ class ProfileTest(cli_support.CliTest):
             "standard input", "tokens are too few", "4096 are needed")
         self.assert_fails(
             run("profile", STORIES, "--corpus", VALID, "-o", out),
-            "no sparsity to profile", "100.0 % fire", "silu", "thresholds")
+            "has no sparsity", "100.0 % of the neurons fire", "silu",
+            "thresholds")
         self.assertEqual(self.leftovers(), [])
 
 

@@ -2,11 +2,15 @@
 // says early which of them will fire.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/quote.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -16,6 +20,7 @@
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "convert/pack.h"
+#include "training/find_options.h"
 #include "training/prepare.h"
 
 namespace thermocline::cli {
@@ -23,17 +28,48 @@ namespace {
 
 struct PrepareFlags : FindFlags {
   std::optional<std::string> predictors_path;
+  std::optional<std::string> down_source_path;
+  std::optional<DType> down_type;
   float density = 0;   // 0: not given
   float ppl_cost = 0;  // likewise
   bool no_predictor = false;
+  bool no_bundle = false;
   bool for_storage = false;
 };
 
-convert::PackOptions MakePackOptions(const PrepareFlags& flags) {
-  return {.record_alignment = flags.for_storage ? neuron::kStorageAlignment
+// Another file of the same model, where down columns come from; null if none is
+// asked for.
+Result<std::shared_ptr<const model::Model>> OpenDownSource(
+    const PrepareFlags& flags) {
+  if (!flags.down_source_path) return nullptr;
+  ModelFlags better = flags.model;
+  better.path = *flags.down_source_path;
+  better.split_path.reset();
+  ProgressLine progress(ProgressUnit::kBytes);
+  return OpenModel(better, progress);
+}
+
+convert::PackOptions MakePackOptions(const PrepareFlags& flags,
+                                     const model::Model* down_source) {
+  return {.bundle = !flags.no_bundle,
+          .record_alignment = flags.for_storage ? neuron::kStorageAlignment
                                                 : neuron::kRecordAlignment,
+          .down_dtype = flags.down_type,
+          .down_source = down_source,
           .num_threads = static_cast<int>(flags.session.num_threads),
           .cancel = CancelFlag()};
+}
+
+// Of all that is read but the text, which OpenFindInputs looks at.
+Status CheckOutput(const PrepareFlags& flags) {
+  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  if (flags.predictors_path) inputs.push_back(*flags.predictors_path);
+  if (flags.down_source_path) {
+    for (std::string& path : ModelFiles(*flags.down_source_path)) {
+      inputs.push_back(std::move(path));
+    }
+  }
+  return RefuseToReplaceInput(flags.output, inputs);
 }
 
 std::string FormatPacked(const convert::PackSummary& packed,
@@ -48,14 +84,23 @@ std::string FormatPacked(const convert::PackSummary& packed,
                          : std::string());
 }
 
+// 0.3 of the float next to it: the number stands in messages.
+double AsTyped(float value) { return std::round(double{value} * 1e6) / 1e6; }
+
 Status RunOnText(const PrepareFlags& flags) {
+  TC_RETURN_IF_ERROR(CheckOutput(flags));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(FindInputs inputs, OpenFindInputs(flags, progress));
+  TC_ASSIGN_OR_RETURN(const auto down_source, OpenDownSource(flags));
   inputs.options.predictors = !flags.no_predictor;
   inputs.options.free_predictors = !flags.no_predictor;
-  if (flags.density > 0) inputs.options.density = double{flags.density};
-  if (flags.ppl_cost > 0) inputs.options.max_ppl_cost = double{flags.ppl_cost};
-  convert::PackOptions pack = MakePackOptions(flags);
+  if (flags.density > 0) inputs.options.density = AsTyped(flags.density);
+  if (flags.ppl_cost > 0) {
+    inputs.options.max_ppl_cost = AsTyped(flags.ppl_cost);
+  }
+  // Before there is a folder of work that other flags would not go on with.
+  TC_RETURN_IF_ERROR(training::CheckOptions(*inputs.model, inputs.options));
+  convert::PackOptions pack = MakePackOptions(flags, down_source.get());
   pack.progress = progress.callback();
   const auto prepared = training::PrepareTo(inputs.model, inputs.corpus,
                                             inputs.options, pack, flags.output);
@@ -67,15 +112,14 @@ Status RunOnText(const PrepareFlags& flags) {
 
 // With what `train` found earlier.
 Status RunOnParts(const PrepareFlags& flags) {
-  std::vector<std::string> inputs = ModelFiles(flags.model.path);
-  inputs.push_back(*flags.predictors_path);
-  TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, inputs));
+  TC_RETURN_IF_ERROR(CheckOutput(flags));
   ProgressLine progress(ProgressUnit::kBytes);
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  TC_ASSIGN_OR_RETURN(const auto down_source, OpenDownSource(flags));
   TC_ASSIGN_OR_RETURN(
       const auto parts,
       convert::ReadParts(*flags.predictors_path, model->config()));
-  convert::PackOptions pack = MakePackOptions(flags);
+  convert::PackOptions pack = MakePackOptions(flags, down_source.get());
   pack.progress = progress.callback();
   const auto packed = convert::Pack(*model, parts, flags.output, pack);
   progress.Clear();
@@ -83,12 +127,53 @@ Status RunOnParts(const PrepareFlags& flags) {
   return WriteStdout(FormatPacked(*packed, flags.output));
 }
 
-void CheckSources(const PrepareFlags& flags) {
-  if (flags.corpus.empty() == flags.predictors_path.has_value()) return;
-  throw CLI::ValidationError(
-      flags.corpus.empty()
-          ? "give a text with --corpus, or predictors with --predictors"
-          : "--corpus and --predictors exclude each other");
+// A usage error if `flag` is given together with one of `others`.
+void CheckExcludes(const CLI::App& app, const char* flag, const char* why,
+                   std::initializer_list<const char*> others) {
+  if (app.get_option(flag)->count() == 0) return;
+  for (const char* other : others) {
+    if (app.get_option(other)->count() == 0) continue;
+    throw CLI::ValidationError(
+        fmt::format("{} and {} exclude each other: {}", flag, other, why));
+  }
+}
+
+void CheckCombination(const CLI::App& app) {
+  if (app.get_option("--corpus")->count() == 0 &&
+      app.get_option("--predictors")->count() == 0) {
+    throw CLI::ValidationError(
+        "give a text with --corpus, or predictors with --predictors");
+  }
+  CheckExcludes(app, "--predictors", "all that a text tells is found already",
+                {"--corpus", "--max-tokens", "--recall", "--max-candidates",
+                 "--lookahead", "--report-lookahead", "--steps", "--seed",
+                 "--density", "--ppl-cost", "--no-predictor"});
+  CheckExcludes(app, "--density", "thresholds are chosen by one of them",
+                {"--ppl-cost"});
+  CheckExcludes(
+      app, "--no-bundle", "without records there is none to lay out",
+      {"--from-source", "--down-type", "--for-storage", "--bundle-at-load"});
+}
+
+void AddRecordFlags(CLI::App& app, PrepareFlags& flags) {
+  AddText(app, "--from-source", flags.down_source_path, "FILE",
+          "The same model in a better type: the down columns are rounded from "
+          "it, not from what was rounded once already");
+  AddParsed(app, "--down-type", "TYPE",
+            "Of the down columns, instead of the down matrix's: f16, q8_0, ...",
+            [&flags](const std::string& text) -> Status {
+              flags.down_type = ParseDType(text);
+              if (flags.down_type && InfoOf(*flags.down_type).can_compute) {
+                return {};
+              }
+              return Fail(ErrorCode::kInvalidArgument,
+                          "'{}' is no type that models run in", Escape(text));
+            });
+  app.add_flag("--no-bundle", flags.no_bundle,
+               "No records: the FFNs stay as they lie in the model");
+  app.add_flag("--for-storage", flags.for_storage,
+               "Records at multiples of 4096 bytes, to be read past the page "
+               "cache");
 }
 
 }  // namespace
@@ -98,19 +183,21 @@ void AddPrepareCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "prepare", "Makes a model ready to compute only the neurons that fire");
   AddFindFlags(*app, flags);
-  app->get_option("--corpus")->required(false);
+  app->get_option("--corpus")
+      ->required(false)
+      ->description(
+          "Text to learn from, like what the model will read; -: standard "
+          "input");
   AddText(*app, "--predictors", flags->predictors_path, "FILE",
           "What 'thermocline train' wrote, instead of --corpus");
-  AddFloat(*app, "--density", flags->density, 0.01, 1.0,
+  AddFloat(*app, "--density", flags->density, 0.01, 0.99,
            "SiLU and GELU: thresholds that keep this share of the gates");
   AddFloat(*app, "--ppl-cost", flags->ppl_cost, 0.0001, 1.0,
            "SiLU and GELU: thresholds that raise the perplexity by this share "
            "at most (0.01: by 1 %)");
   app->add_flag("--no-predictor", flags->no_predictor,
                 "Records and profile alone: for --ffn exact");
-  app->add_flag("--for-storage", flags->for_storage,
-                "Records at multiples of 4096 bytes, to be read past the page "
-                "cache");
+  AddRecordFlags(*app, *flags);
   app->footer(
       "One command over a text: which neurons fire, predictors of them, and\n"
       "each neuron's weights side by side, in one file that 'run' computes\n"
@@ -119,10 +206,12 @@ void AddPrepareCommand(CLI::App& parent, Action& action) {
       "  thermocline prepare model.gguf --corpus text.txt -o model.tc.gguf\n"
       "  thermocline prepare silu.gguf --corpus text.txt --ppl-cost 0.01 -o "
       "silu.tc.gguf\n"
+      "  thermocline prepare q4.gguf --corpus text.txt --from-source f16.gguf "
+      "-o q4.tc.gguf\n"
       "  thermocline run -m model.tc.gguf -p \"Once upon a time\"");
   app->callback([flags, app, &action] {
     CheckOneModel(*app);
-    CheckSources(*flags);
+    CheckCombination(*app);
     action = [flags] {
       return flags->predictors_path ? RunOnParts(*flags) : RunOnText(*flags);
     };

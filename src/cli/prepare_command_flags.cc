@@ -223,9 +223,12 @@ std::string FormatFindings(const training::Findings& findings,
         "went on from an interrupted run: {} of {} layers were done\n",
         findings.num_layers_kept, findings.layers.size());
   }
-  out += FormatProfileRows(findings) + FormatTrained(findings) +
-         FormatFree(findings) + FormatAhead(findings) +
-         FormatThresholds(findings);
+  out += FormatProfileRows(findings);
+  if (!findings.no_predictors.empty()) {
+    out += fmt::format("\nno predictors: {}\n", findings.no_predictors);
+  }
+  out += FormatTrained(findings) + FormatFree(findings) +
+         FormatAhead(findings) + FormatThresholds(findings);
   if (!findings.stages.empty()) out += "\n";
   for (const training::Stage& stage : findings.stages) {
     out += fmt::format("{:<28} {:>8.1f} s\n", stage.name, stage.seconds);

@@ -13,7 +13,8 @@
 #include "cli/terminal.h"
 #include "model/model.h"
 #include "training/corpus.h"
-#include "training/find_parts.h"
+#include "training/find_options.h"
+#include "training/findings.h"
 
 namespace thermocline::cli {
 

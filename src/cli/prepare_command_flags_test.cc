@@ -56,6 +56,15 @@ TEST(FormatFindingsTest, WhatIsNotThereIsNotShown) {
   EXPECT_THAT(text, HasSubstr("1 of 2 layers were done"));
 }
 
+TEST(FormatFindingsTest, WhyThereAreNoPredictors) {
+  training::Findings findings = TwoLayers();
+  findings.parts.predictors.clear();
+  findings.parts.free_predictors.clear();
+  findings.no_predictors = "of a mixture's experts";
+  EXPECT_THAT(FormatFindings(findings, false),
+              HasSubstr("\nno predictors: of a mixture's experts\n"));
+}
+
 TEST(FormatFindingsTest, Thresholds) {
   training::Findings findings;
   findings.parts.thresholds = {0.125f, 0.25f};

@@ -1,27 +1,88 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "cli/test_main.h"
 #include "os/test_folder.h"
 
 namespace thermocline::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kRoot = TC_SOURCE_DIR;
 const std::string kModel =
     kRoot + "/models/demo/thermocline-demo-8.8m-f16.gguf";
+const std::string kOther = kRoot + "/testdata/models/stories260K.gguf";
 const std::string kText = kRoot + "/testdata/demo/valid.txt";
 
+// `args` behind "prepare MODEL -o x".
+void ExpectUsageError(std::vector<std::string> args, const std::string& part) {
+  args.insert(args.begin(), {"prepare", kModel, "-o", "x"});
+  const MainResult result = RunMain(args);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr(part));
+}
+
 TEST(PrepareCommandTest, UsageErrors) {
-  const MainResult neither = RunMain({"prepare", kModel, "-o", "x"});
-  EXPECT_EQ(neither.exit_code, 2);
-  EXPECT_THAT(neither.err, HasSubstr("--predictors"));
-  const MainResult both = RunMain({"prepare", kModel, "-o", "x", "--corpus",
-                                   kText, "--predictors", "p.gguf"});
-  EXPECT_EQ(both.exit_code, 2);
-  EXPECT_THAT(both.err, HasSubstr("exclude each other"));
+  ExpectUsageError({}, "--predictors");
+  ExpectUsageError({"--corpus", kText, "--predictors", "p.gguf"},
+                   "--predictors and --corpus exclude each other");
+  ExpectUsageError({"--predictors", "p.gguf", "--recall", "0.9"},
+                   "--predictors and --recall exclude each other");
+  ExpectUsageError({"--corpus", kText, "--density", "0.5", "--ppl-cost", "0.1"},
+                   "--density and --ppl-cost exclude each other");
+  for (const char* flag : {"--for-storage", "--bundle-at-load"}) {
+    ExpectUsageError({"--corpus", kText, "--no-bundle", flag}, flag);
+  }
+  ExpectUsageError({"--corpus", kText, "--no-bundle", "--down-type", "f16"},
+                   "--no-bundle and --down-type exclude each other");
+  ExpectUsageError({"--corpus", kText, "--no-bundle", "--from-source", "m"},
+                   "--no-bundle and --from-source exclude each other");
+}
+
+TEST(PrepareCommandTest, ValuesThatMeanNothing) {
+  for (const char* density : {"0", "1", "nan", "-0.5", "inf", "1e-9", ""}) {
+    ExpectUsageError({"--corpus", kText, "--density", density}, "--density: ");
+    if (density == std::string("1")) continue;  // twice the perplexity
+    ExpectUsageError({"--corpus", kText, "--ppl-cost", density},
+                     "--ppl-cost: ");
+  }
+  for (const char* type : {"q9", "i8", "i32", "", "iq2_xs"}) {
+    ExpectUsageError({"--corpus", kText, "--down-type", type},
+                     "is no type that models run in");
+  }
+}
+
+TEST(PrepareCommandTest, OtherDownColumns) {
+  os::TestFolder folder;
+  const auto prepare = [&](std::vector<std::string> args) {
+    args.insert(args.begin(),
+                {"prepare", kModel, "--corpus", kText, "--no-predictor", "-c",
+                 "16", "-n", "4096", "-t", "2"});
+    return RunMain(args);
+  };
+  const std::string output = folder / "out.gguf";
+  const MainResult rounded = prepare({"--down-type", "q8_0", "-o", output});
+  ASSERT_EQ(rounded.exit_code, 0) << rounded.err;
+  EXPECT_THAT(rounded.out, HasSubstr("rounding the down columns anew cost"));
+  EXPECT_THAT(RunMain({"inspect", output}).out,
+              HasSubstr("F16 gate, F16 up, Q8_0 down, 1344 bytes a neuron"));
+  const MainResult plain = prepare({"--no-bundle", "-o", output});
+  ASSERT_EQ(plain.exit_code, 0) << plain.err;
+  EXPECT_THAT(RunMain({"inspect", output}).out, Not(HasSubstr("records")));
+
+  const std::string refused = folder / "refused.gguf";
+  const MainResult other = prepare({"--from-source", kOther, "-o", refused});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, AllOf(HasSubstr(kOther), HasSubstr("another model"),
+                               HasSubstr(kModel)));
+  EXPECT_EQ(prepare({"--from-source", output, "-o", output}).exit_code, 1);
+  EXPECT_EQ(folder.num_entries(), 1);  // no folder of work either
 }
 
 TEST(PrepareCommandTest, RecordsAndProfileAlone) {
@@ -43,6 +104,7 @@ TEST(PrepareCommandTest, ThresholdsOnAReluModel) {
                                      folder / "out.gguf", "--density", "0.5"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("need no thresholds"));
+  EXPECT_EQ(folder.num_entries(), 0);  // nothing that would be in the way
 }
 
 TEST(PrepareCommandTest, PredictorsThatAreNone) {

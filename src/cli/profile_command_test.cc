@@ -70,7 +70,7 @@ TEST_F(ProfileCommandTest, SaysWhatIsWrong) {
       RunMain({"profile", kRoot + "/testdata/models/stories260K.gguf",
                "--corpus", text_, "-c", "32", "-o", folder_ / "none"});
   EXPECT_EQ(dense.exit_code, 1);
-  EXPECT_THAT(dense.err, HasSubstr("has no sparsity to profile"));
+  EXPECT_THAT(dense.err, HasSubstr("has no sparsity: 100.0 % of the neurons"));
   EXPECT_EQ(os::TestFolder::Read(folder_ / "none"), "");
 
   const MainResult no_profile = RunMain({"profile", kModel});

@@ -41,17 +41,24 @@ PackedLayer PlanLayer(const model::FfnWeights& down_from,
 Status CheckDownSource(const model::Model& source, const model::Model* better) {
   if (better == nullptr) return {};
   return model::CheckSameModel(
-      model::FingerprintOf(source), *better,
-      source.file().path() + ": down columns would be taken");
+      model::FingerprintOf(*better), source,
+      better->file().path() + ": the down columns in it are");
 }
 
 // The model is named in the error already. Gate and up rows have D elements in
 // the source too: what does not fit is the type of down, or of none of them.
-std::string AdviseFor(const model::Config& config, const Error& error) {
-  return fmt::format("{}; quantise the model to {} first", error.message,
-                     config.width % 32 == 0
+std::string AdviseFor(const model::Config& config, const PackOptions& options,
+                      const Error& error) {
+  const char* fits = config.width % 32 == 0
                          ? "Q8_0 or Q4_0, whose blocks of 32 do"
-                         : "F16, which has no blocks,");
+                         : "F16, which has no blocks";
+  if (options.down_dtype) {
+    return fmt::format("{}; --down-type can be {}", error.message, fits);
+  }
+  return fmt::format(
+      "{}; give down another type with --down-type, or quantise the model, to "
+      "{}",
+      error.message, fits);
 }
 
 // One tensor of the output: of the source, a layer's records, or a part.
@@ -334,7 +341,7 @@ Result<std::vector<PackedLayer>> PlanRecords(const model::Model& source,
                                        .alignment = options.record_alignment});
     if (!planned) {
       return Fail(planned.error().code, "{}",
-                  AdviseFor(source.config(), planned.error()));
+                  AdviseFor(source.config(), options, planned.error()));
     }
     layouts = *std::move(planned);
   }

@@ -1,7 +1,6 @@
 #include "training/accuracy.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -51,15 +50,6 @@ void LoadInputs(const Gemm& gemm, const Samples& samples, size_t first,
       samples.LoadInput(first + n, x + n * samples.width);
     }
   });
-}
-
-template <typename Visit>
-void ForEachBit(const uint64_t* words, size_t num_words, Visit&& visit) {
-  for (size_t word_idx = 0; word_idx < num_words; ++word_idx) {
-    for (uint64_t word = words[word_idx]; word != 0; word &= word - 1) {
-      visit(word_idx * 64 + static_cast<size_t>(std::countr_zero(word)));
-    }
-  }
 }
 
 // The greatest threshold that a share `share` of the scores reaches.
@@ -176,17 +166,16 @@ float ThresholdFor(const Gemm& gemm, const RoundedPredictor& predictor,
   std::vector<float> of_fired;
   const size_t num_neurons = samples.num_neurons;
   all.reserve(samples.num_samples * num_neurons);
-  ForEachScores(gemm, predictor, samples,
-                [&](size_t begin, size_t count, const float* scores) {
-                  all.insert(all.end(), scores, scores + count * num_neurons);
-                  for (size_t n = 0; n < count; ++n) {
-                    ForEachBit(
-                        samples.fired_of(begin + n), samples.words(),
-                        [&](size_t i) {
-                          of_fired.push_back(scores[n * num_neurons + i]);
-                        });
-                  }
-                });
+  ForEachScores(
+      gemm, predictor, samples,
+      [&](size_t begin, size_t count, const float* scores) {
+        all.insert(all.end(), scores, scores + count * num_neurons);
+        for (size_t n = 0; n < count; ++n) {
+          ForEachFired(samples.fired_of(begin + n), num_neurons, [&](size_t i) {
+            of_fired.push_back(scores[n * num_neurons + i]);
+          });
+        }
+      });
   return ChooseThreshold(all, of_fired, goal);
 }
 
@@ -195,20 +184,19 @@ Accuracy Measure(const Gemm& gemm, const RoundedPredictor& predictor,
   const size_t num_neurons = samples.num_neurons;
   Accuracy out = {.num_samples = samples.num_samples,
                   .num_neurons = num_neurons};
-  ForEachScores(gemm, predictor, samples,
-                [&](size_t begin, size_t count, const float* scores) {
-                  for (size_t k = 0; k < count * num_neurons; ++k) {
-                    out.num_candidates += scores[k] >= threshold ? 1 : 0;
-                  }
-                  for (size_t n = 0; n < count; ++n) {
-                    ForEachBit(samples.fired_of(begin + n), samples.words(),
-                               [&](size_t i) {
-                                 ++out.num_fired;
-                                 out.num_hits +=
-                                     scores[n * num_neurons + i] >= threshold;
-                               });
-                  }
-                });
+  ForEachScores(
+      gemm, predictor, samples,
+      [&](size_t begin, size_t count, const float* scores) {
+        for (size_t k = 0; k < count * num_neurons; ++k) {
+          out.num_candidates += scores[k] >= threshold ? 1 : 0;
+        }
+        for (size_t n = 0; n < count; ++n) {
+          ForEachFired(samples.fired_of(begin + n), num_neurons, [&](size_t i) {
+            ++out.num_fired;
+            out.num_hits += scores[n * num_neurons + i] >= threshold;
+          });
+        }
+      });
   return out;
 }
 

@@ -16,7 +16,8 @@ struct Blas {
 };
 
 // The library, with one thread. The first call loads it for the whole process
-// and sets OPENBLAS_NUM_THREADS to 1, unless it is set. Safe from any thread.
+// and sets OPENBLAS_NUM_THREADS to 1 and OPENBLAS_CORETYPE to the kernels that
+// suit the processor, unless they are set. Safe from any thread.
 // kNotFound: it is not installed; the message names the package.
 Result<const Blas*> LoadBlas();
 

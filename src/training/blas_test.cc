@@ -1,6 +1,12 @@
 #include "training/blas.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "kernels/isa.h"
 
 namespace thermocline::training {
 namespace {
@@ -18,6 +24,24 @@ TEST(BlasTest, ComputesOnceItIsLoaded) {
   EXPECT_EQ(out[1], 2);
   EXPECT_EQ(out[2], 7);
   EXPECT_EQ(out[3], 4);
+}
+
+// Whatever the library thinks that the processor is.
+TEST(BlasTest, TakesTheVectorsThatThereAre) {
+  if (kernels::BestIsa() < kernels::Isa::kAvx2 ||
+      kernels::BestIsa() > kernels::Isa::kAmx) {
+    GTEST_SKIP() << "needs AVX2";
+  }
+  ASSERT_TRUE(LoadBlas());
+  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr);
+  const auto core_name = reinterpret_cast<decltype(&::openblas_get_corename)>(
+      ::dlsym(library, "openblas_get_corename"));
+  ASSERT_NE(core_name, nullptr);
+  const std::string core = core_name();
+  // Unless someone else has set it.
+  EXPECT_EQ(core, std::getenv("OPENBLAS_CORETYPE"));
+  ::dlclose(library);
 }
 
 }  // namespace

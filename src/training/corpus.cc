@@ -88,7 +88,6 @@ Status RunCorpus(const std::shared_ptr<const model::Model>& model,
     const Status status =
         session->Decode(corpus.chunk(chunk_idx), engine::LogitsOf::kNone, {});
     if (!status.has_value()) {
-      if (status.error().code == ErrorCode::kCancelled) return status;
       return Annotate(fmt::format("chunk {}", chunk_idx + 1), status.error());
     }
     if (after_chunk) TC_RETURN_IF_ERROR(after_chunk(chunk_idx));

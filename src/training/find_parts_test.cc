@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/units.h"
+#include "training/fit_plan.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -137,19 +138,24 @@ TEST_F(FindPartsTest, LittleMemoryTakesMoreRunsForTheSameParts) {
   const auto whole = Find(model);
   ASSERT_TRUE(whole);
   fs::remove_all(path_);
-  // From too little on, until one layer's samples fit.
-  uint64_t bytes = 256 * kMiB;
-  Result<Findings> part = Fail(ErrorCode::kResourceExhausted, "");
-  for (; !part && bytes < kGiB; bytes += 40 * kKiB) {
-    options_.max_memory_bytes = bytes;
-    fs::remove_all(path_);
-    part = Find(model);
-    if (!part) {
-      ASSERT_EQ(part.error().code, ErrorCode::kResourceExhausted);
-      ASSERT_THAT(part.error().message, HasSubstr("are allowed"));
-    }
+  // The least that is enough, to 1 KiB.
+  const Corpus corpus = SmallCorpus(*model, 16);
+  uint64_t too_few = 0;
+  uint64_t enough = kGiB;
+  while (enough - too_few > kKiB) {
+    options_.max_memory_bytes = (too_few + enough) / 2;
+    (PlanFit(*model, corpus, options_) ? enough : too_few) =
+        options_.max_memory_bytes;
   }
-  ASSERT_TRUE(part);
+  options_.max_memory_bytes = too_few;
+  const auto failed = Find(model);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(failed.error().message, HasSubstr("are allowed"));
+  fs::remove_all(path_);
+  options_.max_memory_bytes = enough;
+  const auto part = Find(model);
+  ASSERT_TRUE(part) << part.error().message;
   EXPECT_GT(part->stages.size(), whole->stages.size());
   EXPECT_TRUE(SameParts(part->parts, whole->parts));
 }
@@ -182,21 +188,15 @@ TEST_F(FindPartsTest, OtherFfns) {
   }
 }
 
-TEST_F(FindPartsTest, ASiluModelNeedsThresholds) {
+TEST_F(FindPartsTest, ThresholdsOfASiluModel) {
   const auto model = OpenTestModel("testdata/models/stories260K.gguf");
-  auto found = Find(model);
-  ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(found.error().message,
-              AllOf(HasSubstr("100.0 % of the neurons fire"),
-                    HasSubstr("--density"), HasSubstr("--ppl-cost")));
-  fs::remove_all(path_);
   options_.density = 0.5;
-  found = Find(model);
+  auto found = Find(model);
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->parts.thresholds.size(), 5u);
   EXPECT_THAT(found->parts.thresholds, ::testing::Each(::testing::Gt(0)));
   EXPECT_TRUE(found->parts.predictors.empty());
+  EXPECT_THAT(found->no_predictors, HasSubstr("--ffn threshold"));
 
   fs::remove_all(path_);
   options_.density.reset();
@@ -207,20 +207,26 @@ TEST_F(FindPartsTest, ASiluModelNeedsThresholds) {
   EXPECT_LE(*found->threshold_perplexity, 1.05 * *found->dense_perplexity);
 }
 
-TEST_F(FindPartsTest, OptionsThatContradictTheModelOrEachOther) {
-  const auto model = OpenDemo();
-  options_.density = 0.5;
-  auto found = Find(model);
-  ASSERT_FALSE(found);
-  EXPECT_THAT(found.error().message, HasSubstr("need no thresholds"));
+// Records and profile are worth something without predictors.
+TEST_F(FindPartsTest, AMixtureHasNoPredictorsAndSaysWhy) {
+  model::OpenOptions open;
+  open.overrides.ffn_activation = Activation::kRelu;
+  const auto model =
+      OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf", open);
+  const auto found = Find(model);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->parts.predictors.empty());
+  EXPECT_TRUE(found->parts.free_predictors.empty());
+  EXPECT_EQ(found->parts.profile_counts.size(), found->layers.size());
+  EXPECT_THAT(found->no_predictors,
+              AllOf(HasSubstr("mixture"), HasSubstr("--ffn exact")));
+  EXPECT_GT(found->layers[0].density, 0.0);
+
   fs::remove_all(path_);
-  options_.max_ppl_cost = 0.1;
-  found = Find(model);
-  ASSERT_FALSE(found);
-  EXPECT_THAT(found.error().message, HasSubstr("exclude each other"));
-  fs::remove_all(path_);
-  options_ = {.lookahead = 2};
-  EXPECT_FALSE(Find(model));
+  options_.predictors = options_.free_predictors = false;
+  const auto unasked = Find(model);
+  ASSERT_TRUE(unasked) << unasked.error().message;
+  EXPECT_EQ(unasked->no_predictors, "");
 }
 
 TEST_F(FindPartsTest, ADamagedWorkFolderIsNamed) {

@@ -39,6 +39,10 @@ std::vector<double> FiguresOf(const LayerFindings& findings) {
   return out;
 }
 
+bool AreFinite(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
+}
+
 // Whether a number that stands for a count can be one.
 bool IsCount(double value) { return value >= 0 && value < 0x1p53; }
 
@@ -58,9 +62,8 @@ bool ReadPredictor(const double* figures, PredictorFindings& out) {
 }
 
 bool ReadFigures(const std::vector<double>& figures, LayerFindings& out) {
-  if (figures.size() != kNumFigures || !IsCount(figures[3]) ||
-      !std::ranges::all_of(figures,
-                           [](double x) { return std::isfinite(x); })) {
+  if (figures.size() != kNumFigures || !AreFinite(figures) ||
+      !IsCount(figures[3])) {
     return false;
   }
   out.density = figures[0];
@@ -79,6 +82,11 @@ gguf::KeyValue Doubles(const char* key, std::vector<double> values) {
                                .values = std::move(values)}};
 }
 
+// Whether findings tell of that predictor.
+bool IsOf(const PredictorFindings& findings, const auto& predictor) {
+  return findings.rank == (predictor ? predictor->up.num_rows : 0);
+}
+
 // Null: absent, or of another type.
 const std::vector<double>* FindDoubles(const convert::PreparedParts& parts,
                                        const char* key) {
@@ -87,6 +95,22 @@ const std::vector<double>* FindDoubles(const convert::PreparedParts& parts,
   const auto* array = std::get_if<gguf::Array>(&found->value);
   return array == nullptr ? nullptr
                           : std::get_if<std::vector<double>>(&array->values);
+}
+
+// Whether they are there and can be what was written.
+Result<bool> ReadFindings(const gguf::File& file,
+                          const convert::PreparedParts& parts,
+                          LayerFindings& out) {
+  TC_ASSIGN_OR_RETURN(auto reason, file.String(kReason));
+  const std::vector<double>* figures = FindDoubles(parts, kFigures);
+  const std::vector<double>* ahead = FindDoubles(parts, kRecallAhead);
+  if (!reason || figures == nullptr || ahead == nullptr ||
+      ahead->size() > kMaxAhead + 1 || !AreFinite(*ahead)) {
+    return false;
+  }
+  out.reason = *std::move(reason);
+  out.recall_ahead = *ahead;
+  return ReadFigures(*figures, out);
 }
 
 }  // namespace
@@ -116,31 +140,35 @@ Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
   return convert::WriteParts(parts, config, path);
 }
 
-Result<LayerFile> ReadLayerFile(const std::string& path, size_t layer_idx,
+Result<LayerFile> ReadLayerFile(const gguf::File& file, size_t layer_idx,
                                 const model::Config& config) {
-  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
   TC_ASSIGN_OR_RETURN(convert::PreparedParts parts,
-                      convert::ReadParts(*file, config));
-  TC_ASSIGN_OR_RETURN(const auto stored_idx, file->Int(kLayer));
-  TC_ASSIGN_OR_RETURN(const auto reason, file->String(kReason));
-  const std::vector<double>* figures = FindDoubles(parts, kFigures);
-  const std::vector<double>* ahead = FindDoubles(parts, kRecallAhead);
+                      convert::ReadParts(file, config));
+  TC_ASSIGN_OR_RETURN(const auto stored_idx, file.Int(kLayer));
   LayerFile out;
-  if (!stored_idx || std::cmp_not_equal(*stored_idx, layer_idx) || !reason ||
-      figures == nullptr || ahead == nullptr || ahead->size() > kMaxAhead + 1 ||
-      !ReadFigures(*figures, out.findings)) {
-    return Fail(ErrorCode::kCorrupt, "{}: not what was kept of layer {}", path,
-                layer_idx);
-  }
-  out.findings.reason = *reason;
-  out.findings.recall_ahead = *ahead;
   if (!parts.predictors.empty()) {
     out.trained = std::move(parts.predictors[layer_idx]);
   }
   if (!parts.free_predictors.empty()) {
     out.free = std::move(parts.free_predictors[layer_idx]);
   }
+  TC_ASSIGN_OR_RETURN(const bool has_findings,
+                      ReadFindings(file, parts, out.findings));
+  if (!stored_idx || !std::cmp_equal(*stored_idx, layer_idx) || !has_findings ||
+      !IsOf(out.findings.trained, out.trained) ||
+      !IsOf(out.findings.free, out.free)) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: is not what was kept of layer {}: it is of another layer, "
+                "or damaged",
+                file.path(), layer_idx);
+  }
   return out;
+}
+
+Result<LayerFile> ReadLayerFile(const std::string& path, size_t layer_idx,
+                                const model::Config& config) {
+  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
+  return ReadLayerFile(*file, layer_idx, config);
 }
 
 }  // namespace thermocline::training

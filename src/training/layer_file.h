@@ -8,8 +8,9 @@
 
 #include "base/status.h"
 #include "convert/pack_parts.h"
+#include "gguf/gguf.h"
 #include "model/config.h"
-#include "training/find_parts.h"
+#include "training/findings.h"
 
 namespace thermocline::training {
 
@@ -28,6 +29,8 @@ Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
                       const std::string& path);
 
 // kCorrupt: not what WriteLayerFile wrote for that layer. Untrusted input.
+Result<LayerFile> ReadLayerFile(const gguf::File& file, size_t layer_idx,
+                                const model::Config& config);
 Result<LayerFile> ReadLayerFile(const std::string& path, size_t layer_idx,
                                 const model::Config& config);
 

@@ -1,5 +1,6 @@
 #include "training/layer_file.h"
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -88,6 +89,95 @@ TEST_F(LayerFileTest, CutOffAnywhere) {
     std::filesystem::resize_file(path_, kept);
     EXPECT_FALSE(ReadLayerFile(path_, 1, config_)) << kept;
   }
+}
+
+// A file of parts with such figures.
+class LayerFiguresTest : public LayerFileTest {
+ protected:
+  LayerFiguresTest() { parts_.predictors = {std::nullopt, layer_.trained}; }
+
+  gguf::KeyValue Doubles(const char* key, std::vector<double> values) {
+    return {.key = key,
+            .type = gguf::ValueType::kArray,
+            .value = gguf::Array{.elem_type = gguf::ValueType::kF64,
+                                 .values = std::move(values)}};
+  }
+
+  Result<LayerFile> Read() {
+    parts_.keys = {Doubles("thermocline.work.figures", figures_),
+                   Doubles("thermocline.work.recall_ahead", ahead_),
+                   {.key = "thermocline.work.reason",
+                    .type = gguf::ValueType::kString,
+                    .value = std::string()},
+                   {.key = "thermocline.work.layer",
+                    .type = gguf::ValueType::kU32,
+                    .value = int64_t{1}}};
+    if (left_out_ < parts_.keys.size()) {
+      parts_.keys.erase(parts_.keys.begin() +
+                        static_cast<ptrdiff_t>(left_out_));
+    }
+    const Status written = convert::WriteParts(parts_, config_, path_);
+    EXPECT_TRUE(written) << written.error().message;
+    return ReadLayerFile(path_, 1, config_);
+  }
+
+  const LayerFile layer_ = SmallLayer();
+  convert::PreparedParts parts_;
+  // Density, skew, locality, FFN bytes, candidates after signs; then rank,
+  // type, bytes, recall, precision and candidates of the trained predictor, and
+  // of the free one.
+  std::vector<double> figures_ = {0.1, 0.5, 0.2, 999, 0, 32,  8, 99, 0.9,
+                                  0.6, 1.5, 0,   -1,  0, 0.0, 0, 0};
+  std::vector<double> ahead_ = {0.9, 0.8, 0.7, 0.6};
+  size_t left_out_ = SIZE_MAX;  // of the keys
+};
+
+TEST_F(LayerFiguresTest, AsTheyAre) {
+  const auto read = Read();
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->findings.trained.rank, 32u);
+  EXPECT_EQ(read->findings.trained.dtype, DType::kQ8_0);
+  EXPECT_EQ(read->findings.free, PredictorFindings());
+  EXPECT_EQ(read->findings.recall_ahead.size(), 4u);
+}
+
+TEST_F(LayerFiguresTest, ValuesThatCannotBe) {
+  const std::vector<double> right = figures_;
+  const std::pair<size_t, double> wrong[] = {
+      {0, NAN},  {8, INFINITY}, {3, -1},    {5, -32}, {5, 1e300},
+      {5, 31},   {6, 1e300},    {6, 250},   {6, -2},  {7, -1},
+      {7, 1e17}, {11, 8},       {12, 4.0e9}};
+  for (const auto& [place, value] : wrong) {
+    figures_ = right;
+    figures_[place] = value;
+    const auto read = Read();
+    ASSERT_FALSE(read) << place << " " << value;
+    EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(read.error().message, HasSubstr("kept of layer 1"));
+  }
+}
+
+TEST_F(LayerFiguresTest, TooFewTooManyOrNone) {
+  figures_.pop_back();
+  EXPECT_FALSE(Read());
+  figures_.resize(18);
+  EXPECT_FALSE(Read());
+  figures_.resize(17);
+  EXPECT_TRUE(Read());
+  for (left_out_ = 0; left_out_ < 4; ++left_out_) {
+    EXPECT_FALSE(Read()) << left_out_;
+  }
+  ahead_.push_back(0.5);
+  EXPECT_FALSE(Read());
+  ahead_ = {NAN};
+  EXPECT_FALSE(Read());
+}
+
+TEST_F(LayerFiguresTest, FindingsOfAPredictorThatIsNotThere) {
+  parts_.predictors.clear();
+  EXPECT_FALSE(Read());
+  figures_[5] = 0;
+  EXPECT_TRUE(Read());
 }
 
 }  // namespace

@@ -5,11 +5,13 @@
 #ifndef THERMOCLINE_TRAINING_LOW_RANK_H_
 #define THERMOCLINE_TRAINING_LOW_RANK_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "predictor/neuron_set.h"
 #include "training/gemm.h"
 
 namespace thermocline::training {
@@ -38,7 +40,7 @@ struct Samples {
   size_t step = 1;
   float input_scale = 1.0f;  // what inputs are multiplied with
 
-  size_t words() const { return (num_neurons + 63) / 64; }
+  size_t words() const { return predictor::WordsOf(num_neurons); }
   // Sample n's input as floats, scaled, to out [D].
   void LoadInput(size_t sample_idx, float* out) const;
   const uint64_t* fired_of(size_t sample_idx) const {
@@ -49,6 +51,17 @@ struct Samples {
 };
 
 uint64_t CountFired(const Samples& samples);
+
+// Calls visit(neuron) for what fired, ascending: words [WordsOf(num_neurons)]
+// as Samples::fired_of gives them.
+template <typename Visit>
+void ForEachFired(const uint64_t* words, size_t num_neurons, Visit&& visit) {
+  for (size_t first = 0; first < num_neurons; first += 64) {
+    for (uint64_t word = words[first / 64]; word != 0; word &= word - 1) {
+      visit(first + static_cast<size_t>(std::countr_zero(word)));
+    }
+  }
+}
 
 // hidden [B, R] = relu(up x + up_bias) and scores [B, F], for x [B, D].
 // Parallel inside; the same bits for every number of threads.

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/ffn/ffn_choice.h"
+#include "training/find_parts.h"
 #include "training/work_folder.h"
 
 namespace thermocline::training {
@@ -48,6 +50,29 @@ void AddKeys(const Corpus& corpus, const FindOptions& options,
                         &PredictorFindings::candidates_per_fired));
 }
 
+// Whether there is anything to train.
+Status CheckTrainable(const model::Model& model) {
+  const model::FfnConfig& ffn = model.config().ffn;
+  if (!engine::HasZeros(ffn.activation)) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: its activation is {}, which is nowhere 0: every neuron "
+                "fires, and nothing is there to predict; {}",
+                model.file().path(), NameOf(ffn.activation),
+                ffn.num_experts > 0
+                    ? "run it as it is, with --ffn dense"
+                    : "'thermocline prepare' with --density or --ppl-cost "
+                      "calibrates thresholds, which need no predictors");
+  }
+  if (ffn.num_experts > 0) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: predictors for the experts of a mixture are not trained; "
+                "'thermocline prepare' lays its neurons out as records, of "
+                "which --ffn exact skips those that do not fire",
+                model.file().path());
+  }
+  return {};
+}
+
 struct Found {
   WorkFolder work;
   Prepared prepared;
@@ -60,8 +85,15 @@ Result<Found> Find(const std::shared_ptr<const model::Model>& model,
       WorkFolder work,
       WorkFolder::Open(WorkFolder::PathFor(output),
                        description + DescribeWork(*model, corpus, options)));
-  TC_ASSIGN_OR_RETURN(Findings findings,
-                      FindParts(model, corpus, options, work));
+  Result<Findings> found = FindParts(model, corpus, options, work);
+  if (!found) {
+    // A refusal leaves nothing that other options would be refused for.
+    if (found.error().code != ErrorCode::kCancelled && work.IsEmpty()) {
+      TC_RETURN_IF_ERROR(work.Remove());
+    }
+    return tl::unexpected(found.error());
+  }
+  Findings& findings = *found;
   AddKeys(corpus, options, findings);
   const bool is_resumed = work.is_resumed();
   return Found{.work = std::move(work),
@@ -75,6 +107,7 @@ Result<Found> Find(const std::shared_ptr<const model::Model>& model,
 Result<Prepared> TrainTo(const std::shared_ptr<const model::Model>& model,
                          const Corpus& corpus, const FindOptions& options,
                          const std::string& output) {
+  TC_RETURN_IF_ERROR(CheckTrainable(*model));
   TC_ASSIGN_OR_RETURN(Found found,
                       Find(model, corpus, options, output, "train\n"));
   TC_RETURN_IF_ERROR(convert::WriteParts(found.prepared.findings.parts,

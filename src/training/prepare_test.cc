@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "training/testing.h"
+#include "training/work_folder.h"
 
 namespace thermocline::training {
 namespace {
@@ -94,6 +95,18 @@ TEST_F(PrepareTest, OtherOptionsDoNotGoOn) {
   EXPECT_THAT(other.error().message, HasSubstr("seed: 0"));
 }
 
+// So that the next try may ask for something else.
+TEST_F(PrepareTest, ARefusalLeavesNothing) {
+  const auto silu = OpenTestModel("testdata/models/stories260K.gguf");
+  const Corpus corpus = SmallCorpus(*silu, 16);
+  const auto refused = PrepareTo(silu, corpus, options_, {}, output_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_FALSE(fs::exists(WorkFolder::PathFor(output_)));
+  options_.density = 0.5;
+  EXPECT_TRUE(PrepareTo(silu, corpus, options_, {}, output_));
+}
+
 TEST_F(PrepareTest, TrainingAloneWritesTheSameParts) {
   const auto trained = TrainTo(model_, corpus_, options_, output_);
   ASSERT_TRUE(trained) << trained.error().message;
@@ -101,6 +114,33 @@ TEST_F(PrepareTest, TrainingAloneWritesTheSameParts) {
   ASSERT_TRUE(parts) << parts.error().message;
   EXPECT_EQ(parts->predictors, trained->findings.parts.predictors);
   EXPECT_EQ(parts->self_test, trained->findings.parts.self_test);
+}
+
+// Before anything is read or made.
+TEST_F(PrepareTest, NothingToTrain) {
+  model::OpenOptions relu;
+  relu.overrides.ffn_activation = Activation::kRelu;
+  struct Case {
+    std::shared_ptr<const model::Model> model;
+    std::vector<std::string> parts;
+  };
+  const Case cases[] = {
+      {OpenTestModel("testdata/models/stories260K.gguf"),
+       {"stories260K.gguf", "silu", "--density", "--ppl-cost"}},
+      {OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"),
+       {"silu", "--ffn dense"}},
+      {OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf", relu),
+       {"experts of a mixture", "'thermocline prepare'", "--ffn exact"}}};
+  for (const Case& c : cases) {
+    const auto trained =
+        TrainTo(c.model, SmallCorpus(*c.model, 16), options_, output_);
+    ASSERT_FALSE(trained);
+    EXPECT_EQ(trained.error().code, ErrorCode::kUnsupported);
+    for (const std::string& part : c.parts) {
+      EXPECT_THAT(trained.error().message, HasSubstr(part));
+    }
+    EXPECT_FALSE(fs::exists(WorkFolder::PathFor(output_)));
+  }
 }
 
 }  // namespace

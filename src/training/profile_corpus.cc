@@ -1,27 +1,23 @@
 #include "training/profile_corpus.h"
 
-#include "tensor/op_kinds.h"
+#include <string_view>
+#include <utility>
+
+#include "engine/ffn/ffn_choice.h"
 
 namespace thermocline::training {
 namespace {
 
-Status CheckSparsity(const neuron::Profile& profile,
-                     const model::Model& model) {
-  if (profile.density() <= kMaxProfileDensity) return {};
-  const Activation activation = model.config().ffn.activation;
-  const bool has_zeros =
-      activation != Activation::kSilu && activation != Activation::kGelu;
-  return Fail(ErrorCode::kUnsupported,
-              "{}: has no sparsity to profile: of its neurons {:.1f} % fire on "
-              "average over {} tokens, {}; 'thermocline prepare' can calibrate "
-              "thresholds that bring neurons to rest, at a cost in perplexity "
-              "that it states",
-              model.file().path(), 100.0 * profile.density(),
-              profile.num_tokens(),
-              has_zeros ? fmt::format("although its activation, {}, has zeros",
-                                      NameOf(activation))
-                        : fmt::format("since its activation, {}, is never 0",
-                                      NameOf(activation)));
+// What someone can do with a model whose neurons nearly all fire.
+std::string_view WayOut(const model::FfnConfig& ffn) {
+  if (engine::HasZeros(ffn.activation)) return "run it with --ffn dense";
+  if (ffn.num_experts > 0) {
+    return "thresholds for mixtures of experts are not calibrated: run it with "
+           "--ffn dense";
+  }
+  return "'thermocline prepare' with --density or --ppl-cost calibrates "
+         "thresholds that bring neurons to rest, at a cost in perplexity that "
+         "it states";
 }
 
 }  // namespace
@@ -31,6 +27,21 @@ engine::FfnMode ProfileMode(const model::Config& config) {
                                    : engine::FfnMode::kThreshold;
 }
 
+Status CheckSparsity(const model::Model& model, double density,
+                     uint64_t num_tokens) {
+  if (density <= kMaxProfileDensity) return {};
+  const model::FfnConfig& ffn = model.config().ffn;
+  return Fail(ErrorCode::kUnsupported,
+              "{}: has no sparsity: {:.1f} % of the neurons{} fire on average "
+              "over {} tokens, {} its activation, {}, {}; {}",
+              model.file().path(), 100.0 * density,
+              ffn.num_experts > 0 ? " of a token's experts" : "", num_tokens,
+              engine::HasZeros(ffn.activation) ? "although" : "since",
+              NameOf(ffn.activation),
+              engine::HasZeros(ffn.activation) ? "has zeros" : "is never 0",
+              WayOut(ffn));
+}
+
 Result<neuron::Profile> ProfileCorpus(
     const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
     engine::SessionOptions options, const ProgressFn& progress) {
@@ -38,27 +49,20 @@ Result<neuron::Profile> ProfileCorpus(
   neuron::ProfileBuilder builder(
       static_cast<size_t>(config.num_layers),
       static_cast<size_t>(model::NeuronsPerLayer(config)));
-  options.context = static_cast<int64_t>(corpus.chunk_tokens());
-  options.progress = {};
-  options.observer = [&](const engine::FfnObservation& seen) {
-    builder.Add(static_cast<size_t>(seen.layer_idx), seen.fired);
+  const auto check = [&] {
+    return CheckSparsity(*model, builder.profile().density(),
+                         builder.profile().num_tokens());
   };
-  TC_ASSIGN_OR_RETURN(const auto session,
-                      engine::Session::Create(model, options));
-  for (size_t i = 0; i < corpus.num_chunks(); ++i) {
-    ReportProgress(progress, "profile", i * corpus.chunk_tokens(),
-                   corpus.num_tokens());
-    session->Truncate(0);
-    builder.BeginSequence();
-    const Status status =
-        session->Decode(corpus.chunk(i), engine::LogitsOf::kNone, {});
-    if (!status.has_value()) {
-      return Annotate(fmt::format("chunk {}", i + 1), status.error());
-    }
-    if (i == 0) TC_RETURN_IF_ERROR(CheckSparsity(builder.profile(), *model));
-  }
-  TC_RETURN_IF_ERROR(CheckSparsity(builder.profile(), *model));
-  ReportProgress(progress, "profile", corpus.num_tokens(), corpus.num_tokens());
+  TC_RETURN_IF_ERROR(RunCorpus(
+      model, corpus, std::move(options), "profile", progress,
+      [&](size_t, const engine::FfnObservation& seen) {
+        builder.Add(static_cast<size_t>(seen.layer_idx), seen.fired);
+      },
+      [&](size_t chunk_idx) -> Status {
+        builder.BeginSequence();
+        return chunk_idx == 0 ? check() : Status();
+      }));
+  TC_RETURN_IF_ERROR(check());
   return builder.profile();
 }
 

@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_TRAINING_PROFILE_CORPUS_H_
 #define THERMOCLINE_TRAINING_PROFILE_CORPUS_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "base/progress.h"
@@ -19,6 +20,11 @@ namespace thermocline::training {
 // the layers, tells nothing apart.
 inline constexpr double kMaxProfileDensity = 0.9;
 
+// kUnsupported, with what to do: `density`, of the neurons of a model or of the
+// experts that its tokens use, seen over `num_tokens`, is more than that.
+Status CheckSparsity(const model::Model& model, double density,
+                     uint64_t num_tokens);
+
 // The mode that shows what fires by itself and not by a guess: kDense, or
 // kThreshold where the file brings thresholds, which say what counts as firing.
 engine::FfnMode ProfileMode(const model::Config& config);
@@ -28,8 +34,8 @@ engine::FfnMode ProfileMode(const model::Config& config);
 // and progress are this function's own. What fires is what that mode computes;
 // options.ffn is ProfileMode() to profile the model itself: every neuron of the
 // FFN (or of the experts that the router chose) is looked at.
-// kUnsupported: more than kMaxProfileDensity fires, seen after the first chunk;
-// the density is told, and what to do. Errors of the session name the chunk.
+// CheckSparsity's error, after the first chunk already; errors of the session
+// name the chunk.
 // Cost: one prefill of the corpus; memory of the session and 8 bytes a neuron.
 // Source: PowerInfer 6.1.
 Result<neuron::Profile> ProfileCorpus(

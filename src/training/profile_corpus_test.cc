@@ -123,9 +123,29 @@ TEST(ProfileCorpusTest, RefusesAModelWithoutSparsity) {
   EXPECT_EQ(profile.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(profile.error().message,
               AllOf(HasSubstr("stories260K.gguf: has no sparsity"),
-                    HasSubstr("100.0 % fire on average over 32 tokens"),
+                    HasSubstr("100.0 % of the neurons fire on average "
+                              "over 32 tokens"),
                     HasSubstr("silu, is never 0"), HasSubstr("thresholds")));
   EXPECT_EQ(most_done, 0u);  // the first chunk said it
+}
+
+// Thresholds are for activations without zeros.
+TEST(CheckSparsityTest, WhatToDoDependsOnTheModel) {
+  const auto demo = OpenDemo();
+  EXPECT_TRUE(CheckSparsity(*demo, kMaxProfileDensity, 1));
+  const Status relu = CheckSparsity(*demo, 0.95, 77);
+  ASSERT_FALSE(relu);
+  EXPECT_THAT(
+      relu.error().message,
+      AllOf(HasSubstr("95.0 % of the neurons fire on average over 77 tokens"),
+            HasSubstr("although its activation, relu, has zeros"),
+            HasSubstr("--ffn dense"), ::testing::Not(HasSubstr("thresholds"))));
+  const Status mixture =
+      CheckSparsity(*OpenModel("testdata/golden/mixtral-8x2-f16.gguf"), 1, 77);
+  ASSERT_FALSE(mixture);
+  EXPECT_THAT(mixture.error().message,
+              AllOf(HasSubstr("of a token's experts"),
+                    HasSubstr("are not calibrated"), HasSubstr("--ffn dense")));
 }
 
 TEST(ProfileCorpusTest, ErrorsNameTheChunk) {

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "predictor/neuron_set.h"
 #include "tensor/float16.h"
 
 namespace thermocline::training {
 namespace {
-
-size_t WordsFor(size_t num_neurons) { return (num_neurons + 63) / 64; }
 
 // How many chunks of that kind lie before `chunk_idx`.
 size_t RankOfChunk(size_t chunk_idx) {
@@ -19,7 +18,8 @@ size_t RankOfChunk(size_t chunk_idx) {
 }  // namespace
 
 uint64_t SampleBytes(size_t width, size_t num_neurons) {
-  return width * sizeof(uint16_t) + WordsFor(num_neurons) * sizeof(uint64_t);
+  return width * sizeof(uint16_t) +
+         predictor::WordsOf(num_neurons) * sizeof(uint64_t);
 }
 
 std::vector<LayerRange> GroupLayers(size_t num_layers, size_t max_layers,
@@ -65,7 +65,8 @@ SampleStore::SampleStore(const Corpus& corpus, size_t max_samples,
   for (Split* split : {&train_, &held_out_}) {
     for (size_t i = 0; i < layers.size(); ++i) {
       split->inputs[i].reserve(split->num_samples * width);
-      split->fired[i].reserve(split->num_samples * WordsFor(num_neurons));
+      split->fired[i].reserve(split->num_samples *
+                              predictor::WordsOf(num_neurons));
     }
   }
 }
@@ -80,9 +81,11 @@ void SampleStore::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
   std::vector<uint16_t>& inputs = split.inputs[layer_idx - layers_.first];
   for (const float value : seen.input) inputs.push_back(F32ToF16(value));
   std::vector<uint64_t>& fired = split.fired[layer_idx - layers_.first];
-  fired.resize(fired.size() + WordsFor(num_neurons_));
-  uint64_t* words = fired.data() + fired.size() - WordsFor(num_neurons_);
-  for (const uint32_t i : seen.fired) words[i / 64] |= uint64_t{1} << (i % 64);
+  fired.resize(fired.size() + predictor::WordsOf(num_neurons_));
+  const predictor::NeuronSet set = {
+      fired.data() + fired.size() - predictor::WordsOf(num_neurons_),
+      num_neurons_};
+  for (const uint32_t i : seen.fired) set.Add(i);
 }
 
 Samples SampleStore::View(const Split& split, size_t input_layer,
@@ -91,7 +94,8 @@ Samples SampleStore::View(const Split& split, size_t input_layer,
   const auto& inputs = split.inputs[input_layer - layers_.first];
   const auto& fired = split.fired[fired_layer - layers_.first];
   TC_CHECK(inputs.size() == split.num_samples * width_ &&
-           fired.size() == split.num_samples * WordsFor(num_neurons_));
+           fired.size() ==
+               split.num_samples * predictor::WordsOf(num_neurons_));
   return {.num_samples = split.num_samples,
           .width = width_,
           .num_neurons = num_neurons_,

@@ -2,27 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/check.h"
 
 namespace thermocline::training {
 namespace {
 
-// Bins are 1/32 of a doubling wide, from 2^-24 to 2^8. The first holds all that
-// is smaller, the last all that is larger.
-constexpr int kBinsPerDoubling = 32;
+// Bins are 1/1024 of a doubling wide, from 2^-24 to 2^8: 256 KiB a layer. SiLU
+// has a least value, -0.278, around which many gates lie close together. The
+// first bin holds all that is smaller, the last all that is larger.
+constexpr int kBinsPerDoubling = 1024;
 constexpr int kLeastExponent = -24;
-constexpr size_t kNumBins = 32 * kBinsPerDoubling;
-constexpr int64_t kGateStep = 8;  // tokens
-
-float Activate(Activation activation, float x) {
-  if (activation == Activation::kGelu) {
-    const float inner = 0.7978845608f * (x + 0.044715f * x * x * x);
-    return 0.5f * x * (1.0f + std::tanh(inner));
-  }
-  return x / (1.0f + std::exp(-x));
-}
+constexpr size_t kNumBins = size_t{32} * kBinsPerDoubling;
+constexpr size_t kGateStep = 8;  // tokens
 
 size_t BinOf(float size) {
   if (!(size > 0.0f)) return 0;
@@ -39,15 +31,18 @@ float SizeOf(size_t bin) {
 
 }  // namespace
 
-GateSizes::GateSizes(size_t num_layers, Activation activation)
+GateSizes::GateSizes(size_t num_layers, Activation activation,
+                     const kernels::KernelTable& kernels)
     : activation_(activation),
+      kernels_(kernels),
       counts_(num_layers, std::vector<uint64_t>(kNumBins)) {}
 
 void GateSizes::Add(size_t layer_idx, std::span<const float> gate) {
+  sizes_.resize(gate.size());
+  kernels_.activate(activation_, 0.0f, nullptr, gate.data(), gate.size(),
+                    sizes_.data());
   std::vector<uint64_t>& counts = counts_[layer_idx];
-  for (const float x : gate) {
-    ++counts[BinOf(std::abs(Activate(activation_, x)))];
-  }
+  for (const float size : sizes_) ++counts[BinOf(std::abs(size))];
 }
 
 float GateSizes::ThresholdFor(size_t layer_idx, double density) const {
@@ -58,8 +53,15 @@ float GateSizes::ThresholdFor(size_t layer_idx, double density) const {
   const double wanted = density * static_cast<double>(total);
   uint64_t num_above = 0;
   for (size_t bin = kNumBins; bin-- > 1;) {
-    num_above += counts[bin];
-    if (static_cast<double>(num_above) >= wanted) return SizeOf(bin);
+    const uint64_t with_bin = num_above + counts[bin];
+    if (static_cast<double>(with_bin) >= wanted) {
+      // The nearer end of the bin in which the wanted share is reached.
+      const bool is_nearer_without =
+          num_above > 0 && wanted - static_cast<double>(num_above) <
+                               static_cast<double>(with_bin) - wanted;
+      return SizeOf(is_nearer_without ? bin + 1 : bin);
+    }
+    num_above = with_bin;
   }
   return 0.0f;
 }
@@ -70,13 +72,15 @@ std::vector<float> GateSizes::ThresholdsFor(double density) const {
   return out;
 }
 
-Scan::Scan(const model::Config& config, const Corpus& corpus, bool wants_gates)
+Scan::Scan(const model::Config& config, const Corpus& corpus, bool wants_gates,
+           const kernels::KernelTable& kernels)
     : wants_gates_(wants_gates),
       test_chunk_(7),
       test_step_(std::max<size_t>(1, corpus.chunk_tokens() / kNumSelfTests)),
       builder_(static_cast<size_t>(config.num_layers),
                static_cast<size_t>(model::NeuronsPerLayer(config))),
-      gates_(static_cast<size_t>(config.num_layers), config.ffn.activation),
+      gates_(static_cast<size_t>(config.num_layers), config.ffn.activation,
+             kernels),
       self_test_(static_cast<size_t>(config.num_layers)) {
   TC_CHECK(corpus.num_chunks() > test_chunk_ && Corpus::IsHeldOut(test_chunk_));
 }
@@ -88,7 +92,9 @@ void Scan::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
   }
   const auto layer_idx = static_cast<size_t>(seen.layer_idx);
   builder_.Add(layer_idx, seen.fired);
-  if (wants_gates_ && seen.position % kGateStep == 0) {
+  // Each position of a chunk as often as any other: the first is like none.
+  const auto turn = static_cast<size_t>(seen.position) + chunk_idx;
+  if (wants_gates_ && turn % kGateStep == 0) {
     gates_.Add(layer_idx, seen.gate);
   }
   convert::LayerSelfTest& test = self_test_[layer_idx];

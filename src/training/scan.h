@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "convert/pack_parts.h"
 #include "engine/ffn/observer.h"
+#include "kernels/kernels.h"
 #include "model/config.h"
 #include "neuron/profile.h"
 #include "tensor/op_kinds.h"
@@ -22,7 +24,8 @@ namespace thermocline::training {
 // Source: CATS (2404.08763) thresholds them at a quantile.
 class GateSizes {
  public:
-  GateSizes(size_t num_layers, Activation activation);
+  GateSizes(size_t num_layers, Activation activation,
+            const kernels::KernelTable& kernels);
 
   void Add(size_t layer_idx, std::span<const float> gate);
 
@@ -33,6 +36,8 @@ class GateSizes {
 
  private:
   Activation activation_;
+  const kernels::KernelTable& kernels_;
+  std::vector<float> sizes_;                   // of the gates at hand
   std::vector<std::vector<uint64_t>> counts_;  // [layers][bins]
 };
 
@@ -42,7 +47,8 @@ inline constexpr size_t kNumSelfTests = 8;
 class Scan {
  public:
   // Gate sizes are gathered if `wants_gates`, of every eighth token.
-  Scan(const model::Config& config, const Corpus& corpus, bool wants_gates);
+  Scan(const model::Config& config, const Corpus& corpus, bool wants_gates,
+       const kernels::KernelTable& kernels);
 
   // For every observation of a run over the corpus, in order.
   void Add(size_t chunk_idx, const engine::FfnObservation& seen);

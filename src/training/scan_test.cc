@@ -1,5 +1,6 @@
 #include "training/scan.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "training/testing.h"
@@ -7,16 +8,20 @@
 namespace thermocline::training {
 namespace {
 
+const kernels::KernelTable& Kernels() {
+  return kernels::KernelsFor(kernels::BestIsa());
+}
+
 TEST(GateSizesTest, AThresholdIsTheQuantile) {
-  GateSizes sizes(2, Activation::kSilu);
+  GateSizes sizes(2, Activation::kSilu, Kernels());
   std::vector<float> gate;
   for (int i = 0; i < 1000; ++i) gate.push_back(0.01f * static_cast<float>(i));
   sizes.Add(1, gate);
   for (const double density : {0.1, 0.5, 0.9}) {
     const float x = static_cast<float>(10 * (1 - density));
     const float want = x / (1 + std::exp(-x));
-    // To a bin's width, 1/32 of a doubling.
-    EXPECT_NEAR(sizes.ThresholdFor(1, density) / want, 1, 0.03);
+    // To a gate's distance from the next, and a bin's width.
+    EXPECT_NEAR(sizes.ThresholdFor(1, density) / want, 1, 0.012);
   }
   EXPECT_EQ(sizes.ThresholdFor(1, 1.0), 0);
   EXPECT_EQ(sizes.ThresholdFor(0, 0.5), 0);  // nothing was seen
@@ -24,7 +29,7 @@ TEST(GateSizesTest, AThresholdIsTheQuantile) {
 }
 
 TEST(GateSizesTest, NegativeGatesCountByTheirSize) {
-  GateSizes sizes(1, Activation::kGelu);
+  GateSizes sizes(1, Activation::kGelu, Kernels());
   // Of GELU, -1 gives -0.159 and 1 gives 0.841.
   const std::vector<float> gate = {-1, 1};
   sizes.Add(0, gate);
@@ -32,10 +37,27 @@ TEST(GateSizesTest, NegativeGatesCountByTheirSize) {
   EXPECT_NEAR(sizes.ThresholdFor(0, 0.51), 0.159, 0.004);
 }
 
+// Around SiLU's least value many gates lie close together.
+TEST(GateSizesTest, KeepsTheShareThatIsAskedFor) {
+  GateSizes sizes(1, Activation::kSilu, Kernels());
+  std::vector<float> gate;
+  for (int i = 0; i < 20000; ++i) {
+    gate.push_back(2e-4f * static_cast<float>(i) - 3.0f);
+  }
+  sizes.Add(0, gate);
+  for (int percent = 5; percent < 100; percent += 5) {
+    const float threshold = sizes.ThresholdFor(0, percent / 100.0);
+    const auto kept = std::ranges::count_if(gate, [=](float x) {
+      return std::abs(x / (1 + std::exp(-x))) >= threshold;
+    });
+    EXPECT_NEAR(static_cast<double>(kept) / 20000, percent / 100.0, 0.01);
+  }
+}
+
 TEST(ScanTest, ProfileAndSelfTestOfTheDemoModel) {
   const auto model = OpenDemo();
   const Corpus corpus = SmallCorpus(*model, 16);
-  Scan scan(model->config(), corpus, false);
+  Scan scan(model->config(), corpus, false, Kernels());
   ASSERT_TRUE(RunCorpus(
       model, corpus, {.num_threads = 2, .ffn = engine::FfnMode::kDense}, "scan",
       {},

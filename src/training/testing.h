@@ -101,8 +101,9 @@ struct SyntheticLayer {
 };
 
 inline std::shared_ptr<const model::Model> OpenTestModel(
-    const std::string& name) {
-  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) + "/" + name);
+    const std::string& name, const model::OpenOptions& options = {}) {
+  auto model =
+      model::Model::Open(std::string(TC_SOURCE_DIR) + "/" + name, options);
   TC_CHECK(model.has_value());
   return *model;
 }

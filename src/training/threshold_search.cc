@@ -14,6 +14,10 @@ namespace thermocline::training {
 namespace {
 
 constexpr int kNumHalvings = 7;
+// Half of a chunk is context, the rest is predicted.
+constexpr size_t kMinChunkTokens = 4;
+// Positions whose logits are held at once: a vocabulary's are large.
+constexpr size_t kMaxLogits = 64;
 
 // An open file, with thresholds among its keys. The model that owns the file
 // outlives this.
@@ -84,14 +88,17 @@ Status AddChunk(engine::Session& session, std::span<const text::TokenId> chunk,
   session.Truncate(0);
   TC_RETURN_IF_ERROR(
       session.Decode(chunk.first(first), engine::LogitsOf::kNone, {}));
-  const auto asked = chunk.subspan(first, chunk.size() - 1 - first);
-  logits.resize(asked.size() * vocab_size);
-  TC_RETURN_IF_ERROR(session.Decode(asked, engine::LogitsOf::kAll, logits));
-  for (size_t i = 0; i < asked.size(); ++i) {
-    sum += NegativeLogLikelihood(
-        std::span(logits).subspan(i * vocab_size, vocab_size),
-        static_cast<size_t>(chunk[first + i + 1]));
-    ++count;
+  for (size_t begin = first; begin + 1 < chunk.size(); begin += kMaxLogits) {
+    const size_t num_asked = std::min(kMaxLogits, chunk.size() - 1 - begin);
+    logits.resize(num_asked * vocab_size);
+    TC_RETURN_IF_ERROR(session.Decode(chunk.subspan(begin, num_asked),
+                                      engine::LogitsOf::kAll, logits));
+    for (size_t i = 0; i < num_asked; ++i) {
+      sum += NegativeLogLikelihood(
+          std::span(logits).subspan(i * vocab_size, vocab_size),
+          static_cast<size_t>(chunk[begin + i + 1]));
+    }
+    count += num_asked;
   }
   return {};
 }
@@ -102,6 +109,12 @@ Result<double> MeasurePerplexity(
     const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
     size_t max_chunks, const engine::SessionOptions& options,
     const std::vector<float>& thresholds) {
+  if (corpus.chunk_tokens() < kMinChunkTokens) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "chunks of {} tokens are too short to measure a perplexity in: "
+                "give -c {} or more",
+                corpus.chunk_tokens(), kMinChunkTokens);
+  }
   std::shared_ptr<const model::Model> measured = model;
   engine::SessionOptions session_options = options;
   session_options.context = static_cast<int64_t>(corpus.chunk_tokens());

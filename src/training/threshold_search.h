@@ -18,7 +18,9 @@ namespace thermocline::training {
 // The perplexity of the chunks of the corpus that are held out, `max_chunks` of
 // them at most, with the model's thresholds replaced by `thresholds` [L] and
 // computed in the threshold mode; without thresholds, densely. Every position
-// but the first half of a chunk counts. The session's errors.
+// but the first half of a chunk counts. kInvalidArgument: chunks of fewer than
+// 4 tokens; the session's errors. Memory: a session's, and the logits of 64
+// positions.
 Result<double> MeasurePerplexity(
     const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
     size_t max_chunks, const engine::SessionOptions& options,
@@ -29,6 +31,7 @@ struct DensityChoice {
   double perplexity = 0;
   double dense_perplexity = 0;
   double cost() const { return perplexity / dense_perplexity - 1.0; }
+  bool operator==(const DensityChoice&) const = default;
 };
 
 // The least density, to 1/128, at which `perplexity_at` is no more than

@@ -1,6 +1,7 @@
 #include "training/threshold_search.h"
 
 #include <cmath>
+#include <span>
 
 #include "engine/testing/tiny_model.h"
 #include "training/testing.h"
@@ -55,6 +56,49 @@ TEST(MeasurePerplexityTest, ThresholdsReplaceTheModelsOwn) {
   EXPECT_GT(dense, 1.0);
   EXPECT_NEAR(at(std::vector<float>(num_layers, 0.0f)) / dense, 1.0, 1e-3);
   EXPECT_GT(at(std::vector<float>(num_layers, 1e6f)), 1.05 * dense);
+}
+
+// More positions than logits are held of at once, in as many pieces as it
+// takes: the products are of one kind.
+TEST(MeasurePerplexityTest, LongChunks) {
+  const auto model = OpenTestModel("testdata/models/stories260K.gguf");
+  const std::string text = ReadTestFile("testdata/demo/valid.txt");
+  const auto corpus =
+      Corpus::Create(*model, text, "text", {.chunk = 300, .max_tokens = 1});
+  ASSERT_TRUE(corpus) << corpus.error().message;
+  const auto value = MeasurePerplexity(
+      model, *corpus, 1, {.num_threads = 2, .products_batch = 512}, {});
+  ASSERT_TRUE(value) << value.error().message;
+  // The same positions in one piece.
+  const auto session = engine::Session::Create(
+      model, {.context = 300, .num_threads = 2, .products_batch = 512});
+  ASSERT_TRUE(session);
+  const auto vocab_size = static_cast<size_t>(model->config().vocab_size);
+  const auto chunk = corpus->chunk(7);
+  std::vector<float> logits(299 * vocab_size);
+  ASSERT_TRUE(
+      (*session)->Decode(chunk.first(299), engine::LogitsOf::kAll, logits));
+  double sum = 0;
+  for (size_t i = 150; i < 299; ++i) {
+    const auto row = std::span(logits).subspan(i * vocab_size, vocab_size);
+    double all = 0;
+    for (const float logit : row) all += std::exp(double{logit});
+    sum += std::log(all) - double{row[static_cast<size_t>(chunk[i + 1])]};
+  }
+  EXPECT_NEAR(*value, std::exp(sum / 149), 1e-3 * *value);
+}
+
+TEST(MeasurePerplexityTest, ChunksThatAreTooShort) {
+  const auto model = OpenTestModel("testdata/models/stories260K.gguf");
+  for (const int64_t chunk : {1, 2, 3}) {
+    const auto value = MeasurePerplexity(model, SmallCorpus(*model, chunk), 2,
+                                         {.num_threads = 1}, {});
+    ASSERT_FALSE(value);
+    EXPECT_EQ(value.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(value.error().message, ::testing::HasSubstr("-c 4"));
+  }
+  EXPECT_TRUE(MeasurePerplexity(model, SmallCorpus(*model, 4), 2,
+                                {.num_threads = 1}, {}));
 }
 
 }  // namespace

@@ -44,13 +44,9 @@ void DifferentiateLoss(const uint64_t* fired, size_t num_neurons,
   for (size_t i = 0; i < num_neurons; ++i) {
     scores[i] = scale / (1.0f + FastExp(-scores[i]));
   }
-  for (size_t word_idx = 0; word_idx * 64 < num_neurons; ++word_idx) {
-    for (uint64_t word = fired[word_idx]; word != 0; word &= word - 1) {
-      const size_t bit = static_cast<size_t>(std::countr_zero(word));
-      float& derivative = scores[word_idx * 64 + bit];
-      derivative = positive_weight * (derivative - scale);
-    }
-  }
+  ForEachFired(fired, num_neurons, [&](size_t i) {
+    scores[i] = positive_weight * (scores[i] - scale);
+  });
 }
 
 // sums[i] = sum over rows of values[row, i].

@@ -1,5 +1,6 @@
 #include "training/work_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -82,6 +83,13 @@ Result<WorkFolder> WorkFolder::Open(const std::string& path,
 bool WorkFolder::Has(const std::string& stage) const {
   std::error_code error;
   return fs::exists(FileOf(stage), error);
+}
+
+bool WorkFolder::IsEmpty() const {
+  std::error_code error;
+  return std::ranges::none_of(
+      fs::directory_iterator(path_, error),
+      [](const auto& entry) { return entry.path().extension() == ".gguf"; });
 }
 
 tl::unexpected<Error> WorkFolder::Unreadable(const Error& error) const {

@@ -34,6 +34,9 @@ class WorkFolder {
   }
   bool Has(const std::string& stage) const;
 
+  // Whether no stage is finished: then the folder is worth nothing.
+  bool IsEmpty() const;
+
   // The error of reading a stage's file, with what to do about it.
   tl::unexpected<Error> Unreadable(const Error& error) const;
 

@@ -32,7 +32,9 @@ TEST_F(WorkFolderTest, NewThenResumedThenGone) {
   ASSERT_TRUE(fresh) << fresh.error().message;
   EXPECT_FALSE(fresh->is_resumed());
   EXPECT_FALSE(fresh->Has("layer-0"));
+  EXPECT_TRUE(fresh->IsEmpty());
   Write("layer-0.gguf", "x");
+  EXPECT_FALSE(fresh->IsEmpty());
   const auto resumed = WorkFolder::Open(path_, "model: a\nseed: 1\n");
   ASSERT_TRUE(resumed);
   EXPECT_TRUE(resumed->is_resumed());

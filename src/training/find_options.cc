@@ -1,0 +1,97 @@
+#include "training/find_options.h"
+
+#include <span>
+
+#include "engine/ffn/ffn_choice.h"
+#include "model/profile_file.h"
+#include "training/findings.h"
+
+namespace thermocline::training {
+namespace {
+
+uint64_t HashOf(std::span<const text::TokenId> tokens) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const text::TokenId token : tokens) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      hash ^= static_cast<uint64_t>(token) >> shift & 255;
+      hash *= 0x100000001b3u;
+    }
+  }
+  return hash;
+}
+
+uint64_t HashOf(const Corpus& corpus) {
+  uint64_t hash = 0;
+  for (size_t i = 0; i < corpus.num_chunks(); ++i) {
+    hash = hash * 31 + HashOf(corpus.chunk(i));
+  }
+  return hash;
+}
+
+std::string Optional(const std::optional<double>& value) {
+  return value ? fmt::format("{}", *value) : "none";
+}
+
+}  // namespace
+
+size_t FindOptions::num_layers_before() const {
+  return reports_ahead ? kMaxAhead : static_cast<size_t>(lookahead);
+}
+
+Status CheckOptions(const model::Model& model, const FindOptions& options) {
+  const model::FfnConfig& ffn = model.config().ffn;
+  if (options.lookahead < 0 || options.lookahead > 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "predictors that look {} layers ahead; 0 and 1 are possible",
+                options.lookahead);
+  }
+  if (!options.wants_thresholds()) return {};
+  if (options.density.has_value() && options.max_ppl_cost.has_value()) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "thresholds for a density and for a perplexity cost exclude "
+                "each other: give one");
+  }
+  if (engine::HasZeros(ffn.activation)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: its activation is {}, whose zeros need no thresholds; "
+                "they are for silu and gelu",
+                model.file().path(), NameOf(ffn.activation));
+  }
+  if (ffn.num_experts > 0) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: thresholds for mixtures of experts are not calibrated: "
+                "run it as it is, with --ffn dense",
+                model.file().path());
+  }
+  return {};
+}
+
+std::string DescribeWork(const model::Model& model, const Corpus& corpus,
+                         const FindOptions& options) {
+  const model::ModelFingerprint print = model::FingerprintOf(model);
+  const model::FfnConfig& ffn = model.config().ffn;
+  return fmt::format(
+      "model: {} of {} layers, width {}, {} neurons, {} experts, norms "
+      "{:016x}, {} bytes\n"
+      "activation: {} {}\n"
+      "text: {} tokens in chunks of {}, hash {:016x}\n"
+      "recall: {}, at least {}, candidates {}\n"
+      "lookahead: {}\n"
+      "seed: {}\n"
+      "steps: {}, samples {}\n"
+      "memory: {}\n"
+      "predictors: trained {}, free {}, report on lookahead {}\n"
+      "thresholds: density {}, cost {}\n"
+      "instruction set: {}\n",
+      print.architecture, print.num_layers, print.width, print.ffn_width,
+      print.num_experts, print.hash, model.file().num_file_bytes(),
+      NameOf(ffn.activation), ffn.threshold, corpus.num_tokens(),
+      corpus.chunk_tokens(), HashOf(corpus), options.goal.recall,
+      options.goal.recall_floor, options.goal.max_candidates, options.lookahead,
+      options.seed, options.num_steps, options.max_samples,
+      options.max_memory_bytes, options.predictors, options.free_predictors,
+      options.reports_ahead, Optional(options.density),
+      Optional(options.max_ppl_cost), NameOf(options.session.isa));
+}
+
+}  // namespace thermocline::training

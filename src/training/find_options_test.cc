@@ -1,0 +1,110 @@
+#include "training/find_options.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "training/testing.h"
+
+namespace thermocline::training {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(CheckOptionsTest, ThresholdsOfTheReluFamily) {
+  FindOptions options;
+  EXPECT_TRUE(CheckOptions(*OpenDemo(), options));
+  options.density = 0.5;
+  const Status checked = CheckOptions(*OpenDemo(), options);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(checked.error().message,
+              AllOf(HasSubstr("relu"), HasSubstr("need no thresholds")));
+  EXPECT_TRUE(CheckOptions(*OpenTestModel("testdata/models/stories260K.gguf"),
+                           options));
+}
+
+TEST(CheckOptionsTest, TwoWaysToChooseThresholds) {
+  const Status checked =
+      CheckOptions(*OpenTestModel("testdata/models/stories260K.gguf"),
+                   {.density = 0.5, .max_ppl_cost = 0.1});
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(checked.error().message, HasSubstr("exclude each other"));
+}
+
+TEST(CheckOptionsTest, ThresholdsOfAMixture) {
+  const Status checked =
+      CheckOptions(*OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"),
+                   {.max_ppl_cost = 0.1});
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(checked.error().message,
+              AllOf(HasSubstr("mixtral-8x2-f16.gguf"), HasSubstr("experts"),
+                    HasSubstr("--ffn dense")));
+}
+
+TEST(CheckOptionsTest, Lookaheads) {
+  const auto model = OpenDemo();
+  EXPECT_TRUE(CheckOptions(*model, {.lookahead = 1}));
+  EXPECT_FALSE(CheckOptions(*model, {.lookahead = 2}));
+  EXPECT_FALSE(CheckOptions(*model, {.lookahead = -1}));
+  EXPECT_EQ((FindOptions{.lookahead = 1}).num_layers_before(), 1u);
+  EXPECT_EQ((FindOptions{.reports_ahead = true}).num_layers_before(), 3u);
+}
+
+// What has a part in the results is in the description, one line for each; what
+// has none is not.
+TEST(DescribeWorkTest, OneLineForWhatDiffers) {
+  const auto model = OpenTiny();
+  const Corpus corpus = SmallCorpus(*model, 16);
+  const FindOptions options;
+  const std::string description = DescribeWork(*model, corpus, options);
+  const auto expect_one_line = [&](const std::string& other) {
+    size_t num_different = 0;
+    std::istringstream a(description);
+    std::istringstream b(other);
+    for (std::string x, y; std::getline(a, x) && std::getline(b, y);) {
+      num_different += x == y ? 0 : 1;
+    }
+    EXPECT_EQ(num_different, 1u) << other;
+    EXPECT_EQ(std::ranges::count(description, '\n'),
+              std::ranges::count(other, '\n'));
+  };
+  const std::function<void(FindOptions&)> changes[] = {
+      [](FindOptions& o) { o.goal.recall = 0.95; },
+      [](FindOptions& o) { o.goal.recall_floor = 0.9; },
+      [](FindOptions& o) { o.goal.max_candidates = 3; },
+      [](FindOptions& o) { o.lookahead = 1; },
+      [](FindOptions& o) { o.seed = 7; },
+      [](FindOptions& o) { o.num_steps = 99; },
+      [](FindOptions& o) { o.max_samples = 4096; },
+      [](FindOptions& o) { o.max_memory_bytes = 1 << 30; },
+      [](FindOptions& o) { o.predictors = false; },
+      [](FindOptions& o) { o.free_predictors = false; },
+      [](FindOptions& o) { o.reports_ahead = true; },
+      [](FindOptions& o) { o.density = 0.25; },
+      [](FindOptions& o) { o.max_ppl_cost = 0.25; },
+      [](FindOptions& o) { o.session.isa = kernels::Isa::kScalar; }};
+  for (const auto& change : changes) {
+    FindOptions other = options;
+    change(other);
+    expect_one_line(DescribeWork(*model, corpus, other));
+  }
+  expect_one_line(DescribeWork(*model, SmallCorpus(*model, 15), options));
+  FindOptions other = options;
+  other.session.num_threads = 7;
+  EXPECT_EQ(DescribeWork(*model, corpus, other), description);
+}
+
+TEST(DescribeWorkTest, AnotherModel) {
+  const auto model = OpenTiny();
+  const auto bamboo =
+      OpenTestModel("testdata/golden-powerinfer/bamboo-f16.powerinfer.gguf");
+  const Corpus corpus = SmallCorpus(*model, 16);
+  EXPECT_NE(DescribeWork(*model, corpus, {}),
+            DescribeWork(*bamboo, corpus, {}));
+}
+
+}  // namespace
+}  // namespace thermocline::training

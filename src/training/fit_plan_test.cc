@@ -1,0 +1,86 @@
+#include "training/fit_plan.h"
+
+#include "base/units.h"
+#include "training/testing.h"
+
+namespace thermocline::training {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class PlanFitTest : public ::testing::Test {
+ protected:
+  Result<FitPlan> Plan() { return PlanFit(*model_, corpus_, options_); }
+  // The least memory, to 1 KiB, that is enough.
+  uint64_t LeastBytes() {
+    uint64_t too_few = 0;
+    uint64_t enough = 8 * kGiB;
+    while (enough - too_few > kKiB) {
+      options_.max_memory_bytes = (enough + too_few) / 2;
+      (Plan() ? enough : too_few) = options_.max_memory_bytes;
+    }
+    return enough;
+  }
+
+  std::shared_ptr<const model::Model> model_ = OpenDemo();
+  Corpus corpus_ = SmallCorpus(*model_, 256);
+  FindOptions options_ = {.session = {.num_threads = 1}, .max_samples = 4096};
+  const uint64_t sample_bytes_ = SampleBytes(256, 1536);
+};
+
+TEST_F(PlanFitTest, EverythingAtOnceIfItFits) {
+  const auto plan = Plan();
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->num_samples, 4096u);
+  EXPECT_EQ(plan->groups, std::vector<LayerRange>({{0, 6}}));
+}
+
+TEST_F(PlanFitTest, NoMoreSamplesThanTokens) {
+  options_.max_samples = size_t{1} << 40;
+  const auto plan = Plan();
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->num_samples, corpus_.num_tokens());
+}
+
+// First fewer layers at once, then fewer samples, then an error.
+TEST_F(PlanFitTest, LessMemory) {
+  const uint64_t least = LeastBytes();
+  options_.max_memory_bytes = least;
+  auto plan = Plan();
+  ASSERT_TRUE(plan);
+  EXPECT_GE(plan->num_samples, 1024u);
+  EXPECT_LE(plan->num_samples, 1024 + kKiB / sample_bytes_ + 1);
+  EXPECT_EQ(plan->groups.size(), 6u);
+  options_.max_memory_bytes = least + 3072 * sample_bytes_;
+  plan = Plan();
+  ASSERT_TRUE(plan);
+  EXPECT_GE(plan->num_samples, 4090u);
+  EXPECT_EQ(plan->groups.size(), 6u);
+  options_.max_memory_bytes = least + (3072 + 2 * 4096) * sample_bytes_;
+  plan = Plan();
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->groups, std::vector<LayerRange>({{0, 3}, {3, 6}}));
+
+  options_.max_memory_bytes = least - 4 * kKiB;
+  plan = Plan();
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(plan.error().message,
+              AllOf(HasSubstr("samples of one layer"), HasSubstr("are allowed"),
+                    HasSubstr("--no-predictor")));
+}
+
+// The inputs of the layers before are held too.
+TEST_F(PlanFitTest, LookaheadsTakeMore) {
+  const uint64_t least = LeastBytes();
+  options_.lookahead = 1;
+  EXPECT_NEAR(static_cast<double>(LeastBytes() - least),
+              static_cast<double>(1024 * sample_bytes_), 2.0 * kKiB);
+  options_.reports_ahead = true;
+  EXPECT_NEAR(static_cast<double>(LeastBytes() - least),
+              static_cast<double>(3 * 1024 * sample_bytes_), 2.0 * kKiB);
+}
+
+}  // namespace
+}  // namespace thermocline::training

@@ -1,0 +1,122 @@
+#include "training/scan_corpus.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "kernels/kernels.h"
+#include "training/profile_corpus.h"
+#include "training/scan.h"
+#include "training/threshold_search.h"
+
+namespace thermocline::training {
+namespace {
+
+constexpr char kScanStage[] = "scan";        // self-test and thresholds
+constexpr char kProfileStage[] = "profile";  // written before it
+// Of the thresholds' search: held-out tokens that each density is tried on.
+constexpr size_t kMaxTestTokens = 4096;
+
+// Of the neurons of a token's experts, where there are experts.
+double DensityOfUsed(const neuron::Profile& profile,
+                     const model::FfnConfig& ffn) {
+  if (ffn.num_experts == 0) return profile.density();
+  return profile.density() * static_cast<double>(ffn.num_experts) /
+         static_cast<double>(ffn.num_experts_used);
+}
+
+Status CheckDensity(const neuron::Profile& profile, const model::Model& model,
+                    const FindOptions& options) {
+  if (options.wants_thresholds()) return {};
+  return CheckSparsity(model, DensityOfUsed(profile, model.config().ffn),
+                       profile.num_tokens());
+}
+
+// Fills thresholds and choice.
+Status ChooseThresholds(const std::shared_ptr<const model::Model>& model,
+                        const Corpus& corpus, const FindOptions& options,
+                        const GateSizes& gates, ScanFile& out) {
+  if (options.density.has_value()) {
+    out.thresholds = gates.ThresholdsFor(*options.density);
+    return {};
+  }
+  const auto perplexity_at =
+      [&](const std::vector<float>& thresholds) -> Result<double> {
+    return MeasurePerplexity(
+        model, corpus,
+        std::max<size_t>(1, kMaxTestTokens / corpus.chunk_tokens()),
+        options.session, thresholds);
+  };
+  TC_ASSIGN_OR_RETURN(const double dense, perplexity_at({}));
+  TC_ASSIGN_OR_RETURN(
+      out.choice,
+      FindDensity(*options.max_ppl_cost, dense, [&](double density) {
+        return perplexity_at(gates.ThresholdsFor(density));
+      }));
+  out.thresholds = gates.ThresholdsFor(out.choice->density);
+  return {};
+}
+
+// Runs the model over the corpus.
+Status FillScan(const std::shared_ptr<const model::Model>& model,
+                const Corpus& corpus, const FindOptions& options,
+                SampleStore* store, Scan& scan) {
+  TC_RETURN_IF_ERROR(RunCorpus(
+      model, corpus, options.session, "profiling", options.progress,
+      [&](size_t chunk_idx, const engine::FfnObservation& seen) {
+        scan.Add(chunk_idx, seen);
+        if (store != nullptr) store->Add(chunk_idx, seen);
+      },
+      // Whether it is worth going on shows at once.
+      [&](size_t chunk_idx) -> Status {
+        return chunk_idx == 0 ? CheckDensity(scan.profile(), *model, options)
+                              : Status();
+      }));
+  return CheckDensity(scan.profile(), *model, options);
+}
+
+}  // namespace
+
+bool IsScanned(const WorkFolder& work) { return work.Has(kScanStage); }
+
+Status ScanCorpus(const std::shared_ptr<const model::Model>& model,
+                  const Corpus& corpus, const FindOptions& options,
+                  const WorkFolder& work, SampleStore* store,
+                  std::vector<Stage>& stages) {
+  const Stopwatch watch;
+  Scan scan(model->config(), corpus, options.wants_thresholds(),
+            kernels::KernelsFor(options.session.isa));
+  TC_RETURN_IF_ERROR(FillScan(model, corpus, options, store, scan));
+  stages.push_back(
+      {store != nullptr ? "profile and samples" : "profile", watch.Seconds()});
+  ScanFile out = {.self_test = scan.self_test()};
+  if (options.wants_thresholds()) {
+    const Stopwatch threshold_watch;
+    TC_RETURN_IF_ERROR(
+        ChooseThresholds(model, corpus, options, scan.gates(), out));
+    stages.push_back({"thresholds", threshold_watch.Seconds()});
+  }
+  TC_RETURN_IF_ERROR(model::WriteProfile(
+      {.model = model::FingerprintOf(*model),
+       .corpus = options.corpus_name,
+       .context = static_cast<int64_t>(corpus.chunk_tokens()),
+       .profile = scan.profile()},
+      work.FileOf(kProfileStage)));
+  return WriteScanFile(out, model->config(), work.FileOf(kScanStage));
+}
+
+Result<Scanned> ReadScanned(const model::Model& model, const WorkFolder& work) {
+  const std::string path = work.FileOf(kProfileStage);
+  auto profile = model::ReadProfile(path);
+  if (!profile) return work.Unreadable(profile.error());
+  const Status is_same =
+      model::CheckSameModel(profile->model, model, path + ": was made");
+  if (!is_same) return work.Unreadable(is_same.error());
+  auto scan = ReadScanFile(work.FileOf(kScanStage), model.config());
+  if (!scan) return work.Unreadable(scan.error());
+  return Scanned{.profile = *std::move(profile), .scan = *std::move(scan)};
+}
+
+}  // namespace thermocline::training
