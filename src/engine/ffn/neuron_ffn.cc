@@ -9,7 +9,6 @@
 namespace thermocline::engine {
 namespace {
 
-constexpr size_t kTokens = kernels::kListedTokens;
 // Records that a piece holds, in bytes: enough to hide what a piece costs, a
 // sum to clear and to add.
 constexpr size_t kNeuronPieceBytes = 128 << 10;
@@ -36,7 +35,7 @@ NeuronFfn::NeuronFfn(const model::FfnConfig* config,
 
 void NeuronFfn::Run(const Rows& x, std::span<const NeuronList> lists,
                     const Rows& hidden, const Rows& out, const Rows& raw) {
-  TC_CHECK(!lists.empty() && lists.size() <= kTokens);
+  TC_CHECK(!lists.empty() && lists.size() <= kernels::kListedTokens);
   x_ = x;
   std::ranges::copy(lists, list_copies_.begin());
   lists_ = std::span(list_copies_).first(lists.size());
