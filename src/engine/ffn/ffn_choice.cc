@@ -52,6 +52,13 @@ Status CheckFast(const model::Config& config, bool has_free,
                 "free needs none");
   }
   if (predictor != PredictorChoice::kAuto || has_trained || has_free) return {};
+  if (!HasZeros(config.ffn.activation)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--ffn fast: the model brings no predictors, and {} lets every "
+                "neuron through: use --ffn dense, or --ffn threshold with a "
+                "file for which 'thermocline prepare' found thresholds",
+                NameOf(config.ffn.activation));
+  }
   return Fail(ErrorCode::kInvalidArgument,
               "--ffn fast: the model brings no predictors of which neurons "
               "fire, as PowerInfer's, KAIROX's and prepared files do: use "

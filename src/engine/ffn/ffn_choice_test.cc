@@ -85,6 +85,9 @@ TEST(FfnChoice, RefusalsSayWhatToDo) {
   const model::Config silu = ConfigOf(Activation::kSilu);
   EXPECT_THAT(Refusal(silu, FfnMode::kExact),
               testing::AllOf(HasSubstr("silu"), HasSubstr("--ffn threshold")));
+  EXPECT_THAT(Refusal(silu, FfnMode::kFast),
+              testing::AllOf(HasSubstr("silu lets every neuron through"),
+                             HasSubstr("--ffn dense")));
   EXPECT_THAT(Refusal(silu, FfnMode::kThreshold), HasSubstr("no thresholds"));
   EXPECT_THAT(Refusal(relu, FfnMode::kThreshold), HasSubstr("--ffn exact"));
   EXPECT_THAT(Refusal(relu, FfnMode::kFast),
