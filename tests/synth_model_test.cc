@@ -268,28 +268,30 @@ TEST_P(SynthModelTest, AllLayoutsHoldTheSameWeights) {
   compare(a, twin->weights().layers.back().ffn);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, SynthPredictorTest,
-    ::testing::Values(Case{"tiny", DType::kQ4_0}, Case{"tiny", DType::kQ8_0},
-                      Case{"tiny", DType::kF16}, Case{"tiny", DType::kQ4_K},
-                      Case{"tiny", DType::kQ6_K},
-                      Case{"tiny", DType::kQ4_0, 0.25, 0.4, 0.75},
-                      Case{"tiny", DType::kQ4_0, 0.05, 0.15, 0.8},
-                      Case{"tiny-opt", DType::kQ4_0},
-                      Case{"tiny-falcon", DType::kQ4_0}),
-    NameOfCase);
+std::vector<Case> CasesWithPredictors() {
+  return {{"tiny", DType::kQ4_0},
+          {"tiny", DType::kQ8_0},
+          {"tiny", DType::kF16},
+          {"tiny", DType::kQ4_K},
+          {"tiny", DType::kQ6_K},
+          {"tiny", DType::kQ4_0, 0.25, 0.4, 0.75},
+          {"tiny", DType::kQ4_0, 0.05, 0.15, 0.8},
+          {"tiny-opt", DType::kQ4_0},
+          {"tiny-falcon", DType::kQ4_0}};
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, SynthModelTest,
-    ::testing::Values(Case{"tiny", DType::kQ4_0}, Case{"tiny", DType::kQ8_0},
-                      Case{"tiny", DType::kF16}, Case{"tiny", DType::kQ4_K},
-                      Case{"tiny", DType::kQ6_K},
-                      Case{"tiny", DType::kQ4_0, 0.25, 0.4, 0.75},
-                      Case{"tiny", DType::kQ4_0, 0.05, 0.15, 0.8},
-                      Case{"tiny-opt", DType::kQ4_0},
-                      Case{"tiny-falcon", DType::kQ4_0},
-                      Case{"tiny-mixtral", DType::kQ4_0}),
-    NameOfCase);
+std::vector<Case> AllCases() {
+  std::vector<Case> cases = CasesWithPredictors();
+  cases.push_back({"tiny-mixtral", DType::kQ4_0});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, SynthPredictorTest,
+                         ::testing::ValuesIn(CasesWithPredictors()),
+                         NameOfCase);
+
+INSTANTIATE_TEST_SUITE_P(Shapes, SynthModelTest,
+                         ::testing::ValuesIn(AllCases()), NameOfCase);
 
 }  // namespace
 }  // namespace thermocline

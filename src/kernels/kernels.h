@@ -79,7 +79,7 @@ struct BatchMatMul {
 // work, into the second level of the cache, and moves `next` on: the caller
 // goes on with what is left. So arithmetic on what has come overlaps with
 // reading what comes. For rows that lie apart the order matters: the first
-// lines of 8 to 16 rows, then their second ones, and so on, read a tenth to a
+// lines of some 8 rows, then their second ones, and so on, read a tenth to a
 // fifth faster than row after row, whose waits for new pages follow each other.
 struct LinesAhead {
   const uintptr_t* next = nullptr;  // addresses; nothing is read through them

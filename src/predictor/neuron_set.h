@@ -12,6 +12,21 @@ namespace thermocline::predictor {
 // Words that a set of `num_neurons` takes.
 constexpr size_t WordsOf(size_t num_neurons) { return (num_neurons + 63) / 64; }
 
+// Calls f(neuron) for the members in [begin, end), ascending, of the set that
+// the words hold.
+template <class Function>
+void ForEachMember(const uint64_t* words, size_t begin, size_t end,
+                   Function f) {
+  for (size_t first = begin / 64 * 64; first < end; first += 64) {
+    uint64_t bits = words[first / 64];
+    if (first < begin) bits &= ~uint64_t{0} << (begin - first);
+    if (end - first < 64) bits &= ~(~uint64_t{0} << (end - first));
+    for (; bits != 0; bits &= bits - 1) {
+      f(first + static_cast<size_t>(std::countr_zero(bits)));
+    }
+  }
+}
+
 // A view of WordsOf(num_neurons) words that somebody else owns: neuron i is bit
 // i % 64 of word i / 64. Bits behind the last neuron are 0.
 struct NeuronSet {
@@ -36,14 +51,7 @@ struct NeuronSet {
   // Calls f(neuron) for the members in [begin, end), ascending.
   template <class Function>
   void ForEachIn(size_t begin, size_t end, Function f) const {
-    for (size_t first = begin / 64 * 64; first < end; first += 64) {
-      uint64_t bits = words[first / 64];
-      if (first < begin) bits &= ~uint64_t{0} << (begin - first);
-      if (end - first < 64) bits &= ~(~uint64_t{0} << (end - first));
-      for (; bits != 0; bits &= bits - 1) {
-        f(first + static_cast<size_t>(std::countr_zero(bits)));
-      }
-    }
+    ForEachMember(words, begin, end, f);
   }
 };
 

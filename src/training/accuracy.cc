@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "predictor/neuron_set.h"
 #include "tensor/codec.h"
 
 namespace thermocline::training {
@@ -166,16 +167,17 @@ float ThresholdFor(const Gemm& gemm, const RoundedPredictor& predictor,
   std::vector<float> of_fired;
   const size_t num_neurons = samples.num_neurons;
   all.reserve(samples.num_samples * num_neurons);
-  ForEachScores(
-      gemm, predictor, samples,
-      [&](size_t begin, size_t count, const float* scores) {
-        all.insert(all.end(), scores, scores + count * num_neurons);
-        for (size_t n = 0; n < count; ++n) {
-          ForEachFired(samples.fired_of(begin + n), num_neurons, [&](size_t i) {
-            of_fired.push_back(scores[n * num_neurons + i]);
-          });
-        }
-      });
+  ForEachScores(gemm, predictor, samples,
+                [&](size_t begin, size_t count, const float* scores) {
+                  all.insert(all.end(), scores, scores + count * num_neurons);
+                  for (size_t n = 0; n < count; ++n) {
+                    predictor::ForEachMember(
+                        samples.fired_of(begin + n), 0, num_neurons,
+                        [&](size_t i) {
+                          of_fired.push_back(scores[n * num_neurons + i]);
+                        });
+                  }
+                });
   return ChooseThreshold(all, of_fired, goal);
 }
 
@@ -191,10 +193,11 @@ Accuracy Measure(const Gemm& gemm, const RoundedPredictor& predictor,
           out.num_candidates += scores[k] >= threshold ? 1 : 0;
         }
         for (size_t n = 0; n < count; ++n) {
-          ForEachFired(samples.fired_of(begin + n), num_neurons, [&](size_t i) {
-            ++out.num_fired;
-            out.num_hits += scores[n * num_neurons + i] >= threshold;
-          });
+          predictor::ForEachMember(
+              samples.fired_of(begin + n), 0, num_neurons, [&](size_t i) {
+                ++out.num_fired;
+                out.num_hits += scores[n * num_neurons + i] >= threshold;
+              });
         }
       });
   return out;

@@ -5,7 +5,6 @@
 #ifndef THERMOCLINE_TRAINING_LOW_RANK_H_
 #define THERMOCLINE_TRAINING_LOW_RANK_H_
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,17 +50,6 @@ struct Samples {
 };
 
 uint64_t CountFired(const Samples& samples);
-
-// Calls visit(neuron) for what fired, ascending: words [WordsOf(num_neurons)]
-// as Samples::fired_of gives them.
-template <typename Visit>
-void ForEachFired(const uint64_t* words, size_t num_neurons, Visit&& visit) {
-  for (size_t first = 0; first < num_neurons; first += 64) {
-    for (uint64_t word = words[first / 64]; word != 0; word &= word - 1) {
-      visit(first + static_cast<size_t>(std::countr_zero(word)));
-    }
-  }
-}
 
 // hidden [B, R] = relu(up x + up_bias) and scores [B, F], for x [B, D].
 // Parallel inside; the same bits for every number of threads.

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "predictor/neuron_set.h"
 
 namespace thermocline::training {
 namespace {
@@ -44,7 +45,7 @@ void DifferentiateLoss(const uint64_t* fired, size_t num_neurons,
   for (size_t i = 0; i < num_neurons; ++i) {
     scores[i] = scale / (1.0f + FastExp(-scores[i]));
   }
-  ForEachFired(fired, num_neurons, [&](size_t i) {
+  predictor::ForEachMember(fired, 0, num_neurons, [&](size_t i) {
     scores[i] = positive_weight * (scores[i] - scale);
   });
 }
