@@ -41,6 +41,9 @@ function(tc_add_tests target prefix)
   # A third of the time to compile; the code under test keeps its optimisation.
   # ccache needs the last option, and CCACHE_SLOPPINESS as ./test sets it.
   target_compile_options(${target} PRIVATE -O0 "SHELL:-Xclang -fno-pch-timestamp")
+  if(TC_BUILD_FUZZERS)  # what fuzzing counts is the code under test
+    target_compile_options(${target} PRIVATE -fno-sanitize=fuzzer-no-link)
+  endif()
   target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
   # Tests name their helpers as they like.
   set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)

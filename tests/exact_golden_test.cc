@@ -18,6 +18,7 @@
 #include "engine/ffn/ffn_choice.h"
 #include "engine/session.h"
 #include "engine/test_golden.h"
+#include "engine/testing/isas.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "os/test_folder.h"
@@ -178,7 +179,7 @@ class ExactGolden : public ::testing::TestWithParam<Case> {
   // On every ISA; of the demo model, far larger than the others, on the best.
   std::vector<kernels::Isa> Isas() const {
     if (GetParam().golden.logits.empty()) return {kernels::BestIsa()};
-    return kernels::SupportedIsas();
+    return engine::testing::IsasOfModels();
   }
 
   // One by one and in one batch.

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,21 +62,20 @@ class PlainPredictor {
   std::vector<bool> Candidates(std::span<const float> x) const {
     std::vector<float> hidden(rank_);
     for (size_t r = 0; r < rank_; ++r) {
-      float sum = 0.0f;
-      for (size_t j = 0; j < x.size(); ++j) sum += up_[r * x.size() + j] * x[j];
-      hidden[r] = std::max(sum, 0.0f);
+      hidden[r] = std::max(Dot(x, up_.data() + r * x.size()), 0.0f);
     }
     std::vector<bool> candidates(down_.size() / rank_);
     for (size_t i = 0; i < candidates.size(); ++i) {
-      float sum = 0.0f;
-      for (size_t r = 0; r < rank_; ++r)
-        sum += down_[i * rank_ + r] * hidden[r];
-      candidates[i] = sum >= 0.0f;
+      candidates[i] = Dot(hidden, down_.data() + i * rank_) >= 0.0f;
     }
     return candidates;
   }
 
  private:
+  static float Dot(std::span<const float> x, const float* row) {
+    return std::inner_product(x.data(), x.data() + x.size(), row, 0.0f);
+  }
+
   std::vector<float> up_, down_;
   size_t rank_;
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "engine/testing/isas.h"
 #include "engine/testing/reference.h"
 #include "engine/testing/tiny_model.h"
 #include "model/architectures.h"
@@ -127,13 +128,13 @@ void ExpectLikeReference(const ModelPtr& model, double tolerance,
 }
 
 TEST_P(Architectures, FloatsAreLikeTheReference) {
-  ExpectLikeReference(Make(TinySpec()), kFloatNmse, kernels::SupportedIsas());
+  ExpectLikeReference(Make(TinySpec()), kFloatNmse, testing::IsasOfModels());
 }
 
 TEST_P(Architectures, HalvesAreLikeTheReference) {
   TinySpec spec;
   spec.dtype = DType::kF16;
-  ExpectLikeReference(Make(spec), kFloatNmse, kernels::SupportedIsas());
+  ExpectLikeReference(Make(spec), kFloatNmse, testing::IsasOfModels());
 }
 
 // (Every type and ISA: forward_test.cc.)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "engine/testing/isas.h"
 #include "engine/testing/reference.h"
 #include "engine/testing/tiny_model.h"
 
@@ -38,7 +39,7 @@ void ExpectLikeReference(const TinySpec& spec, double tolerance) {
   ASSERT_NE(model, nullptr);
   const auto tokens = RandomTokens(23, spec.vocab_size);
   const auto expected = ReferenceLogits(*model, tokens);
-  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+  for (const kernels::Isa isa : testing::IsasOfModels()) {
     EXPECT_LE(Nmse(LogitsOf(model, tokens, isa), expected), tolerance)
         << kernels::NameOf(isa);
   }

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "engine/testing/compute_fixture.h"
+#include "engine/testing/isas.h"
 #include "os/thread_pool.h"
 #include "os/topology.h"
 #include "tensor/codec.h"
@@ -191,7 +192,7 @@ class ManyTokens {
 
 TEST(MatMul, ManyTokensWithEveryIsa) {
   const ManyTokens problem;
-  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+  for (const kernels::Isa isa : testing::IsasOfModels()) {
     SCOPED_TRACE(kernels::NameOf(isa));
     const std::vector<Output> one = problem.Run(isa, 1);
     problem.ExpectNear(one);

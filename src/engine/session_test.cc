@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "engine/testing/isas.h"
 #include "engine/testing/tiny_model.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
@@ -64,7 +65,7 @@ TEST(Session, BitEqualForEveryThreadCount) {
   const auto model = MakeTinyModel(MixedSpec());
   ASSERT_NE(model, nullptr);
   const Tokens tokens = RandomTokens(33, kVocab);
-  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+  for (const kernels::Isa isa : testing::IsasOfModels()) {
     SessionOptions options;
     options.isa = isa;
     options.num_threads = 1;
@@ -85,7 +86,7 @@ TEST(Session, BitEqualHoweverTheSequenceIsCut) {
   const auto model = MakeTinyModel(MixedSpec());
   ASSERT_NE(model, nullptr);
   const Tokens tokens = RandomTokens(192, kVocab);
-  for (const kernels::Isa isa : kernels::SupportedIsas()) {
+  for (const kernels::Isa isa : testing::IsasOfModels()) {
     const kernels::KernelTable& kernels = kernels::KernelsFor(isa);
     SessionOptions options;
     options.isa = isa;

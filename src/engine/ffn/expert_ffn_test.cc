@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "engine/ffn/dense_ffn.h"
 #include "engine/testing/compute_fixture.h"
+#include "engine/testing/isas.h"
 #include "engine/testing/tiny_model.h"
 
 namespace thermocline::engine {
@@ -178,7 +179,7 @@ TEST(ExpertFfn, SameBitsForEveryBatchOfAKindAndEveryThreadCount) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ4_0}) {
     RandomExperts experts(8, dtype);
     const model::Config config = ConfigOf(8, 3);
-    for (const kernels::Isa isa : kernels::SupportedIsas()) {
+    for (const kernels::Isa isa : testing::IsasOfModels()) {
       const auto run = [&](size_t batch, int num_threads) {
         return RunInBatches(config, experts.weights(), batch, num_threads, isa);
       };

@@ -18,7 +18,7 @@ using Vector = std::vector<double>;
 Vector RowOf(const TensorView& tensor, size_t row_idx) {
   std::vector<float> floats(tensor.shape.ne[0]);
   DequantizeRow(tensor.dtype, tensor.row(row_idx), floats);
-  return Vector(floats.begin(), floats.end());
+  return Vector(floats.data(), floats.data() + floats.size());
 }
 
 Vector Multiply(const TensorView& weight, const TensorView& bias,
@@ -27,8 +27,8 @@ Vector Multiply(const TensorView& weight, const TensorView& bias,
   const Vector offsets = bias ? RowOf(bias, 0) : Vector(out.size(), 0.0);
   for (size_t r = 0; r < out.size(); ++r) {
     const Vector row = RowOf(weight, r);
-    out[r] = offsets[r];
-    for (size_t i = 0; i < x.size(); ++i) out[r] += row[i] * x[i];
+    out[r] = std::inner_product(x.data(), x.data() + x.size(), row.data(),
+                                offsets[r]);
   }
   return out;
 }
