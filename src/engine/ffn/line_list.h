@@ -26,8 +26,7 @@ class LineList {
   // The first lines of some rows, then their second ones, and so on: rows lie
   // in pages of their own, whose addresses are then looked up side by side.
   void Add(const RowPlaces& rows, const uint32_t* ids, size_t num_rows) {
-    const size_t lines_per_row =
-        (rows.num_bytes + kLineBytes - 2) / kLineBytes + 1;
+    const size_t lines_per_row = LinesPerRow(rows);
     for (size_t first = 0; first < num_rows; first += kLanes) {
       const size_t count = std::min(kLanes, num_rows - first);
       if (count * lines_per_row > kMaxLines - num_lines_) return;
@@ -57,6 +56,16 @@ class LineList {
   }
 
  private:
+  // Exactly, where all rows begin alike: a line more of each would be a
+  // twentieth of what is read. Else as many as a row may touch.
+  static size_t LinesPerRow(const RowPlaces& rows) {
+    const size_t before =
+        rows.stride % kLineBytes == 0
+            ? reinterpret_cast<uintptr_t>(rows.data) % kLineBytes
+            : kLineBytes - 1;
+    return (before + rows.num_bytes + kLineBytes - 1) / kLineBytes;
+  }
+
   static constexpr size_t kLanes = 8;
   using Lines = uintptr_t __attribute__((ext_vector_type(kLanes)));
 

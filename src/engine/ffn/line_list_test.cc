@@ -17,12 +17,14 @@ using ::testing::IsSupersetOf;
 struct TestRows {
   static constexpr size_t kBytes = 200, kStride = 256, kCount = 400;
   alignas(64) std::byte bytes[kStride * kCount];
-  RowPlaces places() const {
+  RowPlaces places() const { return Places(0, kBytes, kStride, kCount); }
+  RowPlaces Places(size_t first, size_t num_bytes, size_t stride,
+                   size_t count) const {
     TensorView view;
     view.dtype = DType::kI8;
-    view.shape = {.ne = {kBytes, kCount, 1, 1}, .rank = 2};
-    view.data = bytes;
-    view.stride_bytes = kStride;
+    view.shape = {.ne = {num_bytes, count, 1, 1}, .rank = 2};
+    view.data = bytes + first;
+    view.stride_bytes = stride;
     return RowPlaces(view);
   }
 };
@@ -43,9 +45,27 @@ TEST(LineListTest, TakesRowsInTurns) {
   list->Clear();
   const uint32_t ids[] = {5, 2};
   list->Add(rows->places(), ids, 2);
-  // One more than 200 bytes may touch, wherever the rows begin.
   EXPECT_THAT(LinesFrom(*list->Start(), *rows),
-              ElementsAre(20, 8, 21, 9, 22, 10, 23, 11, 24, 12));
+              ElementsAre(20, 8, 21, 9, 22, 10, 23, 11));
+}
+
+TEST(LineListTest, HasNoLineThatRowsDoNotTouch) {
+  const auto rows = std::make_unique<TestRows>();
+  const auto list = std::make_unique<LineList>();
+  const uint32_t ids[] = {0, 1};
+  const auto lines_of = [&](const RowPlaces& places) {
+    list->Clear();
+    list->Add(places, ids, 2);
+    return LinesFrom(*list->Start(), *rows);
+  };
+  EXPECT_THAT(lines_of(rows->Places(0, 128, 256, 2)), ElementsAre(0, 4, 1, 5));
+  // From byte 63 of a line on, and up to byte 0 of one.
+  EXPECT_THAT(lines_of(rows->Places(63, 66, 128, 2)),
+              ElementsAre(0, 2, 1, 3, 2, 4));
+  EXPECT_THAT(lines_of(rows->Places(32, 96, 192, 2)), ElementsAre(0, 3, 1, 4));
+  // Where each row begins elsewhere, as many as one may touch.
+  EXPECT_THAT(lines_of(rows->Places(0, 66, 66, 2)),
+              ElementsAre(0, 1, 1, 2, 2, 3));
 }
 
 TEST(LineListTest, HasEveryLineOfManyRowsAndOfASecondAdd) {

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/math.h"
-#include "tensor/codec.h"
+#include "tensor/dtype.h"
 
 namespace thermocline::engine {
 namespace {
@@ -24,22 +25,67 @@ size_t ColumnsOf(DType dtype) {
   return IsFloat(dtype) ? kFloatColumns : kBlockColumns;
 }
 
+using Rows32 = float[kNeurons][kBlockColumns];
+using Columns32 = float[kBlockColumns][kNeurons];
+
+// Elements [first, first + count) of rows [row, row + num_rows) in floats: each
+// as the sum of itself alone, for which the kernels are fast.
+void Decode(const Compute& compute, const TensorView& matrix, size_t row,
+            size_t num_rows, size_t first, size_t count, Rows32& out) {
+  constexpr float kOnce = 1.0f;
+  for (size_t i = 0; i < num_rows; ++i) {
+    std::fill_n(out[i], count, 0.0f);
+    compute.kernels->add_rows(matrix.dtype)(
+        {.rows = matrix.row(row + i) + BytesOf(matrix.dtype, first),
+         .row_bytes = matrix.row_stride(),
+         .ids = nullptr,
+         .coefs = &kOnce,
+         .num_rows = 1,
+         .n = count,
+         .out = out[i]});
+  }
+}
+
+// Four by four at a time: up to three columns behind the last are turned too.
+void Transpose(const Rows32& rows, size_t count, Columns32& columns) {
+  using Four = float __attribute__((ext_vector_type(4)));
+  const auto load = [](const float* from) {
+    Four four;
+    std::memcpy(&four, from, sizeof(four));
+    return four;
+  };
+  for (size_t c = 0; c < count; c += 4) {
+    for (size_t i = 0; i < kNeurons; i += 4) {
+      const Four a = load(&rows[i][c]), b = load(&rows[i + 1][c]);
+      const Four d = load(&rows[i + 2][c]), e = load(&rows[i + 3][c]);
+      const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+      const Four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+      const Four de_low = __builtin_shufflevector(d, e, 0, 4, 1, 5);
+      const Four de_high = __builtin_shufflevector(d, e, 2, 6, 3, 7);
+      const Four turned[] = {
+          __builtin_shufflevector(ab_low, de_low, 0, 1, 4, 5),
+          __builtin_shufflevector(ab_low, de_low, 2, 3, 6, 7),
+          __builtin_shufflevector(ab_high, de_high, 0, 1, 4, 5),
+          __builtin_shufflevector(ab_high, de_high, 2, 3, 6, 7)};
+      for (size_t k = 0; k < 4; ++k) {
+        std::memcpy(&columns[c + k][i], &turned[k], sizeof(Four));
+      }
+    }
+  }
+}
+
 // Columns [first, first + count) of down_t [F, D] as rows of F.
 void Turn(const Compute& compute, const TensorView& down_t, size_t first,
           size_t count, std::byte* out) {
   const size_t num_neurons = down_t.shape.num_rows();
   const DType turned = TurnedType(down_t.dtype);
   const size_t row_bytes = BytesOf(turned, num_neurons);
-  float decoded[kBlockColumns];
-  alignas(64) float columns[kBlockColumns][kNeurons];
+  alignas(64) Rows32 rows = {};
+  alignas(64) Columns32 columns;
   for (size_t n = 0; n < num_neurons; n += kNeurons) {
     const size_t num_here = std::min(kNeurons, num_neurons - n);
-    for (size_t i = 0; i < num_here; ++i) {
-      DequantizeRow(down_t.dtype,
-                    down_t.row(n + i) + BytesOf(down_t.dtype, first),
-                    std::span(decoded).first(count));
-      for (size_t c = 0; c < count; ++c) columns[c][i] = decoded[c];
-    }
+    Decode(compute, down_t, n, num_here, first, count, rows);
+    Transpose(rows, count, columns);
     std::byte* place = out + BytesOf(turned, n);
     for (size_t c = 0; c < count; ++c) {
       compute.kernels->store_row(turned, columns[c], num_here,

@@ -77,7 +77,8 @@ TEST(TurnedDown, IsTheSumOfRows) {
     if (kernels::KernelsFor(isa).batch_for(kBatch) == nullptr) continue;
     for (const DType dtype :
          {DType::kF32, DType::kF16, DType::kQ8_0, DType::kQ4_0, DType::kQ6_K}) {
-      for (const size_t width : {size_t{256}, size_t{768}}) {
+      for (const size_t width : {size_t{256}, size_t{768}, size_t{771}}) {
+        if (width % InfoOf(dtype).block_elems != 0) continue;
         SCOPED_TRACE(std::string(kernels::NameOf(isa)) + " " +
                      std::string(NameOf(dtype)));
         constexpr size_t kNeurons = 224;

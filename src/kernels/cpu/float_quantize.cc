@@ -77,11 +77,48 @@ void StoreF16(const float* x, size_t n, std::byte* out) {
   });
 }
 
+// One block of a Q8_0 row; bit for bit what kernels/ref stores.
+HWY_INLINE void StoreQ8Block(const float* x, std::byte* out) {
+  // Outside, scales overflow or have no reciprocal: rare, so not here.
+  constexpr float kSmallest = 1e-30f;
+  constexpr float kLargest = 127.0f * 65504.0f;
+  const float max = MaxMagnitude(x);
+  if (!(max >= kSmallest && max <= kLargest)) {
+    ref::StoreRow(DType::kQ8_0, x, kBlock, out);
+    return;
+  }
+  const float d = max / 127.0f;
+  const uint16_t scale = F32ToF16(d);
+  std::memcpy(out + offsetof(BlockQ8_0, d), &scale, sizeof(scale));
+  auto* quants = reinterpret_cast<int8_t*>(out + offsetof(BlockQ8_0, qs));
+  const FloatVec inverse = hn::Set(Floats(), 1.0f / d);
+  const FloatVec limit = hn::Set(Floats(), 127.0f);
+  const FloatVec half = hn::Set(Floats(), 0.5f);
+  const FloatVec one = hn::Set(Floats(), 1.0f);
+  for (size_t i = 0; i < kBlock; i += kLanes) {
+    const FloatVec scaled = hn::Mul(hn::LoadU(Floats(), x + i), inverse);
+    const FloatVec value = hn::Max(hn::Min(scaled, limit), hn::Neg(limit));
+    // Ties go away from zero.
+    const FloatVec whole = hn::Trunc(value);
+    const FloatVec step = hn::IfThenElseZero(
+        hn::Ge(hn::Abs(hn::Sub(value, whole)), half), hn::CopySign(one, value));
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::NearestInt(hn::Add(whole, step))),
+               Bytes(), quants + i);
+  }
+}
+
 void StoreRow(DType dtype, const float* x, size_t n, std::byte* out) {
-  if (dtype == DType::kF16) {
-    StoreF16(x, n, out);
-  } else {
-    ref::StoreRow(dtype, x, n, out);
+  switch (dtype) {
+    case DType::kF16:
+      StoreF16(x, n, out);
+      break;
+    case DType::kQ8_0:
+      for (size_t b = 0; b < n / kBlock; ++b) {
+        StoreQ8Block(x + b * kBlock, out + b * sizeof(BlockQ8_0));
+      }
+      break;
+    default:
+      ref::StoreRow(dtype, x, n, out);
   }
 }
 

@@ -79,6 +79,37 @@ TEST_P(FloatQuantizeTest, StoredRowsEqualTheCodecs) {
   }
 }
 
+// Exact halves go away from zero; and what has no scale, or none that fits.
+TEST_P(FloatQuantizeTest, StoredBlocksEqualScalarsBitForBit) {
+  std::vector<float> x(512);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(static_cast<int>(i) - 256) / 2;
+  }
+  for (size_t i = 0; i < x.size(); i += 32) x[i] = i % 64 == 0 ? 127 : -127;
+  const auto expect_same = [&] {
+    std::vector<std::byte> out(BytesOf(DType::kQ8_0, x.size()));
+    std::vector<std::byte> truth = out;
+    kernels().store_row(DType::kQ8_0, x.data(), x.size(), out.data());
+    KernelsFor(Isa::kScalar)
+        .store_row(DType::kQ8_0, x.data(), x.size(), truth.data());
+    EXPECT_EQ(out, truth);
+  };
+  expect_same();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
+                          -std::numeric_limits<float>::infinity(),
+                          127.0f * 65504.0f, 8.4e6f, 3e38f}) {
+    for (size_t place = 0; place < 96; place += 13) {
+      x = RandomFloats(96, place);
+      x[place] = bad;
+      expect_same();
+    }
+  }
+  for (const float amplitude : {0.0f, 1e-44f, 1e-38f, 1e-30f, 1e-28f}) {
+    x = RandomFloats(96, 3, amplitude);
+    expect_same();
+  }
+}
+
 TEST_P(FloatQuantizeTest, StoredRowsNeedNoAlignment) {
   const std::vector<float> x = RandomFloats(33, 1);
   std::vector<std::byte> out(67), truth(66);
