@@ -29,7 +29,8 @@ using Rows32 = float[kNeurons][kBlockColumns];
 using Columns32 = float[kBlockColumns][kNeurons];
 
 // Elements [first, first + count) of rows [row, row + num_rows) in floats: each
-// as the sum of itself alone, for which the kernels are fast.
+// as the sum of itself alone, for which the kernels are fast. Alone in its
+// group (AddRowsArgs) a row's scales are not rounded to eight bits.
 void Decode(const Compute& compute, const TensorView& matrix, size_t row,
             size_t num_rows, size_t first, size_t count, Rows32& out) {
   constexpr float kOnce = 1.0f;

@@ -11,12 +11,11 @@ namespace thermocline::engine::testing {
 // All that this machine has. In a sanitizer's build, twenty times slower, the
 // best alone: there the kernels of the others have their own tests.
 inline std::vector<kernels::Isa> IsasOfModels() {
-#if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
   return {kernels::BestIsa()};
-#endif
-#endif
+#else
   return kernels::SupportedIsas();
+#endif
 }
 
 }  // namespace thermocline::engine::testing

@@ -1,6 +1,7 @@
 // Rounding of activations to int8 rows, and of rows of the KV cache.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "kernels/activation_row.h"
