@@ -43,6 +43,22 @@ class SynthTest(CliTest):
                             15, "--temp", 0, "--ffn", mode)).decode().split()
                         self.assertEqual(said, start[5:])
 
+    def test_experts_have_predictors(self):
+        model, text = self.synth("tiny-mixtral", "--words", 300)
+        start = text.read_text().split()[:20]
+        for mode, shown in (("auto", b"fast (trained"), ("exact", b"exact, "),
+                            ("dense", b"dense, ")):
+            with self.subTest(mode=mode):
+                result = run("run", "-m", model, "-p", " ".join(start[:5]),
+                             "-n", 15, "--temp", 0, "--ffn", mode)
+                said = self.assert_ok(result).decode().split()
+                self.assertEqual(said, start[5:])
+                self.assertIn(shown, result.stderr)
+        report = json.loads(self.assert_ok(run(
+            "eval", "sparsity", "-m", model, "-f", text, "-c", 64, "--json")))
+        self.assertGreater(report["recall"], 0.97)
+        self.assertLess(report["candidates_per_active"], 1.8)
+
     def test_everything_shows_that_it_is_synthetic(self):
         model, _ = self.synth("tiny-mixtral")
         shown = self.assert_ok(run("inspect", model)).decode()

@@ -68,18 +68,17 @@ Status CheckOutputs(const SynthFlags& flags) {
 }
 
 std::string DescribePlan(const convert::SynthPlan& plan) {
-  std::string out =
-      fmt::format("synthetic like {}, {}: {} layers of {} neurons, {}\n",
-                  plan.shape.name, LowerName(plan.options.dtype),
-                  plan.num_layers, plan.shape.num_neurons(), plan.Describe());
-  if (!plan.has_predictor()) return out;
-  return out + fmt::format(
-                   "predictor: rank {} in q8_0, {} a layer, {:.1f} % of the "
-                   "FFN's {}; {} candidates for each neuron that fires\n",
-                   plan.rank, FormatBytes(plan.predictor_bytes),
-                   100.0 * static_cast<double>(plan.predictor_bytes) /
-                       static_cast<double>(plan.ffn_bytes),
-                   FormatBytes(plan.ffn_bytes), convert::kCandidateRatio);
+  return fmt::format(
+      "synthetic like {}, {}: {} layers of {} neurons, {}\n"
+      "predictor: rank {} in q8_0, {} {}, {:.1f} % of the FFN's {}; {} "
+      "candidates for each neuron that fires\n",
+      plan.shape.name, LowerName(plan.options.dtype), plan.num_layers,
+      plan.shape.num_neurons(), plan.Describe(), plan.rank,
+      FormatBytes(plan.predictor_bytes),
+      plan.shape.num_experts > 0 ? "an expert in use" : "a layer",
+      100.0 * static_cast<double>(plan.predictor_bytes) /
+          static_cast<double>(plan.ffn_bytes),
+      FormatBytes(plan.ffn_bytes), convert::kCandidateRatio);
 }
 
 Status WriteModel(const SynthFlags& flags, const convert::SynthWeights& weights,

@@ -30,6 +30,8 @@ class PartChecker {
   explicit PartChecker(const model::Config& config)
       : num_layers_(static_cast<size_t>(config.num_layers)),
         num_neurons_(static_cast<uint64_t>(NeuronsPerLayer(config))),
+        ffn_width_(static_cast<uint64_t>(config.ffn_width)),
+        is_mixture_(config.ffn.num_experts > 0),
         width_(static_cast<uint64_t>(config.width)) {}
 
   Status Predictors(const PreparedParts& parts);
@@ -59,6 +61,8 @@ class PartChecker {
 
   size_t num_layers_;
   uint64_t num_neurons_;
+  uint64_t ffn_width_;
+  bool is_mixture_;
   uint64_t width_;
   std::string_view part_;
   size_t layer_idx_ = 0;
@@ -99,8 +103,8 @@ Status PartChecker::Bias(const std::vector<float>& bias,
 Status PartChecker::TwoSteps(const EncodedMatrix& up,
                              const EncodedMatrix& down) const {
   TC_RETURN_IF_ERROR(Matrix("the first matrix", up, up.num_rows, width_));
-  if (up.num_rows > num_neurons_) {
-    return Wrong("a rank of {} for {} neurons", up.num_rows, num_neurons_);
+  if (up.num_rows > ffn_width_) {
+    return Wrong("a rank of {} for {} neurons", up.num_rows, ffn_width_);
   }
   return Matrix("the second matrix", down, num_neurons_, up.num_rows);
 }
@@ -111,6 +115,11 @@ Status PartChecker::Predictors(const PreparedParts& parts) {
     return Fail(ErrorCode::kInvalidArgument,
                 "predictors that look {} layers ahead; 0 and 1 are possible",
                 parts.lookahead);
+  }
+  if (parts.lookahead > 0 && is_mixture_) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "predictors of a mixture cannot look ahead: which experts a "
+                "layer will use is not known before it");
   }
   for (const auto& predictor : parts.predictors) {
     if (predictor) {

@@ -111,7 +111,6 @@ Status AddPrepared(const SynthPlan& plan, gguf::Writer& writer) {
       prepared::kRecordStride,
       {.elem_type = ValueType::kU64,
        .values = std::vector<int64_t>(plan.num_layers, stride)}));
-  if (!plan.has_predictor()) return {};
   return writer.AddInt(prepared::kLookahead, ValueType::kU32, 0);
 }
 

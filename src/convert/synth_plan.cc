@@ -25,12 +25,11 @@ double BytesPerElem(DType dtype) {
   return static_cast<double>(info.block_bytes) / info.block_elems;
 }
 
-// The largest rank whose matrices [R, D] and [N, R] take the predictor's share.
+// The largest rank whose matrices [R, D] and [F, R] take the predictor's share.
 uint64_t RankWithin(const SynthPlan& plan, DType dtype) {
   const SynthShape& shape = plan.shape;
   const double bytes_per_rank =
-      static_cast<double>(shape.width + shape.num_neurons()) *
-      BytesPerElem(dtype);
+      static_cast<double>(shape.width + shape.ffn_width) * BytesPerElem(dtype);
   const auto rank = static_cast<uint64_t>(
       kPredictorShare * static_cast<double>(plan.ffn_bytes) / bytes_per_rank);
   return rank / kRankStep * kRankStep;
@@ -70,9 +69,8 @@ Status PlanDimensions(SynthPlan& plan) {
                 "{} is {} wide: too narrow for the blocks of {} of {}",
                 shape.name, shape.width, info.block_elems, info.name);
   }
-  plan.ffn_bytes =
-      BytesOf(plan.options.dtype, shape.width * shape.num_neurons()) *
-      shape.parts_per_neuron();
+  plan.ffn_bytes = BytesOf(plan.options.dtype, shape.width * shape.ffn_width) *
+                   shape.parts_per_neuron();
   plan.rank = RankWithin(plan, DType::kQ8_0);
   plan.powerinfer_rank = RankWithin(plan, plan.options.dtype);
   const uint64_t most = std::min(
@@ -83,7 +81,7 @@ Status PlanDimensions(SynthPlan& plan) {
   plan.rank = std::max(plan.rank, plan.needed_rank());
   plan.powerinfer_rank = std::max(plan.powerinfer_rank, plan.needed_rank());
   plan.predictor_bytes =
-      BytesOf(DType::kQ8_0, plan.rank * (shape.width + shape.num_neurons()));
+      BytesOf(DType::kQ8_0, plan.rank * (shape.width + shape.ffn_width));
   return {};
 }
 

@@ -29,7 +29,7 @@ struct SynthOptions {
 
 // Candidates of the predictors for each neuron that fires.
 inline constexpr double kCandidateRatio = 1.6;
-// Of the bytes of a layer's FFN: what its predictor takes at most.
+// Of the bytes of an FFN: what its predictor takes at most.
 inline constexpr double kPredictorShare = 0.1;
 
 // How the stream of a synthetic model is made. Its dimensions are parts:
@@ -55,8 +55,6 @@ struct SynthPlan {
   uint64_t basis_width() const { return shape.width - basis_begin(); }
   uint64_t num_directions = 0;  // a multiple of 16
 
-  // The engine has no predictors for experts.
-  bool has_predictor() const { return shape.num_experts == 0; }
   // Ranks: multiples of 32, at least needed_rank().
   uint64_t rank = 0;             // of our predictor, in Q8_0
   uint64_t powerinfer_rank = 0;  // of PowerInfer's, in the matrices' type
@@ -83,7 +81,7 @@ struct SynthPlan {
     return layer_idx == 0 && shape.arch().parallel_block;
   }
 
-  uint64_t predictor_bytes = 0;  // of one layer
+  uint64_t predictor_bytes = 0;  // of one layer, or of one of its experts
   uint64_t ffn_bytes = 0;        // likewise
 
   bool has_positions() const { return position_width > 0; }

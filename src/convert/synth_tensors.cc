@@ -224,7 +224,7 @@ void Lister::AddFfn(uint64_t layer_idx, const std::string& prefix) {
 }
 
 void Lister::AddPredictor(uint64_t layer_idx) {
-  if (layout_ == SynthLayout::kPlain || !plan().has_predictor()) return;
+  if (layout_ == SynthLayout::kPlain) return;
   const bool ours = layout_ == SynthLayout::kPrepared;
   const DType type = ours ? DType::kQ8_0 : dtype();
   const uint64_t rank = ours ? plan().rank : plan().powerinfer_rank;

@@ -113,6 +113,8 @@ void Forward::Report(size_t layer_idx, const FfnExecutor& ffn,
   const Rows& stream =
       observed.stream.data ? observed.stream : scratch_->residual;
   const Rows gate = ffn.gate();
+  const auto num_used =
+      static_cast<size_t>(model_->config().ffn.num_experts_used);
   const auto list = [](const predictor::NeuronSet& set, uint32_t* ids) {
     size_t count = 0;
     set.ForEachIn(0, set.num_neurons, [&](size_t neuron) {
@@ -130,6 +132,9 @@ void Forward::Report(size_t layer_idx, const FfnExecutor& ffn,
         .fired = list(observed.fired(t), observed.ids + observed.num_neurons),
     };
     if (gate.data) seen.gate = gate.span(t);
+    if (num_used > 0) {
+      seen.experts = {scratch_->experts.chosen + t * num_used, num_used};
+    }
     (*observer_)(seen);
   }
 }

@@ -28,22 +28,33 @@ uint64_t CountBoth(std::span<const uint32_t> a, std::span<const uint32_t> b) {
   return count;
 }
 
+// FFNs that a token goes through in a layer.
+uint64_t NumUsed(const model::Config& config) {
+  return static_cast<uint64_t>(
+      std::max<int64_t>(config.ffn.num_experts_used, 1));
+}
+
 uint64_t PredictorBytes(const model::LayerWeights& layer,
                         const model::Config& config,
                         engine::PredictorChoice choice) {
+  // Every expert in use reads what it makes of the input anew.
+  const uint64_t num_used = NumUsed(config);
+  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+  const auto bytes_of = [&](const TensorView& up, const TensorView& down) {
+    return num_used * (up.num_bytes() + down.row_bytes() * num_neurons);
+  };
   if (choice == engine::PredictorChoice::kTrained) {
-    return layer.predictor.up ? layer.predictor.up.num_bytes() +
-                                    layer.predictor.down.num_bytes()
-                              : 0;
+    return layer.predictor.up
+               ? bytes_of(layer.predictor.up, layer.predictor.down)
+               : 0;
   }
   if (choice != engine::PredictorChoice::kFree) return 0;
   const model::FreePredictorWeights& free = layer.free_predictor;
-  if (!free.signs) {  // the session made its own
-    return static_cast<uint64_t>(config.ffn_width) *
-           static_cast<uint64_t>((config.width + 63) / 64) * sizeof(uint64_t);
-  }
-  return free.signs.num_bytes() +
-         (free.down ? free.up.num_bytes() + free.down.num_bytes() : 0);
+  // As many where the session made its own.
+  const uint64_t sign_bytes = num_used * num_neurons *
+                              static_cast<uint64_t>((config.width + 63) / 64) *
+                              sizeof(uint64_t);
+  return sign_bytes + (free.down ? bytes_of(free.up, free.down) : 0);
 }
 
 std::string Cell(std::optional<double> value, double scale, int width,
@@ -143,8 +154,7 @@ SparsityMeter::LayerBytes SparsityMeter::BytesOf(
   const bool is_mixture = !layer.ffn.experts.empty();
   const model::FfnMatrices& ffn =
       is_mixture ? layer.ffn.experts.front() : layer.ffn;
-  const uint64_t num_used =
-      is_mixture ? static_cast<uint64_t>(config.ffn.num_experts_used) : 1;
+  const uint64_t num_used = NumUsed(config);
   const auto& down = ffn.down_t ? ffn.down_t : ffn.down;
   const uint64_t gate_bytes = config.ffn.gated ? ffn.gate.num_bytes() : 0;
   LayerBytes bytes;

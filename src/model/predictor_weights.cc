@@ -63,12 +63,12 @@ Result<int64_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
                 "reads {} values (a predictor of another model?)",
                 file.path(), Quote(up.name), ToString(up.shape), config.width);
   }
-  if (rank > NeuronsPerLayer(config)) {
+  if (rank > config.ffn_width) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: tensor {} has the shape {}: a rank above the {} neurons "
                 "that it predicts (a predictor of another model?)",
                 file.path(), Quote(up.name), ToString(up.shape),
-                NeuronsPerLayer(config));
+                config.ffn_width);
   }
   return rank;
 }

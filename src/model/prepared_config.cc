@@ -67,6 +67,11 @@ Status ReadPredictors(const gguf::File& file, Config& config) {
     return WrongKey(file, prepared::kLookahead, *lookahead,
                     "0 and 1 are possible");
   }
+  if (*lookahead > 0 && config.ffn.num_experts > 0) {
+    return WrongKey(file, prepared::kLookahead, *lookahead,
+                    "which experts a layer will use is not known before it: "
+                    "of a mixture 0 is possible");
+  }
   config.predictor = {.kind = PredictorKind::kThermocline,
                       .lookahead = *lookahead};
   return {};

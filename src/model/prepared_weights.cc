@@ -56,6 +56,12 @@ Status BindFreeMargin(TensorBinder& binder, const Config& config,
   if (!binder.Has(up) && !binder.Has(down) && !binder.Has(bias)) return {};
   const int64_t rank = RowsOf(binder, up);
   const int64_t num_neurons = NeuronsPerLayer(config);
+  if (rank > config.ffn_width) {
+    return WrongTensor(binder, up,
+                       fmt::format("has rank {}, more than an FFN has neurons, "
+                                   "{}",
+                                   rank, config.ffn_width));
+  }
   TC_ASSIGN_OR_RETURN(free.up,
                       binder.TakeMatrix(up, rank, config.width, kRequired));
   TC_ASSIGN_OR_RETURN(free.down,

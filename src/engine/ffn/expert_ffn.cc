@@ -42,7 +42,7 @@ class ExpertFfn final : public FfnExecutor {
     for (const model::FfnMatrices& matrices : weights->experts) {
       model::FfnWeights& expert = expert_weights_.emplace_back();
       static_cast<model::FfnMatrices&>(expert) = matrices;
-      experts_.push_back(make_one(&expert, &group_scratch_));
+      experts_.push_back(make_one(experts_.size(), &expert, &group_scratch_));
     }
   }
   ExpertFfn(const ExpertFfn&) = delete;
@@ -104,6 +104,7 @@ class ExpertFfn final : public FfnExecutor {
   void RunExpert(size_t expert_idx, std::span<const size_t> choices) const {
     Gather(choices);
     if (scratch_->observed) ClearGroup(choices.size());
+    experts_[expert_idx]->Select(choices.size());
     experts_[expert_idx]->Run(choices.size());
     if (scratch_->observed) Observe(expert_idx, choices);
     AddWeighted(choices);

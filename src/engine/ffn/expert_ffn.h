@@ -3,6 +3,7 @@
 #ifndef THERMOCLINE_ENGINE_FFN_EXPERT_FFN_H_
 #define THERMOCLINE_ENGINE_FFN_EXPERT_FFN_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,10 +26,11 @@ namespace thermocline::engine {
 void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
                    std::span<float> weights);
 
-// Makes what runs one expert's FFN on the tokens that a scratch of its own has
-// in normed; weights and scratch outlive it.
+// Makes what runs expert `expert_idx`: its FFN on the tokens that a scratch of
+// its own has in normed; weights and scratch outlive it.
 using MakeOneExpert = std::function<std::unique_ptr<FfnExecutor>(
-    const model::FfnWeights* weights, const Scratch* scratch)>;
+    size_t expert_idx, const model::FfnWeights* weights,
+    const Scratch* scratch)>;
 
 // delta = sum over the chosen e, lowest first, of weight_e * FFN_e(x). The
 // tokens of a batch that share an expert go through it together: its weights

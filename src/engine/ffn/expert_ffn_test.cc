@@ -141,7 +141,7 @@ std::unique_ptr<FfnExecutor> MakeExperts(const model::Config& config,
                                          const ComputeFixture& fixture) {
   return MakeExpertFfn(
       &config.ffn, &weights, &fixture.compute(), &fixture.scratch(),
-      [&](const auto* expert, const Scratch* scratch) {
+      [&](size_t /*expert_idx*/, const auto* expert, const Scratch* scratch) {
         return MakeDenseFfn(&config.ffn, expert, &fixture.compute(), scratch);
       });
 }

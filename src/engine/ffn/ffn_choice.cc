@@ -40,10 +40,13 @@ Status CheckThreshold(const model::Config& config) {
 Status CheckFast(const model::Config& config, bool has_free,
                  PredictorChoice predictor) {
   const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
-  if (config.ffn.num_experts > 0) {
+  if (config.ffn.num_experts > 0 && has_trained &&
+      config.predictor.kind != model::PredictorKind::kThermocline &&
+      predictor != PredictorChoice::kFree) {
     return Fail(ErrorCode::kInvalidArgument,
-                "--ffn fast: there are no predictors for the experts of a "
-                "mixture: use --ffn exact or --ffn dense");
+                "--ffn fast: the predictors of this mixture are not of "
+                "'thermocline prepare', which are the only ones that speak of "
+                "experts: use --predictor free, --ffn exact or --ffn dense");
   }
   if (predictor == PredictorChoice::kTrained && !has_trained) {
     return Fail(ErrorCode::kInvalidArgument,

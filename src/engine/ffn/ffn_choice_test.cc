@@ -101,7 +101,11 @@ TEST(FfnChoice, RefusalsSayWhatToDo) {
               HasSubstr("--ffn dense asks no predictor"));
   model::Config mixture = relu;
   mixture.ffn.num_experts = 8;
-  EXPECT_THAT(Refusal(mixture, FfnMode::kFast, PredictorChoice::kFree),
+  EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kFree), "");
+  mixture.predictor.kind = model::PredictorKind::kThermocline;
+  EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrained), "");
+  mixture.predictor.kind = model::PredictorKind::kKairox;
+  EXPECT_THAT(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrained),
               HasSubstr("experts"));
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/ffn/dense_ffn.h"
 #include "engine/ffn/expert_ffn.h"
+#include "engine/ffn/expert_parts.h"
 #include "engine/ffn/low_rank.h"
 #include "engine/ffn/sparse_ffn.h"
 
@@ -37,27 +38,31 @@ size_t SourceOf(const FfnParts& parts, size_t layer_idx) {
   return looks_ahead && layer_idx > 0 ? layer_idx - 1 : layer_idx;
 }
 
-Selection MakeSelection(const FfnParts& parts, size_t layer_idx) {
-  const Scratch* scratch = parts.scratch;
+// Of the layer's neurons, or of those of one of its experts.
+Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
+                        size_t expert_idx, const Scratch* scratch) {
+  const auto count = static_cast<size_t>(parts.model->config().ffn_width);
+  const size_t first = expert_idx * count;
   if (parts.predictor == PredictorChoice::kFree) {
-    return {MakeFreeSelector(&FreeOf(parts, layer_idx), layer_idx,
-                             parts.compute, scratch),
+    return {MakeFreeSelector(PartOf(FreeOf(parts, layer_idx), first, count),
+                             layer_idx, parts.compute, scratch),
             &scratch->normed};
   }
   const model::PredictorConfig& config = parts.model->config().predictor;
-  return {
-      MakeLowRankSelector(&parts.model->weights().layers[layer_idx].predictor,
-                          config.threshold, layer_idx, parts.compute, scratch),
-      config.kind == PredictorKind::kPowerInfer ? &scratch->residual
-                                                : &scratch->normed};
+  return {MakeLowRankSelector(
+              PartOf(parts.model->weights().layers[layer_idx].predictor, first,
+                     count),
+              config.threshold, layer_idx, parts.compute, scratch),
+          config.kind == PredictorKind::kPowerInfer ? &scratch->residual
+                                                    : &scratch->normed};
 }
 
-// Those that are made from what the layer reads.
+// Those that are made from what the layer without experts reads.
 std::vector<Selection> MakeSelections(const FfnParts& parts, size_t layer_idx) {
   std::vector<Selection> selections;
   for (const size_t target : {layer_idx, layer_idx + 1}) {
     if (HasPredictor(parts, target) && SourceOf(parts, target) == layer_idx) {
-      selections.push_back(MakeSelection(parts, target));
+      selections.push_back(MakeSelection(parts, target, 0, parts.scratch));
     }
   }
   return selections;
@@ -131,6 +136,22 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
                                       std::move(neurons), std::move(matrices));
 }
 
+// One expert of a layer: its predictor is asked once the router has chosen.
+std::unique_ptr<FfnExecutor> MakeSparseExpert(SparseFfnParts sparse,
+                                              const FfnParts& parts,
+                                              size_t expert_idx,
+                                              const model::FfnWeights* weights,
+                                              const Scratch* scratch) {
+  sparse.weights = weights;
+  sparse.scratch = scratch;
+  std::vector<Selection> selections;
+  if (sparse.has_candidates) {
+    selections.push_back(
+        MakeSelection(parts, sparse.layer_idx, expert_idx, scratch));
+  }
+  return MakeSparseFfn(sparse, std::move(selections));
+}
+
 void ListAllNeurons(const FfnParts& parts) {
   uint32_t* ids = parts.scratch->sparse.all_ids;
   if (ids == nullptr) return;
@@ -153,11 +174,9 @@ std::vector<std::unique_ptr<FfnExecutor>> MakeSparseFfns(
     }
     ffns.push_back(MakeExpertFfn(
         &config.ffn, &layer.ffn, parts.compute, parts.scratch,
-        [sparse](const model::FfnWeights* expert, const Scratch* scratch) {
-          SparseFfnParts of_expert = sparse;
-          of_expert.weights = expert;
-          of_expert.scratch = scratch;
-          return MakeSparseFfn(of_expert, {});
+        [&](size_t expert_idx, const model::FfnWeights* expert,
+            const Scratch* scratch) {
+          return MakeSparseExpert(sparse, parts, expert_idx, expert, scratch);
         }));
   }
   return ffns;
@@ -172,10 +191,13 @@ std::vector<std::unique_ptr<FfnExecutor>> MakeDenseFfns(const FfnParts& parts) {
                           const Scratch* scratch) {
       return MakeAllNeurons(parts, weights, scratch);
     };
-    ffns.push_back(config->num_experts > 0
-                       ? MakeExpertFfn(config, &layer.ffn, parts.compute,
-                                       parts.scratch, make)
-                       : make(&layer.ffn, parts.scratch));
+    ffns.push_back(
+        config->num_experts > 0
+            ? MakeExpertFfn(
+                  config, &layer.ffn, parts.compute, parts.scratch,
+                  [&](size_t /*expert_idx*/, const model::FfnWeights* expert,
+                      const Scratch* scratch) { return make(expert, scratch); })
+            : make(&layer.ffn, parts.scratch));
   }
   return ffns;
 }

@@ -36,7 +36,8 @@ struct FfnParts {
 //               with a lookahead of 1 of the next, layer 0 having its own.
 //   kExact      all neurons, tested
 //   kThreshold  all neurons, tested against the layer's threshold
-// Experts are exact inside, or take the threshold.
+// Inside the experts that the router chose it is the same; their predictors
+// read what they do, not an earlier layer's input.
 std::vector<std::unique_ptr<FfnExecutor>> MakeSparseFfns(const FfnParts& parts);
 
 // All neurons, in plain products (dense_ffn.h, expert_ffn.h); a few tokens of

@@ -21,11 +21,11 @@ constexpr size_t kScorePieceBytes = 64 << 10;
 
 class FreeSelector final : public Selector {
  public:
-  FreeSelector(const model::FreePredictorWeights* weights, size_t layer_idx,
+  FreeSelector(const model::FreePredictorWeights& weights, size_t layer_idx,
                const Compute* compute, const Scratch* scratch)
-      : weights_(*weights),
+      : weights_(weights),
         layer_idx_(layer_idx),
-        num_words_(weights->signs.row_bytes() / sizeof(uint64_t)),
+        num_words_(weights.signs.row_bytes() / sizeof(uint64_t)),
         compute_(*compute),
         scratch_(*scratch) {}
 
@@ -135,7 +135,7 @@ class FreeSelector final : public Selector {
 
   size_t rank() const { return weights_.up.shape.num_rows(); }
 
-  const model::FreePredictorWeights& weights_;
+  model::FreePredictorWeights weights_;
   size_t layer_idx_;
   size_t num_words_;  // of an input's signs
   const Compute& compute_;
@@ -150,16 +150,16 @@ size_t WordsPerRow(const model::Config& config) {
 }  // namespace
 
 std::unique_ptr<Selector> MakeFreeSelector(
-    const model::FreePredictorWeights* weights, size_t layer_idx,
+    const model::FreePredictorWeights& weights, size_t layer_idx,
     const Compute* compute, const Scratch* scratch) {
-  TC_CHECK(weights->signs);
+  TC_CHECK(weights.signs);
   return std::make_unique<FreeSelector>(weights, layer_idx, compute, scratch);
 }
 
 uint64_t OwnSigns::NumBytes(const model::Config& config) {
   // The limits of model::Config keep the product far below 2^64.
   return static_cast<uint64_t>(config.num_layers) *
-         static_cast<uint64_t>(config.ffn_width) * WordsPerRow(config) *
+         static_cast<uint64_t>(NeuronsPerLayer(config)) * WordsPerRow(config) *
          sizeof(uint64_t);
 }
 
@@ -167,21 +167,28 @@ OwnSigns OwnSigns::Make(const model::Config& config,
                         const model::Weights& weights, const Compute& compute) {
   const size_t num_words = WordsPerRow(config);
   const auto width = static_cast<size_t>(config.width);
-  const auto num_neurons = static_cast<size_t>(config.ffn_width);
+  const auto num_neurons = static_cast<size_t>(NeuronsPerLayer(config));
   OwnSigns signs;
   signs.words_.resize(NumBytes(config) / sizeof(uint64_t));
   uint64_t* words = signs.words_.data();
-  for (const model::LayerWeights& layer : weights.layers) {
-    const TensorView& tested = config.ffn.gated ? layer.ffn.gate : layer.ffn.up;
+  const auto pack = [&](const model::FfnMatrices& matrices, uint64_t* to) {
+    const TensorView& tested = config.ffn.gated ? matrices.gate : matrices.up;
     compute.pool->ParallelFor(
-        num_neurons, 64, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        tested.shape.num_rows(), 64,
+        [&](size_t begin, size_t end, int /*worker_idx*/) {
           std::vector<float> row(width);
           for (size_t i = begin; i < end; ++i) {
             DequantizeRow(tested.dtype, tested.row(i), row);
-            compute.kernels->pack_signs(row.data(), width,
-                                        words + i * num_words);
+            compute.kernels->pack_signs(row.data(), width, to + i * num_words);
           }
         });
+  };
+  for (const model::LayerWeights& layer : weights.layers) {
+    if (layer.ffn.experts.empty()) pack(layer.ffn, words);
+    for (size_t e = 0; e < layer.ffn.experts.size(); ++e) {
+      pack(layer.ffn.experts[e],
+           words + e * static_cast<size_t>(config.ffn_width) * num_words);
+    }
     signs.layers_.push_back(
         {.signs = {.dtype = DType::kI8,
                    .shape = {.ne = {num_words * sizeof(uint64_t), num_neurons,

@@ -16,13 +16,14 @@
 namespace thermocline::engine {
 
 // As model::FreePredictorWeights says, with x what the FFN reads (normed).
-// Everything that it is given outlives it. Requires signs, 8-byte aligned, and
+// Everything that it is given, and what the weights view, outlives it. Requires
+// signs, 8-byte aligned, and
 // R <= F. One parallel region; three with a margin.
 // Cost: reads a bit per weight of the tested matrix, then `up` and the rows of
 // `down` of neurons that the signs let through.
 // Source: SparseInfer 4.
 std::unique_ptr<Selector> MakeFreeSelector(
-    const model::FreePredictorWeights* weights, size_t layer_idx,
+    const model::FreePredictorWeights& weights, size_t layer_idx,
     const Compute* compute, const Scratch* scratch);
 
 // The signs of the matrices that decide which neurons fire (gate, or up without
@@ -31,7 +32,7 @@ std::unique_ptr<Selector> MakeFreeSelector(
 // alpha = 1, which takes the terms of a product to be of equal size.
 class OwnSigns {
  public:
-  // Bytes that Make takes. Requires no experts.
+  // Bytes that Make takes.
   static uint64_t NumBytes(const model::Config& config);
 
   // Reads the tested matrices of all layers once.

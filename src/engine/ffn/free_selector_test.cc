@@ -60,7 +60,7 @@ class FreeSelector : public ::testing::Test {
   const Scratch& scratch() const { return fixture_.scratch(); }
   size_t Select() {
     const auto selector =
-        MakeFreeSelector(&weights_, 0, &fixture_.compute(), &scratch());
+        MakeFreeSelector(weights_, 0, &fixture_.compute(), &scratch());
     selector->Select(scratch().normed, 2);
     return selector->num_bytes();
   }

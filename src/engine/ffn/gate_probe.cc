@@ -67,12 +67,9 @@ void GateProbe::Look(const FfnObservation& seen) {
     return;
   }
   const auto num_neurons = static_cast<uint32_t>(config.ffn_width);
-  uint32_t next_expert = 0;
-  for (const uint32_t neuron : seen.candidates) {
-    const uint32_t expert = neuron / num_neurons;
-    if (expert < next_expert) continue;
-    LookAt(weights.experts[expert], weights, rest_below, expert * num_neurons);
-    next_expert = expert + 1;
+  for (uint32_t e = 0; e < weights.experts.size(); ++e) {
+    if (std::ranges::find(seen.experts, e) == seen.experts.end()) continue;
+    LookAt(weights.experts[e], weights, rest_below, e * num_neurons);
   }
 }
 

@@ -31,7 +31,7 @@ class GateProbe {
       std::vector<float> rest_below = {});
 
   // Looks at all neurons of the layer's FFN with what it read; of a mixture, at
-  // those of the experts that have a candidate.
+  // those of the experts that the token uses.
   // Cost: reads the tested matrix once, and the up rows of open neurons.
   void Look(const FfnObservation& seen);
 

@@ -10,10 +10,10 @@ namespace {
 
 class LowRankSelector final : public Selector {
  public:
-  LowRankSelector(const model::PredictorWeights* weights, float threshold,
+  LowRankSelector(const model::PredictorWeights& weights, float threshold,
                   size_t layer_idx, const Compute* compute,
                   const Scratch* scratch)
-      : weights_(*weights),
+      : weights_(weights),
         threshold_(threshold),
         layer_idx_(layer_idx),
         compute_(*compute),
@@ -50,7 +50,7 @@ class LowRankSelector final : public Selector {
   }
 
  private:
-  const model::PredictorWeights& weights_;
+  model::PredictorWeights weights_;
   float threshold_;
   size_t layer_idx_;
   const Compute& compute_;
@@ -60,9 +60,9 @@ class LowRankSelector final : public Selector {
 }  // namespace
 
 std::unique_ptr<Selector> MakeLowRankSelector(
-    const model::PredictorWeights* weights, float threshold, size_t layer_idx,
+    const model::PredictorWeights& weights, float threshold, size_t layer_idx,
     const Compute* compute, const Scratch* scratch) {
-  TC_CHECK(weights->up && weights->down);
+  TC_CHECK(weights.up && weights.down);
   return std::make_unique<LowRankSelector>(weights, threshold, layer_idx,
                                            compute, scratch);
 }

@@ -17,13 +17,14 @@ namespace thermocline::engine {
 // (predictor/threshold.h), with
 //   score = down relu(up x[t] + up_bias) + down_bias
 // x is what the predictor was trained on (model::PredictorKind). Requires that
-// the weights are there and R <= F. Everything that it is given outlives it.
+// the weights are there and R <= F. Everything that it is given, and
+// what the weights view, outlives it.
 // Two parallel regions.
 // Cost: reads both matrices once: for R of the published models a sixth to a
 // fifth of the FFN's own weights.
 // Source: PowerInfer 5.1, KAIROX 5.1.
 std::unique_ptr<Selector> MakeLowRankSelector(
-    const model::PredictorWeights* weights, float threshold, size_t layer_idx,
+    const model::PredictorWeights& weights, float threshold, size_t layer_idx,
     const Compute* compute, const Scratch* scratch);
 
 }  // namespace thermocline::engine

@@ -46,7 +46,7 @@ TEST(LowRankSelector, ScoresWithReluAndBiases) {
   x.row(1)[0] = -3.0f;
   x.row(1)[1] = 1.0f;
   const auto predict = [&](float threshold, size_t layer_idx) {
-    MakeLowRankSelector(&weights, threshold, layer_idx, &fixture.compute(),
+    MakeLowRankSelector(weights, threshold, layer_idx, &fixture.compute(),
                         &scratch)
         ->Select(x, 2);
   };
@@ -102,7 +102,7 @@ TEST(LowRankSelector, EveryNeuronOfManyPieces) {
     scratch.normed.row(0)[0] = 1.0f;
     scratch.normed.row(1)[0] = 0.5f;
     const auto selector =
-        MakeLowRankSelector(&weights, 0.0f, 0, &fixture.compute(), &scratch);
+        MakeLowRankSelector(weights, 0.0f, 0, &fixture.compute(), &scratch);
     selector->Select(scratch.normed, 2);
     EXPECT_EQ(MembersOf(scratch.sparse.candidates(0, 0)), odd);
     EXPECT_EQ(MembersOf(scratch.sparse.candidates(0, 1)), odd);

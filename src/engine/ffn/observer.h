@@ -20,6 +20,8 @@ struct FfnObservation {
   // all of the neuron. Fired: those with h != 0, never more than candidates.
   std::span<const uint32_t> candidates;
   std::span<const uint32_t> fired;
+  // [U] those that the token uses, in no order; empty without experts.
+  std::span<const uint32_t> experts;
   // [F] gate_i x + bias (up_i x + bias without a gate) before the activation,
   // of the dense executor without experts; else empty.
   std::span<const float> gate;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/ffn/expert_parts.h"
 #include "engine/ffn/low_rank.h"
 
 namespace thermocline::engine {
@@ -30,12 +31,17 @@ struct Agreement {
   }
 };
 
-// Row `sample` of `stored` (bit i % 8 of byte i / 8) against a set.
-void Compare(const TensorView& stored, size_t sample, const NeuronSet& found,
-             Agreement& sum) {
+// Whether row `sample` of `stored` has the neuron: bit i % 8 of byte i / 8.
+bool Has(const TensorView& stored, size_t sample, size_t neuron) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(stored.row(sample));
+  return (bytes[neuron / 8] >> neuron % 8 & 1) != 0;
+}
+
+// Neurons [first, ..) of row `sample` of `stored` against a set of them.
+void Compare(const TensorView& stored, size_t sample, size_t first,
+             const NeuronSet& found, Agreement& sum) {
   for (size_t i = 0; i < found.num_neurons; ++i) {
-    const bool was = (bytes[i / 8] >> i % 8 & 1) != 0;
+    const bool was = Has(stored, sample, first + i);
     const bool is = found.Has(i);
     sum.num_stored += was ? 1 : 0;
     sum.num_found += is ? 1 : 0;
@@ -46,9 +52,13 @@ void Compare(const TensorView& stored, size_t sample, const NeuronSet& found,
 class SelfTests {
  public:
   explicit SelfTests(const FfnParts& parts)
-      : parts_(parts), layers_(parts.model->weights().layers) {}
+      : parts_(parts),
+        num_neurons_(parts.scratch->sparse.num_neurons),
+        layers_(parts.model->weights().layers) {}
 
+  // Of a mixture, the first of its experts that any sample used.
   Status Check(size_t layer_idx) {
+    TakeExpert(layer_idx);
     const model::SelfTest& test = layers_[layer_idx].self_test;
     const Agreement fired = CheckFired(layer_idx);
     if (!fired.IsGood()) {
@@ -70,6 +80,38 @@ class SelfTests {
                 "the model anew, or use --ffn exact or --ffn dense",
                 parts_.model->file().path(), what, layer_idx,
                 agreement.percent());
+  }
+
+  // Leaves in ffn_ and first_ what is tested of the layer.
+  void TakeExpert(size_t layer_idx) {
+    const model::LayerWeights& layer = layers_[layer_idx];
+    ffn_ = layer.ffn;
+    ffn_.experts.clear();
+    first_ = 0;
+    if (layer.ffn.experts.empty()) return;
+    const size_t num_samples = layer.self_test.inputs.shape.num_rows();
+    size_t expert_idx = 0;
+    const auto is_used = [&] {
+      for (size_t s = 0; s < num_samples; ++s) {
+        if (WasUsed(layer_idx, s)) return true;
+      }
+      return false;
+    };
+    while (!is_used() && expert_idx + 1 < layer.ffn.experts.size()) {
+      first_ = ++expert_idx * num_neurons_;
+    }
+    static_cast<model::FfnMatrices&>(ffn_) = layer.ffn.experts[expert_idx];
+  }
+
+  // Whether the sample's token went through what is tested: then something
+  // fired there.
+  bool WasUsed(size_t layer_idx, size_t sample) const {
+    const model::LayerWeights& layer = layers_[layer_idx];
+    if (layer.ffn.experts.empty()) return true;
+    for (size_t i = 0; i < num_neurons_; ++i) {
+      if (Has(layer.self_test.fired, sample, first_ + i)) return true;
+    }
+    return false;
   }
 
   // Copies samples [first, first + count) of a layer's inputs to
@@ -96,21 +138,22 @@ class SelfTests {
 
   Agreement CheckFired(size_t layer_idx) const {
     const Scratch& scratch = *parts_.scratch;
-    const size_t num_neurons = scratch.sparse.num_neurons;
-    NeuronFfn ffn(&parts_.model->config().ffn, &layers_[layer_idx].ffn, 0.0f,
-                  parts_.compute, &scratch, parts_.board);
-    std::vector<uint64_t> words(predictor::WordsOf(num_neurons));
-    const NeuronSet set = {words.data(), num_neurons};
+    NeuronFfn ffn(&parts_.model->config().ffn, &ffn_, 0.0f, parts_.compute,
+                  &scratch, parts_.board);
+    std::vector<uint64_t> words(predictor::WordsOf(num_neurons_));
+    const NeuronSet set = {words.data(), num_neurons_};
     Agreement sum;
     ForGroups(layer_idx, [&](size_t first, size_t count) {
       Load(layer_idx, first, count);
       const std::vector<NeuronList> lists(
-          count, {scratch.sparse.all_ids, num_neurons});
+          count, {scratch.sparse.all_ids, num_neurons_});
       ffn.Run(scratch.normed, lists, scratch.up, scratch.delta);
       for (size_t i = 0; i < count; ++i) {
+        if (!WasUsed(layer_idx, first + i)) continue;
         set.Clear();
         ffn.AddFired(i, set);
-        Compare(layers_[layer_idx].self_test.fired, first + i, set, sum);
+        Compare(layers_[layer_idx].self_test.fired, first + i, first_, set,
+                sum);
       }
     });
     return sum;
@@ -121,16 +164,17 @@ class SelfTests {
     const model::PredictorConfig& config = parts_.model->config().predictor;
     const auto lookahead = static_cast<size_t>(config.lookahead);
     const size_t source = layer_idx - std::min(layer_idx, lookahead);
-    const auto selector =
-        MakeLowRankSelector(&layers_[layer_idx].predictor, config.threshold,
-                            layer_idx, parts_.compute, parts_.scratch);
+    const auto selector = MakeLowRankSelector(
+        PartOf(layers_[layer_idx].predictor, first_, num_neurons_),
+        config.threshold, layer_idx, parts_.compute, parts_.scratch);
     Agreement sum;
     if (!layers_[source].self_test.inputs) return sum;
     ForGroups(layer_idx, [&](size_t first, size_t count) {
       Load(source, first, count);
       selector->Select(parts_.scratch->normed, count);
       for (size_t i = 0; i < count; ++i) {
-        Compare(layers_[layer_idx].self_test.candidates, first + i,
+        if (!WasUsed(layer_idx, first + i)) continue;
+        Compare(layers_[layer_idx].self_test.candidates, first + i, first_,
                 parts_.scratch->sparse.candidates(layer_idx, i), sum);
       }
     });
@@ -138,7 +182,10 @@ class SelfTests {
   }
 
   const FfnParts& parts_;
+  size_t num_neurons_;  // F
   const std::vector<model::LayerWeights>& layers_;
+  model::FfnWeights ffn_;
+  size_t first_ = 0;  // of its neurons, among the layer's
 };
 
 }  // namespace
