@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`thermocline train` and `prepare`, as a user runs them."""
 
+import json
 import os
 import pathlib
 import re
@@ -204,15 +205,26 @@ class PrepareErrorsTest(cli_support.CliTest):
             self.assert_fails(
                 run("train", model, "--corpus", VALID, "-c", 32, "-o", output),
                 str(model), *words)
-        # Its zeros are worth records, but no predictors are trained.
-        mixture = (MIXTRAL, "--ffn-act", "relu",
-                   "--corpus", VALID, "-c", 32, "-n", 4096, "-o", output)
-        self.assert_fails(run("train", *mixture), "experts of a mixture",
-                          "thermocline prepare")
+        mixture = (MIXTRAL, "--ffn-act", "relu", "--corpus", VALID, "-c", 32,
+                   "-n", 4096, "--lookahead", 1, "-o", output)
+        self.assert_fails(run("train", *mixture), "cannot look ahead")
         self.assertEqual(self.leftovers(), [])
-        shown = self.assert_ok(run("prepare", *mixture)).decode()
-        self.assertRegex(shown, "no predictors: .*--ffn exact")
-        self.assertEqual(self.leftovers(), ["x"])
+
+    def test_a_mixture(self):
+        model = self.folder / "mixture.tc.gguf"
+        shown = self.assert_ok(run(
+            "prepare", MIXTRAL, "--ffn-act", "relu", "--corpus", VALID, *QUICK,
+            "--recall", 0.8, "--no-bundle", "-o", model)).decode()
+        self.assertIn("trained predictors", shown)
+        # Weights are random: predictors miss some, and say how many.
+        report = json.loads(self.assert_ok(run(
+            "eval", "sparsity", "-m", model, "-f",
+            self.write("text", VALID.read_bytes()[:4000]), "-c", 64,
+            "--json")))
+        self.assertEqual((report["mode"], report["predictor"]),
+                         ("fast", "trained"))
+        self.assertGreater(report["recall"], 0.6)
+        self.assertLess(report["recall"], 1.0)
 
     def test_thresholds_for_a_density(self):
         output = self.folder / "silu.tc.gguf"

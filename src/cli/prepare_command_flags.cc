@@ -46,11 +46,18 @@ training::FindOptions MakeFindOptions(const FindFlags& flags,
   return options;
 }
 
+// Of the FFNs that tokens go through.
+double MeanDensity(const training::Findings& findings) {
+  double sum = 0;
+  for (const auto& layer : findings.layers) sum += layer.density;
+  return sum / static_cast<double>(findings.layers.size());
+}
+
 std::string FormatProfileRows(const training::Findings& findings) {
   std::string out = fmt::format(
       "{} tokens: {:.1f} % of the neurons fire\n\n"
       "layer  density %  skew %  locality %\n",
-      findings.profile.num_tokens(), 100 * findings.profile.density());
+      findings.profile.num_tokens(), 100 * MeanDensity(findings));
   for (size_t i = 0; i < findings.layers.size(); ++i) {
     const training::LayerFindings& layer = findings.layers[i];
     out += fmt::format("{:>5} {:>10.2f} {:>7.1f} {:>11.1f}\n", i,

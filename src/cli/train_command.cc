@@ -33,9 +33,9 @@ void AddTrainCommand(CLI::App& parent, Action& action) {
       "train", "Trains predictors of which neurons of a model will fire");
   AddFindFlags(*app, flags);
   app->footer(
-      "For models of the ReLU family without experts. The file holds the\n"
-      "predictors without the model; 'thermocline prepare' takes it with\n"
-      "--predictors.\n\n"
+      "For models of the ReLU family. The file holds the predictors without "
+      "the\n"
+      "model; 'thermocline prepare' takes it with --predictors.\n\n"
       "Examples:\n"
       "  thermocline train model.gguf --corpus text.txt -o model.pred.gguf\n"
       "  thermocline train model.gguf --corpus text.txt --lookahead 1 "

@@ -147,6 +147,15 @@ TEST(ReadPreparedTest, LookaheadIsNeededAndSmall) {
               prepared::kLookahead);
 }
 
+// Which experts a layer uses is not known before it.
+TEST(ReadPreparedTest, MixturesDoNotLookAhead) {
+  TestFile file = TestPreparedExpertModel();
+  file.SetTensor("blk.0.tc_pred_up.weight", DType::kF16, {32, 8})
+      .SetTensor("blk.0.tc_pred_down.weight", DType::kF16, {8, 256})
+      .SetU32(prepared::kLookahead, 1);
+  ExpectError(file, ErrorCode::kCorrupt, "which experts");
+}
+
 TEST(ReadPreparedTest, ThresholdsAreFiniteAndPositive) {
   for (const float bad : {-1.0f, std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {

@@ -169,6 +169,12 @@ TEST(BindPreparedTest, FreePredictorsThatCannotBe) {
               "tc_free_down.weight\" is missing");
   ExpectError(WithParts().SetTensor("blk.1.tc_free.bias", DType::kF32, {65}),
               "tc_free.bias");
+  // Whoever computes with it has room for as many values as an FFN has.
+  ExpectError(
+      WithParts()
+          .SetTensor("blk.1.tc_free_up.weight", DType::kF16, {32, 65})
+          .SetTensor("blk.1.tc_free_down.weight", DType::kF16, {65, 64}),
+      "rank 65");
   // Signs alone decide in one step.
   const Bound bound(WithParts()
                         .RemoveTensor("blk.1.tc_free_up.weight")

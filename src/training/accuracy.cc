@@ -166,18 +166,21 @@ float ThresholdFor(const Gemm& gemm, const RoundedPredictor& predictor,
   std::vector<float> all;
   std::vector<float> of_fired;
   const size_t num_neurons = samples.num_neurons;
-  all.reserve(samples.num_samples * num_neurons);
-  ForEachScores(gemm, predictor, samples,
-                [&](size_t begin, size_t count, const float* scores) {
-                  all.insert(all.end(), scores, scores + count * num_neurons);
-                  for (size_t n = 0; n < count; ++n) {
-                    predictor::ForEachMember(
-                        samples.fired_of(begin + n), 0, num_neurons,
-                        [&](size_t i) {
-                          of_fired.push_back(scores[n * num_neurons + i]);
-                        });
-                  }
-                });
+  all.reserve(samples.num_samples * samples.used_neurons());
+  ForEachScores(
+      gemm, predictor, samples,
+      [&](size_t begin, size_t count, const float* scores) {
+        for (size_t n = 0; n < count; ++n) {
+          const float* row = scores + n * num_neurons;
+          samples.ForEachUsed(begin + n, [&](size_t first, size_t end) {
+            all.insert(all.end(), row + first, row + end);
+          });
+          predictor::ForEachMember(
+              samples.fired_of(begin + n), 0, num_neurons, [&](size_t i) {
+                of_fired.push_back(scores[n * num_neurons + i]);
+              });
+        }
+      });
   return ChooseThreshold(all, of_fired, goal);
 }
 
@@ -185,14 +188,17 @@ Accuracy Measure(const Gemm& gemm, const RoundedPredictor& predictor,
                  const Samples& samples, float threshold) {
   const size_t num_neurons = samples.num_neurons;
   Accuracy out = {.num_samples = samples.num_samples,
-                  .num_neurons = num_neurons};
+                  .num_neurons = samples.used_neurons()};
   ForEachScores(
       gemm, predictor, samples,
       [&](size_t begin, size_t count, const float* scores) {
-        for (size_t k = 0; k < count * num_neurons; ++k) {
-          out.num_candidates += scores[k] >= threshold ? 1 : 0;
-        }
         for (size_t n = 0; n < count; ++n) {
+          const float* row = scores + n * num_neurons;
+          samples.ForEachUsed(begin + n, [&](size_t first, size_t end) {
+            for (size_t i = first; i < end; ++i) {
+              out.num_candidates += row[i] >= threshold ? 1 : 0;
+            }
+          });
           predictor::ForEachMember(
               samples.fired_of(begin + n), 0, num_neurons, [&](size_t i) {
                 ++out.num_fired;

@@ -17,7 +17,7 @@ namespace thermocline::training {
 // Counts over samples and neurons.
 struct Accuracy {
   uint64_t num_samples = 0;
-  uint64_t num_neurons = 0;  // F
+  uint64_t num_neurons = 0;  // that a sample goes through: F, or U * F
   uint64_t num_fired = 0;
   uint64_t num_candidates = 0;
   uint64_t num_hits = 0;  // of both
@@ -38,11 +38,11 @@ struct RoundedPredictor {
 // Requires rows of both matrices that divide into the type's blocks. (CHECKed)
 RoundedPredictor Round(const LowRank& predictor, DType dtype);
 
-// scores [count, F] of inputs x [count, D], which are rounded in their place.
+// scores [count, N] of inputs x [count, D], which are rounded in their place.
 void ComputeScores(const Gemm& gemm, const RoundedPredictor& predictor,
                    float* x, size_t count, float* scores);
 
-// Told the scores [count, F] of samples [begin, begin + count).
+// Told the scores [count, N] of samples [begin, begin + count).
 using ScoresFn =
     std::function<void(size_t begin, size_t count, const float* scores)>;
 

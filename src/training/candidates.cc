@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "tensor/codec.h"
 #include "training/accuracy.h"
 #include "training/low_rank.h"
@@ -38,9 +39,16 @@ RoundedPredictor Decode(const convert::LayerPredictor& predictor) {
   return {.values = std::move(values), .dtype = predictor.up.dtype};
 }
 
+// Whether an ascending set has a member in [begin, end).
+bool AnyIn(const std::vector<uint32_t>& set, size_t begin, size_t end) {
+  const auto first = std::ranges::lower_bound(set, begin);
+  return first != set.end() && *first < end;
+}
+
 }  // namespace
 
-void AddCandidates(const Gemm& gemm, convert::PreparedParts& parts) {
+void AddCandidates(const Gemm& gemm, const Neurons& neurons,
+                   convert::PreparedParts& parts) {
   const auto lookahead = static_cast<size_t>(parts.lookahead);
   for (size_t i = 0; i < parts.predictors.size(); ++i) {
     convert::LayerSelfTest& test = parts.self_test[i];
@@ -50,14 +58,22 @@ void AddCandidates(const Gemm& gemm, convert::PreparedParts& parts) {
     std::vector<float> inputs =
         parts.self_test[i - std::min(i, lookahead)].inputs;
     const size_t count = test.fired.size();
-    const size_t num_neurons = predictor.values.num_neurons;
+    const size_t num_neurons = neurons.num_neurons;
+    const size_t ffn_width = neurons.ffn_width();
+    TC_CHECK(predictor.values.num_neurons == num_neurons);
     std::vector<float> scores(count * num_neurons);
     ComputeScores(gemm, predictor, inputs.data(), count, scores.data());
     for (size_t s = 0; s < count; ++s) {
       std::vector<uint32_t>& set = test.candidates.emplace_back();
-      for (size_t n = 0; n < num_neurons; ++n) {
-        if (scores[s * num_neurons + n] >= 0.0f) {
-          set.push_back(static_cast<uint32_t>(n));
+      for (size_t first = 0; first < num_neurons; first += ffn_width) {
+        if (neurons.num_experts > 1 &&
+            !AnyIn(test.fired[s], first, first + ffn_width)) {
+          continue;
+        }
+        for (size_t n = first; n < first + ffn_width; ++n) {
+          if (scores[s * num_neurons + n] >= 0.0f) {
+            set.push_back(static_cast<uint32_t>(n));
+          }
         }
       }
     }

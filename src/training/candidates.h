@@ -4,13 +4,16 @@
 
 #include "convert/pack_parts.h"
 #include "training/gemm.h"
+#include "training/low_rank.h"
 
 namespace thermocline::training {
 
 // Fills parts.self_test's candidates, of the layers that have a trained
 // predictor, as the engine will compute them but for the order of sums: a score
-// within rounding of 0 may fall on either side. Requires a self-test [L].
-void AddCandidates(const Gemm& gemm, convert::PreparedParts& parts);
+// within rounding of 0 may fall on either side. Of a mixture, those of the
+// experts in which something fired. Requires a self-test [L].
+void AddCandidates(const Gemm& gemm, const Neurons& neurons,
+                   convert::PreparedParts& parts);
 
 }  // namespace thermocline::training
 

@@ -30,7 +30,7 @@ convert::PreparedParts TwoLayers(int64_t lookahead) {
 TEST(CandidatesTest, OfTheLayersOwnInputs) {
   const auto pool = TestPool(1);
   convert::PreparedParts parts = TwoLayers(0);
-  AddCandidates(Gemm(pool.get()), parts);
+  AddCandidates(Gemm(pool.get()), {.num_neurons = 3}, parts);
   EXPECT_THAT(parts.self_test[0].candidates,
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(0, 1)));
   EXPECT_THAT(parts.self_test[1].candidates,
@@ -40,18 +40,29 @@ TEST(CandidatesTest, OfTheLayersOwnInputs) {
 TEST(CandidatesTest, OfTheLayerBefore) {
   const auto pool = TestPool(1);
   convert::PreparedParts parts = TwoLayers(1);
-  AddCandidates(Gemm(pool.get()), parts);
+  AddCandidates(Gemm(pool.get()), {.num_neurons = 3}, parts);
   EXPECT_EQ(parts.self_test[1].candidates, parts.self_test[0].candidates);
+}
+
+// Three experts of one neuron: what did not run has no candidates.
+TEST(CandidatesTest, OfTheExpertsInUse) {
+  const auto pool = TestPool(1);
+  convert::PreparedParts parts = TwoLayers(0);
+  parts.self_test[0].fired = {{0, 2}, {1}};
+  AddCandidates(Gemm(pool.get()),
+                {.num_neurons = 3, .num_experts = 3, .num_used = 2}, parts);
+  EXPECT_THAT(parts.self_test[0].candidates,
+              ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
 }
 
 TEST(CandidatesTest, NoneWhereThereIsNoPredictor) {
   const auto pool = TestPool(1);
   convert::PreparedParts parts = TwoLayers(0);
   parts.predictors[0].reset();
-  AddCandidates(Gemm(pool.get()), parts);
+  AddCandidates(Gemm(pool.get()), {.num_neurons = 3}, parts);
   EXPECT_THAT(parts.self_test[0].candidates, IsEmpty());
   parts.predictors.clear();
-  AddCandidates(Gemm(pool.get()), parts);
+  AddCandidates(Gemm(pool.get()), {.num_neurons = 3}, parts);
 }
 
 }  // namespace

@@ -45,6 +45,12 @@ Status CheckOptions(const model::Model& model, const FindOptions& options) {
                 "predictors that look {} layers ahead; 0 and 1 are possible",
                 options.lookahead);
   }
+  if (options.lookahead > 0 && ffn.num_experts > 0) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: predictors of a mixture cannot look ahead: which experts "
+                "a layer will use is not known before it",
+                model.file().path());
+  }
   if (!options.wants_thresholds()) return {};
   if (options.density.has_value() && options.max_ppl_cost.has_value()) {
     return Fail(ErrorCode::kInvalidArgument,

@@ -33,6 +33,18 @@ TEST(CheckOptionsTest, TwoWaysToChooseThresholds) {
   EXPECT_THAT(checked.error().message, HasSubstr("exclude each other"));
 }
 
+TEST(CheckOptionsTest, AMixtureDoesNotLookAhead) {
+  model::OpenOptions open;
+  open.overrides.ffn_activation = Activation::kRelu;
+  const auto mixture =
+      OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf", open);
+  EXPECT_TRUE(CheckOptions(*mixture, {}));
+  const Status refused = CheckOptions(*mixture, {.lookahead = 1});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("which experts"));
+}
+
 TEST(CheckOptionsTest, ThresholdsOfAMixture) {
   const Status checked =
       CheckOptions(*OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"),

@@ -29,12 +29,7 @@ std::string WhyNone(const model::FfnConfig& ffn) {
         "threshold",
         NameOf(ffn.activation));
   }
-  // One for all experts' neurons would be mostly of those that a token does not
-  // use.
-  return ffn.num_experts > 0
-             ? "those of a mixture's experts are not trained: all gates of "
-               "the experts that a token uses are computed, with --ffn exact"
-             : "";
+  return "";
 }
 
 class Finder {
@@ -96,8 +91,7 @@ void Finder::MakeStore(const LayerRange& group) {
   const size_t num_before = std::min(group.first, options_.num_layers_before());
   store_.emplace(corpus_, plan_.num_samples,
                  LayerRange{group.first - num_before, group.end},
-                 static_cast<size_t>(config.width),
-                 static_cast<size_t>(config.ffn_width));
+                 static_cast<size_t>(config.width), NeuronsOf(config));
 }
 
 Status Finder::Scan() {
@@ -189,9 +183,11 @@ Status Finder::Assemble() {
   for (size_t i = 0; i < num_layers; ++i) {
     if (!is_fitted_) {
       const neuron::LayerProfile& profile = out_.profile.layers[i];
-      out_.layers.push_back({.density = profile.density(),
-                             .skew = profile.skew(),
-                             .locality = profile.locality()});
+      out_.layers.push_back(
+          {.density =
+               DensityOfUsed(profile.density(), NeuronsOf(model_->config())),
+           .skew = profile.skew(),
+           .locality = profile.locality()});
       continue;
     }
     TC_ASSIGN_OR_RETURN(LayerFile layer, ReadLayer(i));
@@ -207,7 +203,7 @@ Status Finder::Assemble() {
   if (std::ranges::none_of(parts.free_predictors, is_there)) {
     parts.free_predictors.clear();
   }
-  AddCandidates(gemm_, parts);
+  AddCandidates(gemm_, NeuronsOf(model_->config()), parts);
   // As they were here, whatever flags had a part in it.
   const model::FfnConfig& ffn = model_->config().ffn;
   parts.activation = ffn.activation;

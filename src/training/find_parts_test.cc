@@ -1,10 +1,13 @@
 #include "training/find_parts.h"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <set>
 
 #include "base/units.h"
 #include "training/fit_plan.h"
+#include "training/layer_fit.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -207,26 +210,43 @@ TEST_F(FindPartsTest, ThresholdsOfASiluModel) {
   EXPECT_LE(*found->threshold_perplexity, 1.05 * *found->dense_perplexity);
 }
 
-// Records and profile are worth something without predictors.
-TEST_F(FindPartsTest, AMixtureHasNoPredictorsAndSaysWhy) {
+// One predictor speaks of all experts; what it says of those that a token does
+// not use is not counted.
+TEST_F(FindPartsTest, AMixture) {
   model::OpenOptions open;
   open.overrides.ffn_activation = Activation::kRelu;
   const auto model =
       OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf", open);
+  options_.reports_ahead = true;
+  // Weights are random: there is little to be learnt.
+  options_.goal = {.recall = 0.8, .recall_floor = 0.7};
   const auto found = Find(model);
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_TRUE(found->parts.predictors.empty());
-  EXPECT_TRUE(found->parts.free_predictors.empty());
-  EXPECT_EQ(found->parts.profile_counts.size(), found->layers.size());
-  EXPECT_THAT(found->no_predictors,
-              AllOf(HasSubstr("mixture"), HasSubstr("--ffn exact")));
-  EXPECT_GT(found->layers[0].density, 0.0);
-
-  fs::remove_all(path_);
-  options_.predictors = options_.free_predictors = false;
-  const auto unasked = Find(model);
-  ASSERT_TRUE(unasked) << unasked.error().message;
-  EXPECT_EQ(unasked->no_predictors, "");
+  const model::Config& config = model->config();
+  ASSERT_TRUE(convert::CheckParts(found->parts, config));
+  ASSERT_EQ(found->parts.predictors.size(), found->layers.size());
+  const auto width = static_cast<uint32_t>(config.ffn_width);
+  for (size_t i = 0; i < found->layers.size(); ++i) {
+    const LayerFindings& layer = found->layers[i];
+    // Half of the neurons of two experts of eight.
+    EXPECT_GT(layer.density, 0.3);
+    EXPECT_LT(layer.density, 0.7);
+    EXPECT_EQ(layer.ffn_bytes, 2 * FfnBytes(model->weights().layers[i].ffn));
+    ASSERT_TRUE(found->parts.predictors[i]) << layer.reason;
+    EXPECT_LE(layer.trained.num_bytes, layer.ffn_bytes / 10);
+    EXPECT_GT(layer.trained.recall, 0.65);
+    EXPECT_EQ(layer.recall_ahead.size(), i + 1);
+    const convert::LayerSelfTest& test = found->parts.self_test[i];
+    for (size_t s = 0; s < test.fired.size(); ++s) {
+      std::set<uint32_t> used, asked;
+      for (const uint32_t neuron : test.fired[s]) used.insert(neuron / width);
+      for (const uint32_t neuron : test.candidates[s]) {
+        asked.insert(neuron / width);
+      }
+      EXPECT_EQ(used.size(), 2u);
+      EXPECT_TRUE(std::ranges::includes(used, asked));
+    }
+  }
 }
 
 TEST_F(FindPartsTest, ADamagedWorkFolderIsNamed) {

@@ -27,7 +27,8 @@ size_t RankStep(DType dtype) {
 }
 
 Samples ForThreshold(const Samples& samples) {
-  return samples.Thinned(std::max<size_t>(1, kMaxScores / samples.num_neurons));
+  return samples.Thinned(
+      std::max<size_t>(1, kMaxScores / samples.used_neurons()));
 }
 
 // Fits the ranks of one layer.
@@ -89,7 +90,7 @@ Result<LowRank> Fitter::Trained(size_t rank, size_t num_steps) {
 // wider (PowerInfer 5.1, Figure 9).
 size_t Fitter::FirstRank(size_t max_rank, size_t step) const {
   const Accuracy seen = {.num_samples = data_.held_out.num_samples,
-                         .num_neurons = data_.held_out.num_neurons,
+                         .num_neurons = data_.held_out.used_neurons(),
                          .num_fired = CountFired(data_.held_out)};
   const double share = std::clamp(0.4 + 2.0 * seen.density(), 0.0, 1.0) *
                        std::clamp(0.5 + 1.5 * data_.skew, 0.0, 1.0);
@@ -143,8 +144,8 @@ void Fitter::Finish(const LowRank& trained, DType dtype,
                     FittedPredictor& out) const {
   out.rank = trained.rank;
   out.dtype = dtype;
-  out.num_bytes =
-      PredictorBytes(trained.width, trained.rank, trained.num_neurons, dtype);
+  out.num_bytes = PredictorBytes(trained.width, trained.rank,
+                                 data_.train.ffn_width(), dtype);
   LowRank folded = trained;
   // The engine does not scale its inputs.
   out.rounded = Round(trained, dtype);
@@ -165,10 +166,10 @@ void Fitter::Finish(const LowRank& trained, DType dtype,
 Result<FittedPredictor> Fitter::Fit() {
   FittedPredictor out;
   out.accuracy = {.num_samples = data_.held_out.num_samples,
-                  .num_neurons = data_.held_out.num_neurons,
+                  .num_neurons = data_.held_out.used_neurons(),
                   .num_fired = CountFired(data_.held_out)};
   const size_t width = data_.train.width;
-  const size_t num_neurons = data_.train.num_neurons;
+  const size_t ffn_width = data_.train.ffn_width();
   if (CountFired(data_.train) == 0 || out.accuracy.num_fired == 0) {
     out.reason = "nothing fired";
     return out;
@@ -176,10 +177,10 @@ Result<FittedPredictor> Fitter::Fit() {
   const auto max_bytes = static_cast<uint64_t>(
       options_.max_bytes_share * static_cast<double>(data_.ffn_bytes));
   DType dtype = width % 32 == 0 ? DType::kQ8_0 : DType::kF16;
-  size_t max_rank = MaxRank(width, num_neurons, dtype, max_bytes);
+  size_t max_rank = MaxRank(width, ffn_width, dtype, max_bytes);
   if (max_rank == 0 && dtype == DType::kQ8_0) {
     dtype = DType::kF16;  // finer steps of rank
-    max_rank = MaxRank(width, num_neurons, dtype, max_bytes);
+    max_rank = MaxRank(width, ffn_width, dtype, max_bytes);
   }
   if (max_rank == 0) {
     out.reason = "no rank is within the bytes allowed";
@@ -190,7 +191,7 @@ Result<FittedPredictor> Fitter::Fit() {
   TC_ASSIGN_OR_RETURN(LowRank trained, Trained(rank, options_.num_steps));
   if (dtype == DType::kQ8_0 && LosesByRounding(trained)) {
     dtype = DType::kF16;
-    const size_t fitting = MaxRank(width, num_neurons, dtype, max_bytes);
+    const size_t fitting = MaxRank(width, ffn_width, dtype, max_bytes);
     if (fitting == 0) {
       dtype = DType::kQ8_0;
     } else if (fitting < rank) {

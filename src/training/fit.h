@@ -35,7 +35,7 @@ struct FitData {
   Samples train;
   Samples held_out;
   GateRows gate;           // for the inputs of `train`
-  uint64_t ffn_bytes = 0;  // of the layer's matrices
+  uint64_t ffn_bytes = 0;  // of the matrices of one FFN
   double skew = 1.0;       // neuron::LayerProfile::skew()
 };
 
@@ -52,12 +52,12 @@ struct FittedPredictor {
   RoundedPredictor rounded;  // the same, for more measures
   size_t rank = 0;
   DType dtype = DType::kF16;
-  uint64_t num_bytes = 0;
-  Accuracy accuracy;  // over held_out; what fired even without one
+  uint64_t num_bytes = 0;  // that one FFN reads
+  Accuracy accuracy;       // over held_out; what fired even without one
   std::vector<RankTrial> trials;
 };
 
-// Bytes of a predictor's matrices and biases.
+// Bytes of a predictor's matrices and biases, for `num_neurons` of its neurons.
 uint64_t PredictorBytes(size_t width, size_t rank, size_t num_neurons,
                         DType dtype);
 

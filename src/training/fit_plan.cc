@@ -16,7 +16,7 @@ constexpr size_t kMinSamples = 1024;
 // made of it, the predictor with its gradients and moments, scores.
 uint64_t FitBytes(const model::Config& config, size_t max_rank) {
   const auto width = static_cast<uint64_t>(config.width);
-  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
   return sizeof(float) * (5 * num_neurons * width + 6 * width * width +
                           7 * max_rank * (width + num_neurons) +
                           3 * 512 * (width + num_neurons)) +
@@ -58,8 +58,8 @@ Result<FitPlan> PlanFit(const model::Model& model, const Corpus& corpus,
                       FixedBytes(model, corpus, options.session));
   const uint64_t left = allowed > used ? allowed - used : 0;
   const model::Config& config = model.config();
-  const uint64_t sample_bytes = SampleBytes(
-      static_cast<size_t>(config.width), static_cast<size_t>(config.ffn_width));
+  const uint64_t sample_bytes =
+      SampleBytes(static_cast<size_t>(config.width), NeuronsOf(config));
   const auto num_layers = static_cast<size_t>(config.num_layers);
   const size_t num_before = options.num_layers_before();
   const size_t num_least = std::min(num_before + 1, num_layers);

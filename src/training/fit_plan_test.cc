@@ -26,7 +26,7 @@ class PlanFitTest : public ::testing::Test {
   std::shared_ptr<const model::Model> model_ = OpenDemo();
   Corpus corpus_ = SmallCorpus(*model_, 256);
   FindOptions options_ = {.session = {.num_threads = 1}, .max_samples = 4096};
-  const uint64_t sample_bytes_ = SampleBytes(256, 1536);
+  const uint64_t sample_bytes_ = SampleBytes(256, {.num_neurons = 1536});
 };
 
 TEST_F(PlanFitTest, EverythingAtOnceIfItFits) {

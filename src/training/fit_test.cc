@@ -11,10 +11,12 @@ constexpr size_t kNeurons = 256;
 constexpr size_t kHeldOut = 500;
 
 struct Fixture {
-  explicit Fixture(size_t gate_rank)
+  explicit Fixture(size_t gate_rank, size_t num_experts = 1,
+                   size_t num_used = 1)
       : pool(TestPool(2)),
         gemm(pool.get()),
-        layer(kWidth, kNeurons, gate_rank, 2500, 1) {
+        layer(kWidth, kNeurons * num_experts, gate_rank, 2500, 1, num_experts,
+              num_used) {
     data = {.train = layer.Train(kHeldOut),
             .held_out = layer.HeldOut(kHeldOut),
             .gate = layer.gate,
@@ -52,6 +54,20 @@ TEST(FitTest, ReachesItsRecallWithASmallRank) {
   EXPECT_EQ(fitted->dtype, DType::kQ8_0);
   EXPECT_EQ(fitted->num_bytes, PredictorBytes(64, 32, 256, DType::kQ8_0));
   EXPECT_FALSE(fitted->trials.empty());
+}
+
+// Its bytes are those of one expert.
+TEST(FitTest, AMixture) {
+  Fixture f(4, 4, 2);
+  const auto fitted = FitPredictor(f.gemm, f.data, f.options);
+  ASSERT_TRUE(fitted) << fitted.error().message;
+  ASSERT_TRUE(fitted->predictor.has_value());
+  EXPECT_EQ(fitted->accuracy.num_neurons, 2 * kNeurons);
+  EXPECT_GE(fitted->accuracy.recall(), 0.99);
+  EXPECT_LT(fitted->accuracy.candidates_per_fired(), 1.5);
+  EXPECT_EQ(fitted->rank, 32u);
+  EXPECT_EQ(fitted->num_bytes, PredictorBytes(64, 32, 256, DType::kQ8_0));
+  EXPECT_EQ(fitted->predictor->down.num_rows, 4 * kNeurons);
 }
 
 TEST(FitTest, GrowsWhereTheGateHasManyDirections) {

@@ -36,6 +36,19 @@ class FreeFitter {
   FittedFree Fit();
 
  private:
+  // Of one FFN.
+  uint64_t NumSignBytes() const {
+    return samples_.ffn_width() * num_words_ * sizeof(uint64_t);
+  }
+  // Calls f(sample, neuron) for the neurons of the experts that each uses.
+  template <typename Function>
+  void ForEachScored(Function f) const {
+    for (size_t n = 0; n < samples_.num_samples; ++n) {
+      samples_.ForEachUsed(n, [&](size_t first, size_t end) {
+        for (size_t i = first; i < end; ++i) f(n, i);
+      });
+    }
+  }
   void PackGate();
   void CountDifferences();
   size_t FindMaxDifferences() const;
@@ -50,8 +63,8 @@ class FreeFitter {
   size_t width_;
   size_t num_words_;
   size_t num_neurons_;
-  std::vector<uint64_t> signs_;        // [F, words]
-  std::vector<uint16_t> differences_;  // [N, F]
+  std::vector<uint64_t> signs_;        // [N, words]
+  std::vector<uint16_t> differences_;  // [samples, N]
 };
 
 void FreeFitter::PackGate() {
@@ -105,25 +118,23 @@ size_t FreeFitter::FindMaxDifferences() const {
 
 Accuracy FreeFitter::MeasureSigns(size_t max_differences) const {
   Accuracy out = {.num_samples = samples_.num_samples,
-                  .num_neurons = num_neurons_};
-  for (size_t n = 0; n < samples_.num_samples; ++n) {
-    for (size_t i = 0; i < num_neurons_; ++i) {
-      const bool passes = differences_[n * num_neurons_ + i] <= max_differences;
-      const bool fired = Fired(samples_, n, i);
-      out.num_candidates += passes ? 1 : 0;
-      out.num_fired += fired ? 1 : 0;
-      out.num_hits += passes && fired ? 1 : 0;
-    }
-  }
+                  .num_neurons = samples_.used_neurons()};
+  ForEachScored([&](size_t n, size_t i) {
+    const bool passes = differences_[n * num_neurons_ + i] <= max_differences;
+    const bool fired = Fired(samples_, n, i);
+    out.num_candidates += passes ? 1 : 0;
+    out.num_fired += fired ? 1 : 0;
+    out.num_hits += passes && fired ? 1 : 0;
+  });
   return out;
 }
 
 size_t FreeFitter::MarginRank() const {
   const auto allowed = static_cast<uint64_t>(
       options_.max_bytes_share * static_cast<double>(data_.ffn_bytes));
-  const uint64_t num_sign_bytes = signs_.size() * sizeof(uint64_t);
-  if (num_sign_bytes >= allowed || width_ % 32 != 0) return 0;
-  return MaxRank(width_, num_neurons_, DType::kQ8_0, allowed - num_sign_bytes);
+  if (NumSignBytes() >= allowed || width_ % 32 != 0) return 0;
+  return MaxRank(width_, samples_.ffn_width(), DType::kQ8_0,
+                 allowed - NumSignBytes());
 }
 
 void FreeFitter::AddMargin(size_t rank, size_t max_differences,
@@ -145,13 +156,12 @@ void FreeFitter::AddMargin(size_t rank, size_t max_differences,
                         std::copy_n(values, count * num_neurons_,
                                     &scores[begin * num_neurons_]);
                       });
-  for (size_t k = 0; k < scores.size(); ++k) {
-    if (differences_[k] > max_differences) continue;
+  ForEachScored([&](size_t n, size_t i) {
+    const size_t k = n * num_neurons_ + i;
+    if (differences_[k] > max_differences) return;
     all.push_back(scores[k]);
-    if (Fired(samples_, k / num_neurons_, k % num_neurons_)) {
-      of_fired.push_back(scores[k]);
-    }
-  }
+    if (Fired(samples_, n, i)) of_fired.push_back(scores[k]);
+  });
   // What the signs lost is lost: the share of the rest that must be kept.
   RecallGoal goal = options_.goal;
   goal.recall = std::min(goal.recall / out.signs.recall(), 1.0);
@@ -168,7 +178,7 @@ void FreeFitter::AddMargin(size_t rank, size_t max_differences,
   for (float& weight : linear.up) weight *= samples_.input_scale;
   out.rank = rank;
   out.num_margin_bytes =
-      PredictorBytes(width_, rank, num_neurons_, DType::kQ8_0) -
+      PredictorBytes(width_, rank, samples_.ffn_width(), DType::kQ8_0) -
       rank * sizeof(float);
   out.predictor->up =
       convert::EncodeMatrix(DType::kQ8_0, rank, width_, linear.up);
@@ -182,7 +192,7 @@ FittedFree FreeFitter::Fit() {
   PackGate();
   CountDifferences();
   const size_t max_differences = FindMaxDifferences();
-  out.num_sign_bytes = signs_.size() * sizeof(uint64_t);
+  out.num_sign_bytes = NumSignBytes();
   out.signs = MeasureSigns(max_differences);
   out.accuracy = out.signs;
   if (out.signs.num_fired == 0) return out;

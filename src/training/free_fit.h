@@ -25,12 +25,12 @@ struct FreeOptions {
 
 struct FittedFree {
   std::optional<convert::LayerFreePredictor>
-      predictor;    // absent: it is useless
-  size_t rank = 0;  // 0: signs alone
-  uint64_t num_sign_bytes = 0;
-  uint64_t num_margin_bytes = 0;
-  Accuracy signs;     // of the first step alone
-  Accuracy accuracy;  // of both
+      predictor;                  // absent: it is useless
+  size_t rank = 0;                // 0: signs alone
+  uint64_t num_sign_bytes = 0;    // that one FFN reads
+  uint64_t num_margin_bytes = 0;  // likewise
+  Accuracy signs;                 // of the first step alone
+  Accuracy accuracy;              // of both
 };
 
 // max_differences is the least with which the signs lose no more than half of

@@ -5,10 +5,12 @@
 namespace thermocline::training {
 namespace {
 
-FittedFree Fit(size_t width, double max_bytes_share) {
+FittedFree Fit(size_t width, double max_bytes_share, size_t num_experts = 1,
+               size_t num_used = 1) {
   const auto pool = TestPool(2);
   const Gemm gemm(pool.get());
-  const SyntheticLayer layer(width, 256, 6, 1500, 1);
+  const SyntheticLayer layer(width, 256 * num_experts, 6, 1500, 1, num_experts,
+                             num_used);
   const FitData data = {.train = layer.Train(500),
                         .held_out = layer.HeldOut(500),
                         .gate = layer.gate,
@@ -33,6 +35,20 @@ TEST(FreeFitTest, SignsThenTheMargin) {
   EXPECT_GE(fitted.accuracy.recall(), 0.97);
   EXPECT_LT(fitted.accuracy.candidates_per_fired(),
             fitted.signs.candidates_per_fired());
+  EXPECT_LT(fitted.accuracy.candidates_per_fired(), 1.6);
+}
+
+// Bytes are those of one expert; neurons of others count nowhere.
+TEST(FreeFitTest, AMixture) {
+  const FittedFree fitted = Fit(128, 0.5, 4, 2);
+  ASSERT_TRUE(fitted.predictor.has_value());
+  EXPECT_EQ(fitted.predictor->signs.size(), 4u * 256 * 2);
+  EXPECT_EQ(fitted.num_sign_bytes, 256u * 16);
+  EXPECT_GE(fitted.rank, 32u);
+  EXPECT_EQ(fitted.signs.num_neurons, 512u);
+  EXPECT_LE(fitted.signs.num_candidates, 512u * fitted.signs.num_samples);
+  EXPECT_GE(fitted.signs.recall(), 0.995);
+  EXPECT_GE(fitted.accuracy.recall(), 0.97);
   EXPECT_LT(fitted.accuracy.candidates_per_fired(), 1.6);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/kernels.h"
 #include "training/fit.h"
@@ -15,11 +16,12 @@ namespace {
 constexpr size_t kAheadShare = 4;
 constexpr size_t kMinAheadSteps = 20;
 
+// `num_bytes` of each FFN that a token goes through.
 PredictorFindings FindingsOf(const Accuracy& accuracy, size_t rank, DType dtype,
-                             uint64_t num_bytes) {
+                             uint64_t num_bytes, const Neurons& neurons) {
   return {.rank = rank,
           .dtype = dtype,
-          .num_bytes = num_bytes,
+          .num_bytes = neurons.num_used * num_bytes,
           .recall = accuracy.recall(),
           .precision = accuracy.precision(),
           .candidates_per_fired = accuracy.candidates_per_fired()};
@@ -80,8 +82,14 @@ FitData LayerFitter::DataOf(size_t input_layer) const {
   const float scale = UnitScale(data.train);
   data.train.input_scale = data.held_out.input_scale = scale;
   // What opens the neurons.
-  data.gate = ffn_.gate ? ReadGate(gemm_, ffn_.gate, ffn_.gate_bias, scale)
-                        : ReadGate(gemm_, ffn_.up, ffn_.up_bias, scale);
+  const bool gated = config_.ffn.gated;
+  std::vector<TensorView> gates;
+  for (const model::FfnMatrices& expert : ffn_.experts) {
+    gates.push_back(gated ? expert.gate : expert.up);
+  }
+  if (gates.empty()) gates = {gated ? ffn_.gate : ffn_.up};
+  data.gate =
+      ReadGate(gemm_, gates, gated ? ffn_.gate_bias : ffn_.up_bias, scale);
   for (float& bias : data.gate.biases) bias -= config_.ffn.threshold;
   if (input_layer != layer_idx_) {
     Samples own = store_.train(layer_idx_, layer_idx_);
@@ -97,8 +105,9 @@ Status LayerFitter::AddTrained(const FitData& data) {
   out_.trained = std::move(fitted.predictor);
   out_.findings.reason = fitted.reason;
   if (out_.trained) {
-    out_.findings.trained = FindingsOf(fitted.accuracy, fitted.rank,
-                                       fitted.dtype, fitted.num_bytes);
+    out_.findings.trained =
+        FindingsOf(fitted.accuracy, fitted.rank, fitted.dtype, fitted.num_bytes,
+                   data.train);
   }
   return {};
 }
@@ -111,9 +120,9 @@ void LayerFitter::AddFree(const FitData& own_data) {
                .kernels = &kernels::KernelsFor(options_.session.isa)});
   out_.free = std::move(fitted.predictor);
   if (!out_.free) return;
-  out_.findings.free =
-      FindingsOf(fitted.accuracy, fitted.rank, DType::kQ8_0,
-                 fitted.num_sign_bytes + fitted.num_margin_bytes);
+  out_.findings.free = FindingsOf(
+      fitted.accuracy, fitted.rank, DType::kQ8_0,
+      fitted.num_sign_bytes + fitted.num_margin_bytes, own_data.train);
   out_.findings.free_sign_candidates_per_fired =
       fitted.signs.candidates_per_fired();
 }
@@ -134,10 +143,11 @@ Status LayerFitter::AddAhead() {
 }
 
 Result<LayerFile> LayerFitter::Fit() {
-  out_.findings.density = profile_.density();
+  const Neurons neurons = NeuronsOf(config_);
+  out_.findings.density = DensityOfUsed(profile_.density(), neurons);
   out_.findings.skew = profile_.skew();
   out_.findings.locality = profile_.locality();
-  out_.findings.ffn_bytes = FfnBytes(ffn_);
+  out_.findings.ffn_bytes = neurons.num_used * FfnBytes(ffn_);
   if (options_.predictors) {
     const auto lookahead = static_cast<size_t>(options_.lookahead);
     TC_RETURN_IF_ERROR(
@@ -151,8 +161,10 @@ Result<LayerFile> LayerFitter::Fit() {
 }  // namespace
 
 uint64_t FfnBytes(const model::FfnWeights& ffn) {
-  const TensorView& down = ffn.down ? ffn.down : ffn.down_t;
-  return (ffn.gate ? ffn.gate.num_bytes() : 0) + ffn.up.num_bytes() +
+  const model::FfnMatrices& one =
+      ffn.experts.empty() ? ffn : ffn.experts.front();
+  const TensorView& down = one.down ? one.down : one.down_t;
+  return (one.gate ? one.gate.num_bytes() : 0) + one.up.num_bytes() +
          down.num_bytes();
 }
 

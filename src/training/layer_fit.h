@@ -16,7 +16,7 @@
 
 namespace thermocline::training {
 
-// Bytes of the matrices of an FFN without experts.
+// Bytes of the matrices of a layer's FFN, or of one of its experts.
 uint64_t FfnBytes(const model::FfnWeights& ffn);
 
 // Fits what `options` ask for to layer `layer_idx`; the store has its samples,

@@ -34,7 +34,7 @@ class FitLayerTest : public ::testing::Test {
   Corpus corpus_ = SmallCorpus(*model_, 16);
   SampleStore store_{corpus_, 256, LayerRange{0, 2},
                      static_cast<size_t>(model_->config().width),
-                     static_cast<size_t>(model_->config().ffn_width)};
+                     NeuronsOf(model_->config())};
   neuron::Profile profile_;
   FindOptions options_;
   std::unique_ptr<os::ThreadPool> pool_ = TestPool(2);

@@ -18,6 +18,21 @@ LowRank LowRank::Zeros(size_t width, size_t rank, size_t num_neurons) {
           .down_bias = std::vector<float>(num_neurons)};
 }
 
+Neurons NeuronsOf(const model::Config& config) {
+  const auto num_neurons = static_cast<size_t>(NeuronsPerLayer(config));
+  if (config.ffn.num_experts == 0) return {.num_neurons = num_neurons};
+  return {.num_neurons = num_neurons,
+          .num_experts = static_cast<size_t>(config.ffn.num_experts),
+          .num_used = static_cast<size_t>(config.ffn.num_experts_used)};
+}
+
+bool Samples::Uses(size_t sample_idx, size_t expert_idx) const {
+  if (experts == nullptr) return true;
+  const uint64_t* row =
+      experts + sample_idx * step * predictor::WordsOf(num_experts);
+  return (row[expert_idx / 64] >> (expert_idx % 64) & 1) != 0;
+}
+
 void Samples::LoadInput(size_t sample_idx, float* out) const {
   const uint16_t* row = inputs + sample_idx * step * width;
   for (size_t i = 0; i < width; ++i) out[i] = input_scale * F16ToF32(row[i]);

@@ -28,12 +28,12 @@ TEST(SamplesTest, ThinnedSamplesLieAtEvenDistances) {
   const std::vector<uint16_t> inputs = {F32ToF16(0), F32ToF16(1), F32ToF16(2),
                                         F32ToF16(3), F32ToF16(4), F32ToF16(5)};
   const std::vector<uint64_t> fired = {1, 3, 7, 15, 31, 63};
-  const Samples samples = {.num_samples = 6,
-                           .width = 1,
-                           .num_neurons = 6,
-                           .inputs = inputs.data(),
-                           .fired = fired.data(),
-                           .input_scale = 10};
+  Samples samples = {{.num_neurons = 6}};
+  samples.num_samples = 6;
+  samples.width = 1;
+  samples.inputs = inputs.data();
+  samples.fired = fired.data();
+  samples.input_scale = 10;
   EXPECT_EQ(CountFired(samples), 21u);
   const Samples thinned = samples.Thinned(3);
   ASSERT_EQ(thinned.num_samples, 3u);

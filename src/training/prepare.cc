@@ -63,13 +63,6 @@ Status CheckTrainable(const model::Model& model) {
                     : "'thermocline prepare' with --density or --ppl-cost "
                       "calibrates thresholds, which need no predictors");
   }
-  if (ffn.num_experts > 0) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: predictors for the experts of a mixture are not trained; "
-                "'thermocline prepare' lays its neurons out as records, of "
-                "which --ffn exact skips those that do not fire",
-                model.file().path());
-  }
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "training/sample_store.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/check.h"
 #include "predictor/neuron_set.h"
@@ -15,11 +16,24 @@ size_t RankOfChunk(size_t chunk_idx) {
   return Corpus::IsHeldOut(chunk_idx) ? num_held_out : chunk_idx - num_held_out;
 }
 
+// Adds a set of `num_members` bits to those that are there.
+void AppendSet(std::span<const uint32_t> members, size_t num_members,
+               std::vector<uint64_t>& sets) {
+  const size_t num_words = predictor::WordsOf(num_members);
+  sets.resize(sets.size() + num_words);
+  const predictor::NeuronSet set = {sets.data() + sets.size() - num_words,
+                                    num_members};
+  for (const uint32_t i : members) set.Add(i);
+}
+
 }  // namespace
 
-uint64_t SampleBytes(size_t width, size_t num_neurons) {
+uint64_t SampleBytes(size_t width, const Neurons& neurons) {
+  const size_t num_expert_words =
+      neurons.num_experts > 1 ? predictor::WordsOf(neurons.num_experts) : 0;
   return width * sizeof(uint16_t) +
-         predictor::WordsOf(num_neurons) * sizeof(uint64_t);
+         (predictor::WordsOf(neurons.num_neurons) + num_expert_words) *
+             sizeof(uint64_t);
 }
 
 std::vector<LayerRange> GroupLayers(size_t num_layers, size_t max_layers,
@@ -42,33 +56,35 @@ bool SampleStore::Split::Picks(uint64_t token_idx) const {
 }
 
 SampleStore::Split SampleStore::MakeSplit(uint64_t num_tokens,
-                                          uint64_t max_samples,
-                                          size_t num_layers) {
+                                          uint64_t max_samples) const {
   Split split = {.num_tokens = num_tokens,
                  .num_samples = std::min(num_tokens, max_samples)};
-  split.inputs.resize(num_layers);
-  split.fired.resize(num_layers);
+  const auto make = [&](auto& of_layers, size_t row_elems) {
+    of_layers.resize(layers_.size());
+    for (auto& of_layer : of_layers) {
+      of_layer.reserve(split.num_samples * row_elems);
+    }
+  };
+  make(split.inputs, width_);
+  make(split.fired, predictor::WordsOf(neurons_.num_neurons));
+  if (has_experts()) {
+    make(split.experts, predictor::WordsOf(neurons_.num_experts));
+  }
   return split;
 }
 
 SampleStore::SampleStore(const Corpus& corpus, size_t max_samples,
-                         LayerRange layers, size_t width, size_t num_neurons)
+                         LayerRange layers, size_t width,
+                         const Neurons& neurons)
     : chunk_tokens_(corpus.chunk_tokens()),
       layers_(layers),
       width_(width),
-      num_neurons_(num_neurons) {
+      neurons_(neurons) {
   TC_CHECK(max_samples >= 8);
   const uint64_t num_held_out = corpus.num_held_out_tokens();
-  held_out_ = MakeSplit(num_held_out, max_samples / 8, layers.size());
+  held_out_ = MakeSplit(num_held_out, max_samples / 8);
   train_ = MakeSplit(corpus.num_tokens() - num_held_out,
-                     max_samples - max_samples / 8, layers.size());
-  for (Split* split : {&train_, &held_out_}) {
-    for (size_t i = 0; i < layers.size(); ++i) {
-      split->inputs[i].reserve(split->num_samples * width);
-      split->fired[i].reserve(split->num_samples *
-                              predictor::WordsOf(num_neurons));
-    }
-  }
+                     max_samples - max_samples / 8);
 }
 
 void SampleStore::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
@@ -80,12 +96,12 @@ void SampleStore::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
   if (!split.Picks(token_idx)) return;
   std::vector<uint16_t>& inputs = split.inputs[layer_idx - layers_.first];
   for (const float value : seen.input) inputs.push_back(F32ToF16(value));
-  std::vector<uint64_t>& fired = split.fired[layer_idx - layers_.first];
-  fired.resize(fired.size() + predictor::WordsOf(num_neurons_));
-  const predictor::NeuronSet set = {
-      fired.data() + fired.size() - predictor::WordsOf(num_neurons_),
-      num_neurons_};
-  for (const uint32_t i : seen.fired) set.Add(i);
+  AppendSet(seen.fired, neurons_.num_neurons,
+            split.fired[layer_idx - layers_.first]);
+  if (has_experts()) {
+    AppendSet(seen.experts, neurons_.num_experts,
+              split.experts[layer_idx - layers_.first]);
+  }
 }
 
 Samples SampleStore::View(const Split& split, size_t input_layer,
@@ -95,12 +111,16 @@ Samples SampleStore::View(const Split& split, size_t input_layer,
   const auto& fired = split.fired[fired_layer - layers_.first];
   TC_CHECK(inputs.size() == split.num_samples * width_ &&
            fired.size() ==
-               split.num_samples * predictor::WordsOf(num_neurons_));
-  return {.num_samples = split.num_samples,
-          .width = width_,
-          .num_neurons = num_neurons_,
-          .inputs = inputs.data(),
-          .fired = fired.data()};
+               split.num_samples * predictor::WordsOf(neurons_.num_neurons));
+  Samples samples = {neurons_};
+  samples.num_samples = split.num_samples;
+  samples.width = width_;
+  samples.inputs = inputs.data();
+  samples.fired = fired.data();
+  if (has_experts()) {
+    samples.experts = split.experts[fired_layer - layers_.first].data();
+  }
+  return samples;
 }
 
 Samples SampleStore::train(size_t input_layer, size_t fired_layer) const {

@@ -27,7 +27,7 @@ struct LayerRange {
 };
 
 // Bytes of one sample of one layer.
-uint64_t SampleBytes(size_t width, size_t num_neurons);
+uint64_t SampleBytes(size_t width, const Neurons& neurons);
 
 // Ranges that cover [0, num_layers), each with at most `max_layers` layers when
 // `num_before` layers before it are counted in (a predictor that looks ahead
@@ -42,7 +42,7 @@ class SampleStore {
   // For `max_samples` of the corpus's tokens at most, an eighth of them held
   // out; the memory is touched as they come.
   SampleStore(const Corpus& corpus, size_t max_samples, LayerRange layers,
-              size_t width, size_t num_neurons);
+              size_t width, const Neurons& neurons);
 
   // To be called for every observation of a run over the corpus, in order.
   void Add(size_t chunk_idx, const engine::FfnObservation& seen);
@@ -60,19 +60,20 @@ class SampleStore {
     // [layers] each.
     std::vector<std::vector<uint16_t>> inputs;
     std::vector<std::vector<uint64_t>> fired;
+    std::vector<std::vector<uint64_t>> experts;  // empty without experts
 
     // The sample that token `token_idx` is, or none.
     bool Picks(uint64_t token_idx) const;
   };
-  static Split MakeSplit(uint64_t num_tokens, uint64_t max_samples,
-                         size_t num_layers);
+  Split MakeSplit(uint64_t num_tokens, uint64_t max_samples) const;
+  bool has_experts() const { return neurons_.num_experts > 1; }
   Samples View(const Split& split, size_t input_layer,
                size_t fired_layer) const;
 
   size_t chunk_tokens_;
   LayerRange layers_;
   size_t width_;
-  size_t num_neurons_;
+  Neurons neurons_;
   Split train_, held_out_;
 };
 

@@ -1,5 +1,8 @@
 #include "training/sample_store.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -22,7 +25,7 @@ TEST(GroupLayersTest, CoversEveryLayerOnce) {
 TEST(SampleStoreTest, TheSameTokensInEveryLayer) {
   const auto model = OpenDemo();
   const Corpus corpus = SmallCorpus(*model, 16);  // 256 tokens, 32 held out
-  SampleStore store(corpus, 64, {2, 4}, 3, 70);
+  SampleStore store(corpus, 64, {2, 4}, 3, {.num_neurons = 70});
   for (size_t chunk = 0; chunk < corpus.num_chunks(); ++chunk) {
     for (int64_t layer = 0; layer < 6; ++layer) {
       for (int64_t position = 0; position < 16; ++position) {
@@ -55,9 +58,47 @@ TEST(SampleStoreTest, TheSameTokensInEveryLayer) {
   }
 }
 
+TEST(SampleStoreTest, KeepsTheExpertsInUse) {
+  const auto model = OpenDemo();
+  const Corpus corpus = SmallCorpus(*model, 16);
+  SampleStore store(corpus, 64, {0, 2}, 1,
+                    {.num_neurons = 30, .num_experts = 3, .num_used = 2});
+  for (size_t chunk = 0; chunk < corpus.num_chunks(); ++chunk) {
+    for (int64_t position = 0; position < 16; ++position) {
+      for (int64_t layer = 0; layer < 2; ++layer) {
+        const std::vector<float> input = {static_cast<float>(position % 3)};
+        // All but one, another one in each layer; nothing needs to fire.
+        const auto first = static_cast<uint32_t>((position + layer + 1) % 3);
+        const std::vector<uint32_t> experts = {first, (first + 1) % 3};
+        store.Add(chunk, {.layer_idx = layer,
+                          .position = position,
+                          .input = input,
+                          .experts = experts});
+      }
+    }
+  }
+  const Samples samples = store.train(0, 1).Thinned(20);
+  EXPECT_GT(samples.step, 1u);
+  EXPECT_EQ(samples.used_neurons(), 20u);
+  for (size_t n = 0; n < samples.num_samples; ++n) {
+    float x = 0;
+    samples.LoadInput(n, &x);
+    std::vector<size_t> firsts;
+    samples.ForEachUsed(n, [&](size_t first, size_t end) {
+      EXPECT_EQ(end, first + 10);
+      firsts.push_back(first);
+    });
+    const size_t unused = (static_cast<size_t>(x) + 1) % 3;
+    EXPECT_EQ(firsts.size(), 2u);
+    EXPECT_EQ(std::ranges::count(firsts, 10 * unused), 0) << x;
+  }
+}
+
 TEST(SampleStoreTest, ASamplesBytes) {
-  EXPECT_EQ(SampleBytes(256, 1536), 512u + 192);
-  EXPECT_EQ(SampleBytes(4, 65), 8u + 16);
+  EXPECT_EQ(SampleBytes(256, {.num_neurons = 1536}), 512u + 192);
+  EXPECT_EQ(SampleBytes(4, {.num_neurons = 65}), 8u + 16);
+  EXPECT_EQ(SampleBytes(4, {.num_neurons = 130, .num_experts = 2}),
+            8u + 24 + 8);
 }
 
 }  // namespace

@@ -19,19 +19,12 @@ constexpr char kProfileStage[] = "profile";  // written before it
 // Of the thresholds' search: held-out tokens that each density is tried on.
 constexpr size_t kMaxTestTokens = 4096;
 
-// Of the neurons of a token's experts, where there are experts.
-double DensityOfUsed(const neuron::Profile& profile,
-                     const model::FfnConfig& ffn) {
-  if (ffn.num_experts == 0) return profile.density();
-  return profile.density() * static_cast<double>(ffn.num_experts) /
-         static_cast<double>(ffn.num_experts_used);
-}
-
 Status CheckDensity(const neuron::Profile& profile, const model::Model& model,
                     const FindOptions& options) {
   if (options.wants_thresholds()) return {};
-  return CheckSparsity(model, DensityOfUsed(profile, model.config().ffn),
-                       profile.num_tokens());
+  return CheckSparsity(
+      model, DensityOfUsed(profile.density(), NeuronsOf(model.config())),
+      profile.num_tokens());
 }
 
 // Fills thresholds and choice.

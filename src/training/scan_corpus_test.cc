@@ -40,7 +40,7 @@ TEST_F(ScanCorpusTest, LeavesWhatIsReadAgain) {
   const Corpus corpus = SmallCorpus(*model, 16);
   SampleStore store(corpus, 64, LayerRange{0, 2},
                     static_cast<size_t>(model->config().width),
-                    static_cast<size_t>(model->config().ffn_width));
+                    NeuronsOf(model->config()));
   EXPECT_FALSE(IsScanned(Work()));
   ASSERT_TRUE(ScanCorpus(model, corpus, options_, Work(), &store, stages_));
   EXPECT_TRUE(IsScanned(Work()));

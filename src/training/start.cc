@@ -161,21 +161,24 @@ InputMoments ComputeMoments(const Gemm& gemm, const Samples& samples) {
   return moments;
 }
 
-GateRows ReadGate(const Gemm& gemm, const TensorView& gate,
+GateRows ReadGate(const Gemm& gemm, std::span<const TensorView> gates,
                   const TensorView& bias, float input_scale) {
-  const size_t width = gate.shape.ne[0];
-  const size_t num_neurons = gate.shape.ne[1];
-  GateRows out = {.rows = std::vector<float>(num_neurons * width),
-                  .biases = std::vector<float>(num_neurons)};
-  gemm.pool().ParallelFor(num_neurons, kGateGrain,
-                          [&](size_t begin, size_t end, int) {
-                            for (size_t i = begin; i < end; ++i) {
-                              const std::span row(&out.rows[i * width], width);
-                              DequantizeRow(gate.dtype, gate.row(i), row);
-                              for (float& value : row) value /= input_scale;
-                            }
-                          });
-  if (bias) std::memcpy(out.biases.data(), bias.data, num_neurons * 4);
+  const size_t width = gates.front().shape.ne[0];
+  const size_t num_rows = gates.front().shape.num_rows();
+  GateRows out = {.rows = std::vector<float>(gates.size() * num_rows * width),
+                  .biases = std::vector<float>(gates.size() * num_rows)};
+  gemm.pool().ParallelFor(
+      gates.size() * num_rows, kGateGrain, [&](size_t begin, size_t end, int) {
+        for (size_t i = begin; i < end; ++i) {
+          const TensorView& gate = gates[i / num_rows];
+          const std::span row(&out.rows[i * width], width);
+          DequantizeRow(gate.dtype, gate.row(i % num_rows), row);
+          for (float& value : row) value /= input_scale;
+        }
+      });
+  for (size_t e = 0; bias && e < gates.size(); ++e) {
+    std::memcpy(&out.biases[e * num_rows], bias.data, num_rows * sizeof(float));
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tensor/tensor_view.h"
@@ -26,12 +27,13 @@ float UnitScale(const Samples& samples);
 
 // The matrix whose rows open neurons, as floats, and their biases.
 struct GateRows {
-  std::vector<float> rows;    // [F, D]
-  std::vector<float> biases;  // [F]
+  std::vector<float> rows;    // [N, D]
+  std::vector<float> biases;  // [N]
 };
-// From `gate` [F, D] and `bias` [F] F32 (or empty), for inputs that Samples
-// scale: rows are divided by input_scale.
-GateRows ReadGate(const Gemm& gemm, const TensorView& gate,
+// From `gates`, one [F, D] or one of each expert, and `bias` [F] F32 (or empty)
+// of each of them, for inputs that Samples scale: rows are divided by
+// input_scale.
+GateRows ReadGate(const Gemm& gemm, std::span<const TensorView> gates,
                   const TensorView& bias, float input_scale);
 
 // The rows that open a layer's neurons, for the inputs of an earlier layer: the

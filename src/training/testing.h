@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -32,10 +33,12 @@ inline std::unique_ptr<os::ThreadPool> TestPool(int num_threads) {
 }
 
 // A layer whose gates see few directions of their input: neuron i fires where
-// gate_i x + bias_i > 0, and gate has rank `rank`. Inputs are random.
+// gate_i x + bias_i > 0, and gate has rank `rank`. Inputs are random, and so
+// are the experts that each uses, if there are any: others fire nothing.
 struct SyntheticLayer {
   SyntheticLayer(size_t width, size_t num_neurons, size_t rank,
-                 size_t num_samples, uint64_t seed)
+                 size_t num_samples, uint64_t seed, size_t num_experts = 1,
+                 size_t num_used = 1)
       : gate{.rows = std::vector<float>(num_neurons * width),
              .biases = std::vector<float>(num_neurons, -0.8f)} {
     Random random(seed);
@@ -51,15 +54,19 @@ struct SyntheticLayer {
         }
       }
     }
-    samples = {
-        .num_samples = num_samples, .width = width, .num_neurons = num_neurons};
+    samples.num_samples = num_samples;
+    samples.width = width;
+    samples.num_neurons = num_neurons;
+    samples.num_experts = num_experts;
+    samples.num_used = num_used;
     fired.resize(num_samples * samples.words());
+    if (num_experts > 1) DrawExperts(random);
     for (size_t n = 0; n < num_samples; ++n) {
       for (size_t j = 0; j < width; ++j) {
         inputs.push_back(F32ToF16(random.Uniform(-1, 1)));
       }
       for (size_t i = 0; i < num_neurons; ++i) {
-        if (Margin(n, i) > 0) {
+        if (samples.Uses(n, i / samples.ffn_width()) && Margin(n, i) > 0) {
           fired[n * samples.words() + i / 64] |= uint64_t{1} << (i % 64);
         }
       }
@@ -90,6 +97,7 @@ struct SyntheticLayer {
     const size_t first = out.num_samples - num_held_out;
     out.inputs += first * out.width;
     out.fired += first * out.words();
+    if (out.experts != nullptr) out.experts += first;
     out.num_samples = num_held_out;
     return out;
   }
@@ -97,7 +105,21 @@ struct SyntheticLayer {
   GateRows gate;
   std::vector<uint16_t> inputs;
   std::vector<uint64_t> fired;
+  std::vector<uint64_t> experts;
   Samples samples;
+
+ private:
+  void DrawExperts(Random& random) {
+    TC_CHECK(samples.num_experts <= 64);
+    for (size_t n = 0; n < samples.num_samples; ++n) {
+      uint64_t set = 0;
+      while (static_cast<size_t>(std::popcount(set)) < samples.num_used) {
+        set |= uint64_t{1} << random.Below(samples.num_experts);
+      }
+      experts.push_back(set);
+    }
+    samples.experts = experts.data();
+  }
 };
 
 inline std::shared_ptr<const model::Model> OpenTestModel(

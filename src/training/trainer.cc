@@ -39,24 +39,25 @@ inline float FastExp(float x) {
   return y * std::bit_cast<float>(exponent);
 }
 
-// Scores to the loss's derivatives, for one sample.
-void DifferentiateLoss(const uint64_t* fired, size_t num_neurons,
+// Scores of neurons [first, first + count) to the loss's derivatives, for one
+// sample.
+void DifferentiateLoss(const uint64_t* fired, size_t first, size_t count,
                        float positive_weight, float scale, float* scores) {
-  for (size_t i = 0; i < num_neurons; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     scores[i] = scale / (1.0f + FastExp(-scores[i]));
   }
-  predictor::ForEachMember(fired, 0, num_neurons, [&](size_t i) {
-    scores[i] = positive_weight * (scores[i] - scale);
+  predictor::ForEachMember(fired, first, first + count, [&](size_t i) {
+    float& score = scores[i - first];
+    score = positive_weight * (score - scale);
   });
 }
 
 // sums[i] = sum over rows of values[row, i].
 void SumColumns(const Gemm& gemm, const float* values, size_t num_rows,
-                size_t num_columns, std::vector<float>& sums) {
+                size_t num_columns, float* sums) {
   gemm.pool().ParallelFor(
       num_columns, kColumnGrain, [&](size_t begin, size_t end, int) {
-        std::fill(sums.begin() + static_cast<ptrdiff_t>(begin),
-                  sums.begin() + static_cast<ptrdiff_t>(end), 0.0f);
+        std::fill(sums + begin, sums + end, 0.0f);
         for (size_t row = 0; row < num_rows; ++row) {
           const float* values_of_row = values + row * num_columns;
           for (size_t i = begin; i < end; ++i) sums[i] += values_of_row[i];
@@ -151,13 +152,11 @@ class Shuffler {
 };
 
 void LoadBatch(const Gemm& gemm, const Samples& samples,
-               const std::vector<size_t>& picked, TrainScratch& scratch,
-               std::vector<const uint64_t*>& fired) {
+               const std::vector<size_t>& picked, TrainScratch& scratch) {
   gemm.pool().ParallelFor(
       picked.size(), kBatchGrain, [&](size_t begin, size_t end, int) {
         for (size_t b = begin; b < end; ++b) {
           samples.LoadInput(picked[b], scratch.x.data() + b * samples.width);
-          fired[b] = samples.fired_of(picked[b]);
         }
       });
 }
@@ -174,45 +173,135 @@ float RateAt(const TrainOptions& options, size_t step) {
                             (1.0 + std::cos(std::numbers::pi * done)));
 }
 
+// Gradients of one batch, expert by expert: its neurons, for the samples that
+// use it, and what they ask of the hidden layer.
+class Gradients {
+ public:
+  Gradients(const Gemm& gemm, const LowRank& predictor, const Samples& samples,
+            const std::vector<size_t>& picked, float positive_weight,
+            TrainScratch& scratch, LowRank& out)
+      : gemm_(gemm),
+        predictor_(predictor),
+        samples_(samples),
+        picked_(picked),
+        positive_weight_(positive_weight),
+        scratch_(scratch),
+        out_(out) {}
+
+  void Compute();
+
+ private:
+  void GatherGroup(size_t expert_idx);
+  void ComputeScores(size_t first);
+  void Differentiate(size_t first);
+  // Leaves the group's part of the hidden layer's gradient in its place.
+  void AddGroup(size_t first);
+
+  size_t rank() const { return predictor_.rank; }
+  size_t count() const { return samples_.ffn_width(); }
+
+  const Gemm& gemm_;
+  const LowRank& predictor_;
+  const Samples& samples_;
+  const std::vector<size_t>& picked_;
+  float positive_weight_;
+  TrainScratch& scratch_;
+  LowRank& out_;
+};
+
+void Gradients::GatherGroup(size_t expert_idx) {
+  scratch_.group.clear();
+  for (size_t b = 0; b < picked_.size(); ++b) {
+    if (samples_.Uses(picked_[b], expert_idx)) scratch_.group.push_back(b);
+  }
+  const size_t num_rows = scratch_.group.size();
+  scratch_.group_hidden.resize(num_rows * rank());
+  scratch_.group_gradient.resize(num_rows * rank());
+  scratch_.scores.resize(num_rows * count());
+  for (size_t i = 0; i < num_rows; ++i) {
+    std::copy_n(&scratch_.hidden[scratch_.group[i] * rank()], rank(),
+                &scratch_.group_hidden[i * rank()]);
+  }
+}
+
+void Gradients::ComputeScores(size_t first) {
+  const size_t num_rows = scratch_.group.size();
+  for (size_t i = 0; i < num_rows; ++i) {
+    std::copy_n(&predictor_.down_bias[first], count(),
+                &scratch_.scores[i * count()]);
+  }
+  gemm_.Multiply({scratch_.group_hidden.data(), rank()},
+                 {&predictor_.down[first * rank()], rank(), Op::kTransposed},
+                 num_rows, count(), rank(), 1.0f, scratch_.scores.data(),
+                 count());
+}
+
+void Gradients::Differentiate(size_t first) {
+  const float scale = 1.0f / static_cast<float>(picked_.size());
+  gemm_.pool().ParallelFor(
+      scratch_.group.size(), kBatchGrain, [&](size_t begin, size_t end, int) {
+        for (size_t i = begin; i < end; ++i) {
+          DifferentiateLoss(samples_.fired_of(picked_[scratch_.group[i]]),
+                            first, count(), positive_weight_, scale,
+                            &scratch_.scores[i * count()]);
+        }
+      });
+}
+
+void Gradients::AddGroup(size_t first) {
+  const size_t num_rows = scratch_.group.size();
+  const float* derivatives = scratch_.scores.data();
+  SumColumns(gemm_, derivatives, num_rows, count(), &out_.down_bias[first]);
+  gemm_.Multiply({derivatives, count(), Op::kTransposed},
+                 {scratch_.group_hidden.data(), rank()}, count(), rank(),
+                 num_rows, 0.0f, &out_.down[first * rank()], rank());
+  gemm_.Multiply({derivatives, count()},
+                 {&predictor_.down[first * rank()], rank()}, num_rows, rank(),
+                 count(), 0.0f, scratch_.group_gradient.data(), rank());
+  for (size_t i = 0; i < num_rows; ++i) {
+    float* to = &scratch_.hidden_gradient[scratch_.group[i] * rank()];
+    const float* from = &scratch_.group_gradient[i * rank()];
+    for (size_t r = 0; r < rank(); ++r) to[r] += from[r];
+  }
+}
+
+void Gradients::Compute() {
+  const size_t batch = picked_.size();
+  scratch_.hidden.resize(batch * rank());
+  scratch_.hidden_gradient.assign(batch * rank(), 0.0f);
+  Hidden(gemm_, predictor_, scratch_.x.data(), batch, scratch_.hidden.data());
+  for (size_t e = 0; e < samples_.num_experts; ++e) {
+    const size_t first = e * count();
+    GatherGroup(e);
+    if (scratch_.group.empty()) {
+      std::fill_n(&out_.down[first * rank()], count() * rank(), 0.0f);
+      std::fill_n(&out_.down_bias[first], count(), 0.0f);
+      continue;
+    }
+    ComputeScores(first);
+    Differentiate(first);
+    AddGroup(first);
+  }
+  float* hidden_gradient = scratch_.hidden_gradient.data();
+  for (size_t i = 0; i < batch * rank(); ++i) {
+    if (scratch_.hidden[i] <= 0.0f) hidden_gradient[i] = 0.0f;
+  }
+  SumColumns(gemm_, hidden_gradient, batch, rank(), out_.up_bias.data());
+  gemm_.Multiply({hidden_gradient, rank(), Op::kTransposed},
+                 {scratch_.x.data(), predictor_.width}, rank(),
+                 predictor_.width, batch, 0.0f, out_.up.data(),
+                 predictor_.width);
+}
+
 }  // namespace
 
 void ComputeGradients(const Gemm& gemm, const LowRank& predictor,
-                      const std::vector<const uint64_t*>& fired,
+                      const Samples& samples, const std::vector<size_t>& picked,
                       float positive_weight, TrainScratch& scratch,
                       LowRank& gradients) {
-  const size_t batch = fired.size();
-  const size_t rank = predictor.rank;
-  const size_t num_neurons = predictor.num_neurons;
-  scratch.hidden.resize(batch * rank);
-  scratch.hidden_gradient.resize(batch * rank);
-  scratch.scores.resize(batch * num_neurons);
-  Hidden(gemm, predictor, scratch.x.data(), batch, scratch.hidden.data());
-  ScoresOfHidden(gemm, predictor, scratch.hidden.data(), batch,
-                 scratch.scores.data());
-  const float scale = 1.0f / static_cast<float>(batch);
-  gemm.pool().ParallelFor(
-      batch, kBatchGrain, [&](size_t begin, size_t end, int) {
-        for (size_t b = begin; b < end; ++b) {
-          DifferentiateLoss(fired[b], num_neurons, positive_weight, scale,
-                            scratch.scores.data() + b * num_neurons);
-        }
-      });
-
-  const float* derivatives = scratch.scores.data();
-  SumColumns(gemm, derivatives, batch, num_neurons, gradients.down_bias);
-  gemm.Multiply({derivatives, num_neurons, Op::kTransposed},
-                {scratch.hidden.data(), rank}, num_neurons, rank, batch, 0.0f,
-                gradients.down.data(), rank);
-  float* hidden_gradient = scratch.hidden_gradient.data();
-  gemm.Multiply({derivatives, num_neurons}, {predictor.down.data(), rank},
-                batch, rank, num_neurons, 0.0f, hidden_gradient, rank);
-  for (size_t i = 0; i < batch * rank; ++i) {
-    if (scratch.hidden[i] <= 0.0f) hidden_gradient[i] = 0.0f;
-  }
-  SumColumns(gemm, hidden_gradient, batch, rank, gradients.up_bias);
-  gemm.Multiply({hidden_gradient, rank, Op::kTransposed},
-                {scratch.x.data(), predictor.width}, rank, predictor.width,
-                batch, 0.0f, gradients.up.data(), predictor.width);
+  Gradients(gemm, predictor, samples, picked, positive_weight, scratch,
+            gradients)
+      .Compute();
 }
 
 Status Train(const Gemm& gemm, const Samples& samples,
@@ -227,15 +316,14 @@ Status Train(const Gemm& gemm, const Samples& samples,
   Adam adam(predictor);
   Shuffler shuffler(samples.num_samples, options.seed);
   std::vector<size_t> picked(batch);
-  std::vector<const uint64_t*> fired(batch);
   for (size_t step = 0; step < options.num_steps; ++step) {
     if (options.cancel != nullptr && options.cancel->load()) {
       return Fail(ErrorCode::kCancelled, "training was interrupted");
     }
     for (size_t& sample_idx : picked) sample_idx = shuffler.Next();
-    LoadBatch(gemm, samples, picked, scratch, fired);
-    ComputeGradients(gemm, predictor, fired, options.positive_weight, scratch,
-                     gradients);
+    LoadBatch(gemm, samples, picked, scratch);
+    ComputeGradients(gemm, predictor, samples, picked, options.positive_weight,
+                     scratch, gradients);
     adam.Step(gemm, gradients, RateAt(options, step), predictor);
     if (options.progress) options.progress(step + 1);
   }

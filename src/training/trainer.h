@@ -30,17 +30,21 @@ struct TrainOptions {
 struct TrainScratch {
   std::vector<float> x;                // [B, D]
   std::vector<float> hidden;           // [B, R]
-  std::vector<float> scores;           // [B, F], then the loss's derivatives
   std::vector<float> hidden_gradient;  // [B, R]
+  // Of the g <= B samples that use one expert.
+  std::vector<size_t> group;
+  std::vector<float> group_hidden;    // [g, R]
+  std::vector<float> scores;          // [g, F], then the loss's derivatives
+  std::vector<float> group_gradient;  // [g, R]
 };
 
 // The gradients of
 //   1/B sum over b, i of  w y log(1 + e^-s) + (1 - y) log(1 + e^s)
-// at scratch.x [B, D], with s the scores, y whether neuron i fired (fired[b]:
-// bits as Samples::fired_of gives them) and w the weight. They have the
-// predictor's shapes.
+// over samples picked[0 .. B) and the neurons i of the experts that each uses,
+// with s the scores, y whether neuron i fired and w the weight. scratch.x has
+// the samples' inputs. They have the predictor's shapes.
 void ComputeGradients(const Gemm& gemm, const LowRank& predictor,
-                      const std::vector<const uint64_t*>& fired,
+                      const Samples& samples, const std::vector<size_t>& picked,
                       float positive_weight, TrainScratch& scratch,
                       LowRank& gradients);
 

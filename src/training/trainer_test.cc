@@ -1,6 +1,8 @@
 #include "training/trainer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "training/accuracy.h"
 #include "training/testing.h"
@@ -10,9 +12,9 @@ namespace {
 
 // The loss that ComputeGradients differentiates, in doubles.
 double Loss(const LowRank& p, const std::vector<float>& x,
-            const std::vector<const uint64_t*>& fired, double weight) {
+            const Samples& samples, double weight) {
   double loss = 0;
-  for (size_t b = 0; b < fired.size(); ++b) {
+  for (size_t b = 0; b < samples.num_samples; ++b) {
     std::vector<double> hidden(p.rank);
     for (size_t r = 0; r < p.rank; ++r) {
       double sum = double{p.up_bias[r]};
@@ -22,20 +24,23 @@ double Loss(const LowRank& p, const std::vector<float>& x,
       hidden[r] = std::max(sum, 0.0);
     }
     for (size_t i = 0; i < p.num_neurons; ++i) {
+      if (!samples.Uses(b, i / samples.ffn_width())) continue;
       double score = double{p.down_bias[i]};
       for (size_t r = 0; r < p.rank; ++r) {
         score += double{p.down[i * p.rank + r]} * hidden[r];
       }
-      const bool y = (fired[b][i / 64] >> (i % 64) & 1) != 0;
+      const bool y = (samples.fired_of(b)[i / 64] >> (i % 64) & 1) != 0;
       loss += y ? weight * std::log1p(std::exp(-score))
                 : std::log1p(std::exp(score));
     }
   }
-  return loss / static_cast<double>(fired.size());
+  return loss / static_cast<double>(samples.num_samples);
 }
 
 struct Problem {
-  Problem() : layer(5, 70, 3, 4, 1), predictor(LowRank::Zeros(5, 4, 70)) {
+  explicit Problem(size_t num_experts, size_t num_used = 1)
+      : layer(5, 70, 3, 4, 1, num_experts, num_used),
+        predictor(LowRank::Zeros(5, 4, 70)) {
     Random random(2);
     for (std::vector<float>* values : {&predictor.up, &predictor.up_bias,
                                        &predictor.down, &predictor.down_bias}) {
@@ -44,22 +49,24 @@ struct Problem {
     scratch.x.resize(4 * 5);
     for (size_t n = 0; n < 4; ++n) {
       layer.samples.LoadInput(n, &scratch.x[n * 5]);
-      fired.push_back(layer.samples.fired_of(n));
+      picked.push_back(n);
     }
   }
   SyntheticLayer layer;
   LowRank predictor;
   TrainScratch scratch;
-  std::vector<const uint64_t*> fired;
+  std::vector<size_t> picked;
 };
 
-TEST(TrainerTest, GradientsAreThoseOfFiniteDifferences) {
+void ExpectFiniteDifferences(Problem& problem) {
   const auto pool = TestPool(2);
   const Gemm gemm(pool.get());
-  Problem problem;
   LowRank gradients = LowRank::Zeros(5, 4, 70);
-  ComputeGradients(gemm, problem.predictor, problem.fired, 3.0f,
-                   problem.scratch, gradients);
+  // What an earlier batch left there must not stay.
+  std::ranges::fill(gradients.down, 9.0f);
+  std::ranges::fill(gradients.down_bias, 9.0f);
+  ComputeGradients(gemm, problem.predictor, problem.layer.samples,
+                   problem.picked, 3.0f, problem.scratch, gradients);
   LowRank moved = problem.predictor;
   const auto check = [&](std::vector<float>& values,
                          const std::vector<float>& got) {
@@ -67,9 +74,11 @@ TEST(TrainerTest, GradientsAreThoseOfFiniteDifferences) {
     for (size_t i = 0; i < values.size(); ++i) {
       const float at = values[i];
       values[i] = at + kStep;
-      const double above = Loss(moved, problem.scratch.x, problem.fired, 3.0);
+      const double above =
+          Loss(moved, problem.scratch.x, problem.layer.samples, 3.0);
       values[i] = at - kStep;
-      const double below = Loss(moved, problem.scratch.x, problem.fired, 3.0);
+      const double below =
+          Loss(moved, problem.scratch.x, problem.layer.samples, 3.0);
       values[i] = at;
       EXPECT_NEAR(got[i], (above - below) / (2 * double{kStep}), 2e-3) << i;
     }
@@ -78,6 +87,41 @@ TEST(TrainerTest, GradientsAreThoseOfFiniteDifferences) {
   check(moved.up_bias, gradients.up_bias);
   check(moved.down, gradients.down);
   check(moved.down_bias, gradients.down_bias);
+}
+
+TEST(TrainerTest, GradientsAreThoseOfFiniteDifferences) {
+  Problem problem(1);
+  ExpectFiniteDifferences(problem);
+}
+
+// Neurons of experts that a sample does not use are no part of its loss; with
+// seven experts for four samples some have no sample at all.
+TEST(TrainerTest, GradientsOfMixtures) {
+  for (const auto& [num_experts, num_used] :
+       {std::pair{2, 1}, std::pair{5, 3}, std::pair{7, 1}}) {
+    SCOPED_TRACE(num_experts);
+    Problem problem(static_cast<size_t>(num_experts),
+                    static_cast<size_t>(num_used));
+    ExpectFiniteDifferences(problem);
+  }
+}
+
+TEST(TrainerTest, LearnsMixtures) {
+  const auto pool = TestPool(2);
+  const Gemm gemm(pool.get());
+  const SyntheticLayer layer(16, 128, 3, 6000, 3, 4, 2);
+  LowRank predictor = LowRank::Zeros(16, 16, 128);
+  Random random(4);
+  for (float& value : predictor.up) value = random.Uniform(-0.5f, 0.5f);
+  for (float& value : predictor.down) value = random.Uniform(-0.1f, 0.1f);
+  ASSERT_TRUE(Train(gemm, layer.Train(500),
+                    {.batch = 128, .num_steps = 600, .learning_rate = 1e-2f},
+                    predictor));
+  const RoundedPredictor rounded = {.values = predictor, .dtype = DType::kF32};
+  const Accuracy accuracy = Measure(gemm, rounded, layer.HeldOut(500), 0.0f);
+  EXPECT_EQ(accuracy.num_neurons, 64u);
+  EXPECT_GT(accuracy.recall(), 0.97);
+  EXPECT_LT(accuracy.candidates_per_fired(), 1.6);
 }
 
 TEST(TrainerTest, LearnsFromNothing) {

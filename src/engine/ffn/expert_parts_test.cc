@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/testing/compute_fixture.h"
-#include "engine/testing/predictor_parts.h"
+#include "engine/testing/test_predictor_parts.h"
 #include "engine/testing/tiny_model.h"
 
 namespace thermocline::engine {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/session.h"
-#include "engine/testing/predictor_parts.h"
+#include "engine/testing/test_predictor_parts.h"
 #include "engine/testing/tiny_model.h"
 
 namespace thermocline::engine {

@@ -1,7 +1,7 @@
 // Predictors of ours with random weights for a small random model, and files
 // that have both, for tests.
-#ifndef THERMOCLINE_ENGINE_TESTING_PREDICTOR_PARTS_H_
-#define THERMOCLINE_ENGINE_TESTING_PREDICTOR_PARTS_H_
+#ifndef THERMOCLINE_ENGINE_TESTING_TEST_PREDICTOR_PARTS_H_
+#define THERMOCLINE_ENGINE_TESTING_TEST_PREDICTOR_PARTS_H_
 
 #include <gtest/gtest.h>
 
@@ -186,4 +186,4 @@ inline Result<std::shared_ptr<const model::Model>> OpenWithParts(
 
 }  // namespace thermocline::engine::testing
 
-#endif  // THERMOCLINE_ENGINE_TESTING_PREDICTOR_PARTS_H_
+#endif  // THERMOCLINE_ENGINE_TESTING_TEST_PREDICTOR_PARTS_H_
