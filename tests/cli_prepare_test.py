@@ -199,12 +199,10 @@ class PrepareErrorsTest(cli_support.CliTest):
 
     def test_nothing_to_train(self):
         output = self.folder / "x"
-        for model, words in (
-                (STORIES, ("silu", "--density", "--ppl-cost")),
-                (MIXTRAL, ("silu", "--ffn dense"))):
+        for model in (STORIES, MIXTRAL):
             self.assert_fails(
                 run("train", model, "--corpus", VALID, "-c", 32, "-o", output),
-                str(model), *words)
+                str(model), "silu", "--density", "--ppl-cost")
         mixture = (MIXTRAL, "--ffn-act", "relu", "--corpus", VALID, "-c", 32,
                    "-n", 4096, "--lookahead", 1, "-o", output)
         self.assert_fails(run("train", *mixture), "cannot look ahead")

@@ -116,6 +116,9 @@ ObservedScratch CarveObserved(const model::Config& config, uint64_t batch,
     observed.expert_words = reinterpret_cast<uint64_t*>(carver.TakeBytes(
         batch, 2 * predictor::WordsOf(static_cast<uint64_t>(config.ffn_width)) *
                    sizeof(uint64_t)));
+    observed.gates = carver.TakeRows(
+        batch, static_cast<uint64_t>(config.ffn_width) *
+                   static_cast<uint64_t>(config.ffn.num_experts_used));
   }
   if (config.parallel_block) {
     observed.stream =

@@ -68,6 +68,7 @@ struct ObservedScratch {
   uint32_t* ids = nullptr;    // [2, N]: the two sets of one token as lists
   // [B, 2, WordsOf(F)]: likewise, of the tokens of one expert.
   uint64_t* expert_words = nullptr;
+  Rows gates;   // [B, U * F] of a mixture: FfnObservation::gate
   Rows stream;  // [B, D] what was normed, where it changes before the FFN runs
 
   explicit operator bool() const { return words != nullptr; }

@@ -63,12 +63,6 @@ Status CheckOptions(const model::Model& model, const FindOptions& options) {
                 "they are for silu and gelu",
                 model.file().path(), NameOf(ffn.activation));
   }
-  if (ffn.num_experts > 0) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: thresholds for mixtures of experts are not calibrated: "
-                "run it as it is, with --ffn dense",
-                model.file().path());
-  }
   return {};
 }
 

@@ -45,17 +45,6 @@ TEST(CheckOptionsTest, AMixtureDoesNotLookAhead) {
   EXPECT_THAT(refused.error().message, HasSubstr("which experts"));
 }
 
-TEST(CheckOptionsTest, ThresholdsOfAMixture) {
-  const Status checked =
-      CheckOptions(*OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"),
-                   {.max_ppl_cost = 0.1});
-  ASSERT_FALSE(checked);
-  EXPECT_EQ(checked.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(checked.error().message,
-              AllOf(HasSubstr("mixtral-8x2-f16.gguf"), HasSubstr("experts"),
-                    HasSubstr("--ffn dense")));
-}
-
 TEST(CheckOptionsTest, Lookaheads) {
   const auto model = OpenDemo();
   EXPECT_TRUE(CheckOptions(*model, {.lookahead = 1}));

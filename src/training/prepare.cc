@@ -56,12 +56,10 @@ Status CheckTrainable(const model::Model& model) {
   if (!engine::HasZeros(ffn.activation)) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: its activation is {}, which is nowhere 0: every neuron "
-                "fires, and nothing is there to predict; {}",
-                model.file().path(), NameOf(ffn.activation),
-                ffn.num_experts > 0
-                    ? "run it as it is, with --ffn dense"
-                    : "'thermocline prepare' with --density or --ppl-cost "
-                      "calibrates thresholds, which need no predictors");
+                "fires, and nothing is there to predict; 'thermocline "
+                "prepare' with --density or --ppl-cost calibrates thresholds, "
+                "which need no predictors",
+                model.file().path(), NameOf(ffn.activation));
   }
   return {};
 }

@@ -152,7 +152,7 @@ TEST_F(PrepareTest, NothingToTrain) {
       {OpenTestModel("testdata/models/stories260K.gguf"),
        {"stories260K.gguf", "silu", "--density", "--ppl-cost"}},
       {OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"),
-       {"silu", "--ffn dense"}}};
+       {"silu", "--density", "--ppl-cost"}}};
   for (const Case& c : cases) {
     const auto trained =
         TrainTo(c.model, SmallCorpus(*c.model, 16), options_, output_);

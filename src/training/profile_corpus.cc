@@ -11,10 +11,6 @@ namespace {
 // What someone can do with a model whose neurons nearly all fire.
 std::string_view WayOut(const model::FfnConfig& ffn) {
   if (engine::HasZeros(ffn.activation)) return "run it with --ffn dense";
-  if (ffn.num_experts > 0) {
-    return "thresholds for mixtures of experts are not calibrated: run it with "
-           "--ffn dense";
-  }
   return "'thermocline prepare' with --density or --ppl-cost calibrates "
          "thresholds that bring neurons to rest, at a cost in perplexity that "
          "it states";

@@ -48,6 +48,11 @@ class ExpertFfn final : public FfnExecutor {
   ExpertFfn(const ExpertFfn&) = delete;
   ExpertFfn& operator=(const ExpertFfn&) = delete;
 
+  Rows gate() const override {
+    return experts_.front()->gate().data != nullptr ? scratch_->observed.gates
+                                                    : Rows();
+  }
+
   void Run(size_t num_tokens) override {
     Route(num_tokens);
     const size_t* begin = scratch_->experts.group_begin;
@@ -130,7 +135,17 @@ class ExpertFfn final : public FfnExecutor {
       const size_t t = choices[i] / num_used_;
       add(group.candidates(i), scratch_->observed.candidates(t));
       add(group.fired(i), scratch_->observed.fired(t));
+      KeepGate(expert_idx, i, choices[i]);
     }
+  }
+
+  // Of the group's token `place`, which chose the expert as its choice-th.
+  void KeepGate(size_t expert_idx, size_t place, size_t choice) const {
+    const Rows from = experts_[expert_idx]->gate();
+    if (from.data == nullptr) return;
+    float* to = scratch_->observed.gates.row(choice / num_used_) +
+                choice % num_used_ * from.width;
+    std::ranges::copy(from.span(place), to);
   }
 
   // The inputs of one expert's tokens.

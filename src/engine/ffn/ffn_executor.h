@@ -25,8 +25,8 @@ class FfnExecutor {
   // adds each token's neurons to its sets, which are empty before.
   virtual void Run(size_t num_tokens) = 0;
 
-  // After Run with scratch.observed: FfnObservation::gate of its tokens [T, F];
-  // no data if not all gates were computed.
+  // After Run with scratch.observed: FfnObservation::gate of its tokens, [T, F]
+  // or [T, U * F]; no data if not all gates were computed.
   virtual Rows gate() const { return {}; }
 };
 

@@ -20,7 +20,7 @@ using testing::TinySpec;
 struct Seen {
   std::pair<int64_t, int64_t> place;  // position, layer
   std::vector<float> input, stream, gate;
-  std::vector<uint32_t> candidates, fired;
+  std::vector<uint32_t> candidates, fired, experts;
 };
 
 template <typename T>
@@ -39,7 +39,8 @@ std::vector<Seen> Observe(const TinySpec& spec, SessionOptions options) {
                    CopyOf(seen.stream),
                    CopyOf(seen.gate),
                    CopyOf(seen.candidates),
-                   CopyOf(seen.fired)});
+                   CopyOf(seen.fired),
+                   CopyOf(seen.experts)});
   };
   testing::DecodeAll(model, testing::RandomTokens(11, spec.vocab_size),
                      options);
@@ -126,7 +127,6 @@ TEST(FfnObserver, ExpertsAreNumberedThrough) {
   const TinySpec spec = SpecOf("mixtral");
   const auto ffn_width = static_cast<uint32_t>(spec.ffn_width);
   for (const Seen& seen : Observe(spec, {})) {
-    EXPECT_TRUE(seen.gate.empty());
     ASSERT_EQ(seen.candidates.size(), 2u * ffn_width);
     for (size_t i = 0; i < seen.candidates.size(); i += ffn_width) {
       EXPECT_EQ(seen.candidates[i] % ffn_width, 0u);
@@ -136,6 +136,16 @@ TEST(FfnObserver, ExpertsAreNumberedThrough) {
     EXPECT_TRUE(std::ranges::includes(seen.candidates, seen.fired));
     EXPECT_GT(seen.fired.size(), 20u);
     EXPECT_LT(seen.fired.size(), seen.candidates.size() - 20);
+    // The gates of both experts, in the router's order.
+    ASSERT_EQ(seen.experts.size(), 2u);
+    ASSERT_EQ(seen.gate.size(), 2u * ffn_width);
+    std::vector<uint32_t> open;
+    for (uint32_t i = 0; i < seen.gate.size(); ++i) {
+      if (seen.gate[i] <= 0.0f) continue;
+      open.push_back(seen.experts[i / ffn_width] * ffn_width + i % ffn_width);
+    }
+    std::ranges::sort(open);
+    EXPECT_EQ(seen.fired, open);
   }
 }
 
