@@ -5,7 +5,7 @@
 namespace thermocline::engine {
 namespace {
 
-TensorView Rows(const TensorView& matrix, size_t first, size_t count) {
+TensorView RowsOf(const TensorView& matrix, size_t first, size_t count) {
   if (!matrix) return matrix;
   TC_CHECK(first + count <= matrix.shape.num_rows());
   TensorView part = matrix;
@@ -14,7 +14,7 @@ TensorView Rows(const TensorView& matrix, size_t first, size_t count) {
   return part;
 }
 
-TensorView Elements(const TensorView& vector, size_t first, size_t count) {
+TensorView ElementsOf(const TensorView& vector, size_t first, size_t count) {
   if (!vector) return vector;
   TC_CHECK(first + count <= vector.shape.ne[0]);
   TensorView part = vector;
@@ -28,17 +28,17 @@ TensorView Elements(const TensorView& vector, size_t first, size_t count) {
 model::PredictorWeights PartOf(const model::PredictorWeights& layer,
                                size_t first, size_t count) {
   model::PredictorWeights part = layer;
-  part.down = Rows(layer.down, first, count);
-  part.down_bias = Elements(layer.down_bias, first, count);
+  part.down = RowsOf(layer.down, first, count);
+  part.down_bias = ElementsOf(layer.down_bias, first, count);
   return part;
 }
 
 model::FreePredictorWeights PartOf(const model::FreePredictorWeights& layer,
                                    size_t first, size_t count) {
   model::FreePredictorWeights part = layer;
-  part.signs = Rows(layer.signs, first, count);
-  part.down = Rows(layer.down, first, count);
-  part.bias = Elements(layer.bias, first, count);
+  part.signs = RowsOf(layer.signs, first, count);
+  part.down = RowsOf(layer.down, first, count);
+  part.bias = ElementsOf(layer.bias, first, count);
   return part;
 }
 
