@@ -23,8 +23,8 @@ struct FfnObservation {
   // [U] those that the token uses, in no order; empty without experts.
   std::span<const uint32_t> experts;
   // gate_i x + bias (up_i x + bias without a gate) before the activation, where
-  // all neurons are computed densely; else empty. [F], or [U * F]: of one expert
-  // after the other, as `experts` has them.
+  // all neurons are computed densely; else empty. [F], or [U * F]: of one
+  // expert after the other, as `experts` has them.
   std::span<const float> gate;
 };
 
