@@ -208,12 +208,13 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
   std::vector<std::string> inputs = ModelFiles(flags.model.path);
   inputs.push_back(flags.corpus);
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, inputs));
-  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.corpus));
+  TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(flags.corpus));
   TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(
       auto corpus,
       training::Corpus::Create(
-          *model, text, flags.corpus == "-" ? "standard input" : flags.corpus,
+          *model, text.text(),
+          flags.corpus == "-" ? "standard input" : flags.corpus,
           {.chunk = flags.session.context.value_or(0),
            .max_tokens = static_cast<uint64_t>(flags.max_tokens)}));
   auto options = MakeFindOptions(flags, model->config(), progress);

@@ -55,13 +55,13 @@ std::string TextName(const std::string& path) {
 Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   const std::string& path = *flags.corpus_path;
   const std::string name = path == "-" ? TextName(path) : path;
-  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(path));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(
       const auto corpus,
       training::Corpus::Create(
-          *model, text, name,
+          *model, text.text(), name,
           {.chunk = flags.session.context.value_or(0),
            .max_tokens = static_cast<uint64_t>(flags.max_tokens)}));
   engine::SessionOptions options =

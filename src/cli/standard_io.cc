@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 #include "base/units.h"
@@ -95,6 +96,23 @@ Result<std::string> ReadText(const std::string& path) {
   if (path == "-" || path == "/dev/stdin") return ReadStdin();
   ExitOnInterrupt exit_on_interrupt;  // a pipe may have no writer
   return os::ReadFile(path, kMaxTextBytes);
+}
+
+Result<LongText> LongText::Open(const std::string& path) {
+  LongText out;
+  std::error_code none;
+  if (path != "-" && std::filesystem::is_regular_file(path, none)) {
+    TC_ASSIGN_OR_RETURN(out.file_, os::MappedFile::Open(path));
+  } else {
+    TC_ASSIGN_OR_RETURN(out.read_, ReadText(path));
+  }
+  return out;
+}
+
+std::string_view LongText::text() const {
+  if (!file_) return read_;
+  return {reinterpret_cast<const char*>(file_->bytes().data()),
+          file_->bytes().size()};
 }
 
 }  // namespace thermocline::cli

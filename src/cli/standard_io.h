@@ -2,10 +2,12 @@
 #ifndef THERMOCLINE_CLI_STANDARD_IO_H_
 #define THERMOCLINE_CLI_STANDARD_IO_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
+#include "os/file.h"
 
 namespace thermocline::cli {
 
@@ -34,6 +36,18 @@ Result<std::string> ReadStdin(size_t max_bytes = kMaxTextBytes);
 // All of a text file, or of standard input for "-" and "/dev/stdin". The same
 // limit, errors and interrupt.
 Result<std::string> ReadText(const std::string& path);
+
+// A text of any size: a file is mapped, anything else is read as by ReadText.
+class LongText {
+ public:
+  static Result<LongText> Open(const std::string& path);
+
+  std::string_view text() const;
+
+ private:
+  std::optional<os::MappedFile> file_;
+  std::string read_;
+};
 
 }  // namespace thermocline::cli
 

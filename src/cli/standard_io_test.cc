@@ -8,6 +8,8 @@
 #include <csignal>
 #include <string>
 
+#include "os/test_folder.h"
+
 namespace thermocline::cli {
 namespace {
 
@@ -80,6 +82,28 @@ TEST(ReadTextTest, ReadsFilesAndStandardInput) {
   EXPECT_EQ(read.value(), "in");
   EXPECT_EQ(ReadText("/dev/null").value(), "");
   EXPECT_EQ(ReadText("/nowhere").error().code, ErrorCode::kNotFound);
+}
+
+TEST(LongTextTest, FilesAndStandardInput) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "in", 2), 2);
+  ::close(ends[1]);
+  WithDescriptor(STDIN_FILENO, ends[0], [&] {
+    const auto read = LongText::Open("-");
+    ASSERT_TRUE(read.has_value());
+    EXPECT_EQ(read->text(), "in");
+  });
+  ::close(ends[0]);
+  const os::TestFolder folder;
+  const auto file = LongText::Open(folder.Write("text", "of a file"));
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ(file->text(), "of a file");
+  const auto empty = LongText::Open(folder.Write("empty", ""));
+  ASSERT_TRUE(empty.has_value());
+  EXPECT_EQ(empty->text(), "");
+  EXPECT_EQ(LongText::Open("/dev/null").value().text(), "");
+  EXPECT_EQ(LongText::Open("/nowhere").error().code, ErrorCode::kNotFound);
 }
 
 TEST(EnsureStandardStreamsDeathTest, FillsClosedDescriptors) {

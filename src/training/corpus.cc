@@ -4,13 +4,15 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-
-#include "base/check.h"
+#include <utility>
 
 namespace thermocline::training {
 namespace {
 
 constexpr int64_t kDefaultChunk = 256;
+// Of texts that are long for what is taken of them: several times what any
+// language needs.
+constexpr size_t kBytesPerToken = 16;
 
 std::optional<text::TokenId> BosThatIsAdded(const text::Tokenizer& tokenizer) {
   const text::Vocab& vocab = tokenizer.vocab();
@@ -33,33 +35,93 @@ std::vector<text::TokenId> PickChunks(std::span<const text::TokenId> tokens,
   return out;
 }
 
+// Behind the first end of a line, or else of a word, in the first half of
+// `text`, so that what follows begins as texts do; 0 if there is none.
+size_t FirstStart(std::string_view text) {
+  for (const char separator : {'\n', ' '}) {
+    const size_t at = text.substr(0, text.size() / 2).find(separator);
+    if (at != std::string_view::npos) return at + 1;
+  }
+  return 0;
+}
+
+Result<std::vector<text::TokenId>> Encode(const text::Tokenizer& tokenizer,
+                                          std::string_view text) {
+  return tokenizer.Encode(text, {.add_special = false, .parse_special = true});
+}
+
+// The first `chunk` tokens of a stretch of a long text; fewer if it has fewer.
+// Where the stretch is cut, its last token may be another than in the text.
+Result<std::vector<text::TokenId>> FirstTokens(const text::Tokenizer& tokenizer,
+                                               std::string_view stretch,
+                                               size_t chunk) {
+  std::vector<text::TokenId> tokens;
+  for (size_t num_bytes = kBytesPerToken * chunk;; num_bytes *= 2) {
+    TC_ASSIGN_OR_RETURN(tokens,
+                        Encode(tokenizer, stretch.substr(0, num_bytes)));
+    if (tokens.size() > chunk || num_bytes >= stretch.size()) break;
+  }
+  tokens.resize(std::min(tokens.size(), chunk));
+  return tokens;
+}
+
+// Chunks from the beginnings of stretches of equal length. A stretch without
+// enough tokens gives none.
+Result<std::vector<text::TokenId>> PickStretches(
+    const text::Tokenizer& tokenizer, std::string_view text, size_t chunk,
+    size_t num_picked) {
+  const std::optional<text::TokenId> bos = BosThatIsAdded(tokenizer);
+  const size_t stretch_bytes = text.size() / num_picked;
+  std::vector<text::TokenId> out;
+  out.reserve(num_picked * chunk);
+  for (size_t i = 0; i < num_picked; ++i) {
+    std::string_view stretch = text.substr(i * stretch_bytes, stretch_bytes);
+    if (i > 0) stretch.remove_prefix(FirstStart(stretch));
+    TC_ASSIGN_OR_RETURN(auto tokens, FirstTokens(tokenizer, stretch, chunk));
+    if (tokens.size() < chunk) continue;
+    if (bos.has_value()) tokens.front() = *bos;
+    out.insert(out.end(), tokens.begin(), tokens.end());
+  }
+  return out;
+}
+
+Status CheckLength(const std::string& name, size_t num_tokens, size_t chunk) {
+  if (num_tokens >= kMinChunks * chunk) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: {} tokens are too few to learn from; at least {} are "
+              "needed ({} chunks of {})",
+              name, num_tokens, kMinChunks * chunk, kMinChunks, chunk);
+}
+
 }  // namespace
 
-Result<Corpus> Corpus::Create(const model::Model& model,
-                              const std::string& text, const std::string& name,
+Result<Corpus> Corpus::Create(const model::Model& model, std::string_view text,
+                              const std::string& name,
                               const CorpusOptions& options) {
   if (model.tokenizer() == nullptr) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: has no vocabulary, so a text cannot become tokens",
                 model.file().path());
   }
+  const text::Tokenizer& tokenizer = *model.tokenizer();
   const int64_t wanted = options.chunk > 0 ? options.chunk : kDefaultChunk;
   const auto chunk =
       static_cast<size_t>(std::min(wanted, model.config().context_length));
-  TC_ASSIGN_OR_RETURN(const auto tokens,
-                      model.tokenizer()->Encode(
-                          text, {.add_special = false, .parse_special = true}));
-  const size_t num_chunks = tokens.size() / chunk;
-  if (num_chunks < kMinChunks) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{}: {} tokens are too few to learn from; at least {} are "
-                "needed ({} chunks of {})",
-                name, tokens.size(), kMinChunks * chunk, kMinChunks, chunk);
+  const size_t most_chunks =
+      std::max(static_cast<size_t>(options.max_tokens / chunk), kMinChunks);
+  const bool is_long = text.size() > options.max_whole_bytes &&
+                       text.size() / kBytesPerToken > most_chunks * chunk;
+  if (is_long) {
+    TC_ASSIGN_OR_RETURN(auto tokens,
+                        PickStretches(tokenizer, text, chunk, most_chunks));
+    TC_RETURN_IF_ERROR(CheckLength(name, tokens.size(), chunk));
+    return Corpus(chunk, std::move(tokens));
   }
-  const size_t num_picked = std::clamp(
-      static_cast<size_t>(options.max_tokens / chunk), kMinChunks, num_chunks);
-  return Corpus(chunk, PickChunks(tokens, chunk, num_picked,
-                                  BosThatIsAdded(*model.tokenizer())));
+  TC_ASSIGN_OR_RETURN(const auto tokens, Encode(tokenizer, text));
+  TC_RETURN_IF_ERROR(CheckLength(name, tokens.size(), chunk));
+  const size_t num_picked = std::min(most_chunks, tokens.size() / chunk);
+  return Corpus(
+      chunk, PickChunks(tokens, chunk, num_picked, BosThatIsAdded(tokenizer)));
 }
 
 size_t Corpus::num_held_out_tokens() const {

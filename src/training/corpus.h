@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/progress.h"
@@ -22,6 +23,7 @@ struct CorpusOptions {
   int64_t chunk = 0;  // tokens; 0: 256, or the model's context if that is less
   // The most that are read: of a longer text, chunks at even distances.
   uint64_t max_tokens = uint64_t{1} << 17;
+  uint64_t max_whole_bytes = uint64_t{32} << 20;
 };
 
 // At least that many chunks, so that several are held out.
@@ -31,8 +33,11 @@ class Corpus {
  public:
   // `name` is the text's, for messages. kInvalidArgument: less than kMinChunks
   // chunks; both numbers are told. kUnsupported: the model has no vocabulary.
-  static Result<Corpus> Create(const model::Model& model,
-                               const std::string& text, const std::string& name,
+  // A text of more than max_whole_bytes, and of more than 16 bytes for each of
+  // max_tokens, becomes tokens only where a chunk is taken: memory and time are
+  // those of what is used.
+  static Result<Corpus> Create(const model::Model& model, std::string_view text,
+                               const std::string& name,
                                const CorpusOptions& options);
 
   size_t num_chunks() const { return tokens_.size() / chunk_; }

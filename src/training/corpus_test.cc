@@ -30,6 +30,47 @@ TEST(CorpusTest, ChunksAtEvenDistances) {
   EXPECT_FALSE(Corpus::IsHeldOut(8));
 }
 
+// Each chunk is a piece of the text from behind the end of a line on.
+TEST(CorpusTest, OfALongTextOnlyWhatIsUsedBecomesTokens) {
+  const auto model = OpenDemo();
+  std::string text;
+  while (text.size() < 3000000) text += ReadTestFile("testdata/demo/valid.txt");
+  const auto corpus = Corpus::Create(
+      *model, text, "text",
+      {.chunk = 50, .max_tokens = 2000, .max_whole_bytes = 1000000});
+  ASSERT_TRUE(corpus) << corpus.error().message;
+  ASSERT_EQ(corpus->num_chunks(), 40u);
+  size_t last = 0;
+  for (size_t i = 0; i < 40; ++i) {
+    auto chunk = corpus->chunk(i);
+    if (model->tokenizer()->vocab().add_bos) chunk = chunk.subspan(1);
+    // But for the last token, which a cut may change.
+    const std::string shown = model->tokenizer()->Decode(chunk.first(40), true);
+    const size_t at = text.find(shown, i * (text.size() / 40));
+    ASSERT_NE(at, std::string::npos) << shown;
+    EXPECT_LT(at, (i + 1) * (text.size() / 40));
+    EXPECT_GE(at, last);
+    last = at;
+  }
+  // As a whole where that is what was asked for.
+  const auto whole = Corpus::Create(
+      *model, text, "text",
+      {.chunk = 50, .max_tokens = 1u << 20, .max_whole_bytes = 1000000});
+  ASSERT_TRUE(whole);
+  EXPECT_GT(whole->num_tokens(), 500000u);
+}
+
+// One word without an end: stretches cannot be cut at words or lines.
+TEST(CorpusTest, LongTextsWithoutLinesOrWords) {
+  const auto model = OpenDemo();
+  const CorpusOptions options = {
+      .chunk = 16, .max_tokens = 256, .max_whole_bytes = 1000};
+  const auto corpus =
+      Corpus::Create(*model, std::string(200000, 'a'), "text", options);
+  ASSERT_TRUE(corpus) << corpus.error().message;
+  EXPECT_EQ(corpus->num_chunks(), 16u);
+}
+
 TEST(CorpusTest, TooShortATextIsToldWithBothNumbers) {
   const auto model = OpenDemo();
   const auto corpus =
