@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "training/start.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -60,7 +61,8 @@ TEST(AccuracyTest, AThresholdGivesTheRecallThatWasAskedFor) {
   const Gemm gemm(pool.get());
   const SyntheticLayer layer(32, 96, 6, 700, 1);
   const InputMoments moments = ComputeMoments(gemm, layer.samples);
-  const GateImage image = FitImage(gemm, layer.gate, moments, 3, 0);
+  const GateImage image = FitImage(gemm, layer.ScaledGate(),
+                                   layer.samples.num_neurons, moments, 3, 0);
   const RoundedPredictor predictor = {.values = StartFrom(image, moments, 3),
                                       .dtype = DType::kF32};
   for (const double recall : {0.8, 0.95, 1.0}) {
@@ -80,7 +82,9 @@ TEST(AccuracyTest, RoundingToEightBitsChangesScoresALittle) {
   const SyntheticLayer layer(64, 96, 8, 100, 2);
   const InputMoments moments = ComputeMoments(gemm, layer.samples);
   const LowRank start =
-      StartFrom(FitImage(gemm, layer.gate, moments, 32, 0), moments, 32);
+      StartFrom(FitImage(gemm, layer.ScaledGate(), layer.samples.num_neurons,
+                         moments, 32, 0),
+                moments, 32);
   std::vector<float> fine;
   const auto keep = [&](size_t, size_t count, const float* scores) {
     fine.insert(fine.end(), scores, scores + count * 96);

@@ -69,7 +69,8 @@ class Fitter {
 
 Result<LowRank> Fitter::Trained(size_t rank, size_t num_steps) {
   if (image_.rank < rank) {
-    image_ = FitImage(gemm_, data_.gate, moments_, rank, options_.seed);
+    image_ = FitImage(gemm_, data_.gate, data_.train.num_neurons, moments_,
+                      rank, options_.seed);
   }
   LowRank predictor = StartFrom(image_, moments_, rank);
   TrainOptions train = {.positive_weight = kPositiveWeight,
@@ -186,7 +187,8 @@ Result<FittedPredictor> Fitter::Fit() {
     out.reason = "no rank is within the bytes allowed";
     return out;
   }
-  image_ = FitImage(gemm_, data_.gate, moments_, max_rank, options_.seed);
+  image_ = FitImage(gemm_, data_.gate, data_.train.num_neurons, moments_,
+                    max_rank, options_.seed);
   TC_ASSIGN_OR_RETURN(size_t rank, FindRank(max_rank, dtype));
   TC_ASSIGN_OR_RETURN(LowRank trained, Trained(rank, options_.num_steps));
   if (dtype == DType::kQ8_0 && LosesByRounding(trained)) {

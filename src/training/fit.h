@@ -34,7 +34,7 @@ struct FitOptions {
 struct FitData {
   Samples train;
   Samples held_out;
-  GateRows gate;           // for the inputs of `train`
+  Gate gate;               // for the inputs of `train`
   uint64_t ffn_bytes = 0;  // of the matrices of one FFN
   double skew = 1.0;       // neuron::LayerProfile::skew()
 };
@@ -81,7 +81,7 @@ Result<FittedPredictor> FitPredictor(const Gemm& gemm, const FitData& data,
 
 // How the recall falls when the same form of predictor, of the same rank and
 // with as many candidates, reads an earlier layer's input: trained for
-// num_steps from its own start. data.gate is LookAhead's.
+// num_steps from its own start. data.gate is made by LookAhead.
 Result<Accuracy> MeasureAhead(const Gemm& gemm, const FitData& data,
                               size_t rank, double candidates_per_fired,
                               const FitOptions& options);

@@ -17,7 +17,8 @@ constexpr size_t kMinSamples = 1024;
 uint64_t FitBytes(const model::Config& config, size_t max_rank) {
   const auto width = static_cast<uint64_t>(config.width);
   const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
-  return sizeof(float) * (5 * num_neurons * width + 6 * width * width +
+  const auto ffn_width = static_cast<uint64_t>(config.ffn_width);
+  return sizeof(float) * (5 * ffn_width * width + 6 * width * width +
                           7 * max_rank * (width + num_neurons) +
                           3 * 512 * (width + num_neurons)) +
          256 * kMiB;

@@ -19,11 +19,11 @@ struct Fixture {
               num_used) {
     data = {.train = layer.Train(kHeldOut),
             .held_out = layer.HeldOut(kHeldOut),
-            .gate = layer.gate,
+            .gate = {},
             .ffn_bytes = 3 * kWidth * kNeurons * 4};
     const float scale = UnitScale(data.train);
     data.train.input_scale = data.held_out.input_scale = scale;
-    for (float& value : data.gate.rows) value /= scale;
+    data.gate = layer.ScaledGate(scale);
   }
   std::unique_ptr<os::ThreadPool> pool;
   Gemm gemm;
@@ -136,7 +136,7 @@ TEST(FitTest, WidthsThatBlocksDoNotDivideTakeSixteenBits) {
   const SyntheticLayer layer(40, 64, 4, 1000, 3);
   const FitData data = {.train = layer.Train(200),
                         .held_out = layer.HeldOut(200),
-                        .gate = layer.gate,
+                        .gate = layer.ScaledGate(),
                         .ffn_bytes = 40 * 64 * 12};
   const auto fitted =
       FitPredictor(gemm, data, {.max_bytes_share = 1.0, .num_steps = 60});

@@ -69,9 +69,13 @@ class FreeFitter {
 
 void FreeFitter::PackGate() {
   signs_.resize(num_neurons_ * num_words_);
-  for (size_t i = 0; i < num_neurons_; ++i) {
-    options_.kernels->pack_signs(&data_.gate.rows[i * width_], width_,
-                                 &signs_[i * num_words_]);
+  uint64_t* to = signs_.data();
+  for (size_t e = 0; e < data_.gate.num_experts; ++e) {
+    const std::vector<float> rows = data_.gate.read(e).rows;
+    for (size_t i = 0; i < rows.size(); i += width_) {
+      options_.kernels->pack_signs(&rows[i], width_, to);
+      to += num_words_;
+    }
   }
 }
 
@@ -141,7 +145,7 @@ void FreeFitter::AddMargin(size_t rank, size_t max_differences,
                            FittedFree& out) {
   const InputMoments moments = ComputeMoments(gemm_, data_.train);
   const GateImage image =
-      FitImage(gemm_, data_.gate, moments, rank, options_.seed);
+      FitImage(gemm_, data_.gate, num_neurons_, moments, rank, options_.seed);
   LowRank linear = LowRank::Zeros(width_, rank, num_neurons_);
   linear.up = image.up;
   linear.down = image.down;

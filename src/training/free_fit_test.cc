@@ -13,7 +13,7 @@ FittedFree Fit(size_t width, double max_bytes_share, size_t num_experts = 1,
                              num_used);
   const FitData data = {.train = layer.Train(500),
                         .held_out = layer.HeldOut(500),
-                        .gate = layer.gate,
+                        .gate = layer.ScaledGate(),
                         .ffn_bytes = 3 * width * 256 * 2};
   return FitFree(gemm, data,
                  {.max_bytes_share = max_bytes_share,

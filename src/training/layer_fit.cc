@@ -1,9 +1,9 @@
 #include "training/layer_fit.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "kernels/kernels.h"
 #include "training/fit.h"
@@ -46,6 +46,7 @@ class LayerFitter {
   FitOptions MakeFitOptions() const;
   // For predictors that read the input of `input_layer`.
   FitData DataOf(size_t input_layer) const;
+  Gate OwnGate(float input_scale) const;
   Status AddTrained(const FitData& data);
   void AddFree(const FitData& own_data);
   Status AddAhead();
@@ -81,22 +82,32 @@ FitData LayerFitter::DataOf(size_t input_layer) const {
                   .skew = profile_.skew()};
   const float scale = UnitScale(data.train);
   data.train.input_scale = data.held_out.input_scale = scale;
-  // What opens the neurons.
-  const bool gated = config_.ffn.gated;
-  std::vector<TensorView> gates;
-  for (const model::FfnMatrices& expert : ffn_.experts) {
-    gates.push_back(gated ? expert.gate : expert.up);
-  }
-  if (gates.empty()) gates = {gated ? ffn_.gate : ffn_.up};
-  data.gate =
-      ReadGate(gemm_, gates, gated ? ffn_.gate_bias : ffn_.up_bias, scale);
-  for (float& bias : data.gate.biases) bias -= config_.ffn.threshold;
+  data.gate = OwnGate(scale);
   if (input_layer != layer_idx_) {
     Samples own = store_.train(layer_idx_, layer_idx_);
     own.input_scale = scale;
-    data.gate = LookAhead(gemm_, data.gate, data.train, own);
+    data.gate.read = [this, own_gate = data.gate.read,
+                      guess = std::make_shared<const InputGuess>(
+                          FitGuess(gemm_, data.train, own))](size_t expert) {
+      return LookAhead(gemm_, own_gate(expert), *guess);
+    };
   }
   return data;
+}
+
+// What opens the neurons.
+Gate LayerFitter::OwnGate(float input_scale) const {
+  return {.num_experts = std::max<size_t>(1, ffn_.experts.size()),
+          .read = [this, input_scale](size_t expert_idx) {
+            const model::FfnMatrices& matrices =
+                ffn_.experts.empty() ? ffn_ : ffn_.experts[expert_idx];
+            const bool gated = config_.ffn.gated;
+            GateRows rows =
+                ReadGate(gemm_, gated ? matrices.gate : matrices.up,
+                         gated ? ffn_.gate_bias : ffn_.up_bias, input_scale);
+            for (float& bias : rows.biases) bias -= config_.ffn.threshold;
+            return rows;
+          }};
 }
 
 Status LayerFitter::AddTrained(const FitData& data) {

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/random.h"
-#include "tensor/codec.h"
+#include "training/cholesky.h"
 
 namespace thermocline::training {
 namespace {
 
-constexpr size_t kMomentBatch = 512;  // samples
 constexpr size_t kGateGrain = 32;
 constexpr int kNumIterations = 8;
 // Columns of the subspace beyond those that are asked for: the last directions
@@ -33,24 +32,6 @@ float Dot(const float* a, const float* b, size_t n) {
   double sum = 0;
   for (size_t i = 0; i < n; ++i) sum += double{a[i]} * b[i];
   return static_cast<float>(sum);
-}
-
-// The lower triangle L of gram [n, n] = L L^T, in its place. A column without
-// anything of its own becomes a unit vector of size 1e18: what is divided by it
-// vanishes.
-void Cholesky(std::vector<double>& gram, size_t n) {
-  for (size_t j = 0; j < n; ++j) {
-    double* row = &gram[j * n];
-    const double own = row[j];
-    for (size_t k = 0; k < j; ++k) row[j] -= row[k] * row[k];
-    const bool is_empty = !(row[j] > 1e-9 * own) || !(own > 1e-30);
-    row[j] = is_empty ? 1e18 : std::sqrt(row[j]);
-    for (size_t i = j + 1; i < n; ++i) {
-      double* other = &gram[i * n];
-      for (size_t k = 0; k < j; ++k) other[j] -= other[k] * row[k];
-      other[j] = is_empty ? 0.0 : other[j] / row[j];
-    }
-  }
 }
 
 // Makes the columns of q [num_rows, n] orthonormal, in their order.
@@ -115,189 +96,140 @@ std::vector<float> MainDirections(const Gemm& gemm,
   return q;
 }
 
-}  // namespace
+// Gate rows divided by what their products with the inputs deviate.
+struct ScaledRows {
+  std::vector<float> rows;       // [F, D]
+  std::vector<float> deviation;  // [F]
+};
 
-float UnitScale(const Samples& samples) {
-  std::vector<float> x(samples.width);
-  double sum = 0;
-  for (size_t n = 0; n < samples.num_samples; ++n) {
-    samples.LoadInput(n, x.data());
-    sum += double{Dot(x.data(), x.data(), x.size())};
-  }
-  const double count = static_cast<double>(samples.num_samples) *
-                       static_cast<double>(samples.width);
-  return sum > 0 ? samples.input_scale *
-                       static_cast<float>(1.0 / std::sqrt(sum / count))
-                 : samples.input_scale;
-}
-
-InputMoments ComputeMoments(const Gemm& gemm, const Samples& samples) {
-  TC_CHECK(samples.num_samples > 0);
-  const size_t width = samples.width;
-  InputMoments moments = {.mean = std::vector<float>(width),
-                          .covariance = std::vector<float>(width * width)};
-  std::vector<double> sums(width);
-  std::vector<float> x(std::min(kMomentBatch, samples.num_samples) * width);
-  for (size_t begin = 0; begin < samples.num_samples; begin += kMomentBatch) {
-    const size_t count = std::min(kMomentBatch, samples.num_samples - begin);
-    for (size_t n = 0; n < count; ++n) {
-      samples.LoadInput(begin + n, &x[n * width]);
-      for (size_t i = 0; i < width; ++i) sums[i] += double{x[n * width + i]};
-    }
-    gemm.Multiply({x.data(), width, Op::kTransposed}, {x.data(), width}, width,
-                  width, count, 1.0f, moments.covariance.data(), width);
-  }
-  const double factor = 1.0 / static_cast<double>(samples.num_samples);
-  for (size_t i = 0; i < width; ++i) {
-    moments.mean[i] = static_cast<float>(sums[i] * factor);
-  }
-  for (size_t i = 0; i < width; ++i) {
-    for (size_t j = 0; j < width; ++j) {
-      float& value = moments.covariance[i * width + j];
-      value = static_cast<float>(double{value} * factor -
-                                 double{moments.mean[i]} * moments.mean[j]);
-    }
-  }
-  return moments;
-}
-
-GateRows ReadGate(const Gemm& gemm, std::span<const TensorView> gates,
-                  const TensorView& bias, float input_scale) {
-  const size_t width = gates.front().shape.ne[0];
-  const size_t num_rows = gates.front().shape.num_rows();
-  GateRows out = {.rows = std::vector<float>(gates.size() * num_rows * width),
-                  .biases = std::vector<float>(gates.size() * num_rows)};
-  gemm.pool().ParallelFor(
-      gates.size() * num_rows, kGateGrain, [&](size_t begin, size_t end, int) {
-        for (size_t i = begin; i < end; ++i) {
-          const TensorView& gate = gates[i / num_rows];
-          const std::span row(&out.rows[i * width], width);
-          DequantizeRow(gate.dtype, gate.row(i % num_rows), row);
-          for (float& value : row) value /= input_scale;
-        }
-      });
-  for (size_t e = 0; bias && e < gates.size(); ++e) {
-    std::memcpy(&out.biases[e * num_rows], bias.data, num_rows * sizeof(float));
-  }
-  return out;
-}
-
-namespace {
-
-// [D, D]: E[(a - E a) (b - E b)^T], for a of `left` and b of `right`.
-std::vector<float> CrossCovariance(const Gemm& gemm, const Samples& left,
-                                   const std::vector<float>& left_mean,
-                                   const Samples& right,
-                                   const std::vector<float>& right_mean) {
-  const size_t width = left.width;
-  std::vector<float> out(width * width);
-  std::vector<float> a(std::min(kMomentBatch, left.num_samples) * width);
-  std::vector<float> b(a.size());
-  for (size_t begin = 0; begin < left.num_samples; begin += kMomentBatch) {
-    const size_t count = std::min(kMomentBatch, left.num_samples - begin);
-    for (size_t n = 0; n < count; ++n) {
-      left.LoadInput(begin + n, &a[n * width]);
-      right.LoadInput(begin + n, &b[n * width]);
-      for (size_t i = 0; i < width; ++i) {
-        a[n * width + i] -= left_mean[i];
-        b[n * width + i] -= right_mean[i];
-      }
-    }
-    gemm.Multiply({a.data(), width, Op::kTransposed}, {b.data(), width}, width,
-                  width, count, 1.0f, out.data(), width);
-  }
-  for (float& value : out) value /= static_cast<float>(left.num_samples);
-  return out;
-}
-
-// Solves (covariance + a little) x = right in place, right [D, D].
-void SolveWith(const Gemm& gemm, const std::vector<float>& covariance,
-               size_t width, std::vector<float>& right) {
-  std::vector<double> triangle(covariance.begin(), covariance.end());
-  double trace = 0;
-  for (size_t i = 0; i < width; ++i) trace += triangle[i * width + i];
-  // Directions with next to no variance would be believed beyond measure.
-  const double little = 1e-4 * trace / static_cast<double>(width) + 1e-12;
-  for (size_t i = 0; i < width; ++i) triangle[i * width + i] += little;
-  Cholesky(triangle, width);
-  std::vector<float> lower(triangle.begin(), triangle.end());
-  const auto n = static_cast<blasint>(width);
-  for (const CBLAS_TRANSPOSE order : {CblasNoTrans, CblasTrans}) {
-    gemm.blas().strsm(CblasRowMajor, CblasLeft, CblasLower, order, CblasNonUnit,
-                      n, n, 1.0f, lower.data(), n, right.data(), n);
-  }
-}
-
-}  // namespace
-
-GateRows LookAhead(const Gemm& gemm, const GateRows& gate,
-                   const Samples& earlier, const Samples& own) {
-  TC_CHECK(earlier.num_samples == own.num_samples);
-  const size_t width = own.width;
-  const size_t num_neurons = gate.biases.size();
-  const InputMoments from = ComputeMoments(gemm, earlier);
-  const InputMoments to = ComputeMoments(gemm, own);
-  // map^T: own - mean is about map (earlier - mean).
-  std::vector<float> map =
-      CrossCovariance(gemm, earlier, from.mean, own, to.mean);
-  SolveWith(gemm, from.covariance, width, map);
-  GateRows out = {.rows = std::vector<float>(num_neurons * width),
-                  .biases = gate.biases};
-  gemm.Multiply({gate.rows.data(), width}, {map.data(), width, Op::kTransposed},
-                num_neurons, width, width, 0.0f, out.rows.data(), width);
-  for (size_t i = 0; i < num_neurons; ++i) {
-    out.biases[i] += Dot(&gate.rows[i * width], to.mean.data(), width) -
-                     Dot(&out.rows[i * width], from.mean.data(), width);
-  }
-  return out;
-}
-
-GateImage FitImage(const Gemm& gemm, const GateRows& gate,
-                   const InputMoments& moments, size_t rank, uint64_t seed) {
+ScaledRows Scale(const Gemm& gemm, std::vector<float> rows,
+                 const InputMoments& moments) {
   const size_t width = moments.mean.size();
-  const size_t num_neurons = gate.biases.size();
-  TC_CHECK(rank > 0 && rank <= std::min(width, num_neurons));
-  GateImage image;
-  image.rank = rank;
-  image.deviation = VariancesOf(gemm, gate.rows, num_neurons, moments);
-  for (float& value : image.deviation) {
+  ScaledRows out = {.rows = std::move(rows), .deviation = {}};
+  out.deviation = VariancesOf(gemm, out.rows, out.rows.size() / width, moments);
+  for (float& value : out.deviation) {
     value = value > 1e-20f ? std::sqrt(value) : 1.0f;
   }
-  std::vector<float> rows = gate.rows;
-  DivideRows(rows, width, image.deviation);
-  image.bias.resize(num_neurons);
-  for (size_t i = 0; i < num_neurons; ++i) {
-    image.bias[i] = gate.biases[i] / image.deviation[i];
-  }
+  DivideRows(out.rows, width, out.deviation);
+  return out;
+}
 
-  const size_t n = std::min(rank + kOversampling, std::min(width, num_neurons));
+// As many rows as an FFN has, evenly from all experts: they stand for the layer
+// where only directions are looked for.
+std::vector<float> DrawRows(const Gate& gate, size_t width) {
+  if (gate.num_experts == 1) return gate.read(0).rows;
+  std::vector<float> drawn;
+  for (size_t e = 0; e < gate.num_experts; ++e) {
+    const std::vector<float> rows = gate.read(e).rows;
+    for (size_t i = e; i < rows.size() / width; i += gate.num_experts) {
+      drawn.insert(drawn.end(), &rows[i * width], &rows[(i + 1) * width]);
+    }
+  }
+  return drawn;
+}
+
+// The first `rank` of the linear forms [R, D] of the inputs that say most of
+// the rows' products with them, uncorrelated, each with variance 1.
+std::vector<float> MainForms(const Gemm& gemm, const std::vector<float>& rows,
+                             const InputMoments& moments, size_t rank,
+                             uint64_t seed) {
+  const size_t width = moments.mean.size();
+  const size_t num_rows = rows.size() / width;
+  const size_t n = std::min(rank + kOversampling, std::min(width, num_rows));
+  TC_CHECK(rank > 0 && rank <= n);
   const std::vector<float> q = MainDirections(gemm, rows, moments, n, seed);
-  std::vector<float> up(n * width);
+  std::vector<float> forms(n * width);
   gemm.Multiply({q.data(), n, Op::kTransposed}, {rows.data(), width}, n, width,
-                num_neurons, 0.0f, up.data(), width);
-  up.resize(rank * width);
-  std::vector<float> spread = VariancesOf(gemm, up, rank, moments);
+                num_rows, 0.0f, forms.data(), width);
+  forms.resize(rank * width);
+  std::vector<float> spread = VariancesOf(gemm, forms, rank, moments);
   // Directions next to which the first is a million times stronger are
   // rounding.
   const float least = 1e-12f * std::max(spread[0], 1e-8f);
   for (float& value : spread) value = value > least ? std::sqrt(value) : 1e18f;
-  image.up = std::move(up);
-  DivideRows(image.up, width, spread);
-  image.down.resize(num_neurons * rank);
-  for (size_t i = 0; i < num_neurons; ++i) {
-    for (size_t r = 0; r < rank; ++r) {
-      image.down[i * rank + r] =
-          spread[r] < 1e17f ? q[i * n + r] * spread[r] : 0.0f;
+  DivideRows(forms, width, spread);
+  return forms;
+}
+
+// [R, D], whose product with a gate row are the coefficients of the forms [R,
+// D] that come nearest to the row's product with the inputs: the inverse of the
+// forms' covariances times those of forms and inputs.
+std::vector<float> Regression(const Gemm& gemm, const std::vector<float>& forms,
+                              const InputMoments& moments, size_t rank) {
+  const size_t width = moments.mean.size();
+  std::vector<float> out(rank * width);
+  gemm.Multiply({forms.data(), width}, {moments.covariance.data(), width}, rank,
+                width, width, 0.0f, out.data(), width);
+  std::vector<float> gram(rank * rank);
+  gemm.Multiply({out.data(), width}, {forms.data(), width, Op::kTransposed},
+                rank, rank, width, 0.0f, gram.data(), rank);
+  std::vector<double> triangle(gram.begin(), gram.end());
+  // Forms that say nearly the same would be believed beyond measure.
+  for (size_t r = 0; r < rank; ++r) triangle[r * rank + r] *= 1.0 + 1e-6;
+  Cholesky(triangle, rank);
+  SolveByTriangle(gemm, triangle, rank, out, width);
+  return out;
+}
+
+// What the forms say of the gates, expert by expert.
+class Projection {
+ public:
+  Projection(const Gemm& gemm, const InputMoments& moments, GateImage& image)
+      : gemm_(gemm),
+        moments_(moments),
+        image_(image),
+        width_(moments.mean.size()),
+        regression_(Regression(gemm, image.up, moments, image.rank)),
+        at_mean_(image.rank) {
+    for (size_t r = 0; r < image.rank; ++r) {
+      at_mean_[r] = Dot(&image.up[r * width_], moments.mean.data(), width_);
     }
-    // What the directions that are left out have at the mean stays.
-    const float at_mean = Dot(&rows[i * width], moments.mean.data(), width);
-    image.bias[i] += at_mean;
   }
-  for (size_t r = 0; r < rank; ++r) {
-    const float at_mean = Dot(&image.up[r * width], moments.mean.data(), width);
-    for (size_t i = 0; i < num_neurons; ++i) {
-      image.bias[i] -= image.down[i * rank + r] * at_mean;
+
+  // Of an expert whose neurons begin at `first`.
+  void Add(GateRows gate, size_t first) {
+    const size_t rank = image_.rank;
+    const size_t count = gate.biases.size();
+    const ScaledRows scaled = Scale(gemm_, std::move(gate.rows), moments_);
+    float* down = &image_.down[first * rank];
+    gemm_.Multiply({scaled.rows.data(), width_},
+                   {regression_.data(), width_, Op::kTransposed}, count, rank,
+                   width_, 0.0f, down, rank);
+    for (size_t i = 0; i < count; ++i) {
+      image_.deviation[first + i] = scaled.deviation[i];
+      // What the directions that are left out have at the mean stays.
+      image_.bias[first + i] =
+          gate.biases[i] / scaled.deviation[i] +
+          Dot(&scaled.rows[i * width_], moments_.mean.data(), width_) -
+          Dot(&down[i * rank], at_mean_.data(), rank);
     }
+  }
+
+ private:
+  const Gemm& gemm_;
+  const InputMoments& moments_;
+  GateImage& image_;
+  size_t width_;
+  std::vector<float> regression_;  // [R, D]
+  std::vector<float> at_mean_;     // [R]
+};
+
+}  // namespace
+
+GateImage FitImage(const Gemm& gemm, const Gate& gate, size_t num_neurons,
+                   const InputMoments& moments, size_t rank, uint64_t seed) {
+  const size_t width = moments.mean.size();
+  GateImage image = {.rank = rank,
+                     .up = {},
+                     .down = std::vector<float>(num_neurons * rank),
+                     .bias = std::vector<float>(num_neurons),
+                     .deviation = std::vector<float>(num_neurons)};
+  image.up = MainForms(gemm, Scale(gemm, DrawRows(gate, width), moments).rows,
+                       moments, rank, seed);
+  Projection projection(gemm, moments, image);
+  const size_t ffn_width = num_neurons / gate.num_experts;
+  for (size_t e = 0; e < gate.num_experts; ++e) {
+    projection.Add(gate.read(e), e * ffn_width);
   }
   return image;
 }

@@ -6,59 +6,34 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "tensor/tensor_view.h"
+#include "training/gate_rows.h"
 #include "training/gemm.h"
+#include "training/input_moments.h"
 #include "training/low_rank.h"
 
 namespace thermocline::training {
-
-// Of samples' inputs, scaled as Samples say.
-struct InputMoments {
-  std::vector<float> mean;        // [D]
-  std::vector<float> covariance;  // [D, D]
-};
-InputMoments ComputeMoments(const Gemm& gemm, const Samples& samples);
-
-// The number that makes the inputs' mean square 1. 1 if they are all 0.
-float UnitScale(const Samples& samples);
-
-// The matrix whose rows open neurons, as floats, and their biases.
-struct GateRows {
-  std::vector<float> rows;    // [N, D]
-  std::vector<float> biases;  // [N]
-};
-// From `gates`, one [F, D] or one of each expert, and `bias` [F] F32 (or empty)
-// of each of them, for inputs that Samples scale: rows are divided by
-// input_scale.
-GateRows ReadGate(const Gemm& gemm, std::span<const TensorView> gates,
-                  const TensorView& bias, float input_scale);
-
-// The rows that open a layer's neurons, for the inputs of an earlier layer: the
-// layer's own input is guessed from them, by the linear map with the least
-// square error over the samples (of the same tokens; scaled likewise).
-GateRows LookAhead(const Gemm& gemm, const GateRows& gate,
-                   const Samples& earlier, const Samples& own);
 
 // What a linear map of rank R through the inputs' main directions keeps of the
 // gate: gate_i x + bias_i is about deviation_i (down_i (up x) + bias_i).
 struct GateImage {
   size_t rank = 0;
   std::vector<float> up;         // [R, D]; each row's values have variance 1
-  std::vector<float> down;       // [F, R]
-  std::vector<float> bias;       // [F]
-  std::vector<float> deviation;  // [F] of gate_i x over the samples; > 0
+  std::vector<float> down;       // [N, R]
+  std::vector<float> bias;       // [N]
+  std::vector<float> deviation;  // [N] of gate_i x over the samples; > 0
 };
 
 // The image of rank `rank` <= min(D, F) with the least mean square error over
 // the samples, of rows scaled to variance 1: the main directions of
 // gate * covariance * gate^T, by subspace iteration (Halko, Martinsson and
 // Tropp 2011) from a random start. Directions are ordered, most important
-// first. Rows of `up` that a degenerate input gives no variance are 0. Cost:
-// some 10 * 4 F D R operations.
-GateImage FitImage(const Gemm& gemm, const GateRows& gate,
+// first. Rows of `up` that a degenerate input gives no variance are 0. Of E
+// experts F of the N rows, drawn evenly, settle the directions. Memory: the
+// image, and three times the rows of one expert. Cost: some 10 * 4 F D R
+// operations, and reading the gate twice.
+GateImage FitImage(const Gemm& gemm, const Gate& gate, size_t num_neurons,
                    const InputMoments& moments, size_t rank, uint64_t seed);
 
 // A predictor that computes the first `rank` directions of the image, as

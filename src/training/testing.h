@@ -20,8 +20,8 @@
 #include "os/thread_pool.h"
 #include "tensor/float16.h"
 #include "training/corpus.h"
+#include "training/gate_rows.h"
 #include "training/low_rank.h"
-#include "training/start.h"
 
 namespace thermocline::training {
 
@@ -30,6 +30,20 @@ inline std::unique_ptr<os::ThreadPool> TestPool(int num_threads) {
       os::ThreadPool::Create({.num_threads = num_threads, .pin = false});
   TC_CHECK(pool.has_value());
   return std::move(*pool);
+}
+
+// A gate that is held in memory: `rows` of all experts, one after the other.
+inline Gate HoldGate(GateRows rows, size_t num_experts) {
+  return {.num_experts = num_experts,
+          .read = [rows = std::move(rows), num_experts](size_t expert_idx) {
+            const auto part = [&](const std::vector<float>& all) {
+              const size_t size = all.size() / num_experts;
+              const float* first = all.data() + expert_idx * size;
+              return std::vector<float>(first, first + size);
+            };
+            return GateRows{.rows = part(rows.rows),
+                            .biases = part(rows.biases)};
+          }};
 }
 
 // A layer whose gates see few directions of their input: neuron i fires where
@@ -84,6 +98,13 @@ struct SyntheticLayer {
              gate.rows[neuron * samples.width + j];
     }
     return sum;
+  }
+
+  // For inputs that are multiplied with `input_scale`.
+  Gate ScaledGate(float input_scale = 1.0f) const {
+    GateRows rows = gate;
+    for (float& value : rows.rows) value /= input_scale;
+    return HoldGate(std::move(rows), samples.num_experts);
   }
 
   // The samples but the last `num_held_out`, and those.
