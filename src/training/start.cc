@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -122,14 +123,15 @@ std::vector<float> DrawRows(const Gate& gate, size_t width) {
   for (size_t e = 0; e < gate.num_experts; ++e) {
     const std::vector<float> rows = gate.read(e).rows;
     for (size_t i = e; i < rows.size() / width; i += gate.num_experts) {
-      drawn.insert(drawn.end(), &rows[i * width], &rows[(i + 1) * width]);
+      const auto row = std::span(rows).subspan(i * width, width);
+      drawn.insert(drawn.end(), row.begin(), row.end());
     }
   }
   return drawn;
 }
 
 // The first `rank` of the linear forms [R, D] of the inputs that say most of
-// the rows' products with them, uncorrelated, each with variance 1.
+// the rows' products with them, hardly correlated, each with variance 1.
 std::vector<float> MainForms(const Gemm& gemm, const std::vector<float>& rows,
                              const InputMoments& moments, size_t rank,
                              uint64_t seed) {
@@ -151,9 +153,9 @@ std::vector<float> MainForms(const Gemm& gemm, const std::vector<float>& rows,
   return forms;
 }
 
-// [R, D], whose product with a gate row are the coefficients of the forms [R,
-// D] that come nearest to the row's product with the inputs: the inverse of the
-// forms' covariances times those of forms and inputs.
+// [R, D], whose product with a gate row is what to take of each form [R, D] to
+// come nearest to the row's product with the inputs: the inverse of the forms'
+// covariances times those of forms and inputs.
 std::vector<float> Regression(const Gemm& gemm, const std::vector<float>& forms,
                               const InputMoments& moments, size_t rank) {
   const size_t width = moments.mean.size();
