@@ -92,8 +92,16 @@ Result<std::string> ReadStdin(size_t max_bytes) {
   }
 }
 
+namespace {
+
+bool IsStdin(const std::string& path) {
+  return path == "-" || path == "/dev/stdin";
+}
+
+}  // namespace
+
 Result<std::string> ReadText(const std::string& path) {
-  if (path == "-" || path == "/dev/stdin") return ReadStdin();
+  if (IsStdin(path)) return ReadStdin();
   ExitOnInterrupt exit_on_interrupt;  // a pipe may have no writer
   return os::ReadFile(path, kMaxTextBytes);
 }
@@ -101,7 +109,7 @@ Result<std::string> ReadText(const std::string& path) {
 Result<LongText> LongText::Open(const std::string& path) {
   LongText out;
   std::error_code none;
-  if (path != "-" && std::filesystem::is_regular_file(path, none)) {
+  if (!IsStdin(path) && std::filesystem::is_regular_file(path, none)) {
     TC_ASSIGN_OR_RETURN(out.file_, os::MappedFile::Open(path));
   } else {
     TC_ASSIGN_OR_RETURN(out.read_, ReadText(path));

@@ -33,8 +33,7 @@ void AddTrainCommand(CLI::App& parent, Action& action) {
       "train", "Trains predictors of which neurons of a model will fire");
   AddFindFlags(*app, flags);
   app->footer(
-      "For models of the ReLU family. The file holds the predictors without "
-      "the\n"
+      "For models of the ReLU family. The file holds predictors without the\n"
       "model; 'thermocline prepare' takes it with --predictors.\n\n"
       "Examples:\n"
       "  thermocline train model.gguf --corpus text.txt -o model.pred.gguf\n"

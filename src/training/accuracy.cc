@@ -161,50 +161,51 @@ float ChooseThreshold(std::vector<float>& scores, std::vector<float>& of_fired,
   return std::min(for_candidates, KeepsShare(of_fired, goal.recall_floor));
 }
 
+namespace {
+
+// Calls seen(score) for every neuron that each sample goes through, and
+// fired(score) for those of them that fired.
+template <typename Seen, typename Fired>
+void ForEachScore(const Gemm& gemm, const RoundedPredictor& predictor,
+                  const Samples& samples, Seen seen, Fired fired) {
+  const size_t num_neurons = samples.num_neurons;
+  ForEachScores(gemm, predictor, samples,
+                [&](size_t begin, size_t count, const float* scores) {
+                  for (size_t n = begin; n < begin + count; ++n) {
+                    const float* row = scores + (n - begin) * num_neurons;
+                    samples.ForEachUsed(n, [&](size_t first, size_t end) {
+                      std::for_each(row + first, row + end, seen);
+                    });
+                    predictor::ForEachMember(samples.fired_of(n), 0,
+                                             num_neurons,
+                                             [&](size_t i) { fired(row[i]); });
+                  }
+                });
+}
+
+}  // namespace
+
 float ThresholdFor(const Gemm& gemm, const RoundedPredictor& predictor,
                    const Samples& samples, const RecallGoal& goal) {
   std::vector<float> all;
   std::vector<float> of_fired;
-  const size_t num_neurons = samples.num_neurons;
   all.reserve(samples.num_samples * samples.used_neurons());
-  ForEachScores(
-      gemm, predictor, samples,
-      [&](size_t begin, size_t count, const float* scores) {
-        for (size_t n = 0; n < count; ++n) {
-          const float* row = scores + n * num_neurons;
-          samples.ForEachUsed(begin + n, [&](size_t first, size_t end) {
-            all.insert(all.end(), row + first, row + end);
-          });
-          predictor::ForEachMember(
-              samples.fired_of(begin + n), 0, num_neurons, [&](size_t i) {
-                of_fired.push_back(scores[n * num_neurons + i]);
-              });
-        }
-      });
+  ForEachScore(
+      gemm, predictor, samples, [&](float score) { all.push_back(score); },
+      [&](float score) { of_fired.push_back(score); });
   return ChooseThreshold(all, of_fired, goal);
 }
 
 Accuracy Measure(const Gemm& gemm, const RoundedPredictor& predictor,
                  const Samples& samples, float threshold) {
-  const size_t num_neurons = samples.num_neurons;
   Accuracy out = {.num_samples = samples.num_samples,
                   .num_neurons = samples.used_neurons()};
-  ForEachScores(
+  ForEachScore(
       gemm, predictor, samples,
-      [&](size_t begin, size_t count, const float* scores) {
-        for (size_t n = 0; n < count; ++n) {
-          const float* row = scores + n * num_neurons;
-          samples.ForEachUsed(begin + n, [&](size_t first, size_t end) {
-            for (size_t i = first; i < end; ++i) {
-              out.num_candidates += row[i] >= threshold ? 1 : 0;
-            }
-          });
-          predictor::ForEachMember(
-              samples.fired_of(begin + n), 0, num_neurons, [&](size_t i) {
-                ++out.num_fired;
-                out.num_hits += scores[n * num_neurons + i] >= threshold;
-              });
-        }
+      [&](float score) { out.num_candidates += score >= threshold ? 1 : 0; },
+      [&](float score) {
+        ++out.num_fired;
+        out.num_hits += score >= threshold ? 1 : 0;
       });
   return out;
 }

@@ -7,15 +7,8 @@
 namespace thermocline::training {
 namespace {
 
-constexpr size_t kWidth = 32;
-constexpr size_t kNeurons = 100;
-
-struct Fixture {
-  Fixture() : pool(TestPool(2)), gemm(pool.get()) {}
-  std::unique_ptr<os::ThreadPool> pool;
-  Gemm gemm;
-  SyntheticLayer layer{kWidth, kNeurons, 4, 600, 1};
-};
+constexpr size_t kWidth = GateFixture::kWidth;
+constexpr size_t kNeurons = GateFixture::kNeurons;
 
 TEST(GateRowsTest, RowsAreScaledAsInputsAre) {
   const auto pool = TestPool(2);
@@ -39,7 +32,7 @@ TEST(GateRowsTest, RowsAreScaledAsInputsAre) {
 
 // An earlier layer's input that is a linear image of the own one tells as much.
 TEST(GateRowsTest, LooksAheadThroughALinearMap) {
-  Fixture f;
+  GateFixture f;
   std::vector<uint16_t> earlier(600 * kWidth);
   std::vector<float> x(kWidth);
   for (size_t n = 0; n < 600; ++n) {

@@ -7,18 +7,10 @@
 namespace thermocline::training {
 namespace {
 
-constexpr size_t kWidth = 32;
-constexpr size_t kNeurons = 100;
-
-struct Fixture {
-  Fixture() : pool(TestPool(2)), gemm(pool.get()) {}
-  std::unique_ptr<os::ThreadPool> pool;
-  Gemm gemm;
-  SyntheticLayer layer{kWidth, kNeurons, 4, 600, 1};
-};
+constexpr size_t kWidth = GateFixture::kWidth;
 
 TEST(InputMomentsTest, MomentsAreThoseOfTheSamples) {
-  Fixture f;
+  GateFixture f;
   const InputMoments moments = ComputeMoments(f.gemm, f.layer.samples);
   double mean0 = 0, mean1 = 0, product = 0;
   std::vector<float> x(kWidth);
@@ -34,7 +26,7 @@ TEST(InputMomentsTest, MomentsAreThoseOfTheSamples) {
 }
 
 TEST(InputMomentsTest, UnitScaleMakesTheMeanSquareOne) {
-  Fixture f;
+  GateFixture f;
   Samples samples = f.layer.samples;
   // Uniform in [-1, 1): the mean square is 1/3.
   EXPECT_NEAR(UnitScale(samples), std::sqrt(3.0), 0.03);

@@ -97,37 +97,23 @@ std::vector<float> MainDirections(const Gemm& gemm,
   return q;
 }
 
-// Gate rows divided by what their products with the inputs deviate.
-struct ScaledRows {
-  std::vector<float> rows;       // [F, D]
+// Gate rows and biases divided by what the rows' products with the inputs
+// deviate.
+struct ScaledGate {
+  GateRows gate;
   std::vector<float> deviation;  // [F]
 };
 
-ScaledRows Scale(const Gemm& gemm, std::vector<float> rows,
-                 const InputMoments& moments) {
-  const size_t width = moments.mean.size();
-  ScaledRows out = {.rows = std::move(rows), .deviation = {}};
-  out.deviation = VariancesOf(gemm, out.rows, out.rows.size() / width, moments);
+ScaledGate Scale(const Gemm& gemm, GateRows gate, const InputMoments& moments) {
+  ScaledGate out = {.gate = std::move(gate), .deviation = {}};
+  out.deviation =
+      VariancesOf(gemm, out.gate.rows, out.gate.biases.size(), moments);
   for (float& value : out.deviation) {
     value = value > 1e-20f ? std::sqrt(value) : 1.0f;
   }
-  DivideRows(out.rows, width, out.deviation);
+  DivideRows(out.gate.rows, moments.mean.size(), out.deviation);
+  DivideRows(out.gate.biases, 1, out.deviation);
   return out;
-}
-
-// As many rows as an FFN has, evenly from all experts: they stand for the layer
-// where only directions are looked for.
-std::vector<float> DrawRows(const Gate& gate, size_t width) {
-  if (gate.num_experts == 1) return gate.read(0).rows;
-  std::vector<float> drawn;
-  for (size_t e = 0; e < gate.num_experts; ++e) {
-    const std::vector<float> rows = gate.read(e).rows;
-    for (size_t i = e; i < rows.size() / width; i += gate.num_experts) {
-      const auto row = std::span(rows).subspan(i * width, width);
-      drawn.insert(drawn.end(), row.begin(), row.end());
-    }
-  }
-  return drawn;
 }
 
 // The first `rank` of the linear forms [R, D] of the inputs that say most of
@@ -189,20 +175,19 @@ class Projection {
   }
 
   // Of an expert whose neurons begin at `first`.
-  void Add(GateRows gate, size_t first) {
+  void Add(const ScaledGate& scaled, size_t first) {
     const size_t rank = image_.rank;
-    const size_t count = gate.biases.size();
-    const ScaledRows scaled = Scale(gemm_, std::move(gate.rows), moments_);
+    const size_t count = scaled.deviation.size();
     float* down = &image_.down[first * rank];
-    gemm_.Multiply({scaled.rows.data(), width_},
+    gemm_.Multiply({scaled.gate.rows.data(), width_},
                    {regression_.data(), width_, Op::kTransposed}, count, rank,
                    width_, 0.0f, down, rank);
     for (size_t i = 0; i < count; ++i) {
       image_.deviation[first + i] = scaled.deviation[i];
       // What the directions that are left out have at the mean stays.
       image_.bias[first + i] =
-          gate.biases[i] / scaled.deviation[i] +
-          Dot(&scaled.rows[i * width_], moments_.mean.data(), width_) -
+          scaled.gate.biases[i] +
+          Dot(&scaled.gate.rows[i * width_], moments_.mean.data(), width_) -
           Dot(&down[i * rank], at_mean_.data(), rank);
     }
   }
@@ -226,12 +211,26 @@ GateImage FitImage(const Gemm& gemm, const Gate& gate, size_t num_neurons,
                      .down = std::vector<float>(num_neurons * rank),
                      .bias = std::vector<float>(num_neurons),
                      .deviation = std::vector<float>(num_neurons)};
-  image.up = MainForms(gemm, Scale(gemm, DrawRows(gate, width), moments).rows,
-                       moments, rank, seed);
+  // As many rows as an FFN has, evenly from all experts, stand for the layer
+  // where only directions are looked for.
+  std::vector<float> drawn;
+  ScaledGate scaled;
+  for (size_t e = 0; e < gate.num_experts; ++e) {
+    scaled = Scale(gemm, gate.read(e), moments);
+    for (size_t i = e; i < scaled.deviation.size(); i += gate.num_experts) {
+      const auto row = std::span(scaled.gate.rows).subspan(i * width, width);
+      drawn.insert(drawn.end(), row.begin(), row.end());
+    }
+  }
+  image.up = MainForms(gemm, drawn, moments, rank, seed);
   Projection projection(gemm, moments, image);
   const size_t ffn_width = num_neurons / gate.num_experts;
-  for (size_t e = 0; e < gate.num_experts; ++e) {
-    projection.Add(gate.read(e), e * ffn_width);
+  // The last one's rows are still at hand.
+  for (size_t e = gate.num_experts; e-- > 0;) {
+    if (e + 1 < gate.num_experts) {
+      scaled = Scale(gemm, gate.read(e), moments);
+    }
+    projection.Add(scaled, e * ffn_width);
   }
   return image;
 }

@@ -8,19 +8,12 @@
 namespace thermocline::training {
 namespace {
 
-constexpr size_t kWidth = 32;
-constexpr size_t kNeurons = 100;
-
-struct Fixture {
-  Fixture() : pool(TestPool(2)), gemm(pool.get()) {}
-  std::unique_ptr<os::ThreadPool> pool;
-  Gemm gemm;
-  SyntheticLayer layer{kWidth, kNeurons, 4, 600, 1};
-};
+constexpr size_t kWidth = GateFixture::kWidth;
+constexpr size_t kNeurons = GateFixture::kNeurons;
 
 // The gate has rank 4: an image of rank 4 says all of it.
 TEST(StartTest, AnImageOfTheGatesRankIsTheGate) {
-  Fixture f;
+  GateFixture f;
   const InputMoments moments = ComputeMoments(f.gemm, f.layer.samples);
   const GateImage image =
       FitImage(f.gemm, f.layer.ScaledGate(), kNeurons, moments, 4, 0);
@@ -46,7 +39,7 @@ TEST(StartTest, AnImageOfTheGatesRankIsTheGate) {
 
 // Rows of the inputs that never vary are no directions, and no harm.
 TEST(StartTest, InputsWithFewDirections) {
-  Fixture f;
+  GateFixture f;
   for (size_t n = 0; n < 600; ++n) {
     for (size_t j = 2; j < kWidth; ++j) {
       f.layer.inputs[n * kWidth + j] = F32ToF16(0.25f);
@@ -62,7 +55,7 @@ TEST(StartTest, InputsWithFewDirections) {
 }
 
 TEST(StartTest, IsAPredictorAlready) {
-  Fixture f;
+  GateFixture f;
   const InputMoments moments = ComputeMoments(f.gemm, f.layer.samples);
   const GateImage image =
       FitImage(f.gemm, f.layer.ScaledGate(), kNeurons, moments, 4, 0);

@@ -143,6 +143,17 @@ struct SyntheticLayer {
   }
 };
 
+// A layer of 100 neurons whose gate has rank 4, and what computes with it.
+struct GateFixture {
+  static constexpr size_t kWidth = 32;
+  static constexpr size_t kNeurons = 100;
+
+  GateFixture() : pool(TestPool(2)), gemm(pool.get()) {}
+  std::unique_ptr<os::ThreadPool> pool;
+  Gemm gemm;
+  SyntheticLayer layer{kWidth, kNeurons, 4, 600, 1};
+};
+
 inline std::shared_ptr<const model::Model> OpenTestModel(
     const std::string& name, const model::OpenOptions& options = {}) {
   auto model =

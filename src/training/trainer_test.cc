@@ -106,39 +106,31 @@ TEST(TrainerTest, GradientsOfMixtures) {
   }
 }
 
-TEST(TrainerTest, LearnsMixtures) {
-  const auto pool = TestPool(2);
-  const Gemm gemm(pool.get());
-  const SyntheticLayer layer(16, 128, 3, 6000, 3, 4, 2);
-  LowRank predictor = LowRank::Zeros(16, 16, 128);
-  Random random(4);
-  for (float& value : predictor.up) value = random.Uniform(-0.5f, 0.5f);
-  for (float& value : predictor.down) value = random.Uniform(-0.1f, 0.1f);
-  ASSERT_TRUE(Train(gemm, layer.Train(500),
-                    {.batch = 128, .num_steps = 600, .learning_rate = 1e-2f},
-                    predictor));
-  const RoundedPredictor rounded = {.values = predictor, .dtype = DType::kF32};
-  const Accuracy accuracy = Measure(gemm, rounded, layer.HeldOut(500), 0.0f);
-  EXPECT_EQ(accuracy.num_neurons, 64u);
-  EXPECT_GT(accuracy.recall(), 0.97);
-  EXPECT_LT(accuracy.candidates_per_fired(), 1.6);
-}
-
+// Of E experts of 32 neurons, or of one FFN of 64.
 TEST(TrainerTest, LearnsFromNothing) {
   const auto pool = TestPool(2);
   const Gemm gemm(pool.get());
-  const SyntheticLayer layer(16, 64, 3, 3000, 3);
-  LowRank predictor = LowRank::Zeros(16, 16, 64);
-  Random random(4);
-  for (float& value : predictor.up) value = random.Uniform(-0.5f, 0.5f);
-  for (float& value : predictor.down) value = random.Uniform(-0.1f, 0.1f);
-  ASSERT_TRUE(Train(gemm, layer.Train(500),
-                    {.batch = 64, .num_steps = 600, .learning_rate = 1e-2f},
-                    predictor));
-  const RoundedPredictor rounded = {.values = predictor, .dtype = DType::kF32};
-  const Accuracy accuracy = Measure(gemm, rounded, layer.HeldOut(500), 0.0f);
-  EXPECT_GT(accuracy.recall(), 0.97);
-  EXPECT_LT(accuracy.candidates_per_fired(), 1.6);
+  for (const size_t num_experts : {size_t{1}, size_t{4}}) {
+    SCOPED_TRACE(num_experts);
+    const size_t num_neurons = num_experts == 1 ? 64 : 32 * num_experts;
+    const SyntheticLayer layer(16, num_neurons, 3, 3000 + 750 * num_experts, 3,
+                               num_experts, num_experts == 1 ? 1 : 2);
+    LowRank predictor = LowRank::Zeros(16, 16, num_neurons);
+    Random random(4);
+    for (float& value : predictor.up) value = random.Uniform(-0.5f, 0.5f);
+    for (float& value : predictor.down) value = random.Uniform(-0.1f, 0.1f);
+    ASSERT_TRUE(Train(gemm, layer.Train(500),
+                      {.batch = 32 + 32 * num_experts,
+                       .num_steps = 600,
+                       .learning_rate = 1e-2f},
+                      predictor));
+    const RoundedPredictor rounded = {.values = predictor,
+                                      .dtype = DType::kF32};
+    const Accuracy accuracy = Measure(gemm, rounded, layer.HeldOut(500), 0.0f);
+    EXPECT_EQ(accuracy.num_neurons, 64u);
+    EXPECT_GT(accuracy.recall(), 0.97);
+    EXPECT_LT(accuracy.candidates_per_fired(), 1.6);
+  }
 }
 
 TEST(TrainerTest, TheSameBitsForASeedWhateverTheThreads) {
