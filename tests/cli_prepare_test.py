@@ -144,6 +144,9 @@ class RecordsTest(cli_support.CliTest):
                          self.logits(self.small))
         text = self.assert_ok(run("inspect", output)).decode()
         self.assertNotIn("records", text)
+        self.assertIn("order         groups of 8\n", text)
+        self.assertIn("order of the neurons, in groups of 8: where one of a "
+                      "group fires, ", shown)
         self.assertIn("ffn           18 x Q4_0", text)
         # Predictors work on matrices too.
         bundled, _ = self.prepare("bundled", "--steps", 20)

@@ -67,6 +67,23 @@ std::string FormatProfileRows(const training::Findings& findings) {
   return out;
 }
 
+// Of groups that are moved together.
+std::string FormatOrder(const training::Findings& findings) {
+  double fired = 0;
+  double as_they_lie = 0;
+  for (const training::LayerFindings& layer : findings.layers) {
+    fired += layer.fired_per_group;
+    as_they_lie += layer.fired_per_group_as_they_lie;
+  }
+  if (fired == 0) return "";
+  const auto num_layers = static_cast<double>(findings.layers.size());
+  return fmt::format(
+      "\norder of the neurons, in groups of {}: where one of a group fires, "
+      "{:.2f} do\n(as they lie {:.2f}; held-out text, mean of the layers)\n",
+      findings.parts.order_group_size, fired / num_layers,
+      as_they_lie / num_layers);
+}
+
 std::string FormatPredictor(size_t layer_idx,
                             const training::PredictorFindings& found,
                             uint64_t ffn_bytes) {
@@ -235,8 +252,9 @@ std::string FormatFindings(const training::Findings& findings,
   if (!findings.no_predictors.empty()) {
     out += fmt::format("\nno predictors: {}\n", findings.no_predictors);
   }
-  out += FormatTrained(findings) + FormatFree(findings) +
-         FormatAhead(findings) + FormatThresholds(findings);
+  out += FormatOrder(findings) + FormatTrained(findings) +
+         FormatFree(findings) + FormatAhead(findings) +
+         FormatThresholds(findings);
   if (!findings.stages.empty()) out += "\n";
   for (const training::Stage& stage : findings.stages) {
     out += fmt::format("{:<28} {:>8.1f} s\n", stage.name, stage.seconds);

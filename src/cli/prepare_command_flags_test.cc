@@ -19,11 +19,17 @@ training::Findings TwoLayers() {
                         .skew = 0.26,
                         .locality = 0.6,
                         .ffn_bytes = 100 * 1024,
+                        .fired_per_group = 3.0,
+                        .fired_per_group_as_they_lie = 1.5,
                         .trained = {96, DType::kQ8_0, 8192, 0.981, 0.654, 1.5},
                         .free = {64, DType::kQ8_0, 7168, 0.97, 0.5, 2.0},
                         .free_sign_candidates_per_fired = 3.59,
                         .recall_ahead = {0.98}};
-  findings.layers[1] = {.reason = "nothing fired", .recall_ahead = {0.97, 0.9}};
+  findings.layers[1] = {.fired_per_group = 2.0,
+                        .fired_per_group_as_they_lie = 1.25,
+                        .reason = "nothing fired",
+                        .recall_ahead = {0.97, 0.9}};
+  findings.parts.order_group_size = 8;
   findings.stages.push_back({"profile", 1.25});
   return findings;
 }
@@ -38,7 +44,9 @@ TEST(FormatFindingsTest, TablesOfWhatWasFound) {
             HasSubstr("    1  none: nothing fired\n"),
             HasSubstr("    1  none: nearly every neuron would pass\n"),
             HasSubstr("    1     97.00     90.00\n"),
-            HasSubstr("input of the same layer")));
+            HasSubstr("input of the same layer"),
+            HasSubstr("groups of 8: where one of a group fires, 2.50 do\n(as "
+                      "they lie 1.38;")));
   EXPECT_THAT(text, HasSubstr("profile                           1.2 s\n"));
   EXPECT_THAT(text, Not(HasSubstr("interrupted")));
 }
@@ -47,12 +55,16 @@ TEST(FormatFindingsTest, WhatIsNotThereIsNotShown) {
   training::Findings findings = TwoLayers();
   findings.parts.predictors.clear();
   findings.parts.free_predictors.clear();
-  for (auto& layer : findings.layers) layer.recall_ahead.clear();
+  for (auto& layer : findings.layers) {
+    layer.recall_ahead.clear();
+    layer.fired_per_group = 0;  // as without samples
+  }
   findings.stages.clear();
   findings.num_layers_kept = 1;
   const std::string text = FormatFindings(findings, true);
   EXPECT_THAT(text, Not(HasSubstr("predictors")));
   EXPECT_THAT(text, Not(HasSubstr("recall")));
+  EXPECT_THAT(text, Not(HasSubstr("order")));
   EXPECT_THAT(text, HasSubstr("1 of 2 layers were done"));
 }
 

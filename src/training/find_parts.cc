@@ -14,6 +14,7 @@
 #include "training/gemm.h"
 #include "training/layer_file.h"
 #include "training/layer_fit.h"
+#include "training/neuron_order.h"
 #include "training/sample_store.h"
 #include "training/scan_corpus.h"
 
@@ -180,19 +181,23 @@ Status Finder::Assemble() {
   parts.lookahead = options_.lookahead;
   parts.predictors.resize(num_layers);
   parts.free_predictors.resize(num_layers);
+  const Neurons neurons = NeuronsOf(model_->config());
+  parts.order_group_size =
+      static_cast<int64_t>(OrderGroupSize(neurons.ffn_width()));
   for (size_t i = 0; i < num_layers; ++i) {
     if (!is_fitted_) {
       const neuron::LayerProfile& profile = out_.profile.layers[i];
       out_.layers.push_back(
-          {.density =
-               DensityOfUsed(profile.density(), NeuronsOf(model_->config())),
+          {.density = DensityOfUsed(profile.density(), neurons),
            .skew = profile.skew(),
            .locality = profile.locality()});
+      parts.order.push_back(OrderByHeat(neurons, profile.counts));
       continue;
     }
     TC_ASSIGN_OR_RETURN(LayerFile layer, ReadLayer(i));
     parts.predictors[i] = std::move(layer.trained);
     parts.free_predictors[i] = std::move(layer.free);
+    parts.order.push_back(std::move(layer.order));
     out_.layers.push_back(std::move(layer.findings));
   }
   const auto is_there = [](const auto& part) { return part.has_value(); };
@@ -203,7 +208,7 @@ Status Finder::Assemble() {
   if (std::ranges::none_of(parts.free_predictors, is_there)) {
     parts.free_predictors.clear();
   }
-  AddCandidates(gemm_, NeuronsOf(model_->config()), parts);
+  AddCandidates(gemm_, neurons, parts);
   // As they were here, whatever flags had a part in it.
   const model::FfnConfig& ffn = model_->config().ffn;
   parts.activation = ffn.activation;

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "training/fit_plan.h"
 #include "training/layer_fit.h"
+#include "training/neuron_order.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -47,7 +48,8 @@ bool SameParts(const convert::PreparedParts& a,
   return a.predictors == b.predictors &&
          a.free_predictors == b.free_predictors &&
          a.thresholds == b.thresholds && a.self_test == b.self_test &&
-         a.profile_counts == b.profile_counts && a.lookahead == b.lookahead;
+         a.profile_counts == b.profile_counts && a.order == b.order &&
+         a.order_group_size == b.order_group_size && a.lookahead == b.lookahead;
 }
 
 TEST_F(FindPartsTest, EverythingOfTheDemoModel) {
@@ -59,10 +61,13 @@ TEST_F(FindPartsTest, EverythingOfTheDemoModel) {
   ASSERT_EQ(found->parts.predictors.size(), 6u);
   EXPECT_EQ(found->parts.self_test.size(), 6u);
   EXPECT_EQ(found->parts.profile_counts.size(), 6u);
+  EXPECT_EQ(found->parts.order.size(), 6u);
+  EXPECT_EQ(found->parts.order_group_size, 8);
   EXPECT_EQ(found->parts.activation, Activation::kRelu);
   for (size_t i = 0; i < 6; ++i) {
     const LayerFindings& layer = found->layers[i];
     EXPECT_EQ(layer.ffn_bytes, 3u * 256 * 1536 * 2);
+    EXPECT_GT(layer.fired_per_group, layer.fired_per_group_as_they_lie);
     // Few tokens and few steps: far from what a whole text gives.
     EXPECT_GE(layer.trained.recall, 0.96);
     EXPECT_LT(layer.trained.candidates_per_fired, 4);
@@ -200,6 +205,11 @@ TEST_F(FindPartsTest, ThresholdsOfASiluModel) {
   EXPECT_THAT(found->parts.thresholds, ::testing::Each(::testing::Gt(0)));
   EXPECT_TRUE(found->parts.predictors.empty());
   EXPECT_THAT(found->no_predictors, HasSubstr("--ffn threshold"));
+  // Without samples, by how often each was open.
+  ASSERT_EQ(found->parts.order.size(), 5u);
+  EXPECT_EQ(found->parts.order[3], OrderByHeat(NeuronsOf(model->config()),
+                                               found->parts.profile_counts[3]));
+  EXPECT_EQ(found->layers[3].fired_per_group, 0);
 
   fs::remove_all(path_);
   options_.density.reset();

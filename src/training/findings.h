@@ -34,6 +34,11 @@ struct LayerFindings {
   double skew = 0;
   double locality = 0;
   uint64_t ffn_bytes = 0;
+  // Neurons of a group that fire where one of them does, over held-out
+  // samples: in groups of the order that was found, and of neighbours as they
+  // lie. 0: not measured.
+  double fired_per_group = 0;
+  double fired_per_group_as_they_lie = 0;
   PredictorFindings trained;
   std::string reason;  // why there is no trained one
   // Of the training-free one; its rank is the margin's. num_bytes 0: none.

@@ -12,6 +12,7 @@ namespace {
 
 constexpr char kFigures[] = "thermocline.work.figures";
 constexpr char kRecallAhead[] = "thermocline.work.recall_ahead";
+constexpr char kOrder[] = "thermocline.work.order";
 constexpr char kReason[] = "thermocline.work.reason";
 constexpr char kLayer[] = "thermocline.work.layer";
 
@@ -28,7 +29,8 @@ void AppendFigures(const PredictorFindings& findings,
 }
 
 constexpr size_t kFiguresPerPredictor = 6;
-constexpr size_t kNumFigures = 5 + 2 * kFiguresPerPredictor;
+constexpr size_t kOrderFigures = 5 + 2 * kFiguresPerPredictor;  // where
+constexpr size_t kNumFigures = kOrderFigures + 2;
 
 std::vector<double> FiguresOf(const LayerFindings& findings) {
   std::vector<double> out = {findings.density, findings.skew, findings.locality,
@@ -36,6 +38,8 @@ std::vector<double> FiguresOf(const LayerFindings& findings) {
                              findings.free_sign_candidates_per_fired};
   AppendFigures(findings.trained, out);
   AppendFigures(findings.free, out);
+  out.insert(out.end(),
+             {findings.fired_per_group, findings.fired_per_group_as_they_lie});
   return out;
 }
 
@@ -71,8 +75,18 @@ bool ReadFigures(const std::vector<double>& figures, LayerFindings& out) {
   out.locality = figures[2];
   out.ffn_bytes = static_cast<uint64_t>(figures[3]);
   out.free_sign_candidates_per_fired = figures[4];
+  out.fired_per_group = figures[kOrderFigures];
+  out.fired_per_group_as_they_lie = figures[kOrderFigures + 1];
   return ReadPredictor(&figures[5], out.trained) &&
          ReadPredictor(&figures[5 + kFiguresPerPredictor], out.free);
+}
+
+gguf::KeyValue Neurons(const char* key, const std::vector<uint32_t>& neurons) {
+  return {.key = key,
+          .type = gguf::ValueType::kArray,
+          .value = gguf::Array{
+              .elem_type = gguf::ValueType::kU32,
+              .values = std::vector<int64_t>(neurons.begin(), neurons.end())}};
 }
 
 gguf::KeyValue Doubles(const char* key, std::vector<double> values) {
@@ -88,13 +102,32 @@ bool IsOf(const PredictorFindings& findings, const auto& predictor) {
 }
 
 // Null: absent, or of another type.
-const std::vector<double>* FindDoubles(const convert::PreparedParts& parts,
-                                       const char* key) {
+template <typename Value>
+const std::vector<Value>* FindArray(const convert::PreparedParts& parts,
+                                    const char* key) {
   const auto found = std::ranges::find(parts.keys, key, &gguf::KeyValue::key);
   if (found == parts.keys.end()) return nullptr;
   const auto* array = std::get_if<gguf::Array>(&found->value);
   return array == nullptr ? nullptr
-                          : std::get_if<std::vector<double>>(&array->values);
+                          : std::get_if<std::vector<Value>>(&array->values);
+}
+
+// Whether it is there and a permutation of the neurons.
+bool ReadOrder(const convert::PreparedParts& parts, size_t num_neurons,
+               std::vector<uint32_t>& out) {
+  const std::vector<int64_t>* order = FindArray<int64_t>(parts, kOrder);
+  if (order == nullptr || order->size() != num_neurons) return false;
+  std::vector<bool> is_placed(num_neurons);
+  for (const int64_t neuron : *order) {
+    if (!std::in_range<uint32_t>(neuron) ||
+        !std::cmp_less(neuron, num_neurons) ||
+        is_placed[static_cast<size_t>(neuron)]) {
+      return false;
+    }
+    is_placed[static_cast<size_t>(neuron)] = true;
+    out.push_back(static_cast<uint32_t>(neuron));
+  }
+  return true;
 }
 
 // Whether they are there and can be what was written.
@@ -102,8 +135,8 @@ Result<bool> ReadFindings(const gguf::File& file,
                           const convert::PreparedParts& parts,
                           LayerFindings& out) {
   TC_ASSIGN_OR_RETURN(auto reason, file.String(kReason));
-  const std::vector<double>* figures = FindDoubles(parts, kFigures);
-  const std::vector<double>* ahead = FindDoubles(parts, kRecallAhead);
+  const std::vector<double>* figures = FindArray<double>(parts, kFigures);
+  const std::vector<double>* ahead = FindArray<double>(parts, kRecallAhead);
   if (!reason || figures == nullptr || ahead == nullptr ||
       ahead->size() > kMaxAhead + 1 || !AreFinite(*ahead)) {
     return false;
@@ -131,6 +164,7 @@ Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
   }
   parts.keys.push_back(Doubles(kFigures, FiguresOf(layer.findings)));
   parts.keys.push_back(Doubles(kRecallAhead, layer.findings.recall_ahead));
+  parts.keys.push_back(Neurons(kOrder, layer.order));
   parts.keys.push_back({.key = kReason,
                         .type = gguf::ValueType::kString,
                         .value = layer.findings.reason});
@@ -154,7 +188,9 @@ Result<LayerFile> ReadLayerFile(const gguf::File& file, size_t layer_idx,
   }
   TC_ASSIGN_OR_RETURN(const bool has_findings,
                       ReadFindings(file, parts, out.findings));
+  const auto num_neurons = static_cast<size_t>(model::NeuronsPerLayer(config));
   if (!stored_idx || !std::cmp_equal(*stored_idx, layer_idx) || !has_findings ||
+      !ReadOrder(parts, num_neurons, out.order) ||
       !IsOf(out.findings.trained, out.trained) ||
       !IsOf(out.findings.free, out.free)) {
     return Fail(ErrorCode::kCorrupt,

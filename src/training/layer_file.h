@@ -3,8 +3,10 @@
 #define THERMOCLINE_TRAINING_LAYER_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "convert/pack_parts.h"
@@ -17,6 +19,7 @@ namespace thermocline::training {
 struct LayerFile {
   std::optional<convert::LayerPredictor> trained;
   std::optional<convert::LayerFreePredictor> free;
+  std::vector<uint32_t> order;  // [N], as PreparedParts has it
   LayerFindings findings;
 
   bool operator==(const LayerFile&) const = default;

@@ -31,8 +31,10 @@ void CheckLayer(const LayerFile& layer, const model::Config& config) {
   TC_CHECK(findings.trained.rank ==
            (layer.trained ? layer.trained->up.num_rows : 0));
   TC_CHECK(findings.free.rank == (layer.free ? layer.free->up.num_rows : 0));
-  for (const double value : {findings.density, findings.skew, findings.locality,
-                             findings.free_sign_candidates_per_fired}) {
+  for (const double value :
+       {findings.density, findings.skew, findings.locality,
+        findings.free_sign_candidates_per_fired, findings.fired_per_group,
+        findings.fired_per_group_as_they_lie}) {
     TC_CHECK(std::isfinite(value));
   }
   TC_CHECK(findings.recall_ahead.size() <= kMaxAhead + 1);
@@ -42,6 +44,7 @@ void CheckLayer(const LayerFile& layer, const model::Config& config) {
   convert::PreparedParts parts;
   parts.predictors = {std::nullopt, layer.trained};
   parts.free_predictors = {std::nullopt, layer.free};
+  parts.order = {layer.order, layer.order};
   TC_CHECK(convert::CheckParts(parts, config).has_value());
 }
 

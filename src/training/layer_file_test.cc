@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
 
 #include "training/testing.h"
 
@@ -28,10 +29,14 @@ LayerFile SmallLayer() {
                    .down = convert::EncodeMatrix(DType::kQ8_0, 64, 32, down),
                    .down_bias = std::vector<float>(64, 2.0f)};
   layer.free = {.signs = std::vector<uint64_t>(64, 7), .max_differences = 9};
+  layer.order.resize(64);
+  std::iota(layer.order.rbegin(), layer.order.rend(), 0u);
   layer.findings = {.density = 0.125,
                     .skew = 0.5,
                     .locality = 0.25,
                     .ffn_bytes = 12345,
+                    .fired_per_group = 2.5,
+                    .fired_per_group_as_they_lie = 1.25,
                     .trained = {32, DType::kQ8_0, 999, 0.98, 0.6, 1.5},
                     .reason = "none at all",
                     .free = {0, DType::kQ8_0, 512, 0.97, 0.5, 2.0},
@@ -82,6 +87,25 @@ TEST_F(LayerFileTest, OfAnotherLayerOrModel) {
   EXPECT_FALSE(ReadLayerFile(path_, 1, config_));
 }
 
+TEST_F(LayerFileTest, AnOrderThatIsNone) {
+  const auto expect_refused = [&](std::vector<uint32_t> order) {
+    LayerFile layer = SmallLayer();
+    layer.order = std::move(order);
+    ASSERT_TRUE(WriteLayerFile(layer, 1, 0, config_, path_));
+    const auto read = ReadLayerFile(path_, 1, config_);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
+  };
+  expect_refused({});
+  std::vector<uint32_t> order = SmallLayer().order;
+  order.back() = 64;
+  expect_refused(order);
+  order.back() = order.front();
+  expect_refused(order);
+  order.pop_back();
+  expect_refused(order);
+}
+
 TEST_F(LayerFileTest, CutOffAnywhere) {
   ASSERT_TRUE(WriteLayerFile(SmallLayer(), 1, 0, config_, path_));
   const auto size = std::filesystem::file_size(path_);
@@ -104,14 +128,20 @@ class LayerFiguresTest : public LayerFileTest {
   }
 
   Result<LayerFile> Read() {
-    parts_.keys = {Doubles("thermocline.work.figures", figures_),
-                   Doubles("thermocline.work.recall_ahead", ahead_),
-                   {.key = "thermocline.work.reason",
-                    .type = gguf::ValueType::kString,
-                    .value = std::string()},
-                   {.key = "thermocline.work.layer",
-                    .type = gguf::ValueType::kU32,
-                    .value = int64_t{1}}};
+    parts_.keys = {
+        Doubles("thermocline.work.figures", figures_),
+        Doubles("thermocline.work.recall_ahead", ahead_),
+        {.key = "thermocline.work.reason",
+         .type = gguf::ValueType::kString,
+         .value = std::string()},
+        {.key = "thermocline.work.layer",
+         .type = gguf::ValueType::kU32,
+         .value = int64_t{1}},
+        {.key = "thermocline.work.order",
+         .type = gguf::ValueType::kArray,
+         .value = gguf::Array{.elem_type = gguf::ValueType::kU32,
+                              .values = std::vector<int64_t>(
+                                  layer_.order.begin(), layer_.order.end())}}};
     if (left_out_ < parts_.keys.size()) {
       parts_.keys.erase(parts_.keys.begin() +
                         static_cast<ptrdiff_t>(left_out_));
@@ -125,9 +155,9 @@ class LayerFiguresTest : public LayerFileTest {
   convert::PreparedParts parts_;
   // Density, skew, locality, FFN bytes, candidates after signs; then rank,
   // type, bytes, recall, precision and candidates of the trained predictor, and
-  // of the free one.
-  std::vector<double> figures_ = {0.1, 0.5, 0.2, 999, 0, 32,  8, 99, 0.9,
-                                  0.6, 1.5, 0,   -1,  0, 0.0, 0, 0};
+  // of the free one; fired per group, and as they lie.
+  std::vector<double> figures_ = {0.1, 0.5, 0.2, 999, 0,   32, 8, 99,  0.9, 0.6,
+                                  1.5, 0,   -1,  0,   0.0, 0,  0, 2.5, 1.5};
   std::vector<double> ahead_ = {0.9, 0.8, 0.7, 0.6};
   size_t left_out_ = SIZE_MAX;  // of the keys
 };
@@ -144,9 +174,9 @@ TEST_F(LayerFiguresTest, AsTheyAre) {
 TEST_F(LayerFiguresTest, ValuesThatCannotBe) {
   const std::vector<double> right = figures_;
   const std::pair<size_t, double> wrong[] = {
-      {0, NAN},  {8, INFINITY}, {3, -1},    {5, -32}, {5, 1e300},
-      {5, 31},   {6, 1e300},    {6, 250},   {6, -2},  {7, -1},
-      {7, 1e17}, {11, 8},       {12, 4.0e9}};
+      {0, NAN},  {8, INFINITY}, {3, -1},     {5, -32}, {5, 1e300},
+      {5, 31},   {6, 1e300},    {6, 250},    {6, -2},  {7, -1},
+      {7, 1e17}, {11, 8},       {12, 4.0e9}, {17, NAN}};
   for (const auto& [place, value] : wrong) {
     figures_ = right;
     figures_[place] = value;
@@ -160,11 +190,11 @@ TEST_F(LayerFiguresTest, ValuesThatCannotBe) {
 TEST_F(LayerFiguresTest, TooFewTooManyOrNone) {
   figures_.pop_back();
   EXPECT_FALSE(Read());
-  figures_.resize(18);
+  figures_.resize(20);
   EXPECT_FALSE(Read());
-  figures_.resize(17);
+  figures_.resize(19);
   EXPECT_TRUE(Read());
-  for (left_out_ = 0; left_out_ < 4; ++left_out_) {
+  for (left_out_ = 0; left_out_ < 5; ++left_out_) {
     EXPECT_FALSE(Read()) << left_out_;
   }
   ahead_.push_back(0.5);

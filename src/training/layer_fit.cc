@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/kernels.h"
 #include "training/fit.h"
 #include "training/free_fit.h"
+#include "training/neuron_order.h"
 
 namespace thermocline::training {
 namespace {
@@ -47,6 +50,7 @@ class LayerFitter {
   // For predictors that read the input of `input_layer`.
   FitData DataOf(size_t input_layer) const;
   Gate OwnGate(float input_scale) const;
+  void AddOrder();
   Status AddTrained(const FitData& data);
   void AddFree(const FitData& own_data);
   Status AddAhead();
@@ -110,6 +114,20 @@ Gate LayerFitter::OwnGate(float input_scale) const {
           }};
 }
 
+void LayerFitter::AddOrder() {
+  const Samples train = store_.train(layer_idx_, layer_idx_);
+  const Samples held_out =
+      store_.held_out(layer_idx_, layer_idx_).Thinned(kOrderSamples);
+  const size_t group_size = OrderGroupSize(train.ffn_width());
+  out_.order = OrderTogether(train, profile_.counts, group_size);
+  std::vector<uint32_t> as_they_lie(out_.order.size());
+  std::iota(as_they_lie.begin(), as_they_lie.end(), 0u);
+  out_.findings.fired_per_group =
+      FiredPerGroup(held_out, out_.order, group_size);
+  out_.findings.fired_per_group_as_they_lie =
+      FiredPerGroup(held_out, as_they_lie, group_size);
+}
+
 Status LayerFitter::AddTrained(const FitData& data) {
   TC_ASSIGN_OR_RETURN(FittedPredictor fitted,
                       FitPredictor(gemm_, data, MakeFitOptions()));
@@ -159,6 +177,7 @@ Result<LayerFile> LayerFitter::Fit() {
   out_.findings.skew = profile_.skew();
   out_.findings.locality = profile_.locality();
   out_.findings.ffn_bytes = neurons.num_used * FfnBytes(ffn_);
+  AddOrder();
   if (options_.predictors) {
     const auto lookahead = static_cast<size_t>(options_.lookahead);
     TC_RETURN_IF_ERROR(

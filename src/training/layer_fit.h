@@ -1,5 +1,5 @@
-// Everything that is found out about one layer from its samples: predictors,
-// and how good they are.
+// Everything that is found out about one layer from its samples: an order of
+// its neurons, predictors, and how good they are.
 #ifndef THERMOCLINE_TRAINING_LAYER_FIT_H_
 #define THERMOCLINE_TRAINING_LAYER_FIT_H_
 

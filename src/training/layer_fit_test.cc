@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "training/neuron_order.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -51,6 +52,13 @@ TEST_F(FitLayerTest, WhatWasAskedFor) {
   EXPECT_EQ(both->findings.ffn_bytes,
             FfnBytes(model_->weights().layers[1].ffn));
   EXPECT_TRUE(both->findings.recall_ahead.empty());
+  const Samples samples = store_.train(1, 1);
+  const size_t group_size = OrderGroupSize(samples.ffn_width());
+  EXPECT_EQ(both->order,
+            OrderTogether(samples, profile_.layers[1].counts, group_size));
+  EXPECT_EQ(both->findings.fired_per_group,
+            FiredPerGroup(store_.held_out(1, 1), both->order, group_size));
+  EXPECT_GE(both->findings.fired_per_group_as_they_lie, 1.0);
 
   options_.predictors = false;
   const auto free = Fit(1);
