@@ -23,15 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kCacheLine = 64;
 
-// A caller that waits this long at the end of a burst, and longer than it
-// worked in it, waits for a worker that something else has pushed off its CPU.
-// There a worker that spins uses up time that it then lacks in the middle of a
-// range; one that sleeps is run at once when it is called. So for this many
-// bursts workers do not spin. The caller still does: it would not be run at
-// once, having worked all the time.
-constexpr auto kLongWait = std::chrono::microseconds(500);
-constexpr int kBurstsWithoutSpinning = 1000;
-
 inline void CpuRelax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -129,8 +120,7 @@ std::vector<size_t> PositionsByNode(const WorkerPlaces& places) {
 // sleepers after its change, the sleeper looks for a change after it has
 // announced itself, and one of them must see the other.
 struct ThreadPool::State {
-  int calm_spin_us = 0;
-  int num_busy_bursts = 0;  // that are left without spinning
+  int spin_us = 0;
   std::vector<std::thread> threads;
   WorkerPlaces places;
   PoolCounters counters;
@@ -138,10 +128,8 @@ struct ThreadPool::State {
   // Of the burst; written between bursts, read by those that have entered.
   ErasedJob job = nullptr;  // null: leave
   void* argument = nullptr;
-  int spin_us = 0;
   std::vector<Share> shares;      // in the order of nodes, as `positions` says
   std::vector<size_t> positions;  // per worker, of its own share
-  Clock::time_point start;
 
   alignas(kCacheLine) Gate gate;
   // Workers that have left the burst, less those that the caller knows to have
@@ -150,13 +138,11 @@ struct ThreadPool::State {
 
   void Work(int worker_idx) {
     uint32_t seen = 0;
-    int my_spin_us = 0;
     while (true) {
-      Await(gate.word(), my_spin_us,
+      Await(gate.word(), spin_us,
             [&](Gate::Word word) { return Gate::BurstOf(word) != seen; });
       if (!gate.TryEnter(seen)) continue;
       if (job == nullptr) return;
-      my_spin_us = spin_us;
       job(argument, worker_idx);
       if (num_left.fetch_add(1) == -1) num_left.notify_one();
     }
@@ -165,9 +151,6 @@ struct ThreadPool::State {
   void Start(ErasedJob new_job, void* new_argument) {
     job = new_job;
     argument = new_argument;
-    spin_us = num_busy_bursts > 0 ? 0 : calm_spin_us;
-    if (num_busy_bursts > 0) --num_busy_bursts;
-    start = Clock::now();
     gate.Open();
   }
 
@@ -175,12 +158,9 @@ struct ThreadPool::State {
     const auto num = static_cast<int32_t>(num_entered);
     if (num_left.fetch_sub(num) == num) return;
     const auto end = Clock::now();
-    Await(num_left, calm_spin_us, [](int32_t now) { return now == 0; });
+    Await(num_left, spin_us, [](int32_t now) { return now == 0; });
     const std::chrono::nanoseconds waited = Clock::now() - end;
     counters.wait_ns += static_cast<uint64_t>(waited.count());
-    if (waited > kLongWait && waited > end - start) {
-      num_busy_bursts = kBurstsWithoutSpinning;
-    }
   }
 
   void Stop() {
@@ -216,7 +196,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(const Options& options) {
   auto state = std::make_unique<State>();
   // With more threads than CPUs a spinning one holds up another that has work.
   const bool crowded = static_cast<size_t>(num_threads) > topology.cpus.size();
-  state->calm_spin_us = crowded ? 0 : std::max(0, options.spin_us);
+  state->spin_us = crowded ? 0 : std::max(0, options.spin_us);
   state->places = PlaceWorkers(topology, num_threads, sched_getcpu());
   state->shares = std::vector<Share>(static_cast<size_t>(num_threads));
   state->positions = PositionsByNode(state->places);

@@ -29,8 +29,7 @@ struct PoolCounters {
 //      (acquire/release: what it wrote is visible to the caller).
 //   2. No allocation after Create.
 //   3. Between bursts workers spin for spin_us, then park: an idle pool burns
-//      nothing. On a machine where others take their CPUs (the caller had to
-//      wait long for one) they park at once for a while.
+//      nothing.
 class ThreadPool {
  public:
   struct Options {

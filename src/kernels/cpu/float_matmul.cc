@@ -18,8 +18,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace thermocline::kernels::HWY_NAMESPACE {
 
-// How far ahead of its use a weight is asked for in its stream.
-constexpr size_t kFarBytes = 2048;
+// How far ahead of its use a weight is asked for in its stream: into the second
+// level of the cache, then into the first. At once into the first, 2 KiB ahead,
+// F16 takes 1.07 times as long; with the second step at 512 bytes 1.03 times.
+constexpr size_t kFarBytes = 3072;
+constexpr size_t kNearBytes = 1024;
 
 // What is asked for while kRows rows are multiplied with one token or the first
 // few: Line() is called once per cache line of a row, `offset` bytes behind the
@@ -40,7 +43,9 @@ struct AskStreams {
     const size_t far =
         kFarBytes + (offset + kFarBytes < left_bytes ? 0 : bytes_past_end);
     for (const std::byte* row : rows) {
-      AskForLine<3>(reinterpret_cast<uintptr_t>(row) + offset + far);
+      const uintptr_t line = reinterpret_cast<uintptr_t>(row) + offset;
+      AskForLine<2>(line + far);
+      AskForLine<3>(line + kNearBytes);
     }
   }
 };
