@@ -86,6 +86,21 @@ struct LinesAhead {
   const uintptr_t* end = nullptr;
 };
 
+// Where a kernel may leave an input as it reads it, for further calls with the
+// same x: calls with a few rows spend a tenth of their time on that.
+struct PreparedInput {
+  static constexpr size_t kMaxBytes = 24 * 1024;
+
+  // To be called when what lies at x has changed.
+  void Forget() { x = nullptr; }
+
+  // The kernels' own: what lies here.
+  const std::byte* x = nullptr;  // null: nothing
+  size_t n = 0;
+  const void* made_by = nullptr;  // types are prepared differently
+  alignas(64) std::byte bytes[kMaxBytes];
+};
+
 // out[t * out_stride + i] = dot(row ids[i], x[t]) for i < num_rows, t < T: the
 // rows that a list names. The same bits as MatMulFn gives for the row.
 // Cost: reads the rows once, wherever they are; those of memory should have
@@ -100,8 +115,9 @@ struct DotRowsArgs {
   size_t x_stride_bytes;
   size_t num_tokens;  // T, 1 to kListedTokens
   float* out;
-  size_t out_stride;            // in floats
-  LinesAhead* ahead = nullptr;  // may be null
+  size_t out_stride;                  // in floats
+  LinesAhead* ahead = nullptr;        // may be null
+  PreparedInput* prepared = nullptr;  // may be null; of one token
 };
 using DotRowsFn = void (*)(const DotRowsArgs& args);
 inline constexpr size_t kListedTokens = 8;

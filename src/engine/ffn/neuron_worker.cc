@@ -198,7 +198,8 @@ class NeuronFfn::Worker {
          .num_tokens = num_tokens,
          .out = out,
          .out_stride = kProducts,
-         .ahead = ahead});
+         .ahead = ahead,
+         .prepared = &input_});
     if (!bias) return;
     const float* biases = reinterpret_cast<const float*>(bias.data);
     for (size_t t = 0; t < num_tokens; ++t) {
@@ -336,6 +337,7 @@ class NeuronFfn::Worker {
   size_t share_ = 0;  // where it takes pieces from
   Place next_;
   LineList lines_;
+  kernels::PreparedInput input_;
   Survivors survivors_[2];
   // Of the tokens of a chunk in its piece. Told when they are whole: other
   // threads write beside them.

@@ -60,13 +60,24 @@ class Int8MatMul {
 
   // A DotRowsFn.
   static void RunListed(const DotRowsArgs& args) {
-    Input panel[kPanelInputs];
+    Input own_panel[kPanelInputs];
     AskList ask = {.lines = AheadCursor(args.ahead)};
+    const bool is_kept = args.prepared != nullptr && args.num_tokens == 1 &&
+                         args.n <= kPanelInputs * kStepElems;
+    auto* panel =
+        is_kept ? reinterpret_cast<Input*>(args.prepared->bytes) : own_panel;
+    bool is_ready = is_kept && IsPreparedFor(args);
     for (size_t row = 0; row < args.num_rows; row += kRowBlock) {
       MultiplyListed(args, row, AtMost(kRowBlock, args.num_rows - row), panel,
-                     ask);
+                     is_ready, ask);
+      is_ready = args.n <= kPanelInputs / args.num_tokens * kStepElems;
     }
     ask.lines.Finish();
+    if (is_kept && args.num_rows > 0) {
+      args.prepared->x = args.x;
+      args.prepared->n = args.n;
+      args.prepared->made_by = &kStepElems;
+    }
   }
 
   static void Fill(DType dtype, KernelTable& table) {
@@ -96,7 +107,7 @@ class Int8MatMul {
   // Rows of each stream that share prepared activations.
   static constexpr size_t kStreamBlock = 4;
   // Prepared activations; small enough to stay in the first-level cache.
-  static constexpr size_t kPanelBytes = 24 * 1024;
+  static constexpr size_t kPanelBytes = PreparedInput::kMaxBytes;
   static constexpr size_t kPanelInputs = kPanelBytes / sizeof(Input);
   static_assert(kPanelInputs >= kTokenBlock);
   static_assert(kTokenBlock >= kListedTokens);
@@ -269,10 +280,18 @@ class Int8MatMul {
     }
   }
 
-  // Up to kRowBlock rows of a list times its tokens. `panel` stays from call to
-  // call if it holds whole tokens.
+  // By this format's kernel. (An address of its own stands for it.)
+  static bool IsPreparedFor(const DotRowsArgs& args) {
+    const PreparedInput& prepared = *args.prepared;
+    return prepared.x == args.x && prepared.n == args.n &&
+           prepared.made_by == &kStepElems;
+  }
+
+  // Up to kRowBlock rows of a list times its tokens. is_ready: `panel` holds
+  // all of them, prepared.
   static void MultiplyListed(const DotRowsArgs& args, size_t first_row,
-                             size_t num_rows, Input* panel, AskList& ask) {
+                             size_t num_rows, Input* panel, bool is_ready,
+                             AskList& ask) {
     const size_t num_tokens = args.num_tokens;
     const MatMulArgs product = {
         .n = args.n, .x = args.x, .x_stride_bytes = args.x_stride_bytes};
@@ -281,7 +300,7 @@ class Int8MatMul {
     for (size_t elem = 0; elem < args.n;) {
       const size_t num_elems =
           PanelElems(product, elem, kPanelInputs / num_tokens);
-      if (first_row == 0 || num_elems < args.n) {
+      if (!is_ready) {
         for (size_t t = 0; t < num_tokens; ++t) {
           PreparePanel(product, t, elem, num_elems, num_tokens, panel + t);
         }

@@ -56,7 +56,7 @@ struct Product {
         weights(dtype, num_rows, n, 6, n + num_rows),
         floats(RandomFloats(max_tokens * n, n + 1)) {
     if (InfoOf(dtype).block_elems > 1) {
-      quants = std::make_unique<ActivationRows>(floats, max_tokens, n);
+      quants = std::make_shared<ActivationRows>(floats, max_tokens, n);
     }
   }
 
@@ -69,7 +69,8 @@ struct Product {
 
   std::vector<float> Dot(const KernelTable& kernels,
                          const std::vector<uint32_t>& ids, size_t num_tokens,
-                         LinesAhead* ahead = nullptr) const {
+                         LinesAhead* ahead = nullptr,
+                         PreparedInput* prepared = nullptr) const {
     const size_t out_stride = ids.size() + 1;
     std::vector<float> out(num_tokens * out_stride, kSentinel);
     kernels.dot_rows(dtype)({.rows = weights.data(),
@@ -82,7 +83,8 @@ struct Product {
                              .num_tokens = num_tokens,
                              .out = out.data(),
                              .out_stride = out_stride,
-                             .ahead = ahead});
+                             .ahead = ahead,
+                             .prepared = prepared});
     return out;
   }
 
@@ -110,7 +112,7 @@ struct Product {
   size_t n;
   WeightRows weights;
   std::vector<float> floats;
-  std::unique_ptr<ActivationRows> quants;
+  std::shared_ptr<ActivationRows> quants;
 };
 
 std::vector<DType> AllTypes() {
@@ -151,6 +153,48 @@ TEST_P(DotRowsTest, GivesTheBitsOfTheMatrixProduct) {
       }
     }
   }
+}
+
+// From call to call, over types that share an input and numbers of tokens.
+TEST_P(DotRowsTest, PreparedInputsChangeNothing) {
+  const auto prepared = std::make_unique<PreparedInput>();
+  for (const size_t n : {256, 1024, 33024}) {
+    std::vector<Product> products;
+    for (const DType dtype : AllTypes()) products.emplace_back(dtype, 5, n, 2);
+    const auto shared = std::ranges::find_if(
+        products,
+        [](const Product& product) { return product.quants != nullptr; });
+    for (Product& product : products) {
+      if (product.quants) product.quants = shared->quants;
+    }
+    for (const Product& product : products) {
+      for (const size_t count : {0, 3, 37}) {
+        const std::vector<uint32_t> ids = SomeRows(count, 5);
+        for (const size_t t : {1, 2, 1}) {
+          ASSERT_TRUE(
+              SameBits(product.Dot(kernels(), ids, t, nullptr, prepared.get()),
+                       product.Dot(kernels(), ids, t)))
+              << NameOf(product.dtype) << " n " << n << ", " << count
+              << " rows, " << t << " tokens";
+        }
+      }
+    }
+  }
+}
+
+// Two inputs that lie at the same place one after the other.
+TEST_P(DotRowsTest, AnInputThatChangedIsForgotten) {
+  const auto prepared = std::make_unique<PreparedInput>();
+  Product product(DType::kQ4_0, 5, 512, 1);
+  const std::vector<uint32_t> ids = SomeRows(9, 5);
+  const auto first = product.Dot(kernels(), ids, 1, nullptr, prepared.get());
+  kernels().quantize_activations(
+      RandomFloats(512, 99).data(), 512,
+      const_cast<std::byte*>(product.quants->data()));
+  prepared->Forget();
+  const auto second = product.Dot(kernels(), ids, 1, nullptr, prepared.get());
+  EXPECT_FALSE(SameBits(first, second));
+  EXPECT_TRUE(SameBits(second, product.Dot(kernels(), ids, 1)));
 }
 
 TEST_P(DotRowsTest, WorksOffListsOfEveryLength) {
