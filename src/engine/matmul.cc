@@ -14,11 +14,13 @@ namespace thermocline::engine {
 namespace {
 
 // What one thread takes at a time: long enough to hide the taking (~100 ns),
-// short enough that the last one to finish is not waited for.
+// short enough that the last one to finish is not waited for. Small products
+// have shorter pieces, as many as threads can share evenly.
 constexpr size_t kPieceBytes = 128 << 10;
+constexpr size_t kPieceBytesMin = 32 << 10;
+constexpr size_t kPiecesPerThread = 8;
 // Pieces end at whole cache lines of the output.
 constexpr size_t kRowAlignment = 64 / sizeof(float);
-constexpr size_t kDoneRowAlignment = 64;  // RowsDone
 // In a product with many tokens a piece passes over the whole input, so it is
 // longer: a few per thread, of at least and at most these numbers of rows.
 constexpr size_t kBatchPiecesPerThread = 4;
@@ -46,8 +48,12 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
         kBatchRowsMin, kBatchRowsMax);
   }
   const size_t row_bytes = std::max<size_t>(weight.row_bytes(), 1);
-  return RoundUp(std::max<size_t>(kPieceBytes / row_bytes, 1),
-                 product.done ? kDoneRowAlignment : kRowAlignment);
+  const size_t num_pieces =
+      kPiecesPerThread * static_cast<size_t>(compute.pool->num_threads());
+  const size_t piece_bytes = std::clamp<size_t>(weight.num_bytes() / num_pieces,
+                                                kPieceBytesMin, kPieceBytes);
+  return RoundUp(std::max<size_t>(piece_bytes / row_bytes, 1),
+                 std::max(kRowAlignment, product.done.alignment));
 }
 
 void MultiplyPiece(const Compute& compute, const Product& product,

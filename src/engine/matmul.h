@@ -41,18 +41,21 @@ const std::byte* InputFor(const Compute& compute, DType weight_dtype,
                           const Rows& x, size_t token_idx);
 
 // Called with rows [first_row, first_row + num_rows) of a product by the thread
-// that has just computed them for all tokens; first_row % 64 == 0. Empty:
-// nobody asks. Does not own its object.
+// that has just computed them for all tokens; first_row is a multiple of
+// alignment. Empty: nobody asks. Does not own its object.
 struct RowsDone {
   void* object = nullptr;
   void (*call)(void* object, size_t first_row, size_t num_rows) = nullptr;
+  size_t alignment = 1;
 
   explicit operator bool() const { return call != nullptr; }
   template <typename Function>
-  static RowsDone Of(Function& function) {
-    return {&function, [](void* object, size_t first_row, size_t num_rows) {
+  static RowsDone Of(Function& function, size_t alignment = 1) {
+    return {&function,
+            [](void* object, size_t first_row, size_t num_rows) {
               (*static_cast<Function*>(object))(first_row, num_rows);
-            }};
+            },
+            alignment};
   }
 };
 

@@ -8,6 +8,8 @@
 namespace thermocline::engine {
 namespace {
 
+constexpr size_t kSetAlignment = 64;  // NeuronSet::Part
+
 class LowRankSelector final : public Selector {
  public:
   LowRankSelector(const model::PredictorWeights& weights, float threshold,
@@ -41,7 +43,8 @@ class LowRankSelector final : public Selector {
       }
     };
     const std::array<Product, 1> down = {
-        {{weights_.down, weights_.down_bias, scratch_.up, RowsDone::Of(take)}}};
+        {{weights_.down, weights_.down_bias, scratch_.up,
+          RowsDone::Of(take, kSetAlignment)}}};
     MultiplyAll(compute_, hidden, num_tokens, down);
   }
 

@@ -16,11 +16,12 @@ constexpr size_t kNeuronPieceBytes = 128 << 10;
 }  // namespace
 
 NeuronFfn::NeuronFfn(const model::FfnConfig* config,
-                     const model::FfnWeights* weights, float rest_below,
-                     const Compute* compute, const Scratch* scratch,
-                     PieceBoard* board)
+                     const model::FfnWeights* weights, Listed listed,
+                     float rest_below, const Compute* compute,
+                     const Scratch* scratch, PieceBoard* board)
     : config_(config),
       weights_(weights),
+      listed_(listed),
       rest_below_(rest_below),
       compute_(compute),
       scratch_(scratch),
@@ -74,6 +75,15 @@ size_t NeuronFfn::NumPieces(size_t count) const {
   const size_t num_bytes = BytesRead(count, count);
   return std::min(
       {CeilDiv(num_bytes, kNeuronPieceBytes), PieceSums::kMaxPieces, count});
+}
+
+double NeuronFfn::BytesPerTested() const {
+  const double open_share = computes_all()                   ? 1.0
+                            : listed_ == Listed::kCandidates ? 0.6
+                                                             : 0.1;
+  return static_cast<double>(tested_rows_.num_bytes) +
+         open_share *
+             static_cast<double>(up_rows_.num_bytes + down_rows_.num_bytes);
 }
 
 // The pieces of a token lie together: far apart they would meet in the same

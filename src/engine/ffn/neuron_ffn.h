@@ -54,14 +54,17 @@ struct RowPlaces {
 // For NeuronFfn's rest_below: also what comes to nothing is computed.
 inline constexpr float kNothingRests = -1.0f;
 
+// Whom lists name: it says how many of them will pass the test, a few or most.
+enum class Listed { kAll, kCandidates };
+
 // Everything that it is given outlives it.
 class NeuronFfn {
  public:
   // rest_below: a neuron whose opened gate |f(gate x)| is 0 or less than this
   // counts as at rest (thresholds of CATS); 0: exact.
   NeuronFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
-            float rest_below, const Compute* compute, const Scratch* scratch,
-            PieceBoard* board);
+            Listed listed, float rest_below, const Compute* compute,
+            const Scratch* scratch, PieceBoard* board);
 
   // For x [T, D], T <= kListedTokens, each with a list (T lists):
   //   gated   h = f(gate_i x + b_i) * (up_i x + b'_i), 0 for neurons at rest
@@ -97,6 +100,10 @@ class NeuronFfn {
   void Work(size_t share);  // of a thread that begins there
   bool computes_all() const { return rest_below_ < 0.0f; }
   size_t NumPieces(size_t count) const;
+  // Bytes that come with each row that is tested: its own, and what is read of
+  // those that pass, as many as usually do. The same for every token and batch:
+  // sums are rounded by what is computed together.
+  double BytesPerTested() const;
   // The first element of a token's piece in its list.
   static size_t PieceBegin(size_t piece, size_t num_pieces, size_t count) {
     return count * piece / num_pieces;
@@ -109,6 +116,7 @@ class NeuronFfn {
 
   const model::FfnConfig* config_;
   const model::FfnWeights* weights_;
+  Listed listed_;
   float rest_below_;
   const Compute* compute_;
   const Scratch* scratch_;

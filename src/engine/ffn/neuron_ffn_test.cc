@@ -164,9 +164,9 @@ class RandomFfn {
                      .num_threads = num_threads,
                      .ffn = FfnMode::kExact},
         isa);
-    ffn_ =
-        std::make_unique<NeuronFfn>(&config.ffn, &weights, rest_below,
-                                    &fixture_->compute(), &scratch(), &board_);
+    ffn_ = std::make_unique<NeuronFfn>(&config.ffn, &weights, Listed::kAll,
+                                       rest_below, &fixture_->compute(),
+                                       &scratch(), &board_);
   }
   std::vector<float> RunLists(const std::vector<NeuronList>& lists) {
     for (size_t t = 0; t < lists.size(); ++t) {
@@ -345,8 +345,8 @@ class SmallFfn {
     const Scratch& scratch = fixture_.scratch();
     scratch.normed.row(0)[0] = 1.0f;
     scratch.normed.row(1)[0] = -1.0f;
-    NeuronFfn ffn(&config_.ffn, &weights, rest_below, &fixture_.compute(),
-                  &scratch, &board_);
+    NeuronFfn ffn(&config_.ffn, &weights, Listed::kCandidates, rest_below,
+                  &fixture_.compute(), &scratch, &board_);
     const std::vector<NeuronList> lists = {{first.data(), first.size()},
                                            {second.data(), second.size()}};
     ffn.Run(scratch.normed, lists, scratch.up, scratch.delta);

@@ -138,8 +138,8 @@ class SelfTests {
 
   Agreement CheckFired(size_t layer_idx) const {
     const Scratch& scratch = *parts_.scratch;
-    NeuronFfn ffn(&parts_.model->config().ffn, &ffn_, 0.0f, parts_.compute,
-                  &scratch, parts_.board);
+    NeuronFfn ffn(&parts_.model->config().ffn, &ffn_, Listed::kAll, 0.0f,
+                  parts_.compute, &scratch, parts_.board);
     std::vector<uint64_t> words(predictor::WordsOf(num_neurons_));
     const NeuronSet set = {words.data(), num_neurons_};
     Agreement sum;

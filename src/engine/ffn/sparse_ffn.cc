@@ -21,8 +21,9 @@ class SparseFfn final : public FfnExecutor {
   SparseFfn(const SparseFfnParts& parts, std::vector<Selection> selections)
       : parts_(parts),
         selections_(std::move(selections)),
-        ffn_(parts.config, parts.weights, parts.rest_below, parts.compute,
-             parts.scratch, parts.board) {}
+        ffn_(parts.config, parts.weights,
+             parts.has_candidates ? Listed::kCandidates : Listed::kAll,
+             parts.rest_below, parts.compute, parts.scratch, parts.board) {}
 
   void Select(size_t num_tokens) override {
     for (const Selection& selection : selections_) {
