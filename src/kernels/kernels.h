@@ -87,14 +87,11 @@ struct LinesAhead {
 };
 
 // Where a kernel may leave an input as it reads it, for further calls with the
-// same x: calls with a few rows spend a tenth of their time on that.
+// same x: calls with a few rows spend a tenth of their time on that. Good while
+// what lies at x stays. All of it is the kernels' own.
 struct PreparedInput {
   static constexpr size_t kMaxBytes = 24 * 1024;
 
-  // To be called when what lies at x has changed.
-  void Forget() { x = nullptr; }
-
-  // The kernels' own: what lies here.
   const std::byte* x = nullptr;  // null: nothing
   size_t n = 0;
   const void* made_by = nullptr;  // types are prepared differently

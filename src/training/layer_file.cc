@@ -81,7 +81,8 @@ bool ReadFigures(const std::vector<double>& figures, LayerFindings& out) {
          ReadPredictor(&figures[5 + kFiguresPerPredictor], out.free);
 }
 
-gguf::KeyValue Neurons(const char* key, const std::vector<uint32_t>& neurons) {
+gguf::KeyValue NeuronIds(const char* key,
+                         const std::vector<uint32_t>& neurons) {
   return {.key = key,
           .type = gguf::ValueType::kArray,
           .value = gguf::Array{
@@ -164,7 +165,7 @@ Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
   }
   parts.keys.push_back(Doubles(kFigures, FiguresOf(layer.findings)));
   parts.keys.push_back(Doubles(kRecallAhead, layer.findings.recall_ahead));
-  parts.keys.push_back(Neurons(kOrder, layer.order));
+  parts.keys.push_back(NeuronIds(kOrder, layer.order));
   parts.keys.push_back({.key = kReason,
                         .type = gguf::ValueType::kString,
                         .value = layer.findings.reason});

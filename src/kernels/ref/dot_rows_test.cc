@@ -182,21 +182,6 @@ TEST_P(DotRowsTest, PreparedInputsChangeNothing) {
   }
 }
 
-// Two inputs that lie at the same place one after the other.
-TEST_P(DotRowsTest, AnInputThatChangedIsForgotten) {
-  const auto prepared = std::make_unique<PreparedInput>();
-  Product product(DType::kQ4_0, 5, 512, 1);
-  const std::vector<uint32_t> ids = SomeRows(9, 5);
-  const auto first = product.Dot(kernels(), ids, 1, nullptr, prepared.get());
-  kernels().quantize_activations(
-      RandomFloats(512, 99).data(), 512,
-      const_cast<std::byte*>(product.quants->data()));
-  prepared->Forget();
-  const auto second = product.Dot(kernels(), ids, 1, nullptr, prepared.get());
-  EXPECT_FALSE(SameBits(first, second));
-  EXPECT_TRUE(SameBits(second, product.Dot(kernels(), ids, 1)));
-}
-
 TEST_P(DotRowsTest, WorksOffListsOfEveryLength) {
   constexpr size_t kRows = 7;
   for (DType dtype : AllTypes()) {
