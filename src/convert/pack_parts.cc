@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "base/permutation.h"
 #include "base/quote.h"
 #include "convert/pack_tensors.h"
 #include "gguf/writer.h"
@@ -222,12 +223,11 @@ Status PartChecker::Order(const PreparedParts& parts) {
                  parts.order_group_size, num_neurons_);
   }
   for (const std::vector<uint32_t>& places : parts.order) {
-    std::vector<bool> is_placed(num_neurons_);
-    for (const uint32_t neuron : places) {
-      if (neuron >= num_neurons_ || is_placed[neuron]) {
-        return Wrong("no permutation: neuron {}", neuron);
-      }
-      is_placed[neuron] = true;
+    const auto misplaced =
+        FindMisplaced(places.size(), num_neurons_,
+                      [&](size_t place) { return places[place]; });
+    if (misplaced) {
+      return Wrong("no permutation: neuron {}", places[*misplaced]);
     }
     if (places.size() != num_neurons_) {
       return Wrong("{} places for {} neurons", places.size(), num_neurons_);

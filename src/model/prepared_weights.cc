@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "base/permutation.h"
 #include "base/quote.h"
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
@@ -155,23 +156,22 @@ Status BindOrder(TensorBinder& binder, const Config& config, int64_t layer_idx,
   TC_ASSIGN_OR_RETURN(
       order, binder.TakeData(name, DType::kI32, 1, num_neurons, kOptional));
   if (!order) return {};
-  std::vector<bool> is_placed(static_cast<size_t>(num_neurons));
-  for (uint64_t i = 0; i < order.shape.ne[0]; ++i) {
-    const auto neuron = ElementAt<int32_t>(order, i);
-    if (neuron < 0 || neuron >= num_neurons) {
-      return WrongTensor(binder, name,
-                         fmt::format("has neuron {} at place {}; 0 to {} are "
-                                     "possible",
-                                     neuron, i, num_neurons - 1));
-    }
-    if (is_placed[static_cast<size_t>(neuron)]) {
-      return WrongTensor(
-          binder, name,
-          fmt::format("is no permutation: {} occurs twice", neuron));
-    }
-    is_placed[static_cast<size_t>(neuron)] = true;
+  const auto neuron_at = [&](size_t place) {
+    return ElementAt<int32_t>(order, place);
+  };
+  const auto count = static_cast<size_t>(num_neurons);
+  const auto misplaced = FindMisplaced(count, count, neuron_at);
+  if (!misplaced) return {};
+  const int32_t neuron = neuron_at(*misplaced);
+  if (neuron >= 0 && neuron < num_neurons) {
+    return WrongTensor(
+        binder, name,
+        fmt::format("is no permutation: {} occurs twice", neuron));
   }
-  return {};
+  return WrongTensor(binder, name,
+                     fmt::format("has neuron {} at place {}; 0 to {} are "
+                                 "possible",
+                                 neuron, *misplaced, num_neurons - 1));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "base/keyed_hash.h"
+#include "base/permutation.h"
 #include "base/quote.h"
 
 namespace thermocline::model {
@@ -177,13 +178,13 @@ Result<NeuronOrder> ReadOrder(Reader& reader) {
     const std::string name = Reader::NameOf(l, "ffn_reorder_perms");
     TC_ASSIGN_OR_RETURN(auto neurons,
                         reader.TakeOnePerNeuron(name, reader.num_neurons()));
-    std::vector<bool> is_placed(neurons.size());
-    for (const uint32_t neuron : neurons) {
-      if (is_placed[neuron]) {
-        return reader.Wrong(name, " is no permutation: {} occurs twice",
-                            neuron);
-      }
-      is_placed[neuron] = true;
+    // They are all in range: what is misplaced occurs twice.
+    const auto misplaced =
+        FindMisplaced(neurons.size(), neurons.size(),
+                      [&](size_t place) { return neurons[place]; });
+    if (misplaced) {
+      return reader.Wrong(name, " is no permutation: {} occurs twice",
+                          neurons[*misplaced]);
     }
     order.layers.push_back(std::move(neurons));
   }

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/permutation.h"
+
 namespace thermocline::training {
 namespace {
 
@@ -118,14 +120,11 @@ bool ReadOrder(const convert::PreparedParts& parts, size_t num_neurons,
                std::vector<uint32_t>& out) {
   const std::vector<int64_t>* order = FindArray<int64_t>(parts, kOrder);
   if (order == nullptr || order->size() != num_neurons) return false;
-  std::vector<bool> is_placed(num_neurons);
+  if (FindMisplaced(num_neurons, num_neurons,
+                    [&](size_t place) { return (*order)[place]; })) {
+    return false;
+  }
   for (const int64_t neuron : *order) {
-    if (!std::in_range<uint32_t>(neuron) ||
-        !std::cmp_less(neuron, num_neurons) ||
-        is_placed[static_cast<size_t>(neuron)]) {
-      return false;
-    }
-    is_placed[static_cast<size_t>(neuron)] = true;
     out.push_back(static_cast<uint32_t>(neuron));
   }
   return true;
