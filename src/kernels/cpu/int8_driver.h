@@ -16,6 +16,8 @@
 //   Input Prepare(const StepInput&)
 //   Acc Zero()
 //   Acc Step(const Weights&, const Input&, Acc)   acc + the step's product
+//   StepRows<kRows>(rows, offset, const Input&, Acc[kRows])   if it likes: the
+//       same for several rows, whose steps lie `offset` bytes behind rows[r]
 //   float Reduce(Acc)
 //
 // The files that include this are compiled for one ISA each. Formats live in
@@ -390,6 +392,11 @@ class Int8MatMul {
                : nullptr;
   }
 
+  template <size_t kRows>
+  static consteval bool HasStepRows() {
+    return requires { &Format::template StepRows<kRows>; };
+  }
+
   // Adds the products of kRows rows' parts with one token's panel to acc.
   // readable_end: up to there weights of the same type follow; or null.
   template <size_t kRows, class Ask>
@@ -405,8 +412,13 @@ class Int8MatMul {
 #pragma clang loop unroll(full)
       for (size_t r = 0; r < kRows; ++r) {
         ask.template Row<kRows>(rows[r], offset, r);
-        sums[r] =
-            Format::Step(Format::Unpack(rows[r] + offset), panel[s], sums[r]);
+        if constexpr (!HasStepRows<kRows>()) {
+          sums[r] =
+              Format::Step(Format::Unpack(rows[r] + offset), panel[s], sums[r]);
+        }
+      }
+      if constexpr (HasStepRows<kRows>()) {
+        Format::StepRows(rows, offset, panel[s], sums);
       }
     }
     const bool has_rest = num_elems % kStepElems != 0;

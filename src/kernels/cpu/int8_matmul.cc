@@ -9,6 +9,7 @@ void FillInt8MatMuls(Isa isa, KernelTable& table) {
 #if defined(__x86_64__)
     case Isa::kAvx2:
       FillInt8MatMulsAvx2(table);
+      FillInt8MatMulsAvx2K(table);
       break;
     case Isa::kAvx512:
       FillInt8MatMulsAvx512(table);

@@ -18,6 +18,7 @@ void FillInt8MatMuls(Isa isa, KernelTable& table);
 
 // The parts of FillInt8MatMuls; each is compiled with the flags of its ISA.
 void FillInt8MatMulsAvx2(KernelTable& table);
+void FillInt8MatMulsAvx2K(KernelTable& table);  // K types
 void FillInt8MatMulsAvx512(KernelTable& table);
 void FillInt8MatMulsAvx512Vnni(KernelTable& table);
 void FillInt8MatMulsNeonDotprod(KernelTable& table);

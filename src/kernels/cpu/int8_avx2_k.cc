@@ -1,0 +1,264 @@
+// Int8 matrix products for AVX2 of the formats with blocks of 256. A step is
+// one block.
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/int8_avx2.h"
+#include "kernels/cpu/int8_driver.h"
+#include "kernels/cpu/int8_matmul.h"
+#include "kernels/kernels.h"
+#include "tensor/blocks.h"
+
+namespace thermocline::kernels {
+namespace {
+
+template <class Block>
+struct Block256 {
+  static constexpr size_t kBlockBytes = sizeof(Block);
+  static constexpr size_t kBlockElems = kSuperBlock;
+  static constexpr size_t kStepBlocks = 1;
+};
+
+// Q4_K and Q5_K. Register b has sub-block b: of 32 bytes the low nibbles are an
+// even one and the high nibbles the next. Scales and minima, of six bits, come
+// in where sums of neighbours go from 16 to 32 bits, instead of ones.
+template <class Block, bool kFifthBit>
+struct SubBlocks32 : Block256<Block> {
+  struct Input {
+    __m256i q[8];
+    __m256i sum;  // of each 16
+    __m256 d;
+  };
+
+  static Input Prepare(const StepInput& x) {
+    Input in;
+    for (size_t b = 0; b < 8; ++b) in.q[b] = Load256(x.q + 32 * b);
+    in.sum = Load256(x.sum);
+    in.d = _mm256_loadu_ps(x.d);
+    return in;
+  }
+
+  // `six_bits` has the scales, then the minima, in each half.
+  struct Scales {
+    __m256i six_bits;
+    __m256 d;
+    __m256 d_min;
+  };
+
+  // Blocks begin with d, dmin and the twelve bytes that pack eight scales and
+  // eight minima.
+  static Scales UnpackScales(const std::byte* block) {
+    // (Seen through, it would be shuffled in one half and then copied.)
+    const __m256i head =
+        InRegister(_mm256_broadcastsi128_si256(Load128(block)));
+    // The four words are scales 0-3 and 4-7, minima 0-3 and 4-7. The first and
+    // third are the low six bits of bytes 0-3 and 4-7; the others have their
+    // low four bits in bytes 8-11, the upper two on top of the first and third.
+    const auto both = [](int a, int b, int c, int d) {
+      return _mm256_setr_epi32(a, b, c, d, a, b, c, d);
+    };
+    const __m256i low = _mm256_and_si256(
+        _mm256_srlv_epi32(_mm256_shuffle_epi32(head, _MM_SHUFFLE(3, 2, 3, 1)),
+                          both(0, 0, 0, 4)),
+        both(0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F));
+    const __m256i high = _mm256_and_si256(
+        _mm256_srli_epi32(_mm256_shuffle_epi32(head, _MM_SHUFFLE(2, 2, 1, 1)),
+                          2),
+        both(0, 0x30303030, 0, 0x30303030));
+    const __m256 factors =
+        _mm256_cvtph_ps(_mm_set1_epi32(static_cast<int>(LoadU32(block))));
+    return {_mm256_or_si256(low, high), _mm256_moveldup_ps(factors),
+            _mm256_movehdup_ps(factors)};
+  }
+
+  static QuantPair UnpackPair(const std::byte* block, size_t i) {
+    const __m256i bytes = Load256(block + offsetof(Block, qs) + 32 * i);
+    QuantPair pair = {LowNibbles(bytes), HighNibbles(bytes)};
+    if constexpr (kFifthBit) {
+      // Bit b of these bytes belongs to sub-block b.
+      const __m256i bits = Load256(block + offsetof(Block, qh));
+      const __m256i sixteen = _mm256_set1_epi8(16);
+      const __m128i left = _mm_cvtsi32_si128(4 - 2 * static_cast<int>(i));
+      const __m128i right = _mm_cvtsi32_si128(2 * static_cast<int>(i) - 4);
+      const __m256i at_four =
+          i <= 2 ? _mm256_sll_epi16(bits, left) : _mm256_srl_epi16(bits, right);
+      const __m256i next = i <= 1 ? _mm256_slli_epi16(bits, 3 - 2 * i)
+                                  : _mm256_srli_epi16(bits, 2 * i - 3);
+      pair.first =
+          _mm256_or_si256(pair.first, _mm256_and_si256(at_four, sixteen));
+      pair.second =
+          _mm256_or_si256(pair.second, _mm256_and_si256(next, sixteen));
+    }
+    return pair;
+  }
+
+  template <size_t kRows, class Weights>
+  [[gnu::always_inline]] static void Add(const Weights& w, const Input& x,
+                                         __m256 (&acc)[kRows]) {
+    __m256i fours[2][kRows];
+#pragma clang loop unroll(full)
+    for (size_t i = 0; i < 2; ++i) {
+      __m256i first[kRows];
+      for (size_t r = 0; r < kRows; ++r) first[r] = Words64(w, r, 2 * i, x);
+      for (size_t r = 0; r < kRows; ++r) {
+        fours[i][r] = Meet32<Words>(first[r], Words64(w, r, 2 * i + 1, x));
+      }
+    }
+#pragma clang loop unroll(full)
+    for (size_t r = 0; r < kRows; ++r) {
+      const Scales scales = w.Scales(r);
+      const __m256i sums = ScaledSums(fours[0][r], fours[1][r], scales);
+      const __m256i minima = _mm256_madd_epi16(Spread(scales, 8, 12), x.sum);
+      acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums),
+                               _mm256_mul_ps(scales.d, x.d), acc[r]);
+      acc[r] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima),
+                                _mm256_mul_ps(scales.d_min, x.d), acc[r]);
+    }
+  }
+
+ private:
+  // In each half: sums of four products of two sub-blocks.
+  template <class Weights>
+  [[gnu::always_inline]] static __m256i Words64(const Weights& w, size_t r,
+                                                size_t i, const Input& x) {
+    const QuantPair pair = w.Pair(r, i);
+    return Meet64<Words>(_mm256_maddubs_epi16(pair.first, x.q[2 * i]),
+                         _mm256_maddubs_epi16(pair.second, x.q[2 * i + 1]));
+  }
+
+  // Twice each, as words: four of the bytes from `low` on, then from `high` on.
+  static __m256i Spread(const Scales& scales, int low, int high) {
+    const __m256i order = _mm256_setr_epi8(
+        0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
+        0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1);
+    // Bytes of -1 stay negative, which makes zeros.
+    const __m256i from =
+        _mm256_setr_m128i(_mm_set1_epi16(static_cast<int16_t>(low)),
+                          _mm_set1_epi16(static_cast<int16_t>(high)));
+    return _mm256_shuffle_epi8(scales.six_bits, _mm256_add_epi8(order, from));
+  }
+
+  static __m256i ScaledSums(__m256i first, __m256i second,
+                            const Scales& scales) {
+    if constexpr (kFifthBit) {
+      // 8 * 31 * 127 < 2^15, but not twice that.
+      return MeetLanes<Ints>(_mm256_madd_epi16(first, Spread(scales, 0, 0)),
+                             _mm256_madd_epi16(second, Spread(scales, 4, 4)));
+    } else {
+      return _mm256_madd_epi16(MeetLanes<Words>(first, second),
+                               Spread(scales, 0, 4));
+    }
+  }
+};
+
+using Q4_K = SubBlocks32<BlockQ4_K, false>;
+using Q5_K = SubBlocks32<BlockQ5_K, true>;
+
+// Register i has the elements from 32i on. Scales are for 16: lane 4h + b of a
+// half of the block is for half h of its 32 number b.
+struct Q6_K : Block256<BlockQ6_K> {
+  struct Input {
+    __m256i q[8];
+    __m256i zero[2];  // what the zero point adds to the sums
+    __m256 d[2];
+  };
+
+  static Input Prepare(const StepInput& x) {
+    Input in;
+    for (size_t i = 0; i < 8; ++i) in.q[i] = Load256(x.q + 32 * i);
+    const __m128i order =
+        _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    for (size_t p = 0; p < 2; ++p) {
+      const __m128i sums = _mm_shuffle_epi8(Load128(x.sum + 8 * p), order);
+      in.zero[p] = _mm256_slli_epi32(_mm256_cvtepi16_epi32(sums), 5);
+      const __m128 d = _mm_loadu_ps(x.d + 4 * p);
+      in.d[p] = _mm256_set_m128(d, d);
+    }
+    return in;
+  }
+
+  struct Scales {
+    __m256 parts[2];
+  };
+
+  static Scales UnpackScales(const std::byte* block) {
+    uint16_t d16;
+    __builtin_memcpy(&d16, block + offsetof(BlockQ6_K, d), sizeof(d16));
+    const __m256 d = _mm256_cvtph_ps(_mm_set1_epi16(static_cast<int16_t>(d16)));
+    const __m128i in_turn = _mm_shuffle_epi8(
+        Load128(block + offsetof(BlockQ6_K, scales)),
+        _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
+    const auto part = [d](__m128i bytes) {
+      return _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)));
+    };
+    return {{part(in_turn), part(_mm_srli_si128(in_turn, 8))}};
+  }
+
+  // Pairs 0 and 1 are of the first 128 elements.
+  static QuantPair UnpackPair(const std::byte* block, size_t i) {
+    const std::byte* ql = block + offsetof(BlockQ6_K, ql) + 64 * (i / 2);
+    __m256i first = Load256(ql);
+    __m256i second = Load256(ql + 32);
+    __m256i qh = Load256(block + offsetof(BlockQ6_K, qh) + 32 * (i / 2));
+    if (i % 2 == 0) {
+      qh = _mm256_slli_epi16(qh, 2);
+      return {Join(first, _mm256_slli_epi16(qh, 2)), Join(second, qh)};
+    }
+    return {Join(_mm256_srli_epi16(first, 4), qh),
+            Join(_mm256_srli_epi16(second, 4), _mm256_srli_epi16(qh, 2))};
+  }
+
+  template <size_t kRows, class Weights>
+  [[gnu::always_inline]] static void Add(const Weights& w, const Input& x,
+                                         __m256 (&acc)[kRows]) {
+    __m256i sums[2][kRows];
+#pragma clang loop unroll(full)
+    for (size_t p = 0; p < 2; ++p) {
+      // Not in smaller stages: two pairs are made of the same bytes.
+      for (size_t r = 0; r < kRows; ++r) {
+        sums[p][r] =
+            Meet32<Ints>(Twos(w, r, 2 * p, x), Twos(w, r, 2 * p + 1, x));
+      }
+    }
+#pragma clang loop unroll(full)
+    for (size_t r = 0; r < kRows; ++r) {
+      const Scales scales = w.Scales(r);
+      for (size_t p = 0; p < 2; ++p) {
+        const __m256i dots = _mm256_sub_epi32(sums[p][r], x.zero[p]);
+        acc[r] =
+            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots),
+                            _mm256_mul_ps(scales.parts[p], x.d[p]), acc[r]);
+      }
+    }
+  }
+
+ private:
+  // In each half: two sums of eight products of each of two registers. Sums of
+  // four hold in 16 bits: 4 * 63 * 127 < 2^15.
+  template <class Weights>
+  [[gnu::always_inline]] static __m256i Twos(const Weights& w, size_t r,
+                                             size_t i, const Input& x) {
+    const QuantPair pair = w.Pair(r, i);
+    return AddPairs(
+        Meet64<Words>(_mm256_maddubs_epi16(pair.first, x.q[2 * i]),
+                      _mm256_maddubs_epi16(pair.second, x.q[2 * i + 1])));
+  }
+
+  // Low four bits from `ql`, bits 4 and 5 from `qh`; others are ignored.
+  static __m256i Join(__m256i ql, __m256i qh) {
+    return _mm256_or_si256(LowNibbles(ql),
+                           _mm256_and_si256(qh, _mm256_set1_epi8(0x30)));
+  }
+};
+
+}  // namespace
+
+void FillInt8MatMulsAvx2K(KernelTable& table) {
+  Int8MatMul<Avx2Format<Q4_K>>::Fill(DType::kQ4_K, table);
+  Int8MatMul<Avx2Format<Q5_K>>::Fill(DType::kQ5_K, table);
+  Int8MatMul<Avx2Format<Q6_K>>::Fill(DType::kQ6_K, table);
+}
+
+}  // namespace thermocline::kernels
