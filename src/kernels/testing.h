@@ -72,7 +72,7 @@ inline AlignedBytes MakeAligned(size_t num_bytes) {
 
 // Whether add_rows rounds what quants are multiplied with (kernels.h).
 inline bool RoundsCoefs(Isa isa, DType dtype) {
-  return (isa == Isa::kAvx512Vnni || isa == Isa::kAmx) &&
+  return (isa == Isa::kAvx2 || isa == Isa::kAvx512Vnni || isa == Isa::kAmx) &&
          (dtype == DType::kQ4_0 || dtype == DType::kQ4_K);
 }
 

@@ -7,12 +7,14 @@
 
 namespace thermocline::kernels {
 
-// Sets table.add_rows_by_type of Q4_0 and Q4_K for kAvx512Vnni and kAmx, and
-// nothing else. The functions set need a CPU that has `isa`; filling the table
-// does not.
+// Sets table.add_rows_by_type of Q4_0 and Q4_K for kAvx2, kAvx512Vnni and
+// kAmx, and nothing else: of kAvx512, quant_add_rows.cc makes floats of nibbles
+// with about as many instructions as bytes would take. The functions set need a
+// CPU that has `isa`; filling the table does not.
 void FillInt8AddRows(Isa isa, KernelTable& table);
 
-// The part of it that is compiled with the flags of its ISA.
+// The parts of it that are compiled with the flags of one ISA each.
+void FillInt8AddRowsAvx2(KernelTable& table);
 void FillInt8AddRowsAvx512Vnni(KernelTable& table);
 
 }  // namespace thermocline::kernels

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/int8_add_rows.h"
+#include "kernels/cpu/int8_add_rows_driver.h"
 #include "tensor/blocks.h"
 
 namespace thermocline::kernels {
@@ -19,13 +20,9 @@ constexpr size_t kStepElems = 256;
 constexpr size_t kStepGroups = kStepElems / 32;  // of 32 elements
 constexpr size_t kRows = kAddRowsGroup;
 constexpr size_t kHalfRows = kRows / 2;
-static_assert(kRows == 8);
-
-// Elements whose coefficients are made at once.
-constexpr size_t kPanelElems = 16 * kStepElems;
 
 // What the groups of a step are multiplied with.
-struct alignas(64) StepCoefs {
+struct alignas(64) NibbleCoefs {
   int32_t quads[2][kStepGroups];  // four bytes: of four rows
   int32_t offsets[kStepGroups];   // to begin a sum of products with
   float scales[kStepGroups];      // of the sums
@@ -33,7 +30,7 @@ struct alignas(64) StepCoefs {
 };
 
 // Of the rows of a pass: row r in the first, row r + 4 in the second half.
-struct RowCoefs {
+struct HalfRowCoefs {
   __m512 pairs[kHalfRows];
 };
 
@@ -121,102 +118,11 @@ struct Q4_K {
   static constexpr size_t HighElem(size_t i) { return LowElem(i) + 32; }
 };
 
+// A Kernel of int8_add_rows_driver.h.
 template <class Format>
-class Int8AddRows {
- public:
-  // An AddRowsFn.
-  static void Run(const AddRowsArgs& args) {
-    AheadCursor lines(args.ahead);
-    for (size_t i = 0; i < args.num_rows; i += kRows) {
-      const size_t num_rows =
-          args.num_rows - i < kRows ? args.num_rows - i : kRows;
-      if (num_rows > kHalfRows) {
-        Pass<2>(args, i, num_rows, lines);
-      } else {
-        Pass<1>(args, i, num_rows, lines);
-      }
-    }
-    lines.Finish();
-  }
-
- private:
-  static constexpr size_t BytesOf(size_t num_elems) {
-    return num_elems / Format::kBlockElems * Format::kBlockBytes;
-  }
-
-  static const std::byte* RowOf(const AddRowsArgs& args, size_t i) {
-    const size_t id = args.ids == nullptr ? i : args.ids[i];
-    return args.rows + id * args.row_bytes;
-  }
-
-  // Up to kHalves * 4 rows; those that are missing are the first, with nothing.
-  // Whole steps are done a panel at a time: first what they are multiplied
-  // with, whose long chains of operations then run side by side.
-  template <size_t kHalves>
-  static void Pass(const AddRowsArgs& args, size_t first_row, size_t num_rows,
-                   AheadCursor& lines) {
-    constexpr size_t kPassRows = kHalves * kHalfRows;
-    const std::byte* rows[kPassRows];
-    const std::byte* following[kPassRows];
-    for (size_t r = 0; r < kPassRows; ++r) {
-      const size_t i = first_row + (r < num_rows ? r : 0);
-      rows[r] = RowOf(args, i);
-      const size_t next = first_row + kRows + r;
-      following[r] = RowOf(args, next < args.num_rows ? next : i);
-    }
-    const RowCoefs coefs = CoefsOf(args.coefs + first_row, num_rows);
-    const size_t whole = args.n / kStepElems * kStepElems;
-    for (size_t c = 0; c < whole; c += kPanelElems) {
-      const size_t left = whole - c;
-      const bool is_last = left <= kPanelElems;
-      AddPanel<kHalves>(rows, is_last ? following : rows,
-                        is_last ? 0 : BytesOf(c + kPanelElems), coefs, c,
-                        is_last ? left : kPanelElems, lines, args.out);
-    }
-    if (whole == args.n) return;
-    constexpr size_t kLines = LinesOf(kPassRows * Format::kStepBytes);
-    const uintptr_t* ask = lines.template Take<kLines>();
-    if (ask != nullptr) AskForPart<kLines, 1>(ask, 0);
-    AddRest<kHalves>(rows, coefs, whole, args.n - whole, args.out + whole);
-  }
-
-  // Columns [begin, begin + count) of rows. What comes next begins
-  // `next_offset` bytes into rows `next`, which lie in the second level of the
-  // cache, and is asked for into the first.
-  template <size_t kHalves>
-  static void AddPanel(const std::byte* const (&rows)[kHalves * kHalfRows],
-                       const std::byte* const (&next)[kHalves * kHalfRows],
-                       size_t next_offset, const RowCoefs& row_coefs,
-                       size_t begin, size_t count, AheadCursor& lines,
-                       float* out) {
-    constexpr size_t kPassRows = kHalves * kHalfRows;
-    StepCoefs coefs[kPanelElems / kStepElems];
-    const std::byte* blocks[kPassRows];
-    for (size_t c = 0; c < count; c += kStepElems) {
-      for (size_t r = 0; r < kPassRows; ++r) {
-        blocks[r] = rows[r] + BytesOf(begin + c);
-      }
-      MakeStepCoefs(blocks, row_coefs, coefs[c / kStepElems]);
-    }
-    for (size_t c = 0; c < count; c += kStepElems) {
-      for (size_t r = 0; r < kPassRows; ++r) {
-        blocks[r] = rows[r] + BytesOf(begin + c);
-      }
-      const uintptr_t* ask =
-          lines.template Take<LinesOf(kPassRows * Format::kStepBytes)>();
-      float* sums = out + begin + c;
-      if (ask == nullptr) {
-        AddStep<kHalves, false>(blocks, coefs[c / kStepElems], ask, sums);
-        continue;
-      }
-      for (size_t r = 0; r < kPassRows; ++r) {
-        AskForBytes<3>(
-            reinterpret_cast<uintptr_t>(next[r]) + next_offset + BytesOf(c),
-            Format::kStepBytes);
-      }
-      AddStep<kHalves, true>(blocks, coefs[c / kStepElems], ask, sums);
-    }
-  }
+struct Kernel : Format {
+  using RowCoefs = HalfRowCoefs;
+  using StepCoefs = NibbleCoefs;
 
   static RowCoefs CoefsOf(const float* coefs, size_t num_rows) {
     float padded[kRows] = {};
@@ -355,35 +261,13 @@ class Int8AddRows {
         out, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum),
                              _mm512_set1_ps(coefs.scales[group]), base));
   }
-
-  // The last columns, fewer than a step has: on copies filled up with zeros.
-  template <size_t kHalves>
-  static void AddRest(const std::byte* const (&rows)[kHalves * kHalfRows],
-                      const RowCoefs& row_coefs, size_t begin, size_t count,
-                      float* out) {
-    constexpr size_t kPassRows = kHalves * kHalfRows;
-    std::byte padded[kPassRows][Format::kStepBytes] = {};
-    const std::byte* copies[kPassRows];
-    for (size_t r = 0; r < kPassRows; ++r) {
-      __builtin_memcpy(padded[r], rows[r] + BytesOf(begin), BytesOf(count));
-      copies[r] = padded[r];
-    }
-    alignas(64) float sums[kStepElems] = {};
-    __builtin_memcpy(sums, out, count * sizeof(float));
-    StepCoefs coefs;
-    MakeStepCoefs(copies, row_coefs, coefs);
-    AddStep<kHalves, false>(copies, coefs, nullptr, sums);
-    __builtin_memcpy(out, sums, count * sizeof(float));
-  }
 };
 
 }  // namespace
 
 void FillInt8AddRowsAvx512Vnni(KernelTable& table) {
-  table.add_rows_by_type[static_cast<uint32_t>(DType::kQ4_0)] =
-      Int8AddRows<Q4_0>::Run;
-  table.add_rows_by_type[static_cast<uint32_t>(DType::kQ4_K)] =
-      Int8AddRows<Q4_K>::Run;
+  Int8AddRows<Kernel<Q4_0>>::Fill(DType::kQ4_0, table);
+  Int8AddRows<Kernel<Q4_K>>::Fill(DType::kQ4_K, table);
 }
 
 }  // namespace thermocline::kernels

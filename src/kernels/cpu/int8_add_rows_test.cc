@@ -2,7 +2,9 @@
 #include "kernels/cpu/int8_add_rows.h"
 
 #include "kernels/testing.h"
+#include "tensor/blocks.h"
 #include "tensor/codec.h"
+#include "tensor/float16.h"
 
 namespace thermocline::kernels {
 namespace {
@@ -93,6 +95,68 @@ TEST_P(Int8AddRowsTest, RoundsAgainstTheLargestOfEightRowsInABlock) {
               << NameOf(dtype) << " n " << n << " column " << c << ", "
               << num_rows << " rows";
         }
+      }
+    }
+  }
+}
+
+// Rows of equal blocks of ones times a nibble (Q4_0: less its zero point).
+std::vector<std::byte> EqualRows(DType dtype, size_t num_rows, int nibble) {
+  const DTypeInfo& info = InfoOf(dtype);
+  std::vector<std::byte> rows(num_rows * BytesOf(dtype, kSuperBlock));
+  const uint16_t one = F32ToF16(1.0f);
+  for (size_t at = 0; at < rows.size(); at += info.block_bytes) {
+    std::byte* block = rows.data() + at;
+    std::memset(block, 0, info.block_bytes);
+    std::memcpy(block, &one, sizeof(one));
+    if (dtype == DType::kQ4_K) {
+      // Scales of one, minima of zero (tensor/codec.h).
+      std::memset(block + 4, 1, 4);
+      std::memset(block + 12, 1, 4);
+    }
+    const size_t quants_bytes = info.block_elems / 2;
+    std::memset(block + info.block_bytes - quants_bytes, 0x11 * nibble,
+                quants_bytes);
+  }
+  return rows;
+}
+
+std::vector<float> AddEqualRows(const KernelTable& kernels, DType dtype,
+                                int nibble, const std::vector<float>& coefs) {
+  const std::vector<std::byte> rows = EqualRows(dtype, coefs.size(), nibble);
+  std::vector<float> out(kSuperBlock, 0.0f);
+  kernels.add_rows(dtype)({.rows = rows.data(),
+                           .row_bytes = BytesOf(dtype, kSuperBlock),
+                           .ids = nullptr,
+                           .coefs = coefs.data(),
+                           .num_rows = coefs.size(),
+                           .n = kSuperBlock,
+                           .out = out.data()});
+  return out;
+}
+
+TEST_P(Int8AddRowsTest, TheLargestSumsOfAGroupFit) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_K}) {
+    for (int nibble : {0, 15}) {
+      const int quant = nibble - (dtype == DType::kQ4_0 ? 8 : 0);
+      for (float coef : {1.0f, -1.0f}) {
+        const std::vector<float> coefs(kAddRowsGroup, coef);
+        const double expected = kAddRowsGroup * coef * quant;
+        for (float value : AddEqualRows(kernels(), dtype, nibble, coefs)) {
+          ASSERT_NEAR(value, expected, 1e-4) << NameOf(dtype);
+        }
+      }
+    }
+  }
+}
+
+// Too small for a factor that makes 127 of it.
+TEST_P(Int8AddRowsTest, NothingToRoundAgainstAddsNothing) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_K}) {
+    for (float coef : {0.0f, -0.0f, 1e-38f, 1e-44f, -1e-44f}) {
+      const std::vector<float> coefs(kAddRowsGroup, coef);
+      for (float value : AddEqualRows(kernels(), dtype, 15, coefs)) {
+        ASSERT_LE(std::abs(value), 1e-35f) << NameOf(dtype) << " " << coef;
       }
     }
   }
