@@ -18,6 +18,7 @@ struct Avx2 {
   static constexpr Isa kIsa = Isa::kAvx2;
   static constexpr size_t kLanes = 8;
   static constexpr size_t kGroups = 2;
+  static constexpr bool kFewRegisters = true;
 
   static Floats Zero() { return _mm256_setzero_ps(); }
   static Floats Load(const float* p) { return _mm256_loadu_ps(p); }
@@ -32,12 +33,13 @@ struct Avx2 {
 
   static Ints SplatInts(int32_t x) { return _mm256_set1_epi32(x); }
   static Ints AddInts(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
-  static Ints ShiftInts(Ints v, int by) { return _mm256_slli_epi32(v, by); }
+  static Bytes ShiftWords(Bytes v, int by) { return _mm256_slli_epi16(v, by); }
   static Bytes MulPairs(Bytes w, Bytes x) { return _mm256_maddubs_epi16(w, x); }
   static Bytes AddWords(Bytes a, Bytes b) { return _mm256_add_epi16(a, b); }
-  static Ints AddPairs(Bytes v) {
-    return _mm256_madd_epi16(v, _mm256_set1_epi16(1));
+  static Ints AddPairs(Bytes v, int16_t by) {
+    return _mm256_madd_epi16(v, _mm256_set1_epi16(by));
   }
+  static void KeepInRegister(Bytes& v) { asm volatile("" : "+x"(v)); }
 
   // Four quants of a token, in every lane.
   static Bytes SplatQuants(const int8_t q[4]) {

@@ -13,14 +13,15 @@ struct Avx512Words : Avx512 {
 
   static Ints SplatInts(int32_t x) { return _mm512_set1_epi32(x); }
   static Ints AddInts(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
-  static Ints ShiftInts(Ints v, int by) {
-    return _mm512_slli_epi32(v, static_cast<unsigned>(by));
+  static Bytes ShiftWords(Bytes v, int by) {
+    return _mm512_slli_epi16(v, static_cast<unsigned>(by));
   }
   static Bytes MulPairs(Bytes w, Bytes x) { return _mm512_maddubs_epi16(w, x); }
   static Bytes AddWords(Bytes a, Bytes b) { return _mm512_add_epi16(a, b); }
-  static Ints AddPairs(Bytes v) {
-    return _mm512_madd_epi16(v, _mm512_set1_epi16(1));
+  static Ints AddPairs(Bytes v, int16_t by) {
+    return _mm512_madd_epi16(v, _mm512_set1_epi16(by));
   }
+  static void KeepInRegister(Bytes& v) { asm volatile("" : "+v"(v)); }
 };
 
 }  // namespace

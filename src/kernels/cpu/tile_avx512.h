@@ -21,6 +21,7 @@ struct Avx512 {
   using Ints = __m512i;
   using Floats = __m512;
   static constexpr size_t kLanes = 16;
+  static constexpr bool kFewRegisters = false;
 
   static Floats Zero() { return _mm512_setzero_ps(); }
   static Floats Load(const float* p) { return _mm512_loadu_ps(p); }

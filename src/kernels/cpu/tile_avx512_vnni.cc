@@ -13,6 +13,7 @@ struct Vnni : Avx512 {
   // The instruction multiplies unsigned quants with signed ones.
   static constexpr bool kTopQuants = true;
   static constexpr int kZeroUnit = -128;
+  static constexpr bool kZeroInWords = false;
 
   // kHalf 0 or 1 of a block whose format has two, or the whole block.
   template <class Format, size_t kHalf, size_t kCount>

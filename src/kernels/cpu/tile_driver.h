@@ -16,7 +16,9 @@
 //   kIsa
 //   kLanes, kGroups     rows of a vector; vectors of rows in a tile
 //   kTokens             tokens that are multiplied and packed together; even
-//   kTopQuants, kZeroUnit   see tile_formats.h; what TileInput::zero holds
+//   kFewRegisters       16 vectors, which sums and a step of Dots do not share
+//   kTopQuants          see tile_formats.h
+//   kZeroUnit, kZeroInWords   what TileInput::zero holds
 //   Bytes, Ints, Floats     vectors; of bytes also as words of 16 and 32 bits
 //   the operations that tile_formats.h and TileMatMul below name
 //   Dots<Format, kHalf>(quants, input, dots): integer dot products, less the
@@ -46,7 +48,9 @@ struct TileInput {
   int8_t q[8][kTokens][4];
   float d[kTokens];
   float d_sum[kTokens];  // d times the sum of the quants
-  // kZeroUnit times the sum of the quants: of all and of each half.
+  // kZeroUnit times the sum of the quants: of all and of each half. With
+  // kZeroInWords in words of 16 bits: the lower one has the sum of the first
+  // and second of every four quants, the upper one that of the others.
   int32_t zero[kTokens];
   int32_t half_zero[2][kTokens];
 };
@@ -93,12 +97,30 @@ struct TilePacking {
     const int second = row.sum[2 * block + 1];
     out.d[token] = row.d[block];
     out.d_sum[token] = row.d[block] * static_cast<float>(first + second);
-    out.zero[token] = Simd::kZeroUnit * (first + second);
-    out.half_zero[0][token] = Simd::kZeroUnit * first;
-    out.half_zero[1][token] = Simd::kZeroUnit * second;
-    for (size_t i = 0; i < 8; ++i) {
-      __builtin_memcpy(out.q[i][token], row.q + 32 * block + 4 * i, 4);
+    const int8_t* q = row.q + 32 * block;
+    if constexpr (Simd::kZeroInWords) {
+      out.zero[token] = ZeroWords(q, 32);
+      out.half_zero[0][token] = ZeroWords(q, 16);
+      out.half_zero[1][token] = ZeroWords(q + 16, 16);
+    } else {
+      out.zero[token] = Simd::kZeroUnit * (first + second);
+      out.half_zero[0][token] = Simd::kZeroUnit * first;
+      out.half_zero[1][token] = Simd::kZeroUnit * second;
     }
+    for (size_t i = 0; i < 8; ++i) {
+      __builtin_memcpy(out.q[i][token], q + 4 * i, 4);
+    }
+  }
+
+  static int32_t ZeroWords(const int8_t* q, size_t count) {
+    int16_t sums[2] = {};
+    for (size_t i = 0; i < count; ++i) {
+      sums[i / 2 % 2] =
+          static_cast<int16_t>(sums[i / 2 % 2] + Simd::kZeroUnit * q[i]);
+    }
+    int32_t words;
+    __builtin_memcpy(&words, sums, sizeof(words));
+    return words;
   }
 };
 
@@ -197,6 +219,15 @@ class TileMatMul {
     }
   }
 
+  // A tile and a group of tokens that it meets.
+  struct Meeting {
+    const Block* tile;
+    const Input* input;
+    size_t next_input;  // bytes to that of the group that follows; 0: none
+    size_t num_blocks;
+    bool is_first;  // of the panels
+  };
+
   static void MultiplyTile(const MatMulArgs& args, size_t row, size_t elem,
                            size_t num_blocks, const Block* tile) {
     const size_t left = args.num_rows - row;
@@ -204,30 +235,32 @@ class TileMatMul {
     for (size_t token = 0; token < args.num_tokens; token += kTokens) {
       const size_t tokens_left = args.num_tokens - token;
       const size_t num_tokens = tokens_left < kTokens ? tokens_left : kTokens;
-      const auto* input = reinterpret_cast<const Input*>(
-                              args.x + token / kTokens * args.x_stride_bytes) +
-                          elem / 32;
+      const Meeting meeting = {
+          .tile = tile,
+          .input = reinterpret_cast<const Input*>(
+                       args.x + token / kTokens * args.x_stride_bytes) +
+                   elem / 32,
+          .next_input = tokens_left > kTokens ? args.x_stride_bytes : 0,
+          .num_blocks = num_blocks,
+          .is_first = elem == 0};
       float* out = args.out + token * args.out_stride + row;
       if (num_rows == kRows && num_tokens == kTokens) {
-        MultiplyGroup<kTokens>(tile, input, num_blocks, elem == 0, out,
-                               args.out_stride);
+        MultiplyGroup<kTokens>(meeting, out, args.out_stride);
       } else {
-        MultiplyPart(tile, input, num_blocks, elem == 0, num_rows, num_tokens,
-                     out, args.out_stride);
+        MultiplyPart(meeting, num_rows, num_tokens, out, args.out_stride);
       }
     }
   }
 
   // Fewer rows or tokens than a tile or a group has.
-  static void MultiplyPart(const Block* tile, const Input* input,
-                           size_t num_blocks, bool is_first, size_t num_rows,
+  static void MultiplyPart(const Meeting& meeting, size_t num_rows,
                            size_t num_tokens, float* out, size_t out_stride) {
     float whole[kTokens * kRows] = {};
-    for (size_t t = 0; t < num_tokens && !is_first; ++t) {
+    for (size_t t = 0; t < num_tokens && !meeting.is_first; ++t) {
       __builtin_memcpy(whole + t * kRows, out + t * out_stride,
                        num_rows * sizeof(float));
     }
-    MultiplyFirst<2>(tile, input, num_blocks, is_first, num_tokens, whole);
+    MultiplyFirst<2>(meeting, num_tokens, whole);
     for (size_t t = 0; t < num_tokens; ++t) {
       __builtin_memcpy(out + t * out_stride, whole + t * kRows,
                        num_rows * sizeof(float));
@@ -236,25 +269,23 @@ class TileMatMul {
 
   // As MultiplyGroup for kCount tokens, or as many more as there must be.
   template <size_t kCount>
-  static void MultiplyFirst(const Block* tile, const Input* input,
-                            size_t num_blocks, bool is_first, size_t num_tokens,
+  static void MultiplyFirst(const Meeting& meeting, size_t num_tokens,
                             float* whole) {
     if constexpr (kCount < kTokens) {
       if (num_tokens > kCount) {
-        MultiplyFirst<kCount + 2>(tile, input, num_blocks, is_first, num_tokens,
-                                  whole);
+        MultiplyFirst<kCount + 2>(meeting, num_tokens, whole);
         return;
       }
     }
-    MultiplyGroup<kCount>(tile, input, num_blocks, is_first, whole, kRows);
+    MultiplyGroup<kCount>(meeting, whole, kRows);
   }
 
   // kRows rows times the first kCount tokens of a group: written to `out` for
   // the first panel, added to it for others.
   template <size_t kCount>
-  static void MultiplyGroup(const Block* tile, const Input* input,
-                            size_t num_blocks, bool is_first, float* out,
+  static void MultiplyGroup(const Meeting& meeting, float* out,
                             size_t out_stride) {
+    const auto [tile, input, next_input, num_blocks, is_first] = meeting;
     Floats acc[kCount][kGroups];
     for (size_t t = 0; t < kCount; ++t) {
       for (size_t r = 0; r < kRows; r += 16) {
@@ -262,7 +293,22 @@ class TileMatMul {
       }
       for (size_t g = 0; g < kGroups; ++g) acc[t][g] = Simd::Zero();
     }
-    for (size_t b = 0; b < num_blocks; ++b) AddBlock(tile[b], input[b], acc);
+    for (size_t b = 0; b < num_blocks; ++b) {
+      if constexpr (Simd::kFewRegisters) {
+        // Groups lie apart, so nothing but this reads ahead.
+        const auto* next =
+            reinterpret_cast<const std::byte*>(input + b) + next_input;
+        for (size_t i = 0; i < sizeof(Input); i += 64) {
+          __builtin_prefetch(next + i);
+        }
+      }
+      AddBlock(tile[b], input[b], acc);
+      if constexpr (Simd::kFewRegisters) {
+        // The sums lie in memory meanwhile, at aligned addresses: the compiler
+        // would spill to others.
+        asm volatile("" : "+m"(acc));
+      }
+    }
     for (size_t t = 0; t < kCount; ++t) {
       for (size_t g = 0; g < kGroups; ++g) {
         float* p = out + t * out_stride + g * kLanes;
@@ -289,15 +335,18 @@ class TileMatMul {
         }
       }
     } else {
+      Floats factor[Format::kFactors][kGroups];
+      __builtin_memcpy(factor, w.factor, sizeof(factor));
       for (size_t t = 0; t < kCount; ++t) {
+        const Floats d = Simd::Splat(x.d[t]);
+        const Floats d_sum = Simd::Splat(x.d_sum[t]);
         for (size_t g = 0; g < kGroups; ++g) {
-          acc[t][g] = Simd::MulAdd(
-              Simd::ToFloats(dots[t][g]),
-              Simd::Mul(w.factor[0][g], Simd::Splat(x.d[t])), acc[t][g]);
+          Floats sum = Simd::MulAdd(Simd::ToFloats(dots[t][g]),
+                                    Simd::Mul(factor[0][g], d), acc[t][g]);
           if constexpr (Format::kHasMin) {
-            acc[t][g] = Simd::MulAdd(w.factor[1][g], Simd::Splat(x.d_sum[t]),
-                                     acc[t][g]);
+            sum = Simd::MulAdd(factor[1][g], d_sum, sum);
           }
+          acc[t][g] = sum;
         }
       }
     }

@@ -42,6 +42,11 @@ struct TileFormat {
   static constexpr size_t kBlockElems = 32;
   static constexpr int kBits = kQuantBits;
   static constexpr bool kHasMin = !kHasZero;
+  // Whether the dot products are those of quants less a zero point. Small ones
+  // of five bits have one with minima too, 16, which these make good: so sums
+  // of products fit in 16 bits.
+  static constexpr bool kHasZeroPoint =
+      kHasZero || (kBits == 5 && !Simd::kTopQuants);
   // Whether Unpack gets the first four bytes of each row's block.
   static constexpr bool kHasHeads = true;
   static constexpr size_t kHalves = 1;
@@ -69,7 +74,14 @@ struct TileFormat {
   static void UnpackHeads(const uint32_t* heads, Tile& tile, size_t g) {
     const Bytes words = Simd::LoadHeads(heads);
     tile.factor[0][g] = Scale(Simd::LowHalf(words));
-    if constexpr (kHasMin) tile.factor[1][g] = Simd::HighHalf(words);
+    if constexpr (kHasMin) {
+      tile.factor[1][g] = Minimum(tile.factor[0][g], Simd::HighHalf(words));
+    }
+  }
+
+  // What comes to each weight.
+  static Floats Minimum(Floats d, Floats m) {
+    return kHasZeroPoint ? Simd::MulAdd(d, Simd::Splat(16.0f), m) : m;
   }
 };
 
@@ -213,9 +225,10 @@ struct TileWithMins : TileFormat<Simd, BlockT, kBits, false> {
         Simd::Bits(head[2], 0, 0x3F),
         Simd::Or(Simd::Bits(head[3], -4, 0x0F), Simd::Bits(head[2], -2, 0x30))};
     for (int i = 0; i < 8; ++i) {
-      tile[i].factor[0][g] = Simd::Mul(Simd::Unsigned(scales[i / 4], i % 4), d);
-      tile[i].factor[1][g] =
-          Simd::Mul(Simd::Unsigned(mins[i / 4], i % 4), minus_dmin);
+      const auto scale = Simd::Mul(Simd::Unsigned(scales[i / 4], i % 4), d);
+      tile[i].factor[0][g] = scale;
+      tile[i].factor[1][g] = Base::Minimum(
+          scale, Simd::Mul(Simd::Unsigned(mins[i / 4], i % 4), minus_dmin));
     }
   }
 };

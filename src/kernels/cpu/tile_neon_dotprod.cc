@@ -17,10 +17,12 @@ struct NeonDotprod {
   static constexpr Isa kIsa = Isa::kNeonDotprod;
   static constexpr size_t kLanes = 4;
   static constexpr size_t kGroups = 2;
+  static constexpr bool kFewRegisters = false;
   static constexpr size_t kTokens = 4;
   // Signed quants, so no zero point is left.
   static constexpr bool kTopQuants = true;
   static constexpr int kZeroUnit = 0;
+  static constexpr bool kZeroInWords = false;
 
   static Floats Zero() { return vdupq_n_f32(0); }
   static Floats Load(const float* p) { return vld1q_f32(p); }
