@@ -157,6 +157,10 @@ class TileMatMul {
   static constexpr size_t kGroups = Simd::kGroups;
   static constexpr size_t kLanes = Simd::kLanes;
   static constexpr size_t kRows = kGroups * kLanes;
+  // Tiles that meet a group of tokens one after the other. Two pass on half as
+  // much between the first- and the second-level cache, if they fit the first.
+  static constexpr size_t kTiles =
+      Simd::kFewRegisters && Format::kPlanes == 1 ? 2 : 1;
   static constexpr size_t kPanelElems = 512;
   static constexpr size_t kPanelBlocks = kPanelElems / 32;
   static constexpr size_t kChunkTokens = 512;
@@ -170,21 +174,24 @@ class TileMatMul {
       MultiplyRows(args, 0, args.num_rows);
       return;
     }
-    for (size_t row = 0; row < args.num_rows; row += kRows) {
-      MultiplyRows(args, row, row + kRows);
+    for (size_t row = 0; row < args.num_rows; row += kTiles * kRows) {
+      const size_t end = row + kTiles * kRows;
+      MultiplyRows(args, row, end < args.num_rows ? end : args.num_rows);
     }
   }
 
   // Row tiles from first_row on, one after the other for each panel.
   static void MultiplyRows(const MatMulArgs& args, size_t first_row,
                            size_t end_row) {
-    Block tile[kPanelBlocks];
+    Block tiles[kTiles][kPanelBlocks];
     for (size_t elem = 0; elem < args.n; elem += kPanelElems) {
       const size_t left = args.n - elem;
       const size_t num_blocks = (left < kPanelElems ? left : kPanelElems) / 32;
-      for (size_t row = first_row; row < end_row; row += kRows) {
-        UnpackTile(args, row, elem, num_blocks, tile);
-        MultiplyTile(args, row, elem, num_blocks, tile);
+      for (size_t row = first_row; row < end_row; row += kTiles * kRows) {
+        for (size_t i = 0; i < kTiles && row + i * kRows < end_row; ++i) {
+          UnpackTile(args, row + i * kRows, elem, num_blocks, tiles[i]);
+        }
+        MultiplyTiles(args, row, elem, num_blocks, tiles);
       }
     }
   }
@@ -228,26 +235,31 @@ class TileMatMul {
     bool is_first;  // of the panels
   };
 
-  static void MultiplyTile(const MatMulArgs& args, size_t row, size_t elem,
-                           size_t num_blocks, const Block* tile) {
-    const size_t left = args.num_rows - row;
-    const size_t num_rows = left < kRows ? left : kRows;
+  static void MultiplyTiles(const MatMulArgs& args, size_t first_row,
+                            size_t elem, size_t num_blocks,
+                            const Block (&tiles)[kTiles][kPanelBlocks]) {
     for (size_t token = 0; token < args.num_tokens; token += kTokens) {
       const size_t tokens_left = args.num_tokens - token;
       const size_t num_tokens = tokens_left < kTokens ? tokens_left : kTokens;
-      const Meeting meeting = {
-          .tile = tile,
-          .input = reinterpret_cast<const Input*>(
-                       args.x + token / kTokens * args.x_stride_bytes) +
-                   elem / 32,
-          .next_input = tokens_left > kTokens ? args.x_stride_bytes : 0,
-          .num_blocks = num_blocks,
-          .is_first = elem == 0};
-      float* out = args.out + token * args.out_stride + row;
-      if (num_rows == kRows && num_tokens == kTokens) {
-        MultiplyGroup<kTokens>(meeting, out, args.out_stride);
-      } else {
-        MultiplyPart(meeting, num_rows, num_tokens, out, args.out_stride);
+      for (size_t i = 0; i < kTiles; ++i) {
+        const size_t row = first_row + i * kRows;
+        if (row >= args.num_rows) break;
+        const size_t rows_left = args.num_rows - row;
+        const size_t num_rows = rows_left < kRows ? rows_left : kRows;
+        const Meeting meeting = {
+            .tile = tiles[i],
+            .input = reinterpret_cast<const Input*>(
+                         args.x + token / kTokens * args.x_stride_bytes) +
+                     elem / 32,
+            .next_input = tokens_left > kTokens ? args.x_stride_bytes : 0,
+            .num_blocks = num_blocks,
+            .is_first = elem == 0};
+        float* out = args.out + token * args.out_stride + row;
+        if (num_rows == kRows && num_tokens == kTokens) {
+          MultiplyGroup<kTokens>(meeting, out, args.out_stride);
+        } else {
+          MultiplyPart(meeting, num_rows, num_tokens, out, args.out_stride);
+        }
       }
     }
   }

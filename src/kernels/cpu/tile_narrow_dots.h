@@ -49,6 +49,7 @@ struct NarrowDots : Base {
           dot = Base::AddPairs(sums[u][0][g], 1);
           if constexpr (kPlanes == 2) {
             dot = Base::AddInts(dot, Base::AddPairs(sums[u][1][g], 16));
+            Base::KeepInRegister(dot);
           }
         }
       }
@@ -85,7 +86,7 @@ struct NarrowDots : Base {
     for (size_t i = kBegin; i < kBegin + kSteps; ++i) {
       Bytes w[kPlanes][kGroups];
       __builtin_memcpy(w, q[i], sizeof(w));
-      Keep(w);
+      KeepAll(w);
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kCount; ++t) {
         const Bytes quants = Base::SplatQuants(x.q[i][first + t]);
@@ -95,21 +96,21 @@ struct NarrowDots : Base {
             products[p][g] = Base::MulPairs(w[p][g], quants);
           }
         }
-        Keep(products);
+        KeepAll(products);
         for (size_t p = 0; p < kPlanes; ++p) {
           for (size_t g = 0; g < kGroups; ++g) {
             sums[t][p][g] = Base::AddWords(sums[t][p][g], products[p][g]);
           }
         }
       }
-      for (auto& of_token : sums) Keep(of_token);
+      for (auto& of_token : sums) KeepAll(of_token);
     }
   }
 
   // Makes the compiler take steps one by one. Left to itself it adds in another
   // order, one token after the other, for which registers do not suffice.
   template <size_t kPlanes>
-  [[gnu::always_inline]] static inline void Keep(
+  [[gnu::always_inline]] static inline void KeepAll(
       Bytes (&vectors)[kPlanes][kGroups]) {
     for (auto& of_plane : vectors) {
       for (Bytes& v : of_plane) Base::KeepInRegister(v);
