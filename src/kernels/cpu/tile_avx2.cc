@@ -113,10 +113,10 @@ struct Avx2 {
 }  // namespace
 
 void FillTileMatMulsAvx2(KernelTable& table) {
-  // Weights in the cache gain by 8 tokens, but for those of Q8_0, with twice
-  // the multiplications, which about break even here. Weights in memory, which
-  // matmul() reads further ahead, gain later: Q4_0 and Q6_K by 12 to 24.
-  FillTileBatch<NarrowDots<Avx2>>(24, table);
+  // Weights in the cache gain by 8 tokens. Weights in memory, which matmul()
+  // reads further ahead, gain later: those of four bits a fifth with 12, while
+  // Q5_K, Q6_K and Q8_0 only break even; from 16 on it is up to two fifths.
+  FillTileBatch<NarrowDots<Avx2>>(16, table);
 }
 
 }  // namespace thermocline::kernels

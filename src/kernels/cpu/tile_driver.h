@@ -230,7 +230,7 @@ class TileMatMul {
   struct Meeting {
     const Block* tile;
     const Input* input;
-    size_t next_input;  // bytes to that of the group that follows; 0: none
+    size_t next_input;  // bytes to what to ask memory for; 0: nothing
     size_t num_blocks;
     bool is_first;  // of the panels
   };
@@ -251,7 +251,9 @@ class TileMatMul {
             .input = reinterpret_cast<const Input*>(
                          args.x + token / kTokens * args.x_stride_bytes) +
                      elem / 32,
-            .next_input = tokens_left > kTokens ? args.x_stride_bytes : 0,
+            .next_input = tokens_left > kTokens && i + 1 == kTiles
+                              ? args.x_stride_bytes
+                              : 0,
             .num_blocks = num_blocks,
             .is_first = elem == 0};
         float* out = args.out + token * args.out_stride + row;
@@ -306,8 +308,8 @@ class TileMatMul {
       for (size_t g = 0; g < kGroups; ++g) acc[t][g] = Simd::Zero();
     }
     for (size_t b = 0; b < num_blocks; ++b) {
-      if constexpr (Simd::kFewRegisters) {
-        // Groups lie apart, so nothing but this reads ahead.
+      // Groups lie apart, so nothing but this reads ahead.
+      if (Simd::kFewRegisters && next_input != 0) {
         const auto* next =
             reinterpret_cast<const std::byte*>(input + b) + next_input;
         for (size_t i = 0; i < sizeof(Input); i += 64) {
