@@ -16,6 +16,7 @@
 //   Input Prepare(const StepInput&)
 //   Acc Zero()
 //   Acc Step(const Weights&, const Input&, Acc)   acc + the step's product
+//   kLeavesAskingToHardware   if so: streams are not asked for ahead
 //   StepRows<kRows>(rows, offset, const Input&, Acc[kRows])   if it likes: the
 //       same for several rows, whose steps lie `offset` bytes behind rows[r]
 //   float Reduce(Acc)
@@ -127,6 +128,9 @@ class Int8MatMul {
   // Many tokens read one stream.
   static constexpr size_t kTokensFarBytes = 8192;
 
+  static constexpr bool kLeavesAskingToHardware =
+      requires { requires Format::kLeavesAskingToHardware; };
+
   static constexpr size_t AtMost(size_t max, size_t count) {
     return count < max ? count : max;
   }
@@ -152,7 +156,7 @@ class Int8MatMul {
     template <size_t kRows>
     [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
                                     size_t /*r*/) const {
-      if constexpr (kRows == 1) return;
+      if constexpr (kRows == 1 || kLeavesAskingToHardware) return;
       const uintptr_t begin = reinterpret_cast<uintptr_t>(row) + offset;
       AskForBytes<2>(begin + far, kStepBytes);
       AskForBytes<3>(begin + kNearBytes, kStepBytes);
