@@ -238,10 +238,10 @@ struct NibbleBlocks : Block32<Block> {
   }
 };
 
-using Q4_0 = NibbleBlocks<BlockQ4_0, false, Offset::kZeroPoint, 3>;
-using Q4_1 = NibbleBlocks<BlockQ4_1, false, Offset::kMin>;
-using Q5_0 = NibbleBlocks<BlockQ5_0, true, Offset::kZeroPoint, 4>;
-using Q5_1 = NibbleBlocks<BlockQ5_1, true, Offset::kMin>;
+struct Q4_0 : NibbleBlocks<BlockQ4_0, false, Offset::kZeroPoint, 3> {};
+struct Q4_1 : NibbleBlocks<BlockQ4_1, false, Offset::kMin> {};
+struct Q5_0 : NibbleBlocks<BlockQ5_0, true, Offset::kZeroPoint, 4> {};
+struct Q5_1 : NibbleBlocks<BlockQ5_1, true, Offset::kMin> {};
 
 }  // namespace
 

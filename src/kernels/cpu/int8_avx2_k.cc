@@ -153,8 +153,8 @@ struct SubBlocks32 : Block256<Block> {
   }
 };
 
-using Q4_K = SubBlocks32<BlockQ4_K, false>;
-using Q5_K = SubBlocks32<BlockQ5_K, true>;
+struct Q4_K : SubBlocks32<BlockQ4_K, false> {};
+struct Q5_K : SubBlocks32<BlockQ5_K, true> {};
 
 // Register i has the elements from 32i on. Scales are for 16: lane 4h + b of a
 // half of the block is for half h of its 32 number b.
