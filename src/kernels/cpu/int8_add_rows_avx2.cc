@@ -9,6 +9,7 @@
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/int8_add_rows.h"
 #include "kernels/cpu/int8_add_rows_driver.h"
+#include "kernels/cpu/int8_avx2.h"
 #include "tensor/blocks.h"
 
 namespace thermocline::kernels {
@@ -33,19 +34,6 @@ struct PassCoefs {
   __m256 rows[kRows];  // each eight times
   __m256 fours[2];     // four of them twice
 };
-
-inline __m128i Load128(const std::byte* p) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-}
-
-inline __m256i Load256(const std::byte* p) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-}
-
-inline __m256i LoadTwo128(const std::byte* low, const std::byte* high) {
-  return _mm256_inserti128_si256(_mm256_castsi128_si256(Load128(low)),
-                                 Load128(high), 1);
-}
 
 // out [8] += scale * 2^16 * words + addend, of the first (kHigh: last) four
 // words of each half: they become the upper halves of integers, which spares
@@ -73,18 +61,8 @@ struct Q4_0 {
   static constexpr int kZero = 8;
   static constexpr bool kHasMin = false;
 
-  // In 16 bytes that begin 16 * b behind the first block, word b is the head of
-  // block b.
   static __m256 Scales(const std::byte* blocks) {
-    __m128i heads = Load128(blocks);
-    heads = _mm_blend_epi16(heads, Load128(blocks + 16), 1 << 1);
-    heads = _mm_blend_epi16(heads, Load128(blocks + 32), 1 << 2);
-    heads = _mm_blend_epi16(heads, Load128(blocks + 48), 1 << 3);
-    heads = _mm_blend_epi16(heads, Load128(blocks + 64), 1 << 4);
-    heads = _mm_blend_epi16(heads, Load128(blocks + 80), 1 << 5);
-    heads = _mm_blend_epi16(heads, Load128(blocks + 96), 1 << 6);
-    heads = _mm_blend_epi16(heads, Load128(blocks + 112), 1 << 7);
-    return _mm256_cvtph_ps(heads);
+    return _mm256_cvtph_ps(EachWord<sizeof(BlockQ4_0)>(blocks));
   }
 
   // The products of coefficients and scales.
@@ -121,25 +99,6 @@ struct Q4_K {
   static constexpr int kZero = 0;
   static constexpr bool kHasMin = true;
 
-  // Of two blocks: eight scales, then eight minima, of six bits. Blocks begin
-  // with d and dmin; of the three words that follow, the first two have scales
-  // and minima 0-3 in the low six bits of their bytes; the third has the low
-  // four bits of scales and minima 4-7, whose upper two are on top of the
-  // first.
-  static __m256i SixBits(const std::byte* first, const std::byte* second) {
-    const __m256i heads = LoadTwo128(first, second);
-    const __m256i low = _mm256_and_si256(
-        _mm256_srlv_epi32(_mm256_shuffle_epi32(heads, _MM_SHUFFLE(3, 2, 3, 1)),
-                          _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 0, 4)),
-        _mm256_setr_epi32(0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F,
-                          0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F));
-    const __m256i high = _mm256_and_si256(
-        _mm256_srli_epi32(_mm256_shuffle_epi32(heads, _MM_SHUFFLE(2, 2, 1, 1)),
-                          2),
-        _mm256_set1_epi64x(0x3030303000000000));
-    return _mm256_or_si256(low, high);
-  }
-
   // The d, then the dmin of four blocks.
   static __m256 Heads(const std::byte* const* blocks) {
     const auto load = [&](size_t r) {
@@ -172,7 +131,7 @@ struct Q4_K {
     alignas(32) uint8_t bytes[kPassRows][16];
     for (size_t r = 0; r < kPassRows; r += 2) {
       _mm256_store_si256(reinterpret_cast<__m256i*>(bytes[r]),
-                         SixBits(blocks[r], blocks[r + 1]));
+                         SixBits(LoadTwo128(blocks[r], blocks[r + 1])));
     }
     // They are to be read back: what spreads a number of memory costs half of
     // what it costs in a register.

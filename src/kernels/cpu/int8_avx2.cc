@@ -15,34 +15,6 @@
 namespace thermocline::kernels {
 namespace {
 
-// The 16-bit words at p, p + kStride, p + 2 * kStride, ... Word k is loaded
-// from where it has to go, so that hardly anything is shuffled. Reads nothing
-// outside the eight times kStride bytes from p on, kStride >= 18.
-template <size_t kStride>
-inline __m128i EachWord(const std::byte* p) {
-  const auto load = [p](size_t k) { return Load128(p + k * (kStride - 2)); };
-  __m128i words = load(0);
-  words = _mm_blend_epi16(words, load(1), 1 << 1);
-  words = _mm_blend_epi16(words, load(2), 1 << 2);
-  words = _mm_blend_epi16(words, load(3), 1 << 3);
-  words = _mm_blend_epi16(words, load(4), 1 << 4);
-  words = _mm_blend_epi16(words, load(5), 1 << 5);
-  words = _mm_blend_epi16(words, load(6), 1 << 6);
-  return _mm_blend_epi16(words, load(7), 1 << 7);
-}
-
-// The same, as words of neighbours are 16 bytes apart: two to a load.
-template <>
-inline __m128i EachWord<18>(const std::byte* p) {
-  const __m256i first =
-      _mm256_blend_epi32(Load256(p), Load256(p + 32), 1 << 1 | 1 << 5);
-  const __m256i second =
-      _mm256_blend_epi32(Load256(p + 64), Load256(p + 96), 1 << 3 | 1 << 7);
-  const __m256i words = _mm256_blend_epi32(first, second, 0xCC);
-  return _mm_blend_epi16(_mm256_castsi256_si128(words),
-                         _mm256_extracti128_si256(words, 1), 0xAA);
-}
-
 template <class Block>
 struct Block32 {
   static constexpr size_t kBlockBytes = sizeof(Block);

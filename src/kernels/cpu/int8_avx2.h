@@ -1,5 +1,5 @@
-// What the int8 formats in AVX2 with FMA and F16C share: int8_avx2.cc has the
-// formats with blocks of 32, int8_avx2_k.cc those with blocks of 256.
+// What the int8 kernels in AVX2 with FMA and F16C share; the formats with
+// blocks of 32 are in int8_avx2.cc, those with blocks of 256 in int8_avx2_k.cc.
 //
 // A step is 256 quants in eight registers. Dot products of bytes leave sums of
 // two in 16-bit lanes, and what costs most is to add up the lanes of a block.
@@ -50,6 +50,52 @@ inline __m256i Load256(const void* p) {
 inline __m256i LoadTwo128(const void* low, const void* high) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(Load128(low)),
                                  Load128(high), 1);
+}
+
+// The 16-bit words at p, p + kStride, p + 2 * kStride, ... Word k is loaded
+// from where it has to go, so that hardly anything is shuffled. Reads nothing
+// outside the eight times kStride bytes from p on, kStride >= 18.
+template <size_t kStride>
+inline __m128i EachWord(const std::byte* p) {
+  const auto load = [p](size_t k) { return Load128(p + k * (kStride - 2)); };
+  __m128i words = load(0);
+  words = _mm_blend_epi16(words, load(1), 1 << 1);
+  words = _mm_blend_epi16(words, load(2), 1 << 2);
+  words = _mm_blend_epi16(words, load(3), 1 << 3);
+  words = _mm_blend_epi16(words, load(4), 1 << 4);
+  words = _mm_blend_epi16(words, load(5), 1 << 5);
+  words = _mm_blend_epi16(words, load(6), 1 << 6);
+  return _mm_blend_epi16(words, load(7), 1 << 7);
+}
+
+// The same, as words of neighbours are 16 bytes apart: two to a load.
+template <>
+inline __m128i EachWord<18>(const std::byte* p) {
+  const __m256i first =
+      _mm256_blend_epi32(Load256(p), Load256(p + 32), 1 << 1 | 1 << 5);
+  const __m256i second =
+      _mm256_blend_epi32(Load256(p + 64), Load256(p + 96), 1 << 3 | 1 << 7);
+  const __m256i words = _mm256_blend_epi32(first, second, 0xCC);
+  return _mm_blend_epi16(_mm256_castsi256_si128(words),
+                         _mm256_extracti128_si256(words, 1), 0xAA);
+}
+
+// Of heads of Q4_K or Q5_K, one in each half: eight scales, then eight minima,
+// of six bits. Blocks begin with d and dmin; of the three words that follow,
+// the first two have scales and minima 0-3 in the low six bits of their bytes;
+// the third has the low four bits of scales and minima 4-7, whose upper two are
+// on top of the first.
+inline __m256i SixBits(__m256i heads) {
+  const __m256i low = _mm256_and_si256(
+      _mm256_srlv_epi32(_mm256_shuffle_epi32(heads, _MM_SHUFFLE(3, 2, 3, 1)),
+                        _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 0, 4)),
+      _mm256_setr_epi32(0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F,
+                        0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F));
+  const __m256i high = _mm256_and_si256(
+      _mm256_srli_epi32(_mm256_shuffle_epi32(heads, _MM_SHUFFLE(2, 2, 1, 1)),
+                        2),
+      _mm256_set1_epi64x(0x3030303000000000));
+  return _mm256_or_si256(low, high);
 }
 
 // A constant that stays in a register: as an operand in memory it would take

@@ -47,29 +47,13 @@ struct SubBlocks32 : Block256<Block> {
     __m256 d_min;
   };
 
-  // Blocks begin with d, dmin and the twelve bytes that pack eight scales and
-  // eight minima.
   static Scales UnpackScales(const std::byte* block) {
     // (Seen through, it would be shuffled in one half and then copied.)
     const __m256i head =
         InRegister(_mm256_broadcastsi128_si256(Load128(block)));
-    // The four words are scales 0-3 and 4-7, minima 0-3 and 4-7. The first and
-    // third are the low six bits of bytes 0-3 and 4-7; the others have their
-    // low four bits in bytes 8-11, the upper two on top of the first and third.
-    const auto both = [](int a, int b, int c, int d) {
-      return _mm256_setr_epi32(a, b, c, d, a, b, c, d);
-    };
-    const __m256i low = _mm256_and_si256(
-        _mm256_srlv_epi32(_mm256_shuffle_epi32(head, _MM_SHUFFLE(3, 2, 3, 1)),
-                          both(0, 0, 0, 4)),
-        both(0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F));
-    const __m256i high = _mm256_and_si256(
-        _mm256_srli_epi32(_mm256_shuffle_epi32(head, _MM_SHUFFLE(2, 2, 1, 1)),
-                          2),
-        both(0, 0x30303030, 0, 0x30303030));
     const __m256 factors =
         _mm256_cvtph_ps(_mm_set1_epi32(static_cast<int>(LoadU32(block))));
-    return {_mm256_or_si256(low, high), _mm256_moveldup_ps(factors),
+    return {SixBits(head), _mm256_moveldup_ps(factors),
             _mm256_movehdup_ps(factors)};
   }
 
