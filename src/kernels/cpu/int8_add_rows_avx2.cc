@@ -247,9 +247,6 @@ struct Kernel : Format {
       const StepCoefs& coefs, const uintptr_t* ask, float* out) {
     constexpr size_t kPassRows = kHalves * kHalfRows;
     constexpr size_t kParts = kStepGroups / 2;
-    // Else clang reads it from memory each time.
-    __m256i nibble = _mm256_set1_epi8(0x0F);
-    asm("" : "+x"(nibble));
 #pragma clang loop unroll(full)
     for (size_t i = 0; i < kParts; ++i) {
       if constexpr (kAsk) {
@@ -273,13 +270,10 @@ struct Kernel : Format {
         const __m256i low_coefs = Format::Spread(pairs, i, false);
         const __m256i high_coefs = Format::Spread(pairs, i, true);
         for (size_t v = 0; v < 2; ++v) {
-          const __m256i low_nibbles = _mm256_and_si256(bytes[v], nibble);
-          const __m256i high_nibbles =
-              _mm256_and_si256(_mm256_srli_epi16(bytes[v], 4), nibble);
           low[v] = _mm256_add_epi16(
-              low[v], _mm256_maddubs_epi16(low_nibbles, low_coefs));
+              low[v], _mm256_maddubs_epi16(LowNibbles(bytes[v]), low_coefs));
           high[v] = _mm256_add_epi16(
-              high[v], _mm256_maddubs_epi16(high_nibbles, high_coefs));
+              high[v], _mm256_maddubs_epi16(HighNibbles(bytes[v]), high_coefs));
         }
       }
       AddTo(low, false, coefs, i, out);

@@ -54,14 +54,9 @@ struct Q8_0 : Block32<BlockQ8_0> {
   [[gnu::always_inline]] static void Add(const Weights& w, const Input& x,
                                          __m256 (&acc)[kRows]) {
     __m256i fours[2][kRows];
-#pragma clang loop unroll(full)
-    for (size_t i = 0; i < 2; ++i) {
-      __m256i first[kRows];
-      for (size_t r = 0; r < kRows; ++r) first[r] = Dots(w, r, 2 * i, x);
-      for (size_t r = 0; r < kRows; ++r) {
-        fours[i][r] = Meet32<Ints>(first[r], Dots(w, r, 2 * i + 1, x));
-      }
-    }
+    MeetParts([&](size_t r, size_t i)
+                  __attribute__((always_inline)) { return Dots(w, r, i, x); },
+              Meet32<Ints>, fours);
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
       const __m256i sums = MeetLanes<Ints>(fours[0][r], fours[1][r]);
@@ -120,8 +115,11 @@ struct NibbleBlocks : Block32<Block> {
     }
     in.d = _mm256_loadu_ps(x.d);
     const __m256i sums = AddPairs(Load256(x.sum));
-    in.zero = _mm256_slli_epi32(sums, kZeroBits);
-    in.d_sum = _mm256_mul_ps(in.d, _mm256_cvtepi32_ps(sums));
+    if constexpr (kHasMin) {
+      in.d_sum = _mm256_mul_ps(in.d, _mm256_cvtepi32_ps(sums));
+    } else {
+      in.zero = _mm256_slli_epi32(sums, kZeroBits);
+    }
     return in;
   }
 
@@ -150,14 +148,10 @@ struct NibbleBlocks : Block32<Block> {
   [[gnu::always_inline]] static void Add(const Weights& w, const Input& x,
                                          __m256 (&acc)[kRows]) {
     __m256i twos[2][kRows];
-#pragma clang loop unroll(full)
-    for (size_t i = 0; i < 2; ++i) {
-      __m256i first[kRows];
-      for (size_t r = 0; r < kRows; ++r) first[r] = Words16(w, r, 2 * i, x);
-      for (size_t r = 0; r < kRows; ++r) {
-        twos[i][r] = Meet64<Words>(first[r], Words16(w, r, 2 * i + 1, x));
-      }
-    }
+    MeetParts(
+        [&](size_t r, size_t i)
+            __attribute__((always_inline)) { return Words16(w, r, i, x); },
+        Meet64<Words>, twos);
     __m256i sums[kRows];
     for (size_t r = 0; r < kRows; ++r) {
       // Four bits: 16 * 15 * 127 < 2^15. Five: 8 * 31 * 127, but not twice.

@@ -155,6 +155,20 @@ struct QuantPair {
   __m256i second;
 };
 
+// out[i][r] = meet(part(r, 2i), part(r, 2i + 1)), all rows side by side.
+template <size_t kRows, class Part, class Meet>
+[[gnu::always_inline]] inline void MeetParts(const Part& part, const Meet& meet,
+                                             __m256i (&out)[2][kRows]) {
+#pragma clang loop unroll(full)
+  for (size_t i = 0; i < 2; ++i) {
+    __m256i first[kRows];
+    for (size_t r = 0; r < kRows; ++r) first[r] = part(r, 2 * i);
+    for (size_t r = 0; r < kRows; ++r) {
+      out[i][r] = meet(first[r], part(r, 2 * i + 1));
+    }
+  }
+}
+
 // Where a step's weights come from. Either gives, of row r: Pair(r, i), the
 // registers 2i and 2i + 1, and Scales(r), what sums are multiplied with.
 

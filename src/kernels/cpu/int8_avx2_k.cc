@@ -63,17 +63,14 @@ struct SubBlocks32 : Block256<Block> {
     if constexpr (kFifthBit) {
       // Bit b of these bytes belongs to sub-block b.
       const __m256i bits = Load256(block + offsetof(Block, qh));
-      const __m256i sixteen = _mm256_set1_epi8(16);
-      const __m128i left = _mm_cvtsi32_si128(4 - 2 * static_cast<int>(i));
-      const __m128i right = _mm_cvtsi32_si128(2 * static_cast<int>(i) - 4);
-      const __m256i at_four =
-          i <= 2 ? _mm256_sll_epi16(bits, left) : _mm256_srl_epi16(bits, right);
-      const __m256i next = i <= 1 ? _mm256_slli_epi16(bits, 3 - 2 * i)
-                                  : _mm256_srli_epi16(bits, 2 * i - 3);
-      pair.first =
-          _mm256_or_si256(pair.first, _mm256_and_si256(at_four, sixteen));
-      pair.second =
-          _mm256_or_si256(pair.second, _mm256_and_si256(next, sixteen));
+      const auto sixteen_where = [bits](int b) {
+        const __m256i at_four = b < 4 ? _mm256_slli_epi16(bits, 4 - b)
+                                      : _mm256_srli_epi16(bits, b - 4);
+        return _mm256_and_si256(at_four, _mm256_set1_epi8(16));
+      };
+      const int b = 2 * static_cast<int>(i);
+      pair.first = _mm256_or_si256(pair.first, sixteen_where(b));
+      pair.second = _mm256_or_si256(pair.second, sixteen_where(b + 1));
     }
     return pair;
   }
@@ -82,14 +79,10 @@ struct SubBlocks32 : Block256<Block> {
   [[gnu::always_inline]] static void Add(const Weights& w, const Input& x,
                                          __m256 (&acc)[kRows]) {
     __m256i fours[2][kRows];
-#pragma clang loop unroll(full)
-    for (size_t i = 0; i < 2; ++i) {
-      __m256i first[kRows];
-      for (size_t r = 0; r < kRows; ++r) first[r] = Words64(w, r, 2 * i, x);
-      for (size_t r = 0; r < kRows; ++r) {
-        fours[i][r] = Meet32<Words>(first[r], Words64(w, r, 2 * i + 1, x));
-      }
-    }
+    MeetParts(
+        [&](size_t r, size_t i)
+            __attribute__((always_inline)) { return Words64(w, r, i, x); },
+        Meet32<Words>, fours);
 #pragma clang loop unroll(full)
     for (size_t r = 0; r < kRows; ++r) {
       const Scales scales = w.Scales(r);
