@@ -26,7 +26,6 @@ if(TC_SANITIZE)
   target_link_options(tc_flags INTERFACE -fsanitize=${TC_SANITIZE})
 endif()
 if(TC_BUILD_FUZZERS)
-  target_compile_options(tc_flags INTERFACE -fsanitize=fuzzer-no-link)
   add_custom_target(fuzzers COMMENT "All fuzz programs are built")
 endif()
 if(TC_BUILD_TESTS)
@@ -39,14 +38,7 @@ function(tc_add_tests target prefix)
     TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   target_link_libraries(${target} PRIVATE GTest::gtest_main GTest::gmock)
   # A third of the time to compile; the code under test keeps its optimisation.
-  # ccache needs the last option, and CCACHE_SLOPPINESS as ./test sets it.
-  target_compile_options(${target} PRIVATE -O0 "SHELL:-Xclang -fno-pch-timestamp")
-  if(TC_BUILD_FUZZERS)  # what fuzzing counts is the code under test
-    target_compile_options(${target} PRIVATE -fno-sanitize=fuzzer-no-link)
-  endif()
-  target_precompile_headers(${target} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
-  # Tests name their helpers as they like.
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  target_compile_options(${target} PRIVATE -O0)
   gtest_discover_tests(${target} TEST_PREFIX "${prefix}."
     DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     PROPERTIES TIMEOUT 600)
@@ -120,7 +112,9 @@ function(tc_room name)
     endif()
   endif()
 
-  if(TC_BUILD_FUZZERS)
+  if(TC_BUILD_FUZZERS AND fuzzers)
+    # What fuzzing counts: the branches of the room under test.
+    target_compile_options(tc_${name} PRIVATE -fsanitize=fuzzer-no-link)
     foreach(source ${fuzzers})
       get_filename_component(stem ${source} NAME_WE)
       add_executable(${name}_${stem} ${source})

@@ -16,9 +16,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = 'clang-tidy-19'
 
 
-# Sources that are looked at together, as one translation unit: most of the time
-# goes into the headers that they share.
-BATCH = 8
 # A unit includes sources, which is what this check is about.
 UNIT_CHECKS = '--checks=-bugprone-suspicious-include'
 
@@ -46,15 +43,17 @@ def commands_of(build):
     return dict(sorted(flags_of.items()))
 
 
-def batches_of(flags_of):
-    """Lists of sources of one folder that are compiled alike. The kernels stay
-    alone: they include themselves, once per instruction set."""
-    groups = {}
+def units_of(flags_of):
+    """Lists of sources that are looked at together, as one translation unit:
+    those of one room that are compiled alike, since most of the time goes into
+    the headers that they share. The kernels for single CPUs stay alone: each
+    has its own helpers, and some include themselves. Longest first."""
+    units = {}
     for source, flags in flags_of.items():
-        alone = source if 'kernels' in source.parts else None
-        groups.setdefault((source.parent, flags, alone), []).append(source)
-    return [group[i:i + BATCH] for group in groups.values()
-            for i in range(0, len(group), BATCH)]
+        room = source.relative_to(ROOT / 'src').parts[0]
+        alone = source if source.parent.name == 'cpu' else None
+        units.setdefault((room, flags, alone), []).append(source)
+    return sorted(units.values(), key=len, reverse=True)
 
 
 def run_tidy(sources, flags, build):
@@ -79,7 +78,7 @@ def run(command):
     return result.returncode, output
 
 
-def run_batch(sources, flags, build):
+def run_unit(sources, flags, build):
     """What clang-tidy says, source by source where names of several unnamed
     namespaces clash."""
     begin = time.monotonic()
@@ -114,8 +113,8 @@ def main():
     num_failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for sources, outputs, seconds in pool.map(
-                lambda batch: run_batch(batch, flags_of[batch[0]], build),
-                batches_of(flags_of)):
+                lambda unit: run_unit(unit, flags_of[unit[0]], build),
+                units_of(flags_of)):
             if args.times:
                 names = ' '.join(str(s.relative_to(ROOT)) for s in sources)
                 print(f'{seconds:6.1f} s  {names}')

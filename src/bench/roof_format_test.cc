@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-RoofReport Sample() {
+RoofReport SampleRoof() {
   return {
       .build = "0.1.0",
       .cpu = "A CPU",
@@ -36,7 +36,7 @@ RoofReport Sample() {
 }
 
 TEST(FormatRoofTest, MarkdownHasThreeTables) {
-  const std::string text = FormatRoof(Sample(), BenchFormat::kMarkdown);
+  const std::string text = FormatRoof(SampleRoof(), BenchFormat::kMarkdown);
   EXPECT_THAT(text, HasSubstr("reads of 256.00 MiB (last-level cache 32.00 "
                               "MiB):\n"));
   EXPECT_THAT(text, HasSubstr("|       2 |    40.00 |    38.50 |\n"));
@@ -51,7 +51,7 @@ TEST(FormatRoofTest, MarkdownHasThreeTables) {
 }
 
 TEST(FormatRoofTest, LeavesOutWhatWasNotMeasured) {
-  RoofReport report = Sample();
+  RoofReport report = SampleRoof();
   report.products.clear();
   report.models.clear();
   report.probe_is_capped = true;
@@ -63,7 +63,7 @@ TEST(FormatRoofTest, LeavesOutWhatWasNotMeasured) {
 
 TEST(FormatRoofTest, JsonParses) {
   const auto json =
-      nlohmann::json::parse(FormatRoof(Sample(), BenchFormat::kJson));
+      nlohmann::json::parse(FormatRoof(SampleRoof(), BenchFormat::kJson));
   EXPECT_EQ(json["reads"][1]["gb_per_s"], 40.0);
   EXPECT_EQ(json["products"][0]["type"], "Q4_0");
   EXPECT_EQ(json["products"][0]["memory_from_n_threads"], 1);
@@ -72,7 +72,7 @@ TEST(FormatRoofTest, JsonParses) {
 }
 
 TEST(FormatRoofTest, CsvHasANumberPerLine) {
-  const std::string text = FormatRoof(Sample(), BenchFormat::kCsv);
+  const std::string text = FormatRoof(SampleRoof(), BenchFormat::kCsv);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 2 + 2 * 3 + 2 * 3);
   EXPECT_THAT(text, HasSubstr("\nread,,2,,40.000000,GB/s\n"));
   EXPECT_THAT(text, HasSubstr("\nproduct,Q6_K,1,512,60.000000,GMAC/s\n"));

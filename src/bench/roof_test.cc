@@ -10,7 +10,7 @@
 namespace thermocline::bench {
 namespace {
 
-std::shared_ptr<const model::Model> OpenGolden() {
+std::shared_ptr<const model::Model> OpenRoofModel() {
   auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
                                   "/testdata/golden/llama-gqa-Q4_0.gguf");
   if (!model.has_value()) ADD_FAILURE() << model.error().message;
@@ -21,7 +21,7 @@ TEST(MeasureRoofTest, GivesWhatFollowsForAModel) {
   RoofOptions options;
   options.threads = {1, 2};
   options.probe_bytes = 4 << 20;
-  options.model = OpenGolden();
+  options.model = OpenRoofModel();
   ASSERT_NE(options.model, nullptr);
   uint64_t last_done = 0;
   uint64_t total = 0;

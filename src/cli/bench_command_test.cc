@@ -8,23 +8,18 @@
 #include <iterator>
 #include <string>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
 namespace {
 
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
-
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const std::string kModel = InTestData("golden/llama-gqa-Q4_0.gguf");
-
 TEST(BenchCommandTest, PrintsTheTableAndTheBuild) {
   const MainResult result = RunMain(
-      {"bench", "-m", kModel, "-p", "8", "-n", "4", "-r", "1", "-t", "1"});
+      {"bench", "-m", kLlamaQ4_0, "-p", "8", "-n", "4", "-r", "1", "-t", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("| model "));
   EXPECT_THAT(result.out, HasSubstr(" pp8 |"));
@@ -34,7 +29,7 @@ TEST(BenchCommandTest, PrintsTheTableAndTheBuild) {
 }
 
 TEST(BenchCommandTest, PrintsWhatLlamaBenchsReadersExpect) {
-  const MainResult result = RunMain({"bench", "-m", kModel, "-p", "0", "-n",
+  const MainResult result = RunMain({"bench", "-m", kLlamaQ4_0, "-p", "0", "-n",
                                      "4", "-r", "2", "-t", "1", "-o", "csv"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("build_commit,cpu_info,model_filename,"));
@@ -43,7 +38,7 @@ TEST(BenchCommandTest, PrintsWhatLlamaBenchsReadersExpect) {
 
 // A copy of the model whose context is 64 positions.
 std::string CopyWithSmallContext() {
-  std::ifstream file(kModel, std::ios::binary);
+  std::ifstream file(kLlamaQ4_0, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(file), {});
   const std::string key = "llama.context_length";
   const uint32_t context = 64;

@@ -14,8 +14,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(BenchRoofCommandTest, SaysWhatAModelCouldReach) {
-  const std::string model =
-      std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-Q4_0.gguf";
+  const std::string model = kLlamaQ4_0;
   const MainResult result = RunMain({"bench", "roof", "-t", "1", "-m", model});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out,

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "model/test_model.h"
 #include "text/chat_template.h"
@@ -19,8 +20,6 @@ namespace thermocline::cli {
 namespace {
 
 using ::testing::HasSubstr;
-
-const char kStories[] = TC_SOURCE_DIR "/testdata/models/stories260K.gguf";
 
 // What is chosen for a model with the file's keys: its name, or the error.
 std::string Choice(gguf::TestFile& file,

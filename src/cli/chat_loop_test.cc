@@ -26,8 +26,7 @@ using ::testing::HasSubstr;
 using Texts = std::vector<std::string>;
 
 std::shared_ptr<const model::Model> Stories() {
-  static const auto model = model::Model::Open(
-      std::string(TC_SOURCE_DIR) + "/testdata/models/stories260K.gguf");
+  static const auto model = model::Model::Open(kStories);
   EXPECT_TRUE(model.has_value()) << model.error().message;
   return *model;
 }

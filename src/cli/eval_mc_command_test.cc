@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
@@ -15,11 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
-
-const std::string kStories = InTestData("models/stories260K.gguf");
 const std::string kTask = InTestData("eval/query.jsonl");
 const std::string kCauses = InTestData("eval/choice1_choice2.jsonl");
 

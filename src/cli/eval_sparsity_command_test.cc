@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "os/test_folder.h"
 
@@ -11,23 +12,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kRoot = TC_SOURCE_DIR;
-const std::string kModel =
-    kRoot + "/testdata/golden-powerinfer/bamboo-f16.powerinfer.gguf";
-
 class EvalSparsityCommandTest : public ::testing::Test {
  protected:
   MainResult Run(std::vector<std::string> more) {
-    std::vector<std::string> args = {"eval", "sparsity", "-m", kModel, "-f",
-                                     text_,  "-c",       "32", "-t",   "1"};
+    std::vector<std::string> args = {"eval", "sparsity", "-m", kBamboo, "-f",
+                                     text_,  "-c",       "32", "-t",    "1"};
     args.insert(args.end(), more.begin(), more.end());
     return RunMain(args);
   }
 
   os::TestFolder folder_;
   std::string text_ = folder_.Write(
-      "text.txt",
-      os::TestFolder::Read(kRoot + "/testdata/demo/valid.txt").substr(0, 300));
+      "text.txt", os::TestFolder::Read(kValidText).substr(0, 300));
 };
 
 TEST_F(EvalSparsityCommandTest, TheFilesPredictors) {

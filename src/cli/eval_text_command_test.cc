@@ -7,31 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
+#include "os/test_folder.h"
 
 namespace thermocline::cli {
 namespace {
 
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
-
 using ::testing::HasSubstr;
 
-const std::string kStories = InTestData("models/stories260K.gguf");
-const std::string kF16 = InTestData("golden/llama-gqa-f16.gguf");
-const std::string kQ4 = InTestData("golden/llama-gqa-Q4_0.gguf");
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(EvalPplCommandTest, MeasuresInTheFormatAskedFor) {
-  const std::string model = InTestData("models/stories260K.gguf");
-  const std::string text = InTestData("demo/valid.txt");
+  const std::string model = kStories;
+  const std::string text = kValidText;
   const std::string part = TempPath("part.txt");
-  std::ofstream(part) << ReadAll(text).substr(0, 4000);
+  std::ofstream(part) << os::TestFolder::Read(text).substr(0, 4000);
   const MainResult line =
       RunMain({"eval", "ppl", "-m", model, "-f", part, "-c", "64", "-t", "1"});
   ASSERT_EQ(line.exit_code, 0) << line.err;
@@ -46,9 +35,8 @@ TEST(EvalPplCommandTest, MeasuresInTheFormatAskedFor) {
 }
 
 TEST(EvalPplCommandTest, SaysWhenTheTextIsTooShort) {
-  const MainResult result = RunMain(
-      {"eval", "ppl", "-m", InTestData("models/stories260K.gguf"), "-f", "-"},
-      "Too short.");
+  const MainResult result =
+      RunMain({"eval", "ppl", "-m", kStories, "-f", "-"}, "Too short.");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("standard input: the text has "));
   EXPECT_THAT(result.err, HasSubstr("two chunks"));
@@ -79,8 +67,7 @@ TEST(EvalPplCommandTest, ChunksTooShortAreWrongUsage) {
 class EvalKlCommandTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::ofstream(text_)
-        << ReadAll(InTestData("demo/valid.txt")).substr(0, 600);
+    std::ofstream(text_) << os::TestFolder::Read(kValidText).substr(0, 600);
   }
   void TearDown() override { std::filesystem::remove(text_); }
 
@@ -88,25 +75,26 @@ class EvalKlCommandTest : public ::testing::Test {
 };
 
 TEST_F(EvalKlCommandTest, ComparesFiles) {
-  const MainResult text = RunMain({"eval", "kl", "-m", kQ4, "--base", kF16,
-                                   "-f", text_, "-c", "32", "-t", "1"});
+  const MainResult text =
+      RunMain({"eval", "kl", "-m", kLlamaQ4_0, "--base", kLlamaF16, "-f", text_,
+               "-c", "32", "-t", "1"});
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("mean KLD:        0.0"));
-  EXPECT_THAT(text.err, HasSubstr("model: " + kQ4 + " ("));
-  EXPECT_THAT(text.err, HasSubstr("base: " + kF16 + " ("));
+  EXPECT_THAT(text.err, HasSubstr("model: " + kLlamaQ4_0 + " ("));
+  EXPECT_THAT(text.err, HasSubstr("base: " + kLlamaF16 + " ("));
   EXPECT_THAT(text.err, HasSubstr("memory of 2 sessions and their logits: "));
   // Before the sessions are there.
   EXPECT_LT(text.err.find("memory of"), text.err.find("model: "));
   const MainResult json =
-      RunMain({"eval", "kl", "-m", kQ4, "--base", kF16, "-f", text_, "-c", "32",
-               "-t", "1", "--json"});
+      RunMain({"eval", "kl", "-m", kLlamaQ4_0, "--base", kLlamaF16, "-f", text_,
+               "-c", "32", "-t", "1", "--json"});
   EXPECT_THAT(json.out, ::testing::StartsWith("{\"chunk\":32,"));
 }
 
 TEST_F(EvalKlCommandTest, ComparesModes) {
   const MainResult result =
-      RunMain({"eval", "kl", "-m", kF16, "--base-mode", "dense", "-f", text_,
-               "-c", "32", "-t", "1"});
+      RunMain({"eval", "kl", "-m", kLlamaF16, "--base-mode", "dense", "-f",
+               text_, "-c", "32", "-t", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("mean KLD:        0 +/- 0\n"));
   EXPECT_THAT(result.out, HasSubstr("same top token:  100.000 +/- 0.000 %"));
@@ -114,22 +102,23 @@ TEST_F(EvalKlCommandTest, ComparesModes) {
 
 TEST_F(EvalKlCommandTest, OverridesChangeTheModelAlone) {
   const MainResult result =
-      RunMain({"eval", "kl", "-m", kF16, "--base", kF16, "--ffn-act", "relu",
-               "-f", text_, "-c", "32", "-t", "1"});
+      RunMain({"eval", "kl", "-m", kLlamaF16, "--base", kLlamaF16, "--ffn-act",
+               "relu", "-f", text_, "-c", "32", "-t", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, ::testing::Not(HasSubstr("mean KLD:        0 ")));
 }
 
 TEST_F(EvalKlCommandTest, WrongUsageAndOtherVocabularies) {
-  const MainResult nothing = RunMain({"eval", "kl", "-m", kF16, "-f", text_});
+  const MainResult nothing =
+      RunMain({"eval", "kl", "-m", kLlamaF16, "-f", text_});
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("--base, --base-mode or both"));
-  const MainResult mode =
-      RunMain({"eval", "kl", "-m", kF16, "-f", text_, "--base-mode", "quick"});
+  const MainResult mode = RunMain(
+      {"eval", "kl", "-m", kLlamaF16, "-f", text_, "--base-mode", "quick"});
   EXPECT_EQ(mode.exit_code, 2);
   EXPECT_THAT(mode.err, HasSubstr("'quick' is not one of auto, dense"));
   const MainResult other =
-      RunMain({"eval", "kl", "-m", kF16, "--base", kStories, "-f", text_});
+      RunMain({"eval", "kl", "-m", kLlamaF16, "--base", kStories, "-f", text_});
   EXPECT_EQ(other.exit_code, 1);
   EXPECT_THAT(other.err, HasSubstr("320 and 512 tokens"));
 }
@@ -141,13 +130,14 @@ TEST_F(EvalKlCommandTest, ErrorsSayWhichOfTheTwo) {
     EXPECT_EQ(result.exit_code, 1);
     return result.err;
   };
-  EXPECT_THAT(error({"-m", kQ4, "--base", kF16, "--base-mode", "fast"}),
-              HasSubstr("error: base " + kF16 +
-                        ": brings no predictors, which the fast mode needs: "
-                        "use --base-mode dense"));
-  EXPECT_THAT(error({"-m", kQ4, "--base", kF16, "--ffn", "fast", "--base-mode",
-                     "dense"}),
-              HasSubstr("error: model " + kQ4 + ": --ffn fast: "));
+  EXPECT_THAT(
+      error({"-m", kLlamaQ4_0, "--base", kLlamaF16, "--base-mode", "fast"}),
+      HasSubstr("error: base " + kLlamaF16 +
+                ": brings no predictors, which the fast mode needs: "
+                "use --base-mode dense"));
+  EXPECT_THAT(error({"-m", kLlamaQ4_0, "--base", kLlamaF16, "--ffn", "fast",
+                     "--base-mode", "dense"}),
+              HasSubstr("error: model " + kLlamaQ4_0 + ": --ffn fast: "));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
@@ -13,9 +14,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-const std::string kModel =
-    std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-f16.gguf";
 
 TEST(CheckHeldFitsTest, AddsUpWeightsAndSession) {
   EXPECT_TRUE(CheckHeldFits("m", 1024, 1024, 2048).has_value());
@@ -33,7 +31,7 @@ TEST(CheckHeldFitsTest, MappedWeightsAreTheSystemsConcern) {
 }
 
 TEST(WarnOfLargeMappingTest, OnlyOfWhatIsMappedAndTooLarge) {
-  const auto file = gguf::File::Open(kModel).value();
+  const auto file = gguf::File::Open(kLlamaF16).value();
   const auto said = [&](uint64_t ram_bytes) {
     std::string text;
     SetLogSink([&](LogLevel, std::string_view line) { text += line; });
@@ -43,7 +41,7 @@ TEST(WarnOfLargeMappingTest, OnlyOfWhatIsMappedAndTooLarge) {
   };
   EXPECT_EQ(said(file->num_file_bytes()), "");
   EXPECT_THAT(said(file->num_file_bytes() - 1),
-              AllOf(HasSubstr(kModel), HasSubstr("of RAM")));
+              AllOf(HasSubstr(kLlamaF16), HasSubstr("of RAM")));
   ASSERT_TRUE(file->Hold({.read = true}, {}).has_value());
   EXPECT_EQ(said(1), "");
 }

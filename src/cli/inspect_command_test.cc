@@ -5,14 +5,11 @@
 #include <fstream>
 #include <iterator>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
 namespace {
-
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
 
 using ::testing::HasSubstr;
 
@@ -37,7 +34,7 @@ size_t Count(const std::string& text, const std::string& part) {
 // A model with a special token that it does not have, and the same of an
 // unknown architecture, whose parts are read one by one.
 TEST(InspectCommandTest, WarnsOnce) {
-  std::ifstream file(InTestData("models/stories260K.gguf"), std::ios::binary);
+  std::ifstream file(kStories, std::ios::binary);
   std::string model{std::istreambuf_iterator<char>(file), {}};
   const std::string key = "tokenizer.ggml.bos_token_id";
   const size_t at = model.find(key);

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-InspectReport Sample() {
+InspectReport SmallReport() {
   InspectReport report = {};
   report.path = "m.gguf";
   report.gguf_version = 3;
@@ -34,7 +34,7 @@ InspectReport Sample() {
 }
 
 InspectReport Running() {
-  InspectReport report = Sample();
+  InspectReport report = SmallReport();
   report.config = model::Config{};
   report.config->ffn = {.activation = Activation::kFatRelu, .threshold = 0.5f};
   report.config->rope.width = 8;
@@ -85,7 +85,7 @@ TEST(FormatInspectTest, DescribesExpertsPositionsAndPredictors) {
 }
 
 TEST(FormatInspectTest, DescribesASplitFile) {
-  InspectReport report = Sample();
+  InspectReport report = SmallReport();
   report.split = SplitFile{.kind = "PowerInfer GPU index",
                            .num_layers = 2,
                            .num_neurons = 6,
@@ -100,7 +100,7 @@ TEST(FormatInspectTest, DescribesASplitFile) {
 }
 
 TEST(FormatInspectTest, DescribesWhatDoesNotRun) {
-  InspectReport report = Sample();
+  InspectReport report = SmallReport();
   report.cannot_run = "architecture 'falcon' is not supported";
   const std::string text = FormatInspect(report);
   EXPECT_THAT(text, HasSubstr("cannot run      architecture 'falcon'"));
@@ -109,7 +109,7 @@ TEST(FormatInspectTest, DescribesWhatDoesNotRun) {
 }
 
 TEST(FormatInspectTest, AFileCannotSteerTheTerminal) {
-  EXPECT_THAT(FormatInspect(Sample()),
+  EXPECT_THAT(FormatInspect(SmallReport()),
               HasSubstr("name            bad \\x1b[31m name \\xff\n"));
   InspectReport report = Running();
   const std::string bad = "\u009b2J\u202e\x1b\n" + std::string(1000, 'x');

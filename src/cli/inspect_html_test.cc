@@ -13,7 +13,7 @@ using ::testing::Not;
 
 const std::string kEvil = "<script>\"'&\x1b\xff</code>";
 
-InspectReport Sample() {
+InspectReport ReportToDraw() {
   InspectReport report;
   report.path = "/folder/m.gguf";
   report.architecture = "llama";
@@ -43,7 +43,7 @@ InspectReport Sample() {
 }
 
 TEST(FormatInspectHtmlTest, DrawsAModelThatRuns) {
-  const std::string html = FormatInspectHtml(Sample());
+  const std::string html = FormatInspectHtml(ReportToDraw());
   EXPECT_THAT(html, HasSubstr("<!DOCTYPE html>"));
   EXPECT_THAT(html, HasSubstr("<h1>a name</h1>"));
   EXPECT_THAT(html,
@@ -57,11 +57,11 @@ TEST(FormatInspectHtmlTest, DrawsAModelThatRuns) {
                               "</td><td class=\"n\">1,904</td>"));
   EXPECT_THAT(html, HasSubstr("<td class=\"n\">8,192</td><td class=\"n\"><data "
                               "value=\"524288\">"));
-  EXPECT_EQ(html, FormatInspectHtml(Sample()));
+  EXPECT_EQ(html, FormatInspectHtml(ReportToDraw()));
 }
 
 TEST(FormatInspectHtmlTest, NeedsNothingFromOutside) {
-  const std::string html = FormatInspectHtml(Sample());
+  const std::string html = FormatInspectHtml(ReportToDraw());
   for (const char* outside : {"http:", "https:", "src=", "href=", "url(",
                               "@import", "<script", "onload"}) {
     EXPECT_THAT(html, Not(HasSubstr(outside))) << outside;
@@ -69,7 +69,7 @@ TEST(FormatInspectHtmlTest, NeedsNothingFromOutside) {
 }
 
 TEST(FormatInspectHtmlTest, EscapesEverythingFromTheFile) {
-  InspectReport report = Sample();
+  InspectReport report = ReportToDraw();
   report.path = "/folder/" + kEvil;
   report.name = report.architecture = report.tokenizer_model = kEvil;
   report.tensors[0].name = kEvil;

@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-InspectReport Sample() {
+InspectReport FullReport() {
   InspectReport report = {};
   report.path = "m.gguf";
   report.gguf_version = 3;
@@ -28,7 +28,7 @@ InspectReport Sample() {
 }
 
 TEST(FormatInspectJsonTest, DescribesWhatRuns) {
-  InspectReport report = Sample();
+  InspectReport report = FullReport();
   report.config = model::Config{};
   report.config->ffn = {.activation = Activation::kFatRelu, .threshold = 0.1f};
   report.config->rope.width = 8;
@@ -69,7 +69,7 @@ TEST(FormatInspectJsonTest, DescribesWhatRuns) {
 }
 
 TEST(FormatInspectJsonTest, SaysWhyNotWithTheSameKeys) {
-  InspectReport report = Sample();
+  InspectReport report = FullReport();
   report.cannot_run = "too new";
   const Json json = Json::parse(FormatInspectJson(report));
   EXPECT_EQ(json["runs"], false);
@@ -84,7 +84,7 @@ TEST(FormatInspectJsonTest, SaysWhyNotWithTheSameKeys) {
 }
 
 TEST(FormatInspectJsonTest, DescribesSparsityAndSplitFiles) {
-  InspectReport report = Sample();
+  InspectReport report = FullReport();
   report.shape.num_experts = 8;
   report.sparsity = {.predictor_ranks = {16, 0}, .score_threshold = 0.5};
   report.split = SplitFile{.kind = "KAIROX model split",
@@ -102,7 +102,7 @@ TEST(FormatInspectJsonTest, DescribesSparsityAndSplitFiles) {
 }
 
 TEST(FormatInspectJsonTest, OneObjectAndALineEnd) {
-  const std::string text = FormatInspectJson(Sample());
+  const std::string text = FormatInspectJson(FullReport());
   EXPECT_EQ(text.front(), '{');
   EXPECT_EQ(text.substr(text.size() - 3), "\n}\n");
 }

@@ -9,20 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "gguf/test_file.h"
 
 namespace thermocline::cli {
 namespace {
 
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
-
 using ::testing::HasSubstr;
 
 TEST(InspectModelTest, DescribesAModelThatRuns) {
-  const auto report = InspectModel(InTestData("models/stories260K.gguf"));
+  const auto report = InspectModel(kStories);
   ASSERT_TRUE(report.has_value()) << report.error().message;
   EXPECT_EQ(report->architecture, "llama");
   EXPECT_EQ(report->shape.width, 64);
@@ -205,7 +202,7 @@ TEST(InspectModelTest, ListsMetadataShortened) {
 }
 
 TEST(InspectModelTest, FailsOnlyOnWhatIsNoModelFile) {
-  const auto report = InspectModel(InTestData("demo/valid.txt"));
+  const auto report = InspectModel(kValidText);
   ASSERT_FALSE(report.has_value());
   EXPECT_THAT(report.error().message, HasSubstr("valid.txt"));
 }

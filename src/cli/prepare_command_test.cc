@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "os/test_folder.h"
 
@@ -14,15 +15,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kRoot = TC_SOURCE_DIR;
-const std::string kModel =
-    kRoot + "/models/demo/thermocline-demo-8.8m-f16.gguf";
-const std::string kOther = kRoot + "/testdata/models/stories260K.gguf";
-const std::string kText = kRoot + "/testdata/demo/valid.txt";
-
 // `args` behind "prepare MODEL -o x".
 void ExpectUsageError(std::vector<std::string> args, const std::string& part) {
-  args.insert(args.begin(), {"prepare", kModel, "-o", "x"});
+  args.insert(args.begin(), {"prepare", kDemoModel, "-o", "x"});
   const MainResult result = RunMain(args);
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr(part));
@@ -30,30 +25,34 @@ void ExpectUsageError(std::vector<std::string> args, const std::string& part) {
 
 TEST(PrepareCommandTest, UsageErrors) {
   ExpectUsageError({}, "--predictors");
-  ExpectUsageError({"--corpus", kText, "--predictors", "p.gguf"},
+  ExpectUsageError({"--corpus", kValidText, "--predictors", "p.gguf"},
                    "--predictors and --corpus exclude each other");
   ExpectUsageError({"--predictors", "p.gguf", "--recall", "0.9"},
                    "--predictors and --recall exclude each other");
-  ExpectUsageError({"--corpus", kText, "--density", "0.5", "--ppl-cost", "0.1"},
-                   "--density and --ppl-cost exclude each other");
+  ExpectUsageError(
+      {"--corpus", kValidText, "--density", "0.5", "--ppl-cost", "0.1"},
+      "--density and --ppl-cost exclude each other");
   for (const char* flag : {"--for-storage", "--bundle-at-load"}) {
-    ExpectUsageError({"--corpus", kText, "--no-bundle", flag}, flag);
+    ExpectUsageError({"--corpus", kValidText, "--no-bundle", flag}, flag);
   }
-  ExpectUsageError({"--corpus", kText, "--no-bundle", "--down-type", "f16"},
-                   "--no-bundle and --down-type exclude each other");
-  ExpectUsageError({"--corpus", kText, "--no-bundle", "--from-source", "m"},
-                   "--no-bundle and --from-source exclude each other");
+  ExpectUsageError(
+      {"--corpus", kValidText, "--no-bundle", "--down-type", "f16"},
+      "--no-bundle and --down-type exclude each other");
+  ExpectUsageError(
+      {"--corpus", kValidText, "--no-bundle", "--from-source", "m"},
+      "--no-bundle and --from-source exclude each other");
 }
 
 TEST(PrepareCommandTest, ValuesThatMeanNothing) {
   for (const char* density : {"0", "1", "nan", "-0.5", "inf", "1e-9", ""}) {
-    ExpectUsageError({"--corpus", kText, "--density", density}, "--density: ");
+    ExpectUsageError({"--corpus", kValidText, "--density", density},
+                     "--density: ");
     if (density == std::string("1")) continue;  // twice the perplexity
-    ExpectUsageError({"--corpus", kText, "--ppl-cost", density},
+    ExpectUsageError({"--corpus", kValidText, "--ppl-cost", density},
                      "--ppl-cost: ");
   }
   for (const char* type : {"q9", "i8", "i32", "", "iq2_xs"}) {
-    ExpectUsageError({"--corpus", kText, "--down-type", type},
+    ExpectUsageError({"--corpus", kValidText, "--down-type", type},
                      "is no type that models run in");
   }
 }
@@ -62,8 +61,8 @@ TEST(PrepareCommandTest, OtherDownColumns) {
   os::TestFolder folder;
   const auto prepare = [&](std::vector<std::string> args) {
     args.insert(args.begin(),
-                {"prepare", kModel, "--corpus", kText, "--no-predictor", "-c",
-                 "16", "-n", "4096", "-t", "2"});
+                {"prepare", kDemoModel, "--corpus", kValidText,
+                 "--no-predictor", "-c", "16", "-n", "4096", "-t", "2"});
     return RunMain(args);
   };
   const std::string output = folder / "out.gguf";
@@ -77,10 +76,10 @@ TEST(PrepareCommandTest, OtherDownColumns) {
   EXPECT_THAT(RunMain({"inspect", output}).out, Not(HasSubstr("records")));
 
   const std::string refused = folder / "refused.gguf";
-  const MainResult other = prepare({"--from-source", kOther, "-o", refused});
+  const MainResult other = prepare({"--from-source", kStories, "-o", refused});
   EXPECT_EQ(other.exit_code, 1);
-  EXPECT_THAT(other.err, AllOf(HasSubstr(kOther), HasSubstr("another model"),
-                               HasSubstr(kModel)));
+  EXPECT_THAT(other.err, AllOf(HasSubstr(kStories), HasSubstr("another model"),
+                               HasSubstr(kDemoModel)));
   EXPECT_EQ(prepare({"--from-source", output, "-o", output}).exit_code, 1);
   EXPECT_EQ(folder.num_entries(), 1);  // no folder of work either
 }
@@ -89,7 +88,7 @@ TEST(PrepareCommandTest, RecordsAndProfileAlone) {
   os::TestFolder folder;
   const std::string output = folder / "out.gguf";
   const MainResult made =
-      RunMain({"prepare", kModel, "--corpus", kText, "-o", output,
+      RunMain({"prepare", kDemoModel, "--corpus", kValidText, "-o", output,
                "--no-predictor", "-c", "16", "-n", "4096", "-t", "2"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("4096 tokens"));
@@ -100,8 +99,9 @@ TEST(PrepareCommandTest, RecordsAndProfileAlone) {
 
 TEST(PrepareCommandTest, ThresholdsOnAReluModel) {
   os::TestFolder folder;
-  const MainResult result = RunMain({"prepare", kModel, "--corpus", kText, "-o",
-                                     folder / "out.gguf", "--density", "0.5"});
+  const MainResult result =
+      RunMain({"prepare", kDemoModel, "--corpus", kValidText, "-o",
+               folder / "out.gguf", "--density", "0.5"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("need no thresholds"));
   EXPECT_EQ(folder.num_entries(), 0);  // nothing that would be in the way
@@ -110,10 +110,10 @@ TEST(PrepareCommandTest, ThresholdsOnAReluModel) {
 TEST(PrepareCommandTest, PredictorsThatAreNone) {
   os::TestFolder folder;
   const MainResult result =
-      RunMain({"prepare", kModel, "--predictors", kModel + ".no", "-o",
+      RunMain({"prepare", kDemoModel, "--predictors", kDemoModel + ".no", "-o",
                folder / "out.gguf"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr(kModel + ".no"));
+  EXPECT_THAT(result.err, HasSubstr(kDemoModel + ".no"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "os/test_folder.h"
 
@@ -12,23 +13,18 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const std::string kRoot = TC_SOURCE_DIR;
-const std::string kModel =
-    kRoot + "/testdata/golden-powerinfer/bamboo-f16.powerinfer.gguf";
-
 class ProfileCommandTest : public ::testing::Test {
  protected:
   MainResult Run(std::vector<std::string> more) {
-    std::vector<std::string> args = {"profile", kModel, "--corpus", text_,
-                                     "-t",      "1",    "-c",       "32"};
+    std::vector<std::string> args = {"profile", kBamboo, "--corpus", text_,
+                                     "-t",      "1",     "-c",       "32"};
     args.insert(args.end(), more.begin(), more.end());
     return RunMain(args);
   }
 
   os::TestFolder folder_;
   std::string text_ = folder_.Write(
-      "text.txt",
-      os::TestFolder::Read(kRoot + "/testdata/demo/valid.txt").substr(0, 4000));
+      "text.txt", os::TestFolder::Read(kValidText).substr(0, 4000));
 };
 
 TEST_F(ProfileCommandTest, WritesShowsAndDraws) {
@@ -60,25 +56,24 @@ TEST_F(ProfileCommandTest, LessOfTheText) {
 
 TEST_F(ProfileCommandTest, SaysWhatIsWrong) {
   const MainResult small =
-      RunMain({"profile", kModel, "--corpus", "-"}, "a few words");
+      RunMain({"profile", kBamboo, "--corpus", "-"}, "a few words");
   EXPECT_EQ(small.exit_code, 1);
   EXPECT_THAT(small.err, HasSubstr("standard input: "));
   EXPECT_THAT(small.err, HasSubstr("tokens are too few"));
   EXPECT_THAT(small.err, HasSubstr("are needed"));
 
-  const MainResult dense =
-      RunMain({"profile", kRoot + "/testdata/models/stories260K.gguf",
-               "--corpus", text_, "-c", "32", "-o", folder_ / "none"});
+  const MainResult dense = RunMain({"profile", kStories, "--corpus", text_,
+                                    "-c", "32", "-o", folder_ / "none"});
   EXPECT_EQ(dense.exit_code, 1);
   EXPECT_THAT(dense.err, HasSubstr("has no sparsity: 100.0 % of the neurons"));
   EXPECT_EQ(os::TestFolder::Read(folder_ / "none"), "");
 
-  const MainResult no_profile = RunMain({"profile", kModel});
+  const MainResult no_profile = RunMain({"profile", kBamboo});
   EXPECT_EQ(no_profile.exit_code, 1);
   EXPECT_THAT(no_profile.err, HasSubstr("holds no profile"));
 
   EXPECT_THAT(Run({"-o", text_}).err, HasSubstr("one of the files to read"));
-  EXPECT_THAT(Run({"-m", kModel}).err, HasSubstr("given twice"));
+  EXPECT_THAT(Run({"-m", kBamboo}).err, HasSubstr("given twice"));
   EXPECT_EQ(RunMain({"profile"}).exit_code, 2);
 }
 

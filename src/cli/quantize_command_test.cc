@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "gguf/gguf.h"
 
@@ -11,11 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-const std::string kModel =
-    std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-f16.gguf";
-const std::string kQuantised =
-    std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-Q8_0.gguf";
 
 class QuantizeCommandTest : public ::testing::Test {
  protected:
@@ -40,7 +36,7 @@ class QuantizeCommandTest : public ::testing::Test {
 };
 
 TEST_F(QuantizeCommandTest, WritesTheMixAndReportsIt) {
-  const MainResult result = RunMain({"quantize", kModel, output, "q4_k_m"});
+  const MainResult result = RunMain({"quantize", kLlamaF16, output, "q4_k_m"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("Q4_K     13 tensors     1.05 M weights"));
   EXPECT_THAT(result.out,
@@ -51,14 +47,15 @@ TEST_F(QuantizeCommandTest, WritesTheMixAndReportsIt) {
 }
 
 TEST_F(QuantizeCommandTest, TheOutputMayBeAFlag) {
-  EXPECT_EQ(RunMain({"quantize", kModel, "Q8_0", "-o", output, "-v"}).exit_code,
-            0);
+  EXPECT_EQ(
+      RunMain({"quantize", kLlamaF16, "Q8_0", "-o", output, "-v"}).exit_code,
+      0);
   EXPECT_EQ(TypeOf("output.weight"), DType::kQ8_0);
 }
 
 TEST_F(QuantizeCommandTest, TypesOfSingleTensors) {
   const MainResult result = RunMain(
-      {"quantize", kModel, output, "Q4_0", "--tensor-type", "attn_v=q8_0",
+      {"quantize", kLlamaF16, output, "Q4_0", "--tensor-type", "attn_v=q8_0",
        "--tensor-type", "blk.0.ffn=F16", "--output-tensor-type", "q5_1",
        "--token-embedding-type", "Q5_K", "-t", "2"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -70,15 +67,16 @@ TEST_F(QuantizeCommandTest, TypesOfSingleTensors) {
 }
 
 TEST_F(QuantizeCommandTest, Pure) {
-  EXPECT_EQ(RunMain({"quantize", "--pure", kModel, output, "Q4_K_M"}).exit_code,
-            0);
+  EXPECT_EQ(
+      RunMain({"quantize", "--pure", kLlamaF16, output, "Q4_K_M"}).exit_code,
+      0);
   EXPECT_EQ(TypeOf("output.weight"), DType::kQ4_K);
 }
 
 TEST_F(QuantizeCommandTest, DryRunNamesEveryTensorAndWritesNothing) {
   for (const std::vector<std::string>& args :
-       {std::vector<std::string>{"quantize", "--dry-run", kModel, "q4_k_m"},
-        {"quantize", "--dry-run", kModel, output, "q4_k_m"}}) {
+       {std::vector<std::string>{"quantize", "--dry-run", kLlamaF16, "q4_k_m"},
+        {"quantize", "--dry-run", kLlamaF16, output, "q4_k_m"}}) {
     const MainResult result = RunMain(args);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("blk.1.ffn_down.weight"));
@@ -89,18 +87,18 @@ TEST_F(QuantizeCommandTest, DryRunNamesEveryTensorAndWritesNothing) {
 }
 
 TEST_F(QuantizeCommandTest, RefusesToReplaceItsInput) {
-  const MainResult result = RunMain({"quantize", kModel, kModel, "Q4_0"});
+  const MainResult result = RunMain({"quantize", kLlamaF16, kLlamaF16, "Q4_0"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("one of the files to read"));
 }
 
 TEST_F(QuantizeCommandTest, RefusesToQuantiseTwice) {
-  const MainResult result = RunMain({"quantize", kQuantised, output, "Q4_0"});
+  const MainResult result = RunMain({"quantize", kLlamaQ8_0, output, "Q4_0"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("--allow-requantize"));
   EXPECT_FALSE(std::filesystem::exists(output));
   EXPECT_EQ(
-      RunMain({"quantize", "--allow-requantize", kQuantised, output, "Q4_0"})
+      RunMain({"quantize", "--allow-requantize", kLlamaQ8_0, output, "Q4_0"})
           .exit_code,
       0);
   EXPECT_EQ(TypeOf("blk.0.ffn_up.weight"), DType::kQ4_0);
@@ -117,22 +115,22 @@ TEST_F(QuantizeCommandTest, HelpSaysWhatMayBeLeftOut) {
 
 TEST_F(QuantizeCommandTest, WrongUsage) {
   ExpectUsageError({}, "IN is required");
-  ExpectUsageError({kModel}, "TYPE is required: one of Q4_0");
-  ExpectUsageError({kModel, output}, "TYPE is required");
-  ExpectUsageError({kModel, "--dry-run"}, "TYPE is required");
-  ExpectUsageError({kModel, output, "--dry-run"}, "TYPE is required");
-  ExpectUsageError({kModel, "-o", output}, "TYPE is required");
-  ExpectUsageError({kModel, "Q4_0"}, "OUT is required");
-  ExpectUsageError({kModel, "Q4_0", "-o", ""}, "OUT is required");
-  ExpectUsageError({kModel, output, "-o", output}, "is not one of Q4_0");
-  ExpectUsageError({kModel, output, "Q4_9"}, "'Q4_9' is not one of Q4_0");
-  ExpectUsageError({kModel, output, "Q4_0", "8"}, "unknown argument '8'");
-  ExpectUsageError({kModel, output, "Q4_0", "-o", output}, "not both");
-  ExpectUsageError({kModel, output, "Q4_0", "--tensor-type", "attn_v"},
+  ExpectUsageError({kLlamaF16}, "TYPE is required: one of Q4_0");
+  ExpectUsageError({kLlamaF16, output}, "TYPE is required");
+  ExpectUsageError({kLlamaF16, "--dry-run"}, "TYPE is required");
+  ExpectUsageError({kLlamaF16, output, "--dry-run"}, "TYPE is required");
+  ExpectUsageError({kLlamaF16, "-o", output}, "TYPE is required");
+  ExpectUsageError({kLlamaF16, "Q4_0"}, "OUT is required");
+  ExpectUsageError({kLlamaF16, "Q4_0", "-o", ""}, "OUT is required");
+  ExpectUsageError({kLlamaF16, output, "-o", output}, "is not one of Q4_0");
+  ExpectUsageError({kLlamaF16, output, "Q4_9"}, "'Q4_9' is not one of Q4_0");
+  ExpectUsageError({kLlamaF16, output, "Q4_0", "8"}, "unknown argument '8'");
+  ExpectUsageError({kLlamaF16, output, "Q4_0", "-o", output}, "not both");
+  ExpectUsageError({kLlamaF16, output, "Q4_0", "--tensor-type", "attn_v"},
                    "'attn_v' is not NAME=TYPE");
-  ExpectUsageError({kModel, output, "Q4_0", "--tensor-type", "attn_v=q2_k"},
+  ExpectUsageError({kLlamaF16, output, "Q4_0", "--tensor-type", "attn_v=q2_k"},
                    "'q2_k' is not one of f32, f16");
-  ExpectUsageError({kModel, output, "Q4_0", "--output-tensor-type", "big"},
+  ExpectUsageError({kLlamaF16, output, "Q4_0", "--output-tensor-type", "big"},
                    "--output-tensor-type: 'big' is not one of");
 }
 

@@ -5,14 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
 namespace {
-
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
 
 using ::testing::HasSubstr;
 using Args = std::vector<std::string>;
@@ -22,9 +19,7 @@ const char kLily[] =
     "park.";
 
 Args RunArgs(const Args& more) {
-  Args args = {"run",    "-m", InTestData("models/stories260K.gguf"),
-               "--temp", "0",  "-t",
-               "1",      "-n", "24"};
+  Args args = {"run", "-m", kStories, "--temp", "0", "-t", "1", "-n", "24"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }

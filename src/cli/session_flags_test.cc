@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/signals.h"
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "model/prepared_names.h"
 #include "model/test_model.h"
@@ -15,10 +16,6 @@
 
 namespace thermocline::cli {
 namespace {
-
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
 
 using ::testing::HasSubstr;
 
@@ -120,8 +117,7 @@ TEST(SessionFlagsTest, RefuseWhatCannotBe) {
 }
 
 TEST(DescribeModeTest, NamesWhatRuns) {
-  const auto model =
-      model::Model::Open(InTestData("golden/llama-gqa-f16.gguf"));
+  const auto model = model::Model::Open(kLlamaF16);
   ASSERT_TRUE(model.has_value()) << model.error().message;
   engine::SessionOptions options = {.context = 64,
                                     .num_threads = 1,
@@ -168,7 +164,7 @@ TEST(OpenModelTest, RefusesWhatIsHeldWithItsSessionBeforeReading) {
   ProgressLine progress;
   SessionFlags session;
   session.context = int64_t{1} << 33;
-  ModelFlags flags = {.path = InTestData("golden/llama-gqa-f16.gguf")};
+  ModelFlags flags = {.path = kLlamaF16};
   EXPECT_TRUE(OpenModel(flags, progress, &session).has_value());
   flags.hold.read = true;
   const auto refused = OpenModel(flags, progress, &session);
@@ -183,7 +179,7 @@ TEST(OpenModelTest, RefusesWhatIsHeldWithItsSessionBeforeReading) {
 
 TEST(DescribeModeTest, SaysWhereWeightsAre) {
   ProgressLine progress;
-  ModelFlags flags = {.path = InTestData("golden/llama-gqa-f16.gguf")};
+  ModelFlags flags = {.path = kLlamaF16};
   flags.hold.read = true;
   const auto model = OpenModel(flags, progress);
   ASSERT_TRUE(model.has_value()) << model.error().message;

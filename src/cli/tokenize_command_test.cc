@@ -3,14 +3,11 @@
 
 #include <string>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
 namespace {
-
-std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
-}
 
 using ::testing::HasSubstr;
 

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "neuron/trace.h"
 #include "os/test_folder.h"
@@ -12,16 +13,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kRoot = TC_SOURCE_DIR;
-const std::string kModel =
-    kRoot + "/testdata/golden-powerinfer/bamboo-f16.powerinfer.gguf";
-
 class TraceCommandTest : public ::testing::Test {
  protected:
   MainResult Record(const std::string& prompts,
                     std::vector<std::string> more = {}) {
-    std::vector<std::string> args = {"trace", "-m",  kModel, "-f", "-",
-                                     "-o",    path_, "-t",   "1"};
+    std::vector<std::string> args = {"trace", "-m",  kBamboo, "-f", "-",
+                                     "-o",    path_, "-t",    "1"};
     args.insert(args.end(), more.begin(), more.end());
     return RunMain(args, prompts);
   }
@@ -94,10 +91,10 @@ TEST_F(TraceCommandTest, SaysWhatIsWrong) {
   for (const std::vector<std::string>& args :
        std::vector<std::vector<std::string>>{
            {"trace"},
-           {"trace", "-m", kModel},
-           {"trace", "-m", kModel, "-f", text},
-           {"trace", "--stats", text, "-m", kModel},
-           {"trace", "-m", kModel, "-f", text, "-o", path_, "--json"}}) {
+           {"trace", "-m", kBamboo},
+           {"trace", "-m", kBamboo, "-f", text},
+           {"trace", "--stats", text, "-m", kBamboo},
+           {"trace", "-m", kBamboo, "-f", text, "-o", path_, "--json"}}) {
     EXPECT_EQ(RunMain(args).exit_code, 2);
   }
 }

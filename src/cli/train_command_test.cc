@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "os/test_folder.h"
 
@@ -9,28 +10,23 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kRoot = TC_SOURCE_DIR;
-const std::string kModel =
-    kRoot + "/models/demo/thermocline-demo-8.8m-f16.gguf";
-const std::string kText = kRoot + "/testdata/demo/valid.txt";
-
 TEST(TrainCommandTest, UsageErrors) {
-  EXPECT_EQ(RunMain({"train", kModel, "-o", "x"}).exit_code, 2);
-  EXPECT_EQ(RunMain({"train", "--corpus", kText, "-o", "x"}).exit_code, 2);
-  EXPECT_EQ(
-      RunMain({"train", kModel, "-m", kModel, "--corpus", kText, "-o", "x"})
-          .exit_code,
-      2);
-  const MainResult ahead = RunMain(
-      {"train", kModel, "--corpus", kText, "-o", "x", "--lookahead", "2"});
+  EXPECT_EQ(RunMain({"train", kDemoModel, "-o", "x"}).exit_code, 2);
+  EXPECT_EQ(RunMain({"train", "--corpus", kValidText, "-o", "x"}).exit_code, 2);
+  EXPECT_EQ(RunMain({"train", kDemoModel, "-m", kDemoModel, "--corpus",
+                     kValidText, "-o", "x"})
+                .exit_code,
+            2);
+  const MainResult ahead = RunMain({"train", kDemoModel, "--corpus", kValidText,
+                                    "-o", "x", "--lookahead", "2"});
   EXPECT_EQ(ahead.exit_code, 2);
   EXPECT_THAT(ahead.err, HasSubstr("--lookahead"));
 }
 
 TEST(TrainCommandTest, RefusesToReplaceWhatItReads) {
-  for (const std::string& input : {kModel, kText}) {
+  for (const std::string& input : {kDemoModel, kValidText}) {
     const MainResult result =
-        RunMain({"train", kModel, "--corpus", kText, "-o", input});
+        RunMain({"train", kDemoModel, "--corpus", kValidText, "-o", input});
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err, HasSubstr(input));
   }
@@ -39,8 +35,8 @@ TEST(TrainCommandTest, RefusesToReplaceWhatItReads) {
 TEST(TrainCommandTest, ATextThatIsTooShort) {
   os::TestFolder folder;
   const std::string text = folder.Write("story.txt", "Once upon a time.");
-  const MainResult result =
-      RunMain({"train", kModel, "--corpus", text, "-o", folder / "out.gguf"});
+  const MainResult result = RunMain(
+      {"train", kDemoModel, "--corpus", text, "-o", folder / "out.gguf"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("too few to learn from"));
 }

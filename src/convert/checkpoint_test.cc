@@ -13,8 +13,8 @@ std::string OneTensor(const std::string& name) {
   return ToSafetensors({{name, {"F32", {1}, {1.0f}}}});
 }
 
-void ExpectBad(const os::TestFolder& folder, ErrorCode code,
-               const std::string& part) {
+void ExpectBadCheckpoint(const os::TestFolder& folder, ErrorCode code,
+                         const std::string& part) {
   const auto checkpoint = Checkpoint::Open(folder.path());
   ASSERT_FALSE(checkpoint.has_value()) << part;
   EXPECT_EQ(checkpoint.error().code, code) << checkpoint.error().message;
@@ -44,13 +44,13 @@ TEST(CheckpointTest, ShardsJoin) {
 
 TEST(CheckpointTest, NothingThere) {
   const os::TestFolder folder;
-  ExpectBad(folder, ErrorCode::kNotFound, "model.safetensors");
+  ExpectBadCheckpoint(folder, ErrorCode::kNotFound, "model.safetensors");
 }
 
 TEST(CheckpointTest, MissingShardIsNamed) {
   const os::TestFolder folder;
   folder.Write(kIndex, R"({"weight_map": {"a": "1.safetensors"}})");
-  ExpectBad(folder, ErrorCode::kNotFound, "1.safetensors");
+  ExpectBadCheckpoint(folder, ErrorCode::kNotFound, "1.safetensors");
 }
 
 TEST(CheckpointTest, MissingTensorIsNamed) {
@@ -58,7 +58,7 @@ TEST(CheckpointTest, MissingTensorIsNamed) {
   folder.Write("1.safetensors", OneTensor("a"));
   folder.Write(kIndex, R"({"weight_map": {"a": "1.safetensors",
                                           "gone": "1.safetensors"}})");
-  ExpectBad(folder, ErrorCode::kCorrupt, "\"gone\"");
+  ExpectBadCheckpoint(folder, ErrorCode::kCorrupt, "\"gone\"");
 }
 
 TEST(CheckpointTest, TensorInAnotherShardThanTheIndexSays) {
@@ -67,8 +67,9 @@ TEST(CheckpointTest, TensorInAnotherShardThanTheIndexSays) {
   folder.Write("2.safetensors", OneTensor("b"));
   folder.Write(kIndex, R"({"weight_map": {"a": "2.safetensors",
                                           "b": "1.safetensors"}})");
-  ExpectBad(folder, ErrorCode::kCorrupt, "1.safetensors: tensor \"b\"");
-  ExpectBad(folder, ErrorCode::kCorrupt, kIndex);
+  ExpectBadCheckpoint(folder, ErrorCode::kCorrupt,
+                      "1.safetensors: tensor \"b\"");
+  ExpectBadCheckpoint(folder, ErrorCode::kCorrupt, kIndex);
 }
 
 TEST(CheckpointTest, TensorThatTheIndexDoesNotListIsNamed) {
@@ -82,8 +83,9 @@ TEST(CheckpointTest, TensorThatTheIndexDoesNotListIsNamed) {
                                     "01234567"));
   folder.Write(kIndex, R"({"weight_map": {"a": "1.safetensors",
                                           "b": "2.safetensors"}})");
-  ExpectBad(folder, ErrorCode::kCorrupt, "2.safetensors: tensor \"more\"");
-  ExpectBad(folder, ErrorCode::kCorrupt, kIndex);
+  ExpectBadCheckpoint(folder, ErrorCode::kCorrupt,
+                      "2.safetensors: tensor \"more\"");
+  ExpectBadCheckpoint(folder, ErrorCode::kCorrupt, kIndex);
 }
 
 TEST(CheckpointTest, OtherWeightsAreNamed) {
@@ -91,8 +93,8 @@ TEST(CheckpointTest, OtherWeightsAreNamed) {
                            "pytorch_model.bin.index.json"}) {
     const os::TestFolder folder;
     folder.Write(name, "x");
-    ExpectBad(folder, ErrorCode::kNotFound, name);
-    ExpectBad(folder, ErrorCode::kNotFound, "model.safetensors");
+    ExpectBadCheckpoint(folder, ErrorCode::kNotFound, name);
+    ExpectBadCheckpoint(folder, ErrorCode::kNotFound, "model.safetensors");
   }
 }
 
@@ -102,7 +104,7 @@ TEST(CheckpointTest, TensorInTwoShards) {
   folder.Write("2.safetensors", OneTensor("a"));
   folder.Write(kIndex, R"({"weight_map": {"a": "1.safetensors",
                                           "b": "2.safetensors"}})");
-  ExpectBad(folder, ErrorCode::kCorrupt, "\"a\"");
+  ExpectBadCheckpoint(folder, ErrorCode::kCorrupt, "\"a\"");
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 namespace thermocline::convert {
 namespace {
 
-Result<ChatTemplates> Read(const Json& value) {
+Result<ChatTemplates> ReadTemplates(const Json& value) {
   const Json json = {{"chat_template", value}};
   return ReadChatTemplates(JsonFields::Of(json, "t.json").value());
 }
 
-void ExpectBad(const Json& value, const std::string& part) {
-  const auto templates = Read(value);
+void ExpectBadTemplates(const Json& value, const std::string& part) {
+  const auto templates = ReadTemplates(value);
   ASSERT_FALSE(templates.has_value()) << part;
   EXPECT_EQ(templates.error().code, ErrorCode::kCorrupt);
   EXPECT_NE(templates.error().message.find("t.json"), std::string::npos);
@@ -20,32 +20,33 @@ void ExpectBad(const Json& value, const std::string& part) {
 }
 
 TEST(ChatTemplateTest, OneOrNone) {
-  EXPECT_EQ(Read("{{ x }}").value(), (ChatTemplates{{"default", "{{ x }}"}}));
-  EXPECT_TRUE(Read(nullptr)->empty());
+  EXPECT_EQ(ReadTemplates("{{ x }}").value(),
+            (ChatTemplates{{"default", "{{ x }}"}}));
+  EXPECT_TRUE(ReadTemplates(nullptr)->empty());
 }
 
 TEST(ChatTemplateTest, TheDefaultOneComesFirst) {
   const Json list = {{{"name", "rag"}, {"template", "R"}},
                      {{"name", "default"}, {"template", "D"}}};
-  EXPECT_EQ(Read(list).value(),
+  EXPECT_EQ(ReadTemplates(list).value(),
             (ChatTemplates{{"default", "D"}, {"rag", "R"}}));
 }
 
 TEST(ChatTemplateTest, SenselessOnes) {
-  ExpectBad(3, "chat_template");
-  ExpectBad(Json::array({7}), "object");
-  ExpectBad({{{"name", "x"}}}, "template");
-  ExpectBad({{{"template", "x"}}}, "name");
+  ExpectBadTemplates(3, "chat_template");
+  ExpectBadTemplates(Json::array({7}), "object");
+  ExpectBadTemplates({{{"name", "x"}}}, "template");
+  ExpectBadTemplates({{{"template", "x"}}}, "name");
 }
 
 TEST(ChatTemplateTest, NamesMustServeAsKeys) {
   for (const char* name : {"rag", "default"}) {
     const Json entry = {{"name", name}, {"template", "R"}};
-    ExpectBad(Json::array({entry, entry}),
-              std::string("\"") + name + "\" in two");
+    ExpectBadTemplates(Json::array({entry, entry}),
+                       std::string("\"") + name + "\" in two");
   }
   const Json entry = {{"name", std::string(70'000, 'n')}, {"template", "R"}};
-  ExpectBad(Json::array({entry}), "70000");
+  ExpectBadTemplates(Json::array({entry}), "70000");
 }
 
 }  // namespace

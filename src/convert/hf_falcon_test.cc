@@ -13,7 +13,7 @@ namespace thermocline::convert {
 namespace {
 
 // As of Falcon-7B: one KV head.
-Json FalconConfig() {
+Json TestFalconConfig() {
   return {{"architectures", {"FalconForCausalLM"}},
           {"alibi", false},
           {"bias", false},
@@ -30,14 +30,14 @@ Json FalconConfig() {
 
 // As of Falcon-40B: KV heads for groups of heads, two norms.
 Json GroupedConfig() {
-  Json json = FalconConfig();
+  Json json = TestFalconConfig();
   json["new_decoder_architecture"] = true;
   json["num_kv_heads"] = 2;
   return json;
 }
 
 TEST(FalconConfigTest, AllFieldsAndDefaults) {
-  const HfConfig config = Parse(FalconConfig()).value();
+  const HfConfig config = Parse(TestFalconConfig()).value();
   EXPECT_EQ(config.architecture, "falcon");
   EXPECT_EQ(config.rope_kind, RopeKind::kNeox);
   EXPECT_EQ(config.norm, model::NormKind::kLayer);
@@ -48,7 +48,7 @@ TEST(FalconConfigTest, AllFieldsAndDefaults) {
   EXPECT_EQ(config.context_length, 2048);
   EXPECT_EQ(config.activation, Activation::kGelu);
   EXPECT_EQ(config.tied_head, std::nullopt);
-  Json json = FalconConfig();
+  Json json = TestFalconConfig();
   json.erase("layer_norm_epsilon");
   json["ffn_hidden_size"] = 100;
   json["max_position_embeddings"] = 512;
@@ -61,7 +61,7 @@ TEST(FalconConfigTest, AllFieldsAndDefaults) {
 }
 
 TEST(FalconConfigTest, TheFirstFilesHaveOtherNames) {
-  Json json = FalconConfig();
+  Json json = TestFalconConfig();
   json["architectures"] = {"RWForCausalLM"};
   json["model_type"] = "RefinedWebModel";
   for (const auto& [name, older] :
@@ -77,7 +77,7 @@ TEST(FalconConfigTest, TheFirstFilesHaveOtherNames) {
 }
 
 TEST(FalconConfigTest, KvHeadsOfTheThreeLayouts) {
-  Json json = FalconConfig();
+  Json json = TestFalconConfig();
   json["num_kv_heads"] = 2;  // looked at by the newest layout alone
   EXPECT_EQ(Parse(json)->num_kv_heads, 1);
   json["multi_query"] = false;
@@ -103,7 +103,7 @@ TEST(FalconConfigTest, OtherBlocksAreRefusedByName) {
   for (const auto& [key, value] :
        {std::pair("alibi", true), std::pair("bias", true),
         std::pair("parallel_attn", false)}) {
-    Json json = FalconConfig();
+    Json json = TestFalconConfig();
     json[key] = value;
     ExpectBad(json, ErrorCode::kUnsupported, key);
   }
@@ -123,7 +123,7 @@ TEST(FalconConfigTest, SenselessValuesAreNamed) {
         std::pair("ffn_hidden_size", Json(0)),
         std::pair("layer_norm_epsilon", Json(2)),
         std::pair("max_position_embeddings", Json(-1))}) {
-    Json json = FalconConfig();
+    Json json = TestFalconConfig();
     json[key] = value;
     ExpectBad(json, ErrorCode::kCorrupt, key);
   }
@@ -180,8 +180,8 @@ class FalconPlanTest : public ::testing::Test {
   }
 
   os::TestFolder folder_;
-  Json json_ = FalconConfig();
-  TestTensors weights_ = FalconWeights(Parse(FalconConfig()).value());
+  Json json_ = TestFalconConfig();
+  TestTensors weights_ = FalconWeights(Parse(TestFalconConfig()).value());
   Checkpoint checkpoint_;
 };
 

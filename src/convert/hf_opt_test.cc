@@ -12,7 +12,7 @@
 namespace thermocline::convert {
 namespace {
 
-Json OptConfig() {
+Json TestOptConfig() {
   return {{"architectures", {"OPTForCausalLM"}},
           {"model_type", "opt"},
           {"hidden_size", 64},
@@ -30,7 +30,7 @@ Json OptConfig() {
 }
 
 TEST(OptConfigTest, AllFields) {
-  const HfConfig config = Parse(OptConfig()).value();
+  const HfConfig config = Parse(TestOptConfig()).value();
   EXPECT_EQ(config.architecture, "opt");
   EXPECT_EQ(config.rope_kind, RopeKind::kNone);
   EXPECT_EQ(config.norm, model::NormKind::kLayer);
@@ -51,7 +51,7 @@ TEST(OptConfigTest, OtherBlocksAreRefusedByName) {
         std::pair("_remove_final_layer_norm", Json(true)),
         std::pair("layer_norm_elementwise_affine", Json(false)),
         std::pair("enable_bias", Json(false))}) {
-    Json json = OptConfig();
+    Json json = TestOptConfig();
     json[key] = value;
     ExpectBad(json, ErrorCode::kUnsupported, key);
   }
@@ -65,7 +65,7 @@ TEST(OptConfigTest, SenselessValuesAreNamed) {
         std::pair("max_position_embeddings", Json(int64_t{1} << 30)),
         std::pair("word_embed_proj_dim", Json("64")),
         std::pair("do_layer_norm_before", Json(1))}) {
-    Json json = OptConfig();
+    Json json = TestOptConfig();
     json[key] = value;
     ExpectBad(json, ErrorCode::kCorrupt, key);
   }
@@ -103,7 +103,7 @@ class OptPlanTest : public ::testing::Test {
   }
 
   os::TestFolder folder_;
-  Json json_ = OptConfig();
+  Json json_ = TestOptConfig();
   TestTensors weights_ = OptWeights("model.decoder.");
   Checkpoint checkpoint_;
 };

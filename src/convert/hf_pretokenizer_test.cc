@@ -23,7 +23,7 @@ Json Split(const std::string& regex) {
 
 Json Digits() { return {{"type", "Digits"}, {"individual_digits", true}}; }
 
-Json Sequence(const Json& steps) {
+Json PretokenizerSequence(const Json& steps) {
   return {{"type", "Sequence"}, {"pretokenizers", steps}};
 }
 
@@ -45,23 +45,28 @@ std::string NameOf(const Json& json) {
 
 TEST(HfPreTokenizerTest, Gpt2) {
   EXPECT_EQ(NameOf(ByteLevel(true)), "gpt-2");
-  EXPECT_EQ(NameOf(Sequence(Json::array({ByteLevel(true)}))), "gpt-2");
+  EXPECT_EQ(NameOf(PretokenizerSequence(Json::array({ByteLevel(true)}))),
+            "gpt-2");
   Json old = ByteLevel(true);
   old.erase("use_regex");  // the default
   EXPECT_EQ(NameOf(old), "gpt-2");
 }
 
 TEST(HfPreTokenizerTest, Llama3AndQwen2) {
-  EXPECT_EQ(NameOf(Sequence({Split(kLlama3), ByteLevel(false)})), "llama3");
-  EXPECT_EQ(NameOf(Sequence({Split(kQwen2), ByteLevel(false)})), "qwen2");
+  EXPECT_EQ(NameOf(PretokenizerSequence({Split(kLlama3), ByteLevel(false)})),
+            "llama3");
+  EXPECT_EQ(NameOf(PretokenizerSequence({Split(kQwen2), ByteLevel(false)})),
+            "qwen2");
   std::string spelled = kLlama3;
   spelled.replace(0, spelled.find(")") + 1,
                   "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])");
-  EXPECT_EQ(NameOf(Sequence({Split(spelled), ByteLevel(false)})), "llama3");
+  EXPECT_EQ(NameOf(PretokenizerSequence({Split(spelled), ByteLevel(false)})),
+            "llama3");
 }
 
 TEST(HfPreTokenizerTest, DigitsThenGpt2) {
-  EXPECT_EQ(NameOf(Sequence({Digits(), ByteLevel(true)})), "smollm");
+  EXPECT_EQ(NameOf(PretokenizerSequence({Digits(), ByteLevel(true)})),
+            "smollm");
 }
 
 TEST(HfPreTokenizerTest, Falcon) {
@@ -69,20 +74,22 @@ TEST(HfPreTokenizerTest, Falcon) {
                             {"behavior", "Contiguous"}};
   const Json runs = {{"type", "Digits"}, {"individual_digits", false}};
   const Json threes = Split("[0-9][0-9][0-9]");
-  EXPECT_EQ(NameOf(Sequence({punctuation, ByteLevel(true), runs, threes})),
+  EXPECT_EQ(NameOf(PretokenizerSequence(
+                {punctuation, ByteLevel(true), runs, threes})),
             "falcon");
   Json isolated = punctuation;
   isolated["behavior"] = "Isolated";
-  EXPECT_NE(NameOf(Sequence({isolated, ByteLevel(true), runs, threes}))
-                .find("punctuation, Isolated"),
-            std::string::npos);
+  EXPECT_NE(
+      NameOf(PretokenizerSequence({isolated, ByteLevel(true), runs, threes}))
+          .find("punctuation, Isolated"),
+      std::string::npos);
 }
 
 TEST(HfPreTokenizerTest, DeepSeekCoder) {
   // The line break is a class of two real characters there.
-  EXPECT_EQ(NameOf(Sequence({Split("[\r\n]"), Split(R"(\s?\p{L}+)"),
-                             Split(R"(\s?\p{P}+)"), Split(kCjk), Digits(),
-                             ByteLevel(false)})),
+  EXPECT_EQ(NameOf(PretokenizerSequence({Split("[\r\n]"), Split(R"(\s?\p{L}+)"),
+                                         Split(R"(\s?\p{P}+)"), Split(kCjk),
+                                         Digits(), ByteLevel(false)})),
             "deepseek-coder");
 }
 
@@ -104,9 +111,9 @@ TEST(HfPreTokenizerTest, DeepSeekLlm) {
       "\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f"
       "\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2"
       "\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943]+";
-  EXPECT_EQ(NameOf(Sequence({Split("[\r\n]"), Split(letters),
-                             Split(kDeepSeekPunctuation), Split("\\s+$"),
-                             Split(kCjk), Digits(), ByteLevel(false)})),
+  EXPECT_EQ(NameOf(PretokenizerSequence(
+                {Split("[\r\n]"), Split(letters), Split(kDeepSeekPunctuation),
+                 Split("\\s+$"), Split(kCjk), Digits(), ByteLevel(false)})),
             "deepseek-llm");
 }
 
@@ -126,8 +133,10 @@ void ExpectUnknown(const Json& json, const std::string& part) {
 }
 
 TEST(HfPreTokenizerTest, AnythingElseIsQuoted) {
-  ExpectUnknown(Sequence({Split("[a-z]+"), ByteLevel(false)}), "[a-z]+");
-  ExpectUnknown(Sequence({Split(kLlama3), ByteLevel(true)}), "gpt-2");
+  ExpectUnknown(PretokenizerSequence({Split("[a-z]+"), ByteLevel(false)}),
+                "[a-z]+");
+  ExpectUnknown(PretokenizerSequence({Split(kLlama3), ByteLevel(true)}),
+                "gpt-2");
   ExpectUnknown(ByteLevel(false), "bytes");
   ExpectUnknown({{"type", "Metaspace"}}, "Metaspace");
   Json spaced = ByteLevel(true);
@@ -135,13 +144,13 @@ TEST(HfPreTokenizerTest, AnythingElseIsQuoted) {
   ExpectUnknown(spaced, "space in front");
   Json inverted = Split(kQwen2);
   inverted["invert"] = true;
-  ExpectUnknown(Sequence({inverted, ByteLevel(false)}), "split");
+  ExpectUnknown(PretokenizerSequence({inverted, ByteLevel(false)}), "split");
   Json removed = Split(kQwen2);
   removed["behavior"] = "Removed";
-  ExpectUnknown(Sequence({removed, ByteLevel(false)}), "split");
+  ExpectUnknown(PretokenizerSequence({removed, ByteLevel(false)}), "split");
   Json literal = Split("x");
   literal["pattern"] = {{"String", "x"}};
-  ExpectUnknown(Sequence({literal, ByteLevel(false)}), "split");
+  ExpectUnknown(PretokenizerSequence({literal, ByteLevel(false)}), "split");
   EXPECT_EQ(NameOfPreTokenizer(nullptr, "t.json").error().code,
             ErrorCode::kUnsupported);
 }
@@ -149,7 +158,7 @@ TEST(HfPreTokenizerTest, AnythingElseIsQuoted) {
 TEST(HfPreTokenizerTest, SenselessStepsAreCorrupt) {
   for (const Json& json :
        {Json(3), Json::object(), Json{{"type", 1}}, Json{{"type", "Sequence"}},
-        Sequence(Json::array({1})), Json{{"type", "Split"}},
+        PretokenizerSequence(Json::array({1})), Json{{"type", "Split"}},
         Json{{"type", "Split"}, {"behavior", "Isolated"}},
         Json{{"type", "ByteLevel"}, {"use_regex", 1}}}) {
     const auto name = NameOfPreTokenizer(&json, "t.json");

@@ -13,12 +13,12 @@ namespace {
 
 using Scaling = HfRope::Scaling;
 
-Result<HfRope> Read(const Json& json) {
+Result<HfRope> ReadRope(const Json& json) {
   return ReadHfRope(JsonFields::Of(json, "config.json").value(), 4096);
 }
 
-void ExpectBad(const Json& json, ErrorCode code, const std::string& part) {
-  const auto rope = Read(json);
+void ExpectBadRope(const Json& json, ErrorCode code, const std::string& part) {
+  const auto rope = ReadRope(json);
   ASSERT_FALSE(rope.has_value()) << json.dump();
   EXPECT_EQ(rope.error().code, code);
   EXPECT_NE(rope.error().message.find(part), std::string::npos)
@@ -26,35 +26,36 @@ void ExpectBad(const Json& json, ErrorCode code, const std::string& part) {
 }
 
 TEST(HfRopeTest, BaseInEitherPlace) {
-  EXPECT_EQ(Read(Json::object())->theta, 10000.0);
-  EXPECT_EQ(Read({{"rope_theta", 5e5}})->theta, 5e5);
-  EXPECT_EQ(Read({{"rope_parameters",
-                   {{"rope_theta", 1e6}, {"rope_type", "default"}}}})
+  EXPECT_EQ(ReadRope(Json::object())->theta, 10000.0);
+  EXPECT_EQ(ReadRope({{"rope_theta", 5e5}})->theta, 5e5);
+  EXPECT_EQ(ReadRope({{"rope_parameters",
+                       {{"rope_theta", 1e6}, {"rope_type", "default"}}}})
                 ->theta,
             1e6);
   for (const double bad : {1.0, 1.0000000001, 1e31, 1e300, -5.0}) {
-    ExpectBad({{"rope_theta", bad}}, ErrorCode::kCorrupt, "rope_theta");
+    ExpectBadRope({{"rope_theta", bad}}, ErrorCode::kCorrupt, "rope_theta");
   }
-  EXPECT_EQ(Read({{"rope_theta", 1.0000002}})->theta, 1.0000002);
-  ExpectBad({{"rope_theta", "x"}}, ErrorCode::kCorrupt, "rope_theta");
+  EXPECT_EQ(ReadRope({{"rope_theta", 1.0000002}})->theta, 1.0000002);
+  ExpectBadRope({{"rope_theta", "x"}}, ErrorCode::kCorrupt, "rope_theta");
 }
 
 TEST(HfRopeTest, Linear) {
   const HfRope rope =
-      Read({{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}}).value();
+      ReadRope({{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}})
+          .value();
   EXPECT_EQ(rope.scaling, Scaling::kLinear);
   EXPECT_EQ(rope.factor, 4.0);
-  EXPECT_EQ(Read({{"rope_scaling", nullptr}})->scaling, Scaling::kNone);
+  EXPECT_EQ(ReadRope({{"rope_scaling", nullptr}})->scaling, Scaling::kNone);
 }
 
 TEST(HfRopeTest, Yarn) {
   Json scaling = {{"rope_type", "yarn"}, {"factor", 4.0}};
-  EXPECT_EQ(Read({{"rope_scaling", scaling}})->original_context, 4096);
+  EXPECT_EQ(ReadRope({{"rope_scaling", scaling}})->original_context, 4096);
   scaling["original_max_position_embeddings"] = 1024;
   scaling["beta_fast"] = 32;
   scaling["beta_slow"] = 1;
   scaling["truncate"] = true;
-  const HfRope rope = Read({{"rope_scaling", scaling}}).value();
+  const HfRope rope = ReadRope({{"rope_scaling", scaling}}).value();
   EXPECT_EQ(rope.scaling, Scaling::kYarn);
   EXPECT_EQ(rope.original_context, 1024);
   EXPECT_EQ(rope.attention_factor, std::nullopt);
@@ -64,27 +65,27 @@ TEST(HfRopeTest, Yarn) {
         {"truncate", false}}) {
     Json changed = scaling;
     changed[key] = value;
-    ExpectBad({{"rope_scaling", changed}}, ErrorCode::kUnsupported, key);
+    ExpectBadRope({{"rope_scaling", changed}}, ErrorCode::kUnsupported, key);
   }
 }
 
 TEST(HfRopeTest, SenselessAndUnknownScaling) {
   for (const char* type : {"dynamic", "longrope", "su"}) {
-    ExpectBad({{"rope_scaling", {{"type", type}, {"factor", 2.0}}}},
-              ErrorCode::kUnsupported, type);
+    ExpectBadRope({{"rope_scaling", {{"type", type}, {"factor", 2.0}}}},
+                  ErrorCode::kUnsupported, type);
   }
-  ExpectBad({{"rope_scaling", {{"type", "linear"}}}}, ErrorCode::kCorrupt,
-            "factor");
-  ExpectBad({{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}},
-            ErrorCode::kCorrupt, "factor");
-  ExpectBad({{"rope_scaling", 3}}, ErrorCode::kCorrupt, "rope_scaling");
-  ExpectBad({{"rope_scaling",
-              {{"type", "llama3"},
-               {"factor", 8},
-               {"low_freq_factor", 4},
-               {"high_freq_factor", 4},
-               {"original_max_position_embeddings", 8192}}}},
-            ErrorCode::kCorrupt, "low_freq_factor");
+  ExpectBadRope({{"rope_scaling", {{"type", "linear"}}}}, ErrorCode::kCorrupt,
+                "factor");
+  ExpectBadRope({{"rope_scaling", {{"type", "linear"}, {"factor", 0}}}},
+                ErrorCode::kCorrupt, "factor");
+  ExpectBadRope({{"rope_scaling", 3}}, ErrorCode::kCorrupt, "rope_scaling");
+  ExpectBadRope({{"rope_scaling",
+                  {{"type", "llama3"},
+                   {"factor", 8},
+                   {"low_freq_factor", 4},
+                   {"high_freq_factor", 4},
+                   {"original_max_position_embeddings", 8192}}}},
+                ErrorCode::kCorrupt, "low_freq_factor");
 }
 
 std::unique_ptr<const gguf::File> Written(const HfRope& rope,

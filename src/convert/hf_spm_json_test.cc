@@ -18,7 +18,7 @@ Json Replace() {
   return {
       {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
 }
-Json Sequence(const Json& steps) {
+Json NormalizerSequence(const Json& steps) {
   return {{"type", "Sequence"}, {"normalizers", steps}};
 }
 Json Metaspace(const char* scheme) {
@@ -38,7 +38,7 @@ Result<Vocab> Steps(const Json& normalizer, const Json& pre_tokenizer) {
 }
 
 TEST(ReadSpmStepsTest, BothWaysToWriteSpaces) {
-  const auto older = Steps(Sequence({Prepend(), Replace()}), nullptr);
+  const auto older = Steps(NormalizerSequence({Prepend(), Replace()}), nullptr);
   ASSERT_TRUE(older.has_value()) << older.error().message;
   EXPECT_EQ(older->kind, text::VocabKind::kSpm);
   EXPECT_TRUE(older->add_space_prefix);
@@ -57,8 +57,8 @@ TEST(ReadSpmStepsTest, OtherStepsAreNamed) {
   pattern["pattern"] = {{"Regex", " "}};
   for (const auto& [normalizer, pre_tokenizer, part] :
        {std::tuple(Json{{"type", "NFKC"}}, Json(), "\"NFKC\""),
-        std::tuple(Sequence({Replace(), {{"type", "Lowercase"}}}), Json(),
-                   "\"Lowercase\""),
+        std::tuple(NormalizerSequence({Replace(), {{"type", "Lowercase"}}}),
+                   Json(), "\"Lowercase\""),
         std::tuple(pattern, Json(), "\"Replace\""),
         std::tuple(Json{{"type", "Prepend"}, {"prepend", "x"}}, Json(),
                    "\"Prepend\""),
@@ -74,7 +74,7 @@ TEST(ReadSpmStepsTest, OtherStepsAreNamed) {
     EXPECT_NE(vocab.error().message.find(part), std::string::npos)
         << vocab.error().message;
   }
-  for (const Json& wrong : {Json(7), Json::object(), Sequence("x")}) {
+  for (const Json& wrong : {Json(7), Json::object(), NormalizerSequence("x")}) {
     EXPECT_EQ(Steps(wrong, nullptr).error().code, ErrorCode::kCorrupt);
   }
 }
@@ -132,7 +132,7 @@ TEST_F(SetScoresTest, MergesOfNoSentencePieceModelAreCounted) {
   EXPECT_EQ(Score({"b c", "a bc", "a b", "ab c"}), 1u);  // abc around ab
 }
 
-Json Model() {
+Json SpmModel() {
   return {{"unk_token", "<unk>"},
           {"merges", {std::string(kSpace) + " a", "a b"}}};
 }
@@ -150,7 +150,7 @@ VocabDraft Draft() {
 
 TEST(CompleteSpmVocabTest, TypesAndOrder) {
   VocabDraft draft = Draft();
-  const Json model = Model();
+  const Json model = SpmModel();
   const auto fields = JsonFields::Of(model, "t.json: model").value();
   ASSERT_TRUE(CompleteSpmVocab(fields, draft));
   EXPECT_EQ(draft.vocab.unk, 0);
@@ -168,7 +168,7 @@ TEST(CompleteSpmVocabTest, TypesAndOrder) {
 TEST(CompleteSpmVocabTest, WarnsOfMergesThatAreNotSentencePieces) {
   const model::TestLog log;
   VocabDraft draft = Draft();
-  Json model = Model();
+  Json model = SpmModel();
   ASSERT_TRUE(CompleteSpmVocab(JsonFields::Of(model, "t").value(), draft));
   EXPECT_TRUE(log.lines().empty());
   model["merges"] = Json::array({"a b"});

@@ -25,7 +25,9 @@ using text::TokenType;
 using text::Vocab;
 using Ids = std::vector<TokenId>;
 
-NamedText Read(const std::string& path) { return {path, text::ReadFile(path)}; }
+NamedText ReadNamed(const std::string& path) {
+  return {path, text::ReadFile(path)};
+}
 
 // Checks every golden case of `name`, and that each decodes to its text.
 void ExpectGolden(const std::string& name, const Vocab& vocab) {
@@ -33,8 +35,8 @@ void ExpectGolden(const std::string& name, const Vocab& vocab) {
   ASSERT_TRUE(made.has_value()) << made.error().message;
   const std::string stem = Golden("ggml-vocab-" + name + ".gguf");
   const auto texts =
-      SplitBy(Read(stem + ".inp").text, "\n__ggml_vocab_test__\n");
-  const auto lines = SplitBy(Read(stem + ".out").text, "\n");
+      SplitBy(ReadNamed(stem + ".inp").text, "\n__ggml_vocab_test__\n");
+  const auto lines = SplitBy(ReadNamed(stem + ".out").text, "\n");
   ASSERT_EQ(texts.size(), kNumCases);
   ASSERT_EQ(lines.size(), kNumCases);
   for (size_t i = 0; i < kNumCases; ++i) {
@@ -73,7 +75,7 @@ class HfTokenizerGoldenTest : public ::testing::Test {
 
 TEST_F(HfTokenizerGoldenTest, Llama2FromTokenizerModel) {
   if (IsMissing(Fixture("llama2/tokenizer.model"))) return;
-  sources_.tokenizer_model = Read(Fixture("llama2/tokenizer.model"));
+  sources_.tokenizer_model = ReadNamed(Fixture("llama2/tokenizer.model"));
   const Vocab vocab = Convert();
   const Vocab expected = LlamaSpmOfLlamaCpp();
   EXPECT_EQ(vocab.kind, expected.kind);
@@ -92,7 +94,7 @@ TEST_F(HfTokenizerGoldenTest, Llama2FromTokenizerModel) {
 // It has merges and no scores: their order must be that of the scores.
 TEST_F(HfTokenizerGoldenTest, Llama2FromTokenizerJson) {
   if (IsMissing(Fixture("llama2/tokenizer.json"))) return;
-  sources_.tokenizer_json = Read(Fixture("llama2/tokenizer.json"));
+  sources_.tokenizer_json = ReadNamed(Fixture("llama2/tokenizer.json"));
   const Vocab vocab = Convert();
   const Vocab expected = LlamaSpmOfLlamaCpp();
   ASSERT_EQ(vocab.tokens.size(), expected.tokens.size());
@@ -120,7 +122,7 @@ TEST_F(HfTokenizerGoldenTest, Llama2FromTokenizerJson) {
 
 TEST_F(HfTokenizerGoldenTest, Llama3FromTiktoken) {
   if (IsMissing(Fixture("llama3/tokenizer.model"))) return;
-  sources_.tokenizer_model = Read(Fixture("llama3/tokenizer.model"));
+  sources_.tokenizer_model = ReadNamed(Fixture("llama3/tokenizer.model"));
   sources_.num_rows = 128256;
   const Vocab vocab = Convert();
   ASSERT_EQ(vocab.tokens.size(), 128256u);
@@ -138,7 +140,7 @@ TEST_F(HfTokenizerGoldenTest, Llama3FromTiktoken) {
 
 TEST_F(HfTokenizerGoldenTest, Qwen2FromTiktoken) {
   if (IsMissing(Fixture("qwen2/qwen.tiktoken"))) return;
-  sources_.tiktoken = Read(Fixture("qwen2/qwen.tiktoken"));
+  sources_.tiktoken = ReadNamed(Fixture("qwen2/qwen.tiktoken"));
   sources_.architecture = "qwen2";
   sources_.num_rows = 151936;
   sources_.eos_ids = {151645, 151643};
@@ -154,8 +156,8 @@ TEST_F(HfTokenizerGoldenTest, Qwen2FromTiktoken) {
 }
 
 TEST_F(HfTokenizerGoldenTest, OptFromVocabAndMerges) {
-  sources_.vocab_json = Read(Golden("opt/gpt2-vocab.json"));
-  sources_.merges_txt = Read(Golden("gpt2/merges.txt"));
+  sources_.vocab_json = ReadNamed(Golden("opt/gpt2-vocab.json"));
+  sources_.merges_txt = ReadNamed(Golden("gpt2/merges.txt"));
   sources_.architecture = "opt";
   sources_.num_rows = 50272;
   const Vocab vocab = Convert();

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-void ExpectBad(const std::string& text, const std::string& part) {
+void ExpectBadJson(const std::string& text, const std::string& part) {
   const auto json = ParseJson(text, "x.json");
   ASSERT_FALSE(json.has_value()) << text;
   EXPECT_EQ(json.error().code, ErrorCode::kCorrupt);
@@ -26,7 +26,7 @@ TEST(ParseJsonTest, GoodTexts) {
 TEST(ParseJsonTest, BadTexts) {
   for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "nul", "{}x",
                            "\"\xff\"", "[1e999]", "\"\\ud800\""}) {
-    ExpectBad(text, "not valid JSON");
+    ExpectBadJson(text, "not valid JSON");
   }
 }
 
@@ -35,20 +35,20 @@ TEST(ParseJsonTest, DepthIsLimited) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
   EXPECT_TRUE(ParseJson(nested(kMaxJsonDepth), "x").has_value());
-  ExpectBad(nested(kMaxJsonDepth + 1), "64 deep");
+  ExpectBadJson(nested(kMaxJsonDepth + 1), "64 deep");
   // The parser stops there: it does not come to see what else is wrong.
-  ExpectBad(std::string(1'000'000, '['), "64 deep");
-  ExpectBad(std::string(kMaxJsonDepth + 1, '[') + "nonsense", "64 deep");
-  ExpectBad(nested(200'000), "64 deep");
+  ExpectBadJson(std::string(1'000'000, '['), "64 deep");
+  ExpectBadJson(std::string(kMaxJsonDepth + 1, '[') + "nonsense", "64 deep");
+  ExpectBadJson(nested(200'000), "64 deep");
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  ExpectBad(objects, "64 deep");
+  ExpectBadJson(objects, "64 deep");
 }
 
 TEST(ParseJsonTest, RepeatedKeysAreNamed) {
-  ExpectBad(R"({"a": 1, "b": 2, "a": 3})", "\"a\"");
-  ExpectBad(R"([{"c": {"d": 1, "d": 1}}])", "\"d\"");
-  ExpectBad(R"({"a": 1, "a": nonsense)", "\"a\" twice");
+  ExpectBadJson(R"({"a": 1, "b": 2, "a": 3})", "\"a\"");
+  ExpectBadJson(R"([{"c": {"d": 1, "d": 1}}])", "\"d\"");
+  ExpectBadJson(R"({"a": 1, "a": nonsense)", "\"a\" twice");
 }
 
 class JsonFieldsTest : public ::testing::Test {

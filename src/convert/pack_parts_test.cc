@@ -51,7 +51,7 @@ TEST(CheckPartsTest, EveryMistakeIsNamed) {
     const char* message;
     Edit edit;
   };
-  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  static constexpr float kNotFinite = std::numeric_limits<float>::quiet_NaN();
   const std::vector<Case> cases = {
       {"the predictor: 2 layers", [](auto& p) { p.predictors.pop_back(); }},
       {"2 layers ahead", [](auto& p) { p.lookahead = 2; }},
@@ -72,7 +72,7 @@ TEST(CheckPartsTest, EveryMistakeIsNamed) {
       {"the self-test: 1 layers", [](auto& p) { p.self_test.resize(1); }},
       {"1 sets for 2 samples",
        [](auto& p) { p.self_test[1].fired.pop_back(); }},
-      {"not finite", [](auto& p) { p.self_test[0].inputs[5] = kNan; }},
+      {"not finite", [](auto& p) { p.self_test[0].inputs[5] = kNotFinite; }},
       {"must ascend", [](auto& p) { p.self_test[0].fired[1] = {3, 3}; }},
       {"below 70", [](auto& p) { p.self_test[2].candidates[1] = {70}; }},
       {"counts of 69", [](auto& p) { p.profile_counts[1].pop_back(); }},
@@ -86,7 +86,7 @@ TEST(CheckPartsTest, EveryMistakeIsNamed) {
          p.activation = Activation::kSilu;
          p.thresholds = {0, -1, 0};
        }},
-      {"FFN threshold", [](auto& p) { p.ffn_threshold = kNan; }},
+      {"FFN threshold", [](auto& p) { p.ffn_threshold = kNotFinite; }},
       {"\"general.name\"", [](auto& p) { p.keys[0].key = "general.name"; }},
       {"\"thermocline.version\"",
        [](auto& p) { p.keys[0].key = "thermocline.version"; }},

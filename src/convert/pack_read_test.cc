@@ -23,7 +23,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Of model::TestModel, with what thresholds need.
-model::Config TestConfig() {
+model::Config PackedConfig() {
   const ParsedCopy parsed(model::TestModel().Bytes());
   return model::ReadConfig(**parsed.file).value();
 }
@@ -40,13 +40,13 @@ TestFile PartsFile() {
   return file;
 }
 
-Result<PreparedParts> Read(TestFile file) {
+Result<PreparedParts> ReadPacked(TestFile file) {
   const ParsedCopy parsed(file.Bytes());
-  return ReadParts(**parsed.file, TestConfig());
+  return ReadParts(**parsed.file, PackedConfig());
 }
 
 void ExpectError(TestFile file, ErrorCode code, const std::string& part) {
-  const auto parts = Read(std::move(file));
+  const auto parts = ReadPacked(std::move(file));
   ASSERT_FALSE(parts.has_value()) << part;
   EXPECT_EQ(parts.error().code, code) << parts.error().message;
   EXPECT_THAT(parts.error().message,
@@ -56,9 +56,9 @@ void ExpectError(TestFile file, ErrorCode code, const std::string& part) {
 TEST(ReadPartsTest, OfAFileOfPartsAndOfAPreparedModel) {
   TestFile prepared = model::TestPreparedModel();
   model::AddTestParts(prepared);
-  const auto from_model = Read(prepared);
+  const auto from_model = ReadPacked(prepared);
   ASSERT_TRUE(from_model.has_value()) << from_model.error().message;
-  const auto from_parts = Read(PartsFile());
+  const auto from_parts = ReadPacked(PartsFile());
   ASSERT_TRUE(from_parts.has_value()) << from_parts.error().message;
   ExpectSameParts(*from_model, *from_parts);
   EXPECT_FALSE(from_parts->predictors[0].has_value());
@@ -90,7 +90,7 @@ TEST(ReadPartsTest, PartsOfOtherModels) {
               prepared::kPartsNeurons);
   TestFile opt = model::TestPreparedModel("opt");
   opt.SetU32("opt.embedding_length", 64);
-  EXPECT_FALSE(Read(opt).has_value());
+  EXPECT_FALSE(ReadPacked(opt).has_value());
 }
 
 TEST(ReadPartsTest, PartsThatContradictThemselves) {
@@ -111,7 +111,7 @@ TEST(ReadPartsTest, PartsThatContradictThemselves) {
 TEST(ReadPartsRobustness, EveryCountAndEveryByteOfTheMetadata) {
   TestFile file = PartsFile();
   const std::string bytes = file.Bytes();
-  const model::Config config = TestConfig();
+  const model::Config config = PackedConfig();
   const auto try_bytes = [&](const std::string& patched) {
     const ParsedCopy parsed(patched);
     if (!parsed.file) return;

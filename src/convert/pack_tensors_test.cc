@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-model::Config SmallConfig() {
+model::Config TwoLayerConfig() {
   model::Config config;
   config.num_layers = 2;
   config.width = 32;
@@ -30,7 +30,7 @@ const PartTensor& Find(const std::vector<PartTensor>& tensors,
 }
 
 TEST(TensorsOfTest, NamesTypesAndShapes) {
-  const model::Config config = SmallConfig();
+  const model::Config config = TwoLayerConfig();
   const PreparedParts parts = TestParts(config);
   const std::vector<PartTensor> tensors = TensorsOf(parts, config);
   std::vector<std::string> names;
@@ -57,7 +57,7 @@ TEST(TensorsOfTest, NamesTypesAndShapes) {
 }
 
 TEST(TensorsOfTest, SetsAreBitsFromTheLowestOn) {
-  const model::Config config = SmallConfig();
+  const model::Config config = TwoLayerConfig();
   PreparedParts parts = TestParts(config);
   parts.self_test[0].fired = {{0, 9, 11}, {8}};
   const std::vector<PartTensor> tensors = TensorsOf(parts, config);

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // Two layers, D 256, F 512, V 8, in F16 and F32.
-gguf::TestFile TinyModel(const std::string& architecture = "llama") {
+gguf::TestFile TwoLayerModel(const std::string& architecture = "llama") {
   gguf::TestFile file;
   file.SetText("general.architecture", architecture);
   file.SetU32(architecture + ".block_count", 2);
@@ -60,7 +60,7 @@ class QuantizePlanTest : public ::testing::Test {
 };
 
 TEST_F(QuantizePlanTest, AMix) {
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_EQ(types, (std::map<std::string, std::string>{
                        {"token_embd.weight", "Q4_K"},
                        {"blk.0.attn_norm.weight", "F32"},
@@ -74,7 +74,7 @@ TEST_F(QuantizePlanTest, AMix) {
 
 TEST_F(QuantizePlanTest, PureHasOneType) {
   options.pure = true;
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   for (const auto& [name, type] : types) {
     EXPECT_EQ(type, name.ends_with("_norm.weight") ? "F32" : "Q4_K") << name;
   }
@@ -82,60 +82,60 @@ TEST_F(QuantizePlanTest, PureHasOneType) {
 
 TEST_F(QuantizePlanTest, FloatTypesLeaveWhatIsNoMatrix) {
   options.type = FileType::kBF16;
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_EQ(types["output.weight"], "BF16");
   EXPECT_EQ(types["blk.0.attn_norm.weight"], "F32");
 }
 
 TEST_F(QuantizePlanTest, HeadAndEmbedding) {
   options.output_type = DType::kQ8_0;
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_EQ(types["output.weight"], "Q8_0");
   EXPECT_EQ(types["token_embd.weight"], "Q4_K");
-  Plan(TinyModel().RemoveTensor("output.weight"));
+  Plan(TwoLayerModel().RemoveTensor("output.weight"));
   EXPECT_EQ(types["token_embd.weight"], "Q8_0");
   options.embedding_type = DType::kF16;
-  Plan(TinyModel().RemoveTensor("output.weight"));
+  Plan(TwoLayerModel().RemoveTensor("output.weight"));
   EXPECT_EQ(types["token_embd.weight"], "F16");
   options.leave_output = true;
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_EQ(types["output.weight"], "F16");
 }
 
 TEST_F(QuantizePlanTest, OverridesTheLastMatchCounts) {
   options.overrides = {{"ffn_down", DType::kQ8_0},
                        {R"(^blk\.1\..*down)", DType::kQ5_0}};
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_EQ(types["blk.0.ffn_down.weight"], "Q8_0");
   EXPECT_EQ(types["blk.1.ffn_down.weight"], "Q5_0");
   options.overrides = {{".", DType::kF32}};
   options.output_type = DType::kQ6_K;
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_EQ(types["blk.0.attn_v.weight"], "F32");
   EXPECT_EQ(types["output.weight"], "Q6_K");
 }
 
 TEST_F(QuantizePlanTest, BadPatterns) {
   options.overrides = {{"ffn_donw", DType::kQ8_0}};
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_THAT(error, HasSubstr("\"ffn_donw\" matches none"));
   options.overrides = {{"_norm", DType::kQ8_0}};  // not quantised at all
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_THAT(error, HasSubstr("matches none"));
   options.overrides = {{"[", DType::kQ8_0}};
-  Plan(TinyModel());
+  Plan(TwoLayerModel());
   EXPECT_THAT(error, StartsWith("tensor pattern [ does not compile"));
   EXPECT_EQ(code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(QuantizePlanTest, ANameThatIsNoTextMatchesNothing) {
   options.overrides = {{".", DType::kQ8_0}};
-  Plan(TinyModel().SetTensor("blk.0.\xff.weight", DType::kF16, {256, 2}));
+  Plan(TwoLayerModel().SetTensor("blk.0.\xff.weight", DType::kF16, {256, 2}));
   EXPECT_EQ(types["blk.0.\xff.weight"], "Q4_K");
 }
 
 TEST_F(QuantizePlanTest, FallsBackAndSaysSo) {
-  Plan(TinyModel()
+  Plan(TwoLayerModel()
            .SetTensor("blk.0.attn_v.weight", DType::kF16, {96, 4})
            .SetTensor("blk.1.attn_v.weight", DType::kF32, {40, 4}));
   EXPECT_EQ(types["blk.0.attn_v.weight"], "Q5_0!");
@@ -144,7 +144,7 @@ TEST_F(QuantizePlanTest, FallsBackAndSaysSo) {
 
 TEST_F(QuantizePlanTest, QuantisedInput) {
   auto file =
-      TinyModel().SetTensor("blk.0.attn_v.weight", DType::kQ8_0, {256, 64});
+      TwoLayerModel().SetTensor("blk.0.attn_v.weight", DType::kQ8_0, {256, 64});
   Plan(file);
   EXPECT_THAT(error, HasSubstr("test.gguf: tensor \"blk.0.attn_v.weight\" is "
                                "Q8_0 already"));
@@ -165,9 +165,10 @@ TEST_F(QuantizePlanTest, QuantisedInput) {
 }
 
 TEST_F(QuantizePlanTest, TypesThatCannotBeReadStayOrFail) {
-  Plan(TinyModel().SetTensor("blk.0.gpu_idx", DType::kI32, {256}));
+  Plan(TwoLayerModel().SetTensor("blk.0.gpu_idx", DType::kI32, {256}));
   EXPECT_EQ(types["blk.0.gpu_idx"], "I32");
-  Plan(TinyModel().SetTensor("blk.0.attn_v.weight", DType::kIQ4_XS, {256, 4}));
+  Plan(TwoLayerModel().SetTensor("blk.0.attn_v.weight", DType::kIQ4_XS,
+                                 {256, 4}));
   EXPECT_THAT(error, HasSubstr("is IQ4_XS, which this version cannot read"));
   EXPECT_EQ(code, ErrorCode::kUnsupported);
 }
@@ -179,7 +180,7 @@ TEST_F(QuantizePlanTest, FilesThatAreNoModels) {
     EXPECT_THAT(error, HasSubstr("test.gguf: is a model's split file"));
     EXPECT_EQ(code, ErrorCode::kUnsupported);
   }
-  Plan(TinyModel().SetU32("thermocline.version", 1));
+  Plan(TwoLayerModel().SetU32("thermocline.version", 1));
   EXPECT_THAT(error, HasSubstr("test.gguf: is a prepared model"));
   EXPECT_EQ(code, ErrorCode::kUnsupported);
   gguf::TestFile vocab;
@@ -193,20 +194,20 @@ TEST_F(QuantizePlanTest, FilesThatAreNoModels) {
 }
 
 TEST_F(QuantizePlanTest, MetadataThatTheRulesNeed) {
-  Plan(TinyModel().Remove("general.architecture"));
+  Plan(TwoLayerModel().Remove("general.architecture"));
   EXPECT_THAT(error, HasSubstr("general.architecture"));
-  Plan(TinyModel().Remove("llama.block_count"));
+  Plan(TwoLayerModel().Remove("llama.block_count"));
   EXPECT_THAT(error, HasSubstr("llama.block_count"));
-  Plan(TinyModel().SetU32("llama.block_count", 0xffffffff));
+  Plan(TwoLayerModel().SetU32("llama.block_count", 0xffffffff));
   EXPECT_THAT(error, HasSubstr("\"llama.block_count\" is 4294967295"));
-  Plan(TinyModel().SetText("llama.expert_count", "8"));
+  Plan(TwoLayerModel().SetText("llama.expert_count", "8"));
   EXPECT_THAT(error, HasSubstr("llama.expert_count"));
   EXPECT_EQ(code, ErrorCode::kCorrupt);
 }
 
 TEST_F(QuantizePlanTest, EightyLayersWithFewKvHeadsAre70b) {
   const auto attn_v = [&](const std::string& architecture, uint32_t kv_heads) {
-    auto file = TinyModel(architecture)
+    auto file = TwoLayerModel(architecture)
                     .SetU32(architecture + ".block_count", 80)
                     .SetU32(architecture + ".attention.head_count", 64);
     if (kv_heads != 0) {

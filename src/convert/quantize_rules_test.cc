@@ -9,8 +9,8 @@
 namespace thermocline::convert {
 namespace {
 
-QuantizedModel Model(const std::string& architecture, int64_t num_layers,
-                     int64_t num_experts = 0) {
+QuantizedModel ModelOf(const std::string& architecture, int64_t num_layers,
+                       int64_t num_experts = 0) {
   return {.architecture = architecture,
           .num_layers = num_layers,
           .num_experts = num_experts,
@@ -34,7 +34,7 @@ DType Head(const QuantizedModel& model, FileType type) {
 }
 
 TEST(QuantizeRulesTest, MixesOf32Layers) {
-  const QuantizedModel model = Model("llama", 32);
+  const QuantizedModel model = ModelOf("llama", 32);
   const std::string more_bits = "66664464464464464464464464466666";
   EXPECT_EQ(Layers(model, FileType::kQ4_K_M, "attn_v"), more_bits);
   EXPECT_EQ(Layers(model, FileType::kQ4_K_M, "ffn_down"), more_bits);
@@ -53,13 +53,15 @@ TEST(QuantizeRulesTest, MixesOf32Layers) {
 }
 
 TEST(QuantizeRulesTest, FewLayersHaveNoEighths) {
-  EXPECT_EQ(Layers(Model("llama", 5), FileType::kQ4_K_M, "ffn_down"), "44646");
-  EXPECT_EQ(Layers(Model("llama", 5), FileType::kQ4_K_S, "ffn_down"), "44444");
-  EXPECT_EQ(Layers(Model("llama", 5), FileType::kQ4_K_S, "attn_v"), "55554");
+  EXPECT_EQ(Layers(ModelOf("llama", 5), FileType::kQ4_K_M, "ffn_down"),
+            "44646");
+  EXPECT_EQ(Layers(ModelOf("llama", 5), FileType::kQ4_K_S, "ffn_down"),
+            "44444");
+  EXPECT_EQ(Layers(ModelOf("llama", 5), FileType::kQ4_K_S, "attn_v"), "55554");
 }
 
 TEST(QuantizeRulesTest, A70bModelsSmallAttnVHasFiveBits) {
-  QuantizedModel model = Model("llama", 80);
+  QuantizedModel model = ModelOf("llama", 80);
   model.has_70b_attention = true;
   EXPECT_EQ(Layers(model, FileType::kQ4_K_M, "attn_v"),
             "6666666666556556556556556556556556556556"
@@ -72,7 +74,7 @@ TEST(QuantizeRulesTest, A70bModelsSmallAttnVHasFiveBits) {
 }
 
 TEST(QuantizeRulesTest, EightExpertsKeepTheirAttention) {
-  const QuantizedModel model = Model("llama", 32, 8);
+  const QuantizedModel model = ModelOf("llama", 32, 8);
   for (const FileType type : {FileType::kQ4_0, FileType::kQ4_K_S,
                               FileType::kQ4_K_M, FileType::kQ5_K_M}) {
     EXPECT_EQ(Layers(model, type, "attn_v"), std::string(32, '8'));
@@ -86,12 +88,12 @@ TEST(QuantizeRulesTest, EightExpertsKeepTheirAttention) {
             std::string(32, '4'));
   EXPECT_EQ(Layers(model, FileType::kQ4_K_M, "ffn_down_exps"),
             "66664464464464464464464464466666");
-  EXPECT_EQ(Layers(Model("llama", 32, 4), FileType::kQ4_K_M, "attn_k"),
+  EXPECT_EQ(Layers(ModelOf("llama", 32, 4), FileType::kQ4_K_M, "attn_k"),
             std::string(32, '4'));
 }
 
 TEST(QuantizeRulesTest, Falcon) {
-  const QuantizedModel model = Model("falcon", 32);
+  const QuantizedModel model = ModelOf("falcon", 32);
   EXPECT_EQ(Layers(model, FileType::kQ4_K_M, "ffn_down"),
             "66554454454454454454454454455555");
   EXPECT_EQ(Layers(model, FileType::kQ4_K_M, "attn_qkv"), std::string(32, '5'));
@@ -100,11 +102,11 @@ TEST(QuantizeRulesTest, Falcon) {
   EXPECT_EQ(Layers(model, FileType::kQ5_K_M, "ffn_down"),
             "66665565565565565565565565566666");
   EXPECT_EQ(Head(model, FileType::kQ4_K_M), DType::kQ8_0);
-  EXPECT_EQ(Head(Model("relu-falcon", 32), FileType::kQ4_0), DType::kQ8_0);
+  EXPECT_EQ(Head(ModelOf("relu-falcon", 32), FileType::kQ4_0), DType::kQ8_0);
 }
 
 TEST(QuantizeRulesTest, TheHeadTiedOrNot) {
-  QuantizedModel model = Model("llama", 2);
+  QuantizedModel model = ModelOf("llama", 2);
   EXPECT_EQ(Head(model, FileType::kQ4_0), DType::kQ6_K);
   EXPECT_EQ(Head(model, FileType::kQ5_K_S), DType::kQ6_K);
   EXPECT_EQ(Head(model, FileType::kQ8_0), DType::kQ8_0);
@@ -118,7 +120,7 @@ TEST(QuantizeRulesTest, TheHeadTiedOrNot) {
 }
 
 TEST(QuantizeRulesTest, Predictors) {
-  QuantizedModel model = Model("llama", 4);
+  QuantizedModel model = ModelOf("llama", 4);
   const auto type_of = [&](FileType type, const std::string& name) {
     return TypeInMix(model, type, "blk.1." + name + ".weight");
   };
@@ -155,7 +157,7 @@ TEST(QuantizeRulesTest, WhatStays) {
 }
 
 TEST(QuantizeRulesTest, NamesWithoutALayerGetNoExtraBits) {
-  const QuantizedModel model = Model("llama", 0);
+  const QuantizedModel model = ModelOf("llama", 0);
   for (const char* name :
        {"ffn_down.weight", "blk.ffn_down.weight", "blk.-1.ffn_down.weight",
         "blk.99999999999999999999.ffn_down.weight", "blk.1ffn_down.weight"}) {

@@ -7,13 +7,13 @@
 namespace thermocline::convert {
 namespace {
 
-Result<std::vector<SafeTensor>> Parse(const std::string& bytes) {
+Result<std::vector<SafeTensor>> ParseTensors(const std::string& bytes) {
   return ParseSafetensors(std::as_bytes(std::span(bytes)), "w.safetensors");
 }
 
-void ExpectBad(const std::string& header, const std::string& data,
-               ErrorCode code, const std::string& part) {
-  const auto tensors = Parse(SafetensorsBytes(header, data));
+void ExpectBadSafetensors(const std::string& header, const std::string& data,
+                          ErrorCode code, const std::string& part) {
+  const auto tensors = ParseTensors(SafetensorsBytes(header, data));
   ASSERT_FALSE(tensors.has_value()) << header;
   EXPECT_EQ(tensors.error().code, code);
   EXPECT_NE(tensors.error().message.find("w.safetensors"), std::string::npos);
@@ -23,7 +23,7 @@ void ExpectBad(const std::string& header, const std::string& data,
 
 void ExpectCorrupt(const std::string& header, const std::string& data,
                    const std::string& part) {
-  ExpectBad(header, data, ErrorCode::kCorrupt, part);
+  ExpectBadSafetensors(header, data, ErrorCode::kCorrupt, part);
 }
 
 TEST(SafetensorsTest, HandMadeFile) {
@@ -33,7 +33,7 @@ TEST(SafetensorsTest, HandMadeFile) {
       R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
       R"("z":{"dtype":"I64","shape":[0,5],"data_offsets":[8,8]}}  )",
       "AAAABBBB");
-  const auto tensors = Parse(bytes);
+  const auto tensors = ParseTensors(bytes);
   ASSERT_TRUE(tensors.has_value()) << tensors.error().message;
   ASSERT_EQ(tensors->size(), 3u);
   const SafeTensor& a = (*tensors)[0];
@@ -54,10 +54,10 @@ TEST(SafetensorsTest, EveryPrefixIsAnError) {
   const std::string whole =
       ToSafetensors({{"x", RandomTensor("F32", {3, 2}, random)},
                      {"y", RandomTensor("BF16", {5}, random)}});
-  ASSERT_TRUE(Parse(whole).has_value());
+  ASSERT_TRUE(ParseTensors(whole).has_value());
   for (size_t size = 0; size < whole.size(); ++size) {
     // A copy of its own, so that the sanitizer sees its end.
-    const auto tensors = Parse(std::string(whole, 0, size));
+    const auto tensors = ParseTensors(std::string(whole, 0, size));
     ASSERT_FALSE(tensors.has_value()) << size;
     EXPECT_EQ(tensors.error().code, ErrorCode::kCorrupt);
   }
@@ -73,7 +73,7 @@ TEST(SafetensorsTest, EveryFlippedByteIsSafe) {
     for (int round = 0; round < 4; ++round) {
       std::string damaged = whole;
       damaged[at] = static_cast<char>(random.Next());
-      const auto tensors = Parse(damaged);
+      const auto tensors = ParseTensors(damaged);
       if (!tensors) continue;
       for (const SafeTensor& tensor : *tensors) {
         const auto* begin = reinterpret_cast<const char*>(tensor.bytes.data());
@@ -90,7 +90,8 @@ TEST(SafetensorsTest, LyingOffsets) {
            "}}";
   };
   const std::string data(8, 'd');
-  ASSERT_TRUE(Parse(SafetensorsBytes(header("[0,8]"), data)).has_value());
+  ASSERT_TRUE(
+      ParseTensors(SafetensorsBytes(header("[0,8]"), data)).has_value());
   for (const char* offsets :
        {"[0,12]", "[8,0]", "[4,12]", "[0,18446744073709551615]",
         "[18446744073709551608,18446744073709551615]", "[-8,0]", "[0]", "[]",
@@ -105,7 +106,8 @@ TEST(SafetensorsTest, LyingShapes) {
            "}}";
   };
   const std::string data(8, 'd');
-  ASSERT_TRUE(Parse(SafetensorsBytes(header("[2,2]"), data)).has_value());
+  ASSERT_TRUE(
+      ParseTensors(SafetensorsBytes(header("[2,2]"), data)).has_value());
   for (const char* shape :
        {"[3]", "[4,0]", "[]", "[4611686018427387904,4]",
         "[4294967296,4294967296,4294967296]", "[9223372036854775807,2]"}) {
@@ -123,8 +125,8 @@ TEST(SafetensorsTest, GapsAndOverlaps) {
     return R"({"x":{"dtype":"U8","shape":[4],"data_offsets":)" + first +
            R"(},"y":{"dtype":"U8","shape":[4],"data_offsets":)" + second + "}}";
   };
-  ASSERT_TRUE(
-      Parse(SafetensorsBytes(two("[4,8]", "[0,4]"), std::string(8, 'd'))));
+  ASSERT_TRUE(ParseTensors(
+      SafetensorsBytes(two("[4,8]", "[0,4]"), std::string(8, 'd'))));
   ExpectCorrupt(two("[0,4]", "[0,4]"), "dddd", "overlaps");
   ExpectCorrupt(two("[0,4]", "[3,7]"), "ddddddd", "overlaps");
   ExpectCorrupt(two("[0,4]", "[5,9]"), "ddddddddd", "gap");
@@ -136,23 +138,24 @@ TEST(SafetensorsTest, SenselessHeaders) {
   for (const char* header : {"", "[]", "7", "{", "{\"x\":1}", "{\"x\":{}}"}) {
     ExpectCorrupt(header, "", "w.safetensors");
   }
-  ExpectBad(R"({"x":{"dtype":"F4","shape":[0],"data_offsets":[0,0]}})", "",
-            ErrorCode::kUnsupported, "\"F4\"");
+  ExpectBadSafetensors(
+      R"({"x":{"dtype":"F4","shape":[0],"data_offsets":[0,0]}})", "",
+      ErrorCode::kUnsupported, "\"F4\"");
   ExpectCorrupt(R"({"x":{"dtype":3,"shape":[0],"data_offsets":[0,0]}})", "",
                 "dtype");
   ExpectCorrupt(R"({"x":{"dtype":"F16","shape":[0],"data_offsets":[0,0]},)"
                 R"("x":{"dtype":"F16","shape":[0],"data_offsets":[0,0]}})",
                 "", "twice");
-  EXPECT_TRUE(Parse(SafetensorsBytes("{}", "")).has_value());
+  EXPECT_TRUE(ParseTensors(SafetensorsBytes("{}", "")).has_value());
 }
 
 TEST(SafetensorsTest, HeaderSizeIsLimited) {
   std::string bytes(16, '\xff');
-  EXPECT_FALSE(Parse(bytes).has_value());
+  EXPECT_FALSE(ParseTensors(bytes).has_value());
   const uint64_t size = kMaxHeaderBytes + 1;
   bytes = std::string(reinterpret_cast<const char*>(&size), 8) +
           std::string(size, ' ');
-  EXPECT_FALSE(Parse(bytes).has_value());
+  EXPECT_FALSE(ParseTensors(bytes).has_value());
 }
 
 TEST(SafetensorsFileTest, OpensAndOutlivesMoves) {

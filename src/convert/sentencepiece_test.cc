@@ -13,7 +13,7 @@ namespace {
 
 using text::TokenType;
 
-void ExpectBad(const std::string& file, const std::string& part) {
+void ExpectBadSentencePiece(const std::string& file, const std::string& part) {
   const auto model = ParseSentencePiece(file, "tokenizer.model");
   ASSERT_FALSE(model.has_value()) << part;
   EXPECT_EQ(model.error().code, ErrorCode::kCorrupt);
@@ -60,16 +60,16 @@ TEST(ParseSentencePieceTest, UnknownFieldsAreSkipped) {
 }
 
 TEST(ParseSentencePieceTest, MalformedFields) {
-  ExpectBad("", "no pieces");
-  ExpectBad(NumberField(9, 1), "no pieces");
-  ExpectBad(std::string("\x0b", 1), "unknown kind");  // a group
-  ExpectBad(std::string(11, '\xff'), "too long");
-  ExpectBad("\x0a\x7f", "too few bytes");
-  ExpectBad("\x0a" + Varint(~uint64_t{0}), "too few bytes");
-  ExpectBad(BytesField(1, "\x0a\x7f"), "at byte");
-  ExpectBad(Piece("x", 0, 0), "unknown type");
-  ExpectBad(Piece("x", 0, 7), "unknown type");
-  ExpectBad(Piece("\xff", 0, 1), "not UTF-8");
+  ExpectBadSentencePiece("", "no pieces");
+  ExpectBadSentencePiece(NumberField(9, 1), "no pieces");
+  ExpectBadSentencePiece(std::string("\x0b", 1), "unknown kind");  // a group
+  ExpectBadSentencePiece(std::string(11, '\xff'), "too long");
+  ExpectBadSentencePiece("\x0a\x7f", "too few bytes");
+  ExpectBadSentencePiece("\x0a" + Varint(~uint64_t{0}), "too few bytes");
+  ExpectBadSentencePiece(BytesField(1, "\x0a\x7f"), "at byte");
+  ExpectBadSentencePiece(Piece("x", 0, 0), "unknown type");
+  ExpectBadSentencePiece(Piece("x", 0, 7), "unknown type");
+  ExpectBadSentencePiece(Piece("\xff", 0, 1), "not UTF-8");
 }
 
 // Where a message ends is where its last field does: a file that is cut there

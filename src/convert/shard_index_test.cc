@@ -5,7 +5,7 @@
 namespace thermocline::convert {
 namespace {
 
-void ExpectBad(const std::string& text, const std::string& part) {
+void ExpectBadShardIndex(const std::string& text, const std::string& part) {
   const auto shards = ParseShardIndex(text, "index.json");
   ASSERT_FALSE(shards.has_value()) << text;
   EXPECT_EQ(shards.error().code, ErrorCode::kCorrupt);
@@ -26,24 +26,25 @@ TEST(ShardIndexTest, FilesByTensor) {
 TEST(ShardIndexTest, ShardsStayInTheFolder) {
   for (const char* name : {"../1.safetensors", "/etc/passwd", "x/y", "..", ".",
                            "", "./1.safetensors", "1\\u0000"}) {
-    ExpectBad(std::string(R"({"weight_map": {"a": ")") + name + "\"}}",
-              "plain file name for tensor \"a\"");
+    ExpectBadShardIndex(
+        std::string(R"({"weight_map": {"a": ")") + name + "\"}}",
+        "plain file name for tensor \"a\"");
   }
-  ExpectBad(R"({"weight_map": {"a": 7}})", "plain file name");
+  ExpectBadShardIndex(R"({"weight_map": {"a": 7}})", "plain file name");
 }
 
 TEST(ShardIndexTest, SenselessIndexes) {
   for (const char* text :
        {"", "[]", "{}", R"({"weight_map": []})", R"({"weight_map": {}})",
         R"({"weight_map": null})", R"({"weight_map": {"a": "x", "a": "y"}})"}) {
-    ExpectBad(text, "");
+    ExpectBadShardIndex(text, "");
   }
 }
 
 TEST(ShardIndexTest, EveryTruncationIsAnError) {
   const std::string whole = kGood;
   for (size_t size = 0; size < whole.size(); ++size) {
-    ExpectBad(whole.substr(0, size), "JSON");
+    ExpectBadShardIndex(whole.substr(0, size), "JSON");
   }
 }
 

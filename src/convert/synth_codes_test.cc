@@ -10,8 +10,8 @@
 namespace thermocline::convert {
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32,  DType::kF16,  DType::kQ8_0,
-                            DType::kQ4_0, DType::kQ4_K, DType::kQ6_K};
+constexpr DType kCodeTypes[] = {DType::kF32,  DType::kF16,  DType::kQ8_0,
+                                DType::kQ4_0, DType::kQ4_K, DType::kQ6_K};
 
 std::vector<float> Decode(DType dtype, const std::vector<std::byte>& bytes,
                           size_t count) {
@@ -21,7 +21,7 @@ std::vector<float> Decode(DType dtype, const std::vector<std::byte>& bytes,
 }
 
 TEST(SynthCodesTest, CodesAreStepsFromTheCentreInEveryType) {
-  for (const DType dtype : kTypes) {
+  for (const DType dtype : kCodeTypes) {
     std::vector<uint8_t> codes(512);
     Random random(3);
     FillCodes(dtype, random, codes);
@@ -40,7 +40,7 @@ TEST(SynthCodesTest, CodesAreStepsFromTheCentreInEveryType) {
 }
 
 TEST(SynthCodesTest, CodesHaveTheStatedDeviationAndNoBias) {
-  for (const DType dtype : kTypes) {
+  for (const DType dtype : kCodeTypes) {
     std::vector<uint8_t> codes(1 << 16);
     Random random(4);
     FillCodes(dtype, random, codes);
@@ -60,7 +60,7 @@ TEST(SynthCodesTest, CodesHaveTheStatedDeviationAndNoBias) {
 }
 
 TEST(SynthCodesTest, RowsComeBackAndOppositesStayOpposites) {
-  for (const DType dtype : kTypes) {
+  for (const DType dtype : kCodeTypes) {
     std::vector<float> row(256);
     std::vector<float> opposite(256);
     for (size_t i = 0; i < row.size(); ++i) {
@@ -82,7 +82,7 @@ TEST(SynthCodesTest, RowsComeBackAndOppositesStayOpposites) {
 }
 
 TEST(SynthCodesTest, SignsAreStoredAlmostExactly) {
-  for (const DType dtype : kTypes) {
+  for (const DType dtype : kCodeTypes) {
     EXPECT_NEAR(SignGain(dtype), 1.0, 0.05) << NameOf(dtype);
   }
   EXPECT_EQ(SignGain(DType::kF16), 1.0);

@@ -9,7 +9,7 @@
 namespace thermocline::convert {
 namespace {
 
-SynthWeights Make(const std::string& like, DType dtype = DType::kQ4_0) {
+SynthWeights WeightsLike(const std::string& like, DType dtype = DType::kQ4_0) {
   return SynthWeights(PlanSynth({.like = like, .dtype = dtype}).value());
 }
 
@@ -20,8 +20,8 @@ std::vector<std::byte> Fill(const FillFn& fill, uint64_t num_rows,
   return bytes;
 }
 
-std::vector<float> Decode(DType dtype, const std::vector<std::byte>& bytes,
-                          size_t count) {
+std::vector<float> FloatsOf(DType dtype, const std::vector<std::byte>& bytes,
+                            size_t count) {
   std::vector<float> values(count);
   DequantizeRow(dtype, bytes.data(), values);
   return values;
@@ -30,14 +30,14 @@ std::vector<float> Decode(DType dtype, const std::vector<std::byte>& bytes,
 TEST(SynthFillTest, DownIsTheTransposeOfItsColumnsInEveryType) {
   for (const DType dtype :
        {DType::kF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_K, DType::kQ6_K}) {
-    const SynthWeights weights = Make("tiny-mixtral", dtype);
+    const SynthWeights weights = WeightsLike("tiny-mixtral", dtype);
     const size_t width = 512;
     const size_t ffn_width = 1024;
-    const auto columns = Decode(dtype,
-                                Fill(FillDownTransposed(weights, 1),
-                                     2 * ffn_width, BytesOf(dtype, width)),
-                                2 * ffn_width * width);
-    const auto rows = Decode(
+    const auto columns = FloatsOf(dtype,
+                                  Fill(FillDownTransposed(weights, 1),
+                                       2 * ffn_width, BytesOf(dtype, width)),
+                                  2 * ffn_width * width);
+    const auto rows = FloatsOf(
         dtype, Fill(FillDown(weights, 1), 2 * width, BytesOf(dtype, ffn_width)),
         2 * ffn_width * width);
     for (size_t expert = 0; expert < 2; ++expert) {
@@ -52,7 +52,7 @@ TEST(SynthFillTest, DownIsTheTransposeOfItsColumnsInEveryType) {
 }
 
 TEST(SynthFillTest, RecordsHoldGateUpAndDownBitByBit) {
-  const SynthWeights weights = Make("tiny");
+  const SynthWeights weights = WeightsLike("tiny");
   const neuron::RecordLayout layout = SynthRecordLayout(weights.plan());
   const size_t row_bytes = BytesOf(DType::kQ4_0, 512);
   const auto records = Fill(FillRecords(weights, 1), 64, layout.stride);
@@ -86,11 +86,11 @@ TEST(SynthFillTest, PredictorsEndInRandomRows) {
   const SynthPlan& plan = weights.plan();
   ASSERT_GT(plan.powerinfer_rank, plan.needed_rank());
   const auto rows =
-      Decode(DType::kQ4_0,
-             Fill(FillPredictorUp(weights, 0, 9, DType::kQ4_0,
-                                  SynthWeights::Reads::kStream),
-                  plan.powerinfer_rank, BytesOf(DType::kQ4_0, 2048)),
-             plan.powerinfer_rank * 2048);
+      FloatsOf(DType::kQ4_0,
+               Fill(FillPredictorUp(weights, 0, 9, DType::kQ4_0,
+                                    SynthWeights::Reads::kStream),
+                    plan.powerinfer_rank, BytesOf(DType::kQ4_0, 2048)),
+               plan.powerinfer_rank * 2048);
   std::vector<float> row(2048);
   weights.PredictorUp(0, 3, SynthWeights::Reads::kStream, row);
   for (size_t j = 0; j < row.size(); ++j) {
@@ -105,7 +105,7 @@ TEST(SynthFillTest, PredictorsEndInRandomRows) {
 }
 
 TEST(SynthFillTest, ConstantsAreConstant) {
-  EXPECT_EQ(Decode(DType::kF32, Fill(FillConstant(5, 0.5f), 1, 20), 5),
+  EXPECT_EQ(FloatsOf(DType::kF32, Fill(FillConstant(5, 0.5f), 1, 20), 5),
             std::vector<float>(5, 0.5f));
 }
 

@@ -11,7 +11,7 @@
 namespace thermocline::convert {
 namespace {
 
-SynthWeights Make(const std::string& like, DType dtype = DType::kQ4_0) {
+SynthWeights SynthLike(const std::string& like, DType dtype = DType::kQ4_0) {
   return SynthWeights(PlanSynth({.like = like, .dtype = dtype}).value());
 }
 
@@ -35,7 +35,7 @@ const SynthTensor* Find(const std::vector<SynthTensor>& tensors,
 
 TEST(SynthTensorsTest, BytesDoNotDependOnHowRowsAreCut) {
   for (const char* like : {"tiny-falcon", "tiny-mixtral"}) {
-    const SynthWeights weights = Make(like);
+    const SynthWeights weights = SynthLike(like);
     for (const SynthLayout layout :
          {SynthLayout::kPrepared, SynthLayout::kPlain}) {
       for (const SynthTensor& tensor : SynthTensors(weights, layout)) {
@@ -49,7 +49,7 @@ TEST(SynthTensorsTest, BytesDoNotDependOnHowRowsAreCut) {
 }
 
 TEST(SynthTensorsTest, LayoutsDifferInTheFfnAndThePredictors) {
-  const SynthWeights weights = Make("tiny");
+  const SynthWeights weights = SynthLike("tiny");
   const auto plain = SynthTensors(weights, SynthLayout::kPlain);
   EXPECT_NE(Find(plain, "blk.0.ffn_down.weight"), nullptr);
   EXPECT_EQ(Find(plain, "blk.0.tc_pred_up.weight"), nullptr);
@@ -69,7 +69,7 @@ TEST(SynthTensorsTest, LayoutsDifferInTheFfnAndThePredictors) {
 }
 
 TEST(SynthTensorsTest, WhatArchitecturesWantIsThere) {
-  const SynthWeights opt_weights = Make("tiny-opt");
+  const SynthWeights opt_weights = SynthLike("tiny-opt");
   const auto opt = SynthTensors(opt_weights, SynthLayout::kPowerInfer);
   EXPECT_EQ(Find(opt, "position_embd.weight")->num_rows(), 2050u);
   EXPECT_EQ(Find(opt, "output.weight"), nullptr);
@@ -78,13 +78,13 @@ TEST(SynthTensorsTest, WhatArchitecturesWantIsThere) {
         "blk.0.ffn_down_t.bias", "output_norm.bias", "blk.1.ffn_norm.bias"}) {
     EXPECT_NE(Find(opt, name), nullptr) << name;
   }
-  const SynthWeights falcon_weights = Make("tiny-falcon");
+  const SynthWeights falcon_weights = SynthLike("tiny-falcon");
   const auto falcon = SynthTensors(falcon_weights, SynthLayout::kPlain);
   EXPECT_EQ(Find(falcon, "blk.0.attn_qkv.weight")->num_rows(), 512u + 256);
   EXPECT_NE(Find(falcon, "blk.0.attn_norm_2.bias"), nullptr);
   EXPECT_EQ(Find(falcon, "blk.0.ffn_norm.weight"), nullptr);
   EXPECT_EQ(Find(falcon, "blk.0.ffn_gate.weight"), nullptr);
-  const SynthWeights mixtral_weights = Make("tiny-mixtral");
+  const SynthWeights mixtral_weights = SynthLike("tiny-mixtral");
   const auto mixtral = SynthTensors(mixtral_weights, SynthLayout::kPlain);
   const SynthTensor* down = Find(mixtral, "blk.0.ffn_down_exps.weight");
   ASSERT_NE(down, nullptr);
@@ -96,7 +96,7 @@ TEST(SynthTensorsTest, WhatArchitecturesWantIsThere) {
 // On every machine, in every build. What is made changed on purpose? Then put
 // in what the test says.
 TEST(SynthTensorsTest, BytesAreTheseOnEveryMachine) {
-  const SynthWeights weights = Make("tiny");
+  const SynthWeights weights = SynthLike("tiny");
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const SynthTensor& tensor :
        SynthTensors(weights, SynthLayout::kPrepared)) {

@@ -9,7 +9,7 @@
 namespace thermocline::convert {
 namespace {
 
-SynthWeights Make(const std::string& like) {
+SynthWeights SeededLike(const std::string& like) {
   return SynthWeights(PlanSynth({.like = like, .seed = 3}).value());
 }
 
@@ -33,7 +33,7 @@ std::vector<float> StreamOf(const SynthWeights& weights, uint64_t token) {
 }
 
 TEST(SynthWeightsTest, EmbeddingsHaveTheSameNormAndConstant) {
-  const SynthWeights weights = Make("tiny");
+  const SynthWeights weights = SeededLike("tiny");
   std::vector<float> first(512);
   std::vector<float> second(512);
   weights.Embedding(300, first);
@@ -45,7 +45,7 @@ TEST(SynthWeightsTest, EmbeddingsHaveTheSameNormAndConstant) {
 }
 
 TEST(SynthWeightsTest, GatesFireAsOftenAsTheirThresholdSays) {
-  const SynthWeights weights = Make("tiny");
+  const SynthWeights weights = SeededLike("tiny");
   const double rms = weights.plan().stream_rms;
   std::vector<float> gate(512);
   double expected = 0.0;
@@ -70,7 +70,7 @@ TEST(SynthWeightsTest, GatesFireAsOftenAsTheirThresholdSays) {
 }
 
 TEST(SynthWeightsTest, PredictorsComputeTheGatesProduct) {
-  const SynthWeights weights = Make("tiny");
+  const SynthWeights weights = SeededLike("tiny");
   const SynthPlan& plan = weights.plan();
   const auto x = StreamOf(weights, 400);
   std::vector<float> hidden;
@@ -93,7 +93,7 @@ TEST(SynthWeightsTest, PredictorsComputeTheGatesProduct) {
 }
 
 TEST(SynthWeightsTest, TheWordBeforeMakesItsSuccessorLikeliest) {
-  const SynthWeights weights = Make("tiny");
+  const SynthWeights weights = SeededLike("tiny");
   const uint64_t token = 2000;
   const auto before = weights.words().Before(token);
   ASSERT_TRUE(before.has_value());
@@ -111,7 +111,7 @@ TEST(SynthWeightsTest, TheWordBeforeMakesItsSuccessorLikeliest) {
 
 TEST(SynthWeightsTest, AttentionPassesTheBasisOn) {
   for (const char* like : {"tiny", "tiny-opt", "tiny-falcon"}) {
-    const SynthWeights weights = Make(like);
+    const SynthWeights weights = SeededLike(like);
     const SynthPlan& plan = weights.plan();
     const SynthShape& shape = plan.shape;
     std::vector<float> x(512);
@@ -145,7 +145,7 @@ TEST(SynthWeightsTest, AttentionPassesTheBasisOn) {
 }
 
 TEST(SynthWeightsTest, QueriesSeeTheConstantOrThePosition) {
-  const SynthWeights llama = Make("tiny");
+  const SynthWeights llama = SeededLike("tiny");
   std::vector<float> row(512);
   size_t num_used = 0;
   for (uint64_t i = 0; i < 64; ++i) {
@@ -155,7 +155,7 @@ TEST(SynthWeightsTest, QueriesSeeTheConstantOrThePosition) {
   }
   EXPECT_EQ(num_used, llama.plan().window.num_frequencies);
 
-  const SynthWeights opt = Make("tiny-opt");
+  const SynthWeights opt = SeededLike("tiny-opt");
   std::vector<float> position(512);
   opt.Position(2, position);  // position 0
   EXPECT_EQ(position[32], 16.0f);
@@ -165,7 +165,7 @@ TEST(SynthWeightsTest, QueriesSeeTheConstantOrThePosition) {
 }
 
 TEST(SynthWeightsTest, NeuronsOfAllBusynessesAreMixed) {
-  const SynthWeights weights = Make("tiny-mixtral");
+  const SynthWeights weights = SeededLike("tiny-mixtral");
   double first = 0.0;
   double second = 0.0;
   for (uint64_t i = 0; i < 512; ++i) {

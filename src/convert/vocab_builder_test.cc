@@ -9,7 +9,7 @@ using text::TokenType;
 
 constexpr char kPath[] = "vocab.json";
 
-void ExpectBad(const Status& status, const std::string& part) {
+void ExpectBadToken(const Status& status, const std::string& part) {
   ASSERT_FALSE(status.has_value()) << part;
   EXPECT_EQ(status.error().code, ErrorCode::kCorrupt);
   EXPECT_NE(status.error().message.find(kPath), std::string::npos);
@@ -37,15 +37,15 @@ TEST(VocabBuilderTest, IdsAndTextsBelongToEachOtherAlone) {
   ASSERT_TRUE(tokens.Add(kPath, "a", 0, TokenType::kNormal));
   ASSERT_TRUE(tokens.Add(kPath, "a", 0, TokenType::kControl));
   EXPECT_EQ(tokens.TypeOf(0), TokenType::kControl);
-  ExpectBad(tokens.Add(kPath, "a", 1, TokenType::kNormal), "\"a\"");
-  ExpectBad(tokens.Add(kPath, "b", 0, TokenType::kNormal), "id 0");
-  ExpectBad(tokens.Add(kPath, "", 1, TokenType::kNormal), "no text");
+  ExpectBadToken(tokens.Add(kPath, "a", 1, TokenType::kNormal), "\"a\"");
+  ExpectBadToken(tokens.Add(kPath, "b", 0, TokenType::kNormal), "id 0");
+  ExpectBadToken(tokens.Add(kPath, "", 1, TokenType::kNormal), "no text");
 }
 
 TEST(VocabBuilderTest, MoreTokensThanRows) {
   VocabBuilder tokens(3);
-  ExpectBad(tokens.Add(kPath, "x", 3, TokenType::kNormal), "id 3");
-  ExpectBad(tokens.Add(kPath, "x", 3, TokenType::kNormal), "3 rows");
+  ExpectBadToken(tokens.Add(kPath, "x", 3, TokenType::kNormal), "id 3");
+  ExpectBadToken(tokens.Add(kPath, "x", 3, TokenType::kNormal), "3 rows");
 }
 
 TEST(VocabBuilderTest, IdsInJsonMayBeAnything) {
@@ -55,11 +55,11 @@ TEST(VocabBuilderTest, IdsInJsonMayBeAnything) {
   EXPECT_EQ(tokens.Find("a"), 2);
   const Json bad = Json::parse(R"([-1, "1", 1.5, null, [1], true])");
   for (const Json& id : bad) {
-    ExpectBad(tokens.AddWithJsonId(kPath, "b", &id, TokenType::kNormal),
-              "\"b\"");
+    ExpectBadToken(tokens.AddWithJsonId(kPath, "b", &id, TokenType::kNormal),
+                   "\"b\"");
   }
-  ExpectBad(tokens.AddWithJsonId(kPath, "b", nullptr, TokenType::kNormal),
-            "no id");
+  ExpectBadToken(tokens.AddWithJsonId(kPath, "b", nullptr, TokenType::kNormal),
+                 "no id");
 }
 
 TEST(VocabBuilderTest, ForgottenNamesAreFree) {

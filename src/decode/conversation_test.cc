@@ -52,12 +52,6 @@ std::unique_ptr<Conversation> Start(engine::Session& session,
   return *std::move(conversation);
 }
 
-GenerateOptions Greedy() {
-  GenerateOptions options;
-  options.sampler.temperature = 0.0f;
-  return options;
-}
-
 struct Said {
   std::string text;  // as received
   GenerateReport report;

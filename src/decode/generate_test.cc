@@ -22,12 +22,6 @@ struct Outcome {
   Result<GenerateReport> report = GenerateReport();
 };
 
-GenerateOptions Greedy() {
-  GenerateOptions options;
-  options.sampler.temperature = 0.0f;
-  return options;
-}
-
 Outcome RunOn(engine::Session& session, const GenerateOptions& options,
               const Tokens& prompt = {1, 40}) {
   Outcome outcome;

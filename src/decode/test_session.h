@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "decode/generate.h"
 #include "engine/session.h"
 #include "model/model.h"
 
@@ -25,6 +26,12 @@ inline std::shared_ptr<const model::Model> Stories() {
       std::string(TC_SOURCE_DIR) + "/testdata/models/stories260K.gguf");
   EXPECT_TRUE(model.has_value()) << model.error().message;
   return *model;
+}
+
+inline GenerateOptions Greedy() {
+  GenerateOptions options;
+  options.sampler.temperature = 0.0f;
+  return options;
 }
 
 // Prefers the tokens of a script, one after each Decode call.

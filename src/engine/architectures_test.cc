@@ -19,6 +19,8 @@ namespace thermocline::engine {
 namespace {
 
 using testing::DecodeAll;
+using testing::kFloatNmse;
+using testing::kRoundedNmse;
 using testing::MakeTinyModel;
 using testing::Nmse;
 using testing::RandomTokens;
@@ -30,10 +32,6 @@ using testing::WideSpec;
 using Logits = std::vector<double>;
 using ModelPtr = std::shared_ptr<const model::Model>;
 using Tokens = std::vector<text::TokenId>;
-
-// As in forward_test.cc: floats against doubles, and activations of 8 bits.
-constexpr double kFloatNmse = 1e-12;
-constexpr double kRoundedNmse = 1e-3;
 
 struct Kind {
   std::string name;

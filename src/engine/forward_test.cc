@@ -15,18 +15,14 @@
 namespace thermocline::engine {
 namespace {
 
+using testing::kFloatNmse;
+using testing::kRoundedNmse;
 using testing::MakeTinyModel;
 using testing::Nmse;
 using testing::RandomTokens;
 using testing::ReferenceLogits;
 using testing::TinySpec;
 using testing::WideSpec;
-
-// Float arithmetic with 24 bits against 53: about 1e-13 (a few roundings of
-// 6e-8, squared, per layer). A wrong epsilon, base or activation gives > 1e-7.
-constexpr double kFloatNmse = 1e-12;
-// Activations are rounded to 8 bits for quantised weights.
-constexpr double kRoundedNmse = 1e-3;
 
 std::vector<float> LogitsOf(const std::shared_ptr<const model::Model>& model,
                             const std::vector<text::TokenId>& tokens,

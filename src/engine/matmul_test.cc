@@ -7,7 +7,6 @@
 #include <cmath>
 #include <vector>
 
-#include "base/random.h"
 #include "engine/testing/compute_fixture.h"
 #include "engine/testing/isas.h"
 #include "os/thread_pool.h"
@@ -19,8 +18,9 @@ namespace {
 
 using testing::ComputeFixture;
 using testing::OwnedTensor;
+using testing::RandomFloats;
 
-constexpr size_t kWidth = 64;
+constexpr size_t kInputWidth = 64;
 constexpr size_t kTokens = 5;
 
 model::Config ConfigOf(int64_t width) {
@@ -29,13 +29,6 @@ model::Config ConfigOf(int64_t width) {
   config.num_heads = config.num_kv_heads = 1;
   config.key_width = config.value_width = config.rope.width = 32;
   return config;
-}
-
-std::vector<float> RandomFloats(size_t count, uint64_t seed) {
-  Random random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
-  return values;
 }
 
 struct Output {
@@ -58,18 +51,19 @@ struct Outputs {
 void RunAll(int num_threads, Outputs& outputs,
             const os::Topology* topology = nullptr) {
   ComputeFixture fixture(
-      ConfigOf(kWidth),
+      ConfigOf(kInputWidth),
       {.batch = kTokens, .context = 8, .num_threads = num_threads});
   const Rows& x = fixture.scratch().normed;
   for (size_t t = 0; t < kTokens; ++t) {
-    const auto values = RandomFloats(kWidth, 100 + t);
+    const auto values = RandomFloats(kInputWidth, 100 + t);
     std::copy(values.begin(), values.end(), x.row(t));
   }
-  const auto values = RandomFloats(kManyRows * kWidth, 1);
-  const OwnedTensor f32(DType::kF32, values, kWidth);
-  const OwnedTensor few(DType::kF16, std::span(values).first(kFewRows * kWidth),
-                        kWidth);
-  const OwnedTensor q8(DType::kQ8_0, values, kWidth);
+  const auto values = RandomFloats(kManyRows * kInputWidth, 1);
+  const OwnedTensor f32(DType::kF32, values, kInputWidth);
+  const OwnedTensor few(DType::kF16,
+                        std::span(values).first(kFewRows * kInputWidth),
+                        kInputWidth);
+  const OwnedTensor q8(DType::kQ8_0, values, kInputWidth);
   const OwnedTensor bias(DType::kF32, RandomFloats(kManyRows, 2), kManyRows);
   const std::array<Product, 3> products = {{
       {f32.view(), bias.view(), outputs.a.rows},
@@ -87,13 +81,15 @@ void RunAll(int num_threads, Outputs& outputs,
 TEST(MatMul, SeveralTypesAtOnceAgainstPlainSums) {
   Outputs outputs;
   RunAll(2, outputs);
-  const auto weights = RandomFloats(kManyRows * kWidth, 1);
+  const auto weights = RandomFloats(kManyRows * kInputWidth, 1);
   const auto bias = RandomFloats(kManyRows, 2);
   for (size_t t = 0; t < kTokens; ++t) {
-    const auto x = RandomFloats(kWidth, 100 + t);
+    const auto x = RandomFloats(kInputWidth, 100 + t);
     for (size_t r = 0; r < kManyRows; ++r) {
       double dot = 0.0;
-      for (size_t i = 0; i < kWidth; ++i) dot += weights[r * kWidth + i] * x[i];
+      for (size_t i = 0; i < kInputWidth; ++i) {
+        dot += weights[r * kInputWidth + i] * x[i];
+      }
       ASSERT_NEAR(outputs.a.rows.row(t)[r], dot + bias[r], 1e-4);
       // Two roundings to 8 bits, 64 terms.
       ASSERT_NEAR(outputs.c.rows.row(t)[r], dot + bias[r], 0.1);

@@ -22,6 +22,7 @@
 namespace thermocline::engine {
 namespace {
 
+using testing::kRoundedNmse;
 using testing::MakeTinyModel;
 using testing::Nmse;
 using testing::RandomTokens;
@@ -31,8 +32,6 @@ using testing::WideSpec;
 using Tokens = std::vector<text::TokenId>;
 
 constexpr size_t kVocab = 50;
-// Activations that are rounded, and not always alike.
-constexpr double kRoundedNmse = 1e-3;
 
 std::unique_ptr<Session> Open(const std::shared_ptr<const model::Model>& model,
                               const SessionOptions& options = {}) {

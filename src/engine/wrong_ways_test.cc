@@ -17,6 +17,7 @@ namespace thermocline::engine {
 namespace {
 
 using testing::DecodeAll;
+using testing::kFloatNmse;
 using testing::MakeTinyModel;
 using testing::Mistake;
 using testing::Nmse;
@@ -28,8 +29,6 @@ using testing::UseArchitecture;
 using Logits = std::vector<double>;
 using ModelPtr = std::shared_ptr<const model::Model>;
 using Tokens = std::vector<text::TokenId>;
-
-constexpr double kFloatNmse = 1e-12;  // as in forward_test.cc
 
 // The reference for a model whose description or weights were changed.
 Logits ReferenceWith(

@@ -13,6 +13,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/random.h"
@@ -31,6 +32,12 @@ inline constexpr DType kFloatTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 inline constexpr DType kQuantTypes[] = {
     DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
     DType::kQ5_1, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+
+inline std::vector<DType> AllTypes() {
+  std::vector<DType> types(std::begin(kFloatTypes), std::end(kFloatTypes));
+  types.insert(types.end(), std::begin(kQuantTypes), std::end(kQuantTypes));
+  return types;
+}
 
 // Half a unit in the last place of 1.0f: the relative error of one rounding.
 inline constexpr double kRounding = 0x1.0p-24;
@@ -183,6 +190,15 @@ class IsaTest : public ::testing::TestWithParam<Isa> {
                              std::replace(name.begin(), name.end(), '-', '_'); \
                              return name;                                      \
                            })
+
+inline std::string IsaAndTypeName(
+    const ::testing::TestParamInfo<std::tuple<Isa, DType>>& info) {
+  std::string name(NameOf(std::get<0>(info.param)));
+  name += "_";
+  name += NameOf(std::get<1>(info.param));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
 
 }  // namespace thermocline::kernels
 

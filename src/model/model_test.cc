@@ -29,7 +29,7 @@ struct Opened {
   Result<std::shared_ptr<const Model>> model;
 };
 
-void ExpectRefused(TestFile file, ErrorCode code, const std::string& part) {
+void ExpectNotOpened(TestFile file, ErrorCode code, const std::string& part) {
   const Opened opened(std::move(file));
   ASSERT_FALSE(opened.model) << part;
   EXPECT_EQ(opened.model.error().code, code) << opened.model.error().message;
@@ -51,12 +51,12 @@ TEST(Model, HasAllParts) {
 }
 
 TEST(Model, ErrorsOfAllParts) {
-  ExpectRefused(TestModel().Remove("llama.block_count"), ErrorCode::kCorrupt,
-                "block_count");
-  ExpectRefused(TestModel().RemoveTensor("output_norm.weight"),
-                ErrorCode::kCorrupt, "output_norm.weight");
-  ExpectRefused(TestModel().SetU32("tokenizer.ggml.scores", 1),
-                ErrorCode::kCorrupt, "scores");
+  ExpectNotOpened(TestModel().Remove("llama.block_count"), ErrorCode::kCorrupt,
+                  "block_count");
+  ExpectNotOpened(TestModel().RemoveTensor("output_norm.weight"),
+                  ErrorCode::kCorrupt, "output_norm.weight");
+  ExpectNotOpened(TestModel().SetU32("tokenizer.ggml.scores", 1),
+                  ErrorCode::kCorrupt, "scores");
 }
 
 TEST(Model, SplitFilesBesideIt) {
@@ -127,10 +127,10 @@ TEST(Model, OpensWithAWarningWhenWeLackThePreTokenizer) {
 }
 
 TEST(Model, VocabularyLargerThanTheEmbedding) {
-  ExpectRefused(TestModel()
-                    .SetTensor("token_embd.weight", DType::kF16, {32, 5})
-                    .SetTensor("output.weight", DType::kF16, {32, 5}),
-                ErrorCode::kCorrupt, "has 6 tokens");
+  ExpectNotOpened(TestModel()
+                      .SetTensor("token_embd.weight", DType::kF16, {32, 5})
+                      .SetTensor("output.weight", DType::kF16, {32, 5}),
+                  ErrorCode::kCorrupt, "has 6 tokens");
 }
 
 TEST(Model, EmbeddingLargerThanTheVocabulary) {

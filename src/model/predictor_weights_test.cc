@@ -15,8 +15,8 @@ using gguf::ValueType;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Bound {
-  explicit Bound(TestFile file)
+struct BoundPredictors {
+  explicit BoundPredictors(TestFile file)
       : parsed(file.Bytes()),
         weights(BindWeights(**parsed.file, ReadConfig(**parsed.file).value())) {
   }
@@ -27,8 +27,8 @@ struct Bound {
   Result<Weights> weights;
 };
 
-void ExpectCorrupt(TestFile file, const std::string& part) {
-  const Bound bound(std::move(file));
+void ExpectCorruptPredictor(TestFile file, const std::string& part) {
+  const BoundPredictors bound(std::move(file));
   ASSERT_FALSE(bound.weights) << part;
   EXPECT_EQ(bound.weights.error().code, ErrorCode::kCorrupt);
   EXPECT_THAT(bound.weights.error().message,
@@ -36,7 +36,7 @@ void ExpectCorrupt(TestFile file, const std::string& part) {
 }
 
 TEST(BindPredictor, PowerInfersRanksDifferByLayer) {
-  const Bound bound(TestPowerInferModel());
+  const BoundPredictors bound(TestPowerInferModel());
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   EXPECT_EQ(bound.layer(0).up.shape.num_rows(), 32u);
   EXPECT_EQ(bound.layer(1).up.shape.num_rows(), 64u);
@@ -46,41 +46,42 @@ TEST(BindPredictor, PowerInfersRanksDifferByLayer) {
 }
 
 TEST(BindPredictor, PowerInferHasOneInEveryLayer) {
-  ExpectCorrupt(TestPowerInferModel().RemoveTensor("blk.1.fc1.weight"),
-                "\"blk.1.fc1.weight\" is missing");
-  ExpectCorrupt(TestPowerInferModel().RemoveTensor("blk.0.fc2.weight"),
-                "\"blk.0.fc2.weight\" is missing");
+  ExpectCorruptPredictor(TestPowerInferModel().RemoveTensor("blk.1.fc1.weight"),
+                         "\"blk.1.fc1.weight\" is missing");
+  ExpectCorruptPredictor(TestPowerInferModel().RemoveTensor("blk.0.fc2.weight"),
+                         "\"blk.0.fc2.weight\" is missing");
 }
 
 TEST(BindPredictor, KairoxMayLackLayersAndHasBiases) {
-  const Bound bound(TestKairoxModel());
+  const BoundPredictors bound(TestKairoxModel());
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   EXPECT_FALSE(bound.layer(0).up);
   EXPECT_EQ(bound.layer(1).up.shape.num_rows(), 16u);
   EXPECT_EQ(bound.layer(1).up_bias.shape.ne[0], 16u);
   EXPECT_EQ(bound.layer(1).down_bias.shape.ne[0], 64u);
-  const Bound unbiased(TestKairoxModel()
-                           .RemoveTensor("blk.1.ffn_pred_up.bias")
-                           .RemoveTensor("blk.1.ffn_pred_down.bias")
-                           .Remove("predictor.low_ranks"));
+  const BoundPredictors unbiased(TestKairoxModel()
+                                     .RemoveTensor("blk.1.ffn_pred_up.bias")
+                                     .RemoveTensor("blk.1.ffn_pred_down.bias")
+                                     .Remove("predictor.low_ranks"));
   ASSERT_TRUE(unbiased.weights) << unbiased.weights.error().message;
   EXPECT_FALSE(unbiased.layer(1).up_bias || unbiased.layer(1).down_bias);
 }
 
 TEST(BindPredictor, OfAnotherModel) {
-  ExpectCorrupt(TestPowerInferModel().SetTensor("blk.0.fc1.weight", DType::kF16,
-                                                {64, 32}),
-                "a predictor of another model?");
-  ExpectCorrupt(TestPowerInferModel().SetTensor("blk.0.fc2.weight", DType::kF16,
-                                                {32, 65}),
-                "fc2.weight");
-  ExpectCorrupt(TestPowerInferModel().SetTensor("blk.1.fc2.weight", DType::kF16,
-                                                {32, 64}),
-                "must read the 64 values of \"blk.1.fc1.weight\"");
-  ExpectCorrupt(TestPowerInferModel()
-                    .SetTensor("blk.1.fc1.weight", DType::kF16, {32, 65})
-                    .SetTensor("blk.1.fc2.weight", DType::kF16, {65, 64}),
-                "a rank above the 64 neurons");
+  ExpectCorruptPredictor(TestPowerInferModel().SetTensor("blk.0.fc1.weight",
+                                                         DType::kF16, {64, 32}),
+                         "a predictor of another model?");
+  ExpectCorruptPredictor(TestPowerInferModel().SetTensor("blk.0.fc2.weight",
+                                                         DType::kF16, {32, 65}),
+                         "fc2.weight");
+  ExpectCorruptPredictor(TestPowerInferModel().SetTensor("blk.1.fc2.weight",
+                                                         DType::kF16, {32, 64}),
+                         "must read the 64 values of \"blk.1.fc1.weight\"");
+  ExpectCorruptPredictor(
+      TestPowerInferModel()
+          .SetTensor("blk.1.fc1.weight", DType::kF16, {32, 65})
+          .SetTensor("blk.1.fc2.weight", DType::kF16, {65, 64}),
+      "a rank above the 64 neurons");
 }
 
 TEST(BindPredictor, RanksThatLie) {
@@ -88,28 +89,29 @@ TEST(BindPredictor, RanksThatLie) {
     return TestKairoxModel().SetNumbers<int32_t>("predictor.low_ranks",
                                                  ValueType::kI32, ranks);
   };
-  ExpectCorrupt(with_ranks({0, 32}), "says rank 32 for layer 1");
-  ExpectCorrupt(with_ranks({8, 16}), "says rank 8 for layer 0");
-  ExpectCorrupt(with_ranks({0, 16, 16}), "an array of 2 integers");
-  ExpectCorrupt(TestKairoxModel().SetU32("predictor.low_ranks", 16),
-                "an array of 2 integers");
-  ExpectCorrupt(TestKairoxModel().SetNumbers<int32_t>(
-                    "prosparse-llama.pred_lora", ValueType::kI32, {0, 8}),
-                "prosparse-llama.pred_lora");
+  ExpectCorruptPredictor(with_ranks({0, 32}), "says rank 32 for layer 1");
+  ExpectCorruptPredictor(with_ranks({8, 16}), "says rank 8 for layer 0");
+  ExpectCorruptPredictor(with_ranks({0, 16, 16}), "an array of 2 integers");
+  ExpectCorruptPredictor(TestKairoxModel().SetU32("predictor.low_ranks", 16),
+                         "an array of 2 integers");
+  ExpectCorruptPredictor(
+      TestKairoxModel().SetNumbers<int32_t>("prosparse-llama.pred_lora",
+                                            ValueType::kI32, {0, 8}),
+      "prosparse-llama.pred_lora");
   // A file that has lost its predictors does not run dense unnoticed.
-  ExpectCorrupt(TestKairoxModel()
-                    .RemoveTensor("blk.1.ffn_pred_up.weight")
-                    .RemoveTensor("blk.1.ffn_pred_up.bias")
-                    .RemoveTensor("blk.1.ffn_pred_down.weight")
-                    .RemoveTensor("blk.1.ffn_pred_down.bias"),
-                "says rank 16 for layer 1");
+  ExpectCorruptPredictor(TestKairoxModel()
+                             .RemoveTensor("blk.1.ffn_pred_up.weight")
+                             .RemoveTensor("blk.1.ffn_pred_up.bias")
+                             .RemoveTensor("blk.1.ffn_pred_down.weight")
+                             .RemoveTensor("blk.1.ffn_pred_down.bias"),
+                         "says rank 16 for layer 1");
 }
 
 TEST(BindPredictor, NoneInPlainFiles) {
-  const Bound bound(TestModel());
+  const BoundPredictors bound(TestModel());
   ASSERT_TRUE(bound.weights);
   EXPECT_FALSE(bound.layer(0).up);
-  const Bound stray(
+  const BoundPredictors stray(
       TestModel().SetTensor("blk.1.fc2.weight", DType::kF16, {32, 64}));
   ASSERT_FALSE(stray.weights);
   EXPECT_EQ(stray.weights.error().code, ErrorCode::kUnsupported);

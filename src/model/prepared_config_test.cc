@@ -20,27 +20,22 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Result<Config> Read(TestFile file, const ConfigOverrides& overrides = {}) {
+Result<Config> TryReadConfig(TestFile file,
+                             const ConfigOverrides& overrides = {}) {
   const ParsedCopy parsed(file.Bytes());
   return ReadConfig(**parsed.file, overrides);
 }
 
 void ExpectError(TestFile file, ErrorCode code, const std::string& part) {
-  const auto config = Read(std::move(file));
+  const auto config = TryReadConfig(std::move(file));
   ASSERT_FALSE(config.has_value()) << part;
   EXPECT_EQ(config.error().code, code) << config.error().message;
   EXPECT_THAT(config.error().message,
               AllOf(HasSubstr("test.gguf"), HasSubstr(part)));
 }
 
-TestFile WithParts() {
-  TestFile file = TestPreparedModel();
-  AddTestParts(file);
-  return file;
-}
-
 TEST(ReadPreparedTest, PlainFilesAreNotPrepared) {
-  const auto config = Read(TestModel());
+  const auto config = TryReadConfig(TestModel());
   ASSERT_TRUE(config.has_value());
   EXPECT_EQ(config->prepared_version, 0);
   EXPECT_TRUE(config->records.empty());
@@ -48,7 +43,7 @@ TEST(ReadPreparedTest, PlainFilesAreNotPrepared) {
 }
 
 TEST(ReadPreparedTest, EverythingIsRead) {
-  const auto config = Read(WithParts());
+  const auto config = TryReadConfig(TestModelWithParts());
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->prepared_version, 1);
   ASSERT_EQ(config->records.size(), 2u);
@@ -65,7 +60,7 @@ TEST(ReadPreparedTest, EverythingIsRead) {
 }
 
 TEST(ReadPreparedTest, TwoMatricesHaveTwoTypes) {
-  const auto config = Read(TestPreparedModel("opt"));
+  const auto config = TryReadConfig(TestPreparedModel("opt"));
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_FALSE(config->records[0].gate.has_value());
   EXPECT_EQ(config->records[0].used_bytes(), 36u);
@@ -74,8 +69,8 @@ TEST(ReadPreparedTest, TwoMatricesHaveTwoTypes) {
 TEST(ReadPreparedTest, OurPredictorsTakeThePlaceOfOthers) {
   TestFile file = TestPowerInferModel();
   AddTestParts(file);
-  const auto config =
-      Read(std::move(file.SetF32("powerinfer.sparse_threshold", 0.5f)));
+  const auto config = TryReadConfig(
+      std::move(file.SetF32("powerinfer.sparse_threshold", 0.5f)));
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->predictor.kind, PredictorKind::kThermocline);
   EXPECT_EQ(config->predictor.threshold, 0.0f);
@@ -83,7 +78,8 @@ TEST(ReadPreparedTest, OurPredictorsTakeThePlaceOfOthers) {
 }
 
 TEST(ReadPreparedTest, AUsersThresholdHoldsForOurPredictorsToo) {
-  const auto config = Read(WithParts(), {.predictor_threshold = -0.5f});
+  const auto config =
+      TryReadConfig(TestModelWithParts(), {.predictor_threshold = -0.5f});
   ASSERT_TRUE(config.has_value());
   EXPECT_EQ(config->predictor.threshold, -0.5f);
 }
@@ -141,10 +137,10 @@ TEST(ReadPreparedTest, StridesThatCannotBe) {
 }
 
 TEST(ReadPreparedTest, LookaheadIsNeededAndSmall) {
-  ExpectError(WithParts().Remove(prepared::kLookahead), ErrorCode::kCorrupt,
-              prepared::kLookahead);
-  ExpectError(WithParts().SetU32(prepared::kLookahead, 2), ErrorCode::kCorrupt,
-              prepared::kLookahead);
+  ExpectError(TestModelWithParts().Remove(prepared::kLookahead),
+              ErrorCode::kCorrupt, prepared::kLookahead);
+  ExpectError(TestModelWithParts().SetU32(prepared::kLookahead, 2),
+              ErrorCode::kCorrupt, prepared::kLookahead);
 }
 
 // Which experts a layer uses is not known before it.
@@ -159,11 +155,11 @@ TEST(ReadPreparedTest, MixturesDoNotLookAhead) {
 TEST(ReadPreparedTest, ThresholdsAreFiniteAndPositive) {
   for (const float bad : {-1.0f, std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
-    TestFile file = WithParts();
+    TestFile file = TestModelWithParts();
     file.SetNumbers<float>(prepared::kThresholds, ValueType::kF32, {0.5f, bad});
     ExpectError(file, ErrorCode::kCorrupt, prepared::kThresholds);
   }
-  TestFile three = WithParts();
+  TestFile three = TestModelWithParts();
   three.SetNumbers<float>(prepared::kThresholds, ValueType::kF32, {1, 2, 3});
   ExpectError(three, ErrorCode::kCorrupt, "an array of 2");
 }

@@ -22,8 +22,8 @@ using gguf::ValueType;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Bound {
-  explicit Bound(TestFile file)
+struct BoundPrepared {
+  explicit BoundPrepared(TestFile file)
       : parsed(file.Bytes()),
         config(ReadConfig(**parsed.file).value()),
         weights(BindWeights(**parsed.file, config)) {}
@@ -33,15 +33,9 @@ struct Bound {
   Result<Weights> weights;
 };
 
-TestFile WithParts() {
-  TestFile file = TestPreparedModel();
-  AddTestParts(file);
-  return file;
-}
-
 void ExpectError(TestFile file, const std::string& part,
                  ErrorCode code = ErrorCode::kCorrupt) {
-  const Bound bound(std::move(file));
+  const BoundPrepared bound(std::move(file));
   ASSERT_FALSE(bound.weights) << part;
   EXPECT_EQ(bound.weights.error().code, code) << bound.weights.error().message;
   EXPECT_THAT(bound.weights.error().message,
@@ -49,7 +43,7 @@ void ExpectError(TestFile file, const std::string& part,
 }
 
 TEST(BindRecordsTest, PartsAreViewsWithAStride) {
-  const Bound bound(TestPreparedModel());
+  const BoundPrepared bound(TestPreparedModel());
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   const FfnWeights& ffn = bound.layer(1).ffn;
   const std::byte* records =
@@ -64,7 +58,7 @@ TEST(BindRecordsTest, PartsAreViewsWithAStride) {
 }
 
 TEST(BindRecordsTest, WithoutAGate) {
-  const Bound bound(TestPreparedModel("opt"));
+  const BoundPrepared bound(TestPreparedModel("opt"));
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   EXPECT_FALSE(bound.layer(0).ffn.gate);
   EXPECT_TRUE(bound.layer(0).ffn.up && bound.layer(0).ffn.down_t);
@@ -72,7 +66,7 @@ TEST(BindRecordsTest, WithoutAGate) {
 }
 
 TEST(BindRecordsTest, ExpertsFollowEachOther) {
-  const Bound bound(TestPreparedExpertModel());
+  const BoundPrepared bound(TestPreparedExpertModel());
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   const FfnWeights& ffn = bound.layer(0).ffn;
   ASSERT_EQ(ffn.experts.size(), 4u);
@@ -100,7 +94,7 @@ TEST(BindRecordsTest, MatricesBesideRecordsAreUnknown) {
 }
 
 TEST(BindPreparedTest, EverythingIsBound) {
-  const Bound bound(WithParts());
+  const BoundPrepared bound(TestModelWithParts());
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   const LayerWeights& layer = bound.layer(1);
   EXPECT_EQ(layer.predictor.up.shape.num_rows(), 32u);
@@ -121,7 +115,7 @@ TEST(BindPreparedTest, EverythingIsBound) {
 TEST(BindPreparedTest, PartsWithoutRecords) {
   TestFile file = TestModel();
   AddTestParts(file);
-  const Bound bound(std::move(file));
+  const BoundPrepared bound(std::move(file));
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   EXPECT_FALSE(bound.layer(0).ffn.bundled);
   EXPECT_TRUE(bound.layer(1).predictor.up);
@@ -134,73 +128,75 @@ TEST(BindPreparedTest, ExpertsNeuronsAreNumberedThrough) {
         .SetTensor("blk.0.tc_pred_up.weight", DType::kF16, {32, 16})
         .SetTensor("blk.0.tc_pred_down.weight", DType::kF16, {16, num_neurons});
   };
-  const Bound bound(with_predictor(256));
+  const BoundPrepared bound(with_predictor(256));
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   EXPECT_EQ(bound.layer(0).predictor.down.shape.num_rows(), 256u);
   ExpectError(with_predictor(64), "blk.0.tc_pred_down.weight");
 }
 
 TEST(BindPreparedTest, PredictorsOfOtherModels) {
-  ExpectError(
-      WithParts().SetTensor("blk.1.tc_pred_up.weight", DType::kF16, {64, 32}),
-      "of another model");
-  ExpectError(WithParts().SetTensor("blk.1.tc_pred_down.weight", DType::kF16,
-                                    {32, 128}),
+  ExpectError(TestModelWithParts().SetTensor("blk.1.tc_pred_up.weight",
+                                             DType::kF16, {64, 32}),
               "of another model");
-  ExpectError(WithParts().SetTensor("blk.1.tc_pred_up.bias", DType::kF32, {31}),
+  ExpectError(TestModelWithParts().SetTensor("blk.1.tc_pred_down.weight",
+                                             DType::kF16, {32, 128}),
+              "of another model");
+  ExpectError(TestModelWithParts().SetTensor("blk.1.tc_pred_up.bias",
+                                             DType::kF32, {31}),
               "tc_pred_up.bias");
 }
 
 TEST(BindPreparedTest, FreePredictorsThatCannotBe) {
-  ExpectError(
-      WithParts().SetTensor("blk.1.tc_free_signs.weight", DType::kI8, {4, 64}),
-      "tc_free_signs");
-  ExpectError(WithParts().Remove(prepared::kMaxDifferences),
+  ExpectError(TestModelWithParts().SetTensor("blk.1.tc_free_signs.weight",
+                                             DType::kI8, {4, 64}),
+              "tc_free_signs");
+  ExpectError(TestModelWithParts().Remove(prepared::kMaxDifferences),
               prepared::kMaxDifferences);
   for (const int64_t bad : {int64_t{-1}, int64_t{33}}) {
-    TestFile file = WithParts();
+    TestFile file = TestModelWithParts();
     file.SetNumbers<int64_t>(prepared::kMaxDifferences, ValueType::kI64,
                              {0, bad});
     ExpectError(file, prepared::kMaxDifferences);
   }
-  ExpectError(WithParts().RemoveTensor("blk.1.tc_free_up.weight"),
+  ExpectError(TestModelWithParts().RemoveTensor("blk.1.tc_free_up.weight"),
               "tc_free_up.weight\" is missing");
-  ExpectError(WithParts().RemoveTensor("blk.1.tc_free_down.weight"),
+  ExpectError(TestModelWithParts().RemoveTensor("blk.1.tc_free_down.weight"),
               "tc_free_down.weight\" is missing");
-  ExpectError(WithParts().SetTensor("blk.1.tc_free.bias", DType::kF32, {65}),
-              "tc_free.bias");
+  ExpectError(
+      TestModelWithParts().SetTensor("blk.1.tc_free.bias", DType::kF32, {65}),
+      "tc_free.bias");
   // Whoever computes with it has room for as many values as an FFN has.
   ExpectError(
-      WithParts()
+      TestModelWithParts()
           .SetTensor("blk.1.tc_free_up.weight", DType::kF16, {32, 65})
           .SetTensor("blk.1.tc_free_down.weight", DType::kF16, {65, 64}),
       "rank 65");
   // Signs alone decide in one step.
-  const Bound bound(WithParts()
-                        .RemoveTensor("blk.1.tc_free_up.weight")
-                        .RemoveTensor("blk.1.tc_free_down.weight")
-                        .RemoveTensor("blk.1.tc_free.bias"));
+  const BoundPrepared bound(TestModelWithParts()
+                                .RemoveTensor("blk.1.tc_free_up.weight")
+                                .RemoveTensor("blk.1.tc_free_down.weight")
+                                .RemoveTensor("blk.1.tc_free.bias"));
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
   EXPECT_FALSE(bound.layer(1).free_predictor.down);
 }
 
 TEST(BindPreparedTest, SelfTestsThatCannotBe) {
-  ExpectError(
-      WithParts().SetTensor("blk.0.tc_selftest.inputs", DType::kF32, {32, 2}),
-      "tc_selftest.fired");
-  ExpectError(WithParts()
+  ExpectError(TestModelWithParts().SetTensor("blk.0.tc_selftest.inputs",
+                                             DType::kF32, {32, 2}),
+              "tc_selftest.fired");
+  ExpectError(TestModelWithParts()
                   .SetTensor("blk.0.tc_selftest.inputs", DType::kF32, {32, 2})
                   .SetTensor("blk.0.tc_selftest.fired", DType::kI8, {8, 2}),
               "layer 1 has 3 samples");
   std::string data(32 * 3 * 4, '\0');
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(data.data() + 33 * 4, &nan, 4);
-  ExpectError(WithParts().SetTensor("blk.0.tc_selftest.inputs", DType::kF32,
-                                    {32, 3}, data),
+  ExpectError(TestModelWithParts().SetTensor("blk.0.tc_selftest.inputs",
+                                             DType::kF32, {32, 3}, data),
               "element 33");
-  ExpectError(
-      WithParts().SetTensor("blk.1.tc_selftest.candidates", DType::kI8, {8, 2}),
-      "tc_selftest.candidates");
+  ExpectError(TestModelWithParts().SetTensor("blk.1.tc_selftest.candidates",
+                                             DType::kI8, {8, 2}),
+              "tc_selftest.candidates");
 }
 
 // Falcon here: an F that is no multiple of 8 needs an architecture without
@@ -221,7 +217,7 @@ TEST(BindPreparedTest, NeuronsPastTheLast) {
     }
     return file;
   };
-  EXPECT_TRUE(Bound(with_last_byte('\x0f')).weights.has_value());
+  EXPECT_TRUE(BoundPrepared(with_last_byte('\x0f')).weights.has_value());
   ExpectError(with_last_byte('\x10'), "past the last, 59");
 }
 
@@ -229,25 +225,26 @@ TEST(BindPreparedTest, OrdersArePermutations) {
   const auto with_first = [](int32_t neuron) {
     std::string data;
     for (int32_t i = 0; i < 64; ++i) data += gguf::Raw(i == 0 ? neuron : i);
-    return WithParts().SetTensor("blk.1.tc_order", DType::kI32, {64}, data);
+    return TestModelWithParts().SetTensor("blk.1.tc_order", DType::kI32, {64},
+                                          data);
   };
-  EXPECT_TRUE(Bound(with_first(0)).weights.has_value());
+  EXPECT_TRUE(BoundPrepared(with_first(0)).weights.has_value());
   ExpectError(with_first(1), "1 occurs twice");
   ExpectError(with_first(64), "neuron 64 at place 0");
   ExpectError(with_first(-1), "neuron -1 at place 0");
 }
 
 TEST(BindPreparedTest, CountsAreOnePerNeuron) {
-  ExpectError(
-      WithParts().SetTensor("blk.0.tc_profile.counts", DType::kI32, {63}),
-      "tc_profile.counts");
-  ExpectError(
-      WithParts().SetTensor("blk.0.tc_profile.counts", DType::kF32, {64}),
-      "must be I32");
+  ExpectError(TestModelWithParts().SetTensor("blk.0.tc_profile.counts",
+                                             DType::kI32, {63}),
+              "tc_profile.counts");
+  ExpectError(TestModelWithParts().SetTensor("blk.0.tc_profile.counts",
+                                             DType::kF32, {64}),
+              "must be I32");
 }
 
 // Every byte of metadata, every count field, every length: refused or opened.
-bool Opens(std::string_view bytes) {
+bool OpensPrepared(std::string_view bytes) {
   ParsedCopy parsed(bytes);
   if (!parsed.file) return false;
   const auto model = Model::FromFile(std::move(*parsed.file), {});
@@ -257,9 +254,9 @@ bool Opens(std::string_view bytes) {
 
 TEST(PreparedRobustness, EveryCountFieldWithEveryBadValue) {
   const TestLog log;
-  TestFile file = WithParts();
+  TestFile file = TestModelWithParts();
   const std::string bytes = file.Bytes();
-  ASSERT_TRUE(Opens(bytes));
+  ASSERT_TRUE(OpensPrepared(bytes));
   for (const CountField& field : file.fields()) {
     for (const uint64_t value :
          {uint64_t{0}, uint64_t{1}, (uint64_t{1} << 31) - 1, uint64_t{1} << 31,
@@ -267,14 +264,14 @@ TEST(PreparedRobustness, EveryCountFieldWithEveryBadValue) {
       std::string patched = bytes;
       std::memcpy(patched.data() + field.position, &value, field.num_bytes);
       SCOPED_TRACE(field.what + " = " + std::to_string(value));
-      Opens(patched);
+      OpensPrepared(patched);
     }
   }
 }
 
 TEST(PreparedRobustness, EveryByteOfTheMetadata) {
   const TestLog log;
-  TestFile file = WithParts();
+  TestFile file = TestModelWithParts();
   const std::string bytes = file.Bytes();
   const size_t num_metadata_bytes =
       file.fields().back().position + file.fields().back().num_bytes;
@@ -282,7 +279,7 @@ TEST(PreparedRobustness, EveryByteOfTheMetadata) {
     for (const unsigned char value : {0x00, 0x01, 0xff}) {
       std::string patched = bytes;
       patched[i] = static_cast<char>(value);
-      Opens(patched);
+      OpensPrepared(patched);
     }
   }
 }
@@ -290,11 +287,12 @@ TEST(PreparedRobustness, EveryByteOfTheMetadata) {
 // Every length up to the data, and every cut between and inside of tensors.
 TEST(PreparedRobustness, EveryTruncation) {
   const TestLog log;
-  TestFile file = WithParts();
+  TestFile file = TestModelWithParts();
   const std::string bytes = file.Bytes();
   for (size_t length = 0; length < bytes.size();
        length += length < 8192 ? 1 : 29) {
-    ASSERT_FALSE(Opens(std::string_view(bytes).substr(0, length))) << length;
+    ASSERT_FALSE(OpensPrepared(std::string_view(bytes).substr(0, length)))
+        << length;
   }
 }
 

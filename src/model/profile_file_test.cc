@@ -104,22 +104,22 @@ TestFile Valid() {
   return file;
 }
 
-Result<ProfileFile> Read(TestFile file) {
+Result<ProfileFile> ReadTestProfile(TestFile file) {
   const ParsedCopy parsed(file.Bytes());
   if (!parsed.file) return tl::unexpected(parsed.file.error());
   return ReadProfile(**parsed.file);
 }
 
-void ExpectRefused(TestFile file, const std::string& part,
-                   const std::string& other = "") {
-  const auto profile = Read(std::move(file));
+void ExpectRefusedProfile(TestFile file, const std::string& part,
+                          const std::string& other = "") {
+  const auto profile = ReadTestProfile(std::move(file));
   ASSERT_FALSE(profile) << part;
   EXPECT_THAT(profile.error().message,
               AllOf(HasSubstr("test.gguf"), HasSubstr(part), HasSubstr(other)));
 }
 
 TEST(ProfileFileTest, ReadsWhatIsDocumented) {
-  const auto got = Read(Valid());
+  const auto got = ReadTestProfile(Valid());
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(got->model, Sample().model);
   EXPECT_EQ(got->profile.layers[0].counts, Sample().profile.layers[0].counts);
@@ -131,21 +131,22 @@ TEST(ProfileFileTest, ReadsWhatIsDocumented) {
 TEST(ProfileFileTest, ReadsThatOfAPreparedModel) {
   TestFile file = Valid();
   file.SetTensor("token_embd.weight", DType::kF32, {4});
-  ExpectRefused(file, "has 3 tensors; a profile of 2 layers has as many");
+  ExpectRefusedProfile(file,
+                       "has 3 tensors; a profile of 2 layers has as many");
   file.SetText("general.architecture", "llama");
-  EXPECT_TRUE(Read(file));
+  EXPECT_TRUE(ReadTestProfile(file));
 }
 
 TEST(ProfileFileTest, NoProfileAtAll) {
   TestFile file;
   file.SetText("general.architecture", "llama");
-  const auto none = Read(file);
+  const auto none = ReadTestProfile(file);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(none.error().message, HasSubstr("holds no profile"));
   file = Valid();
   file.SetU32("thermocline.profile.version", 2);
-  ExpectRefused(file, "of version 2");
+  ExpectRefusedProfile(file, "of version 2");
 }
 
 TEST(ProfileFileTest, EveryKeyIsNeeded) {
@@ -156,7 +157,7 @@ TEST(ProfileFileTest, EveryKeyIsNeeded) {
         "layers.squared_density_sum"}) {
     TestFile file = Valid();
     file.Remove(std::string("thermocline.profile.") + key);
-    ExpectRefused(file, key, "is missing");
+    ExpectRefusedProfile(file, key, "is missing");
   }
 }
 
@@ -167,24 +168,30 @@ TEST(ProfileFileTest, ValuesOutOfRange) {
     file.Set(p + key, ValueType::kI64, Raw(value));
     return file;
   };
-  ExpectRefused(number("tokens", -1), "\"thermocline.profile.tokens\" is -1");
-  ExpectRefused(number("tokens", int64_t{1} << 31), "it must be 0 to");
-  ExpectRefused(number("tokens", 4), "has 5 for neuron 2, more than the 4");
-  ExpectRefused(number("context", 0), "context");
-  ExpectRefused(number("model.layers", 0), "model.layers");
-  ExpectRefused(number("model.layers", 1), "layers has as many");
-  ExpectRefused(number("model.layers", 3), "layers has as many");
-  ExpectRefused(number("model.layers", int64_t{1} << 40), "model.layers");
-  ExpectRefused(number("model.width", 0), "model.width");
-  ExpectRefused(number("model.neurons", 4), "a vector of 4 I32 belongs there");
-  ExpectRefused(number("model.neurons", int64_t{1} << 40), "model.neurons");
-  ExpectRefused(number("model.experts", 2), "a vector of 6 I32 belongs there");
-  ExpectRefused(number("model.experts", -1), "model.experts");
+  ExpectRefusedProfile(number("tokens", -1),
+                       "\"thermocline.profile.tokens\" is -1");
+  ExpectRefusedProfile(number("tokens", int64_t{1} << 31), "it must be 0 to");
+  ExpectRefusedProfile(number("tokens", 4),
+                       "has 5 for neuron 2, more than the 4");
+  ExpectRefusedProfile(number("context", 0), "context");
+  ExpectRefusedProfile(number("model.layers", 0), "model.layers");
+  ExpectRefusedProfile(number("model.layers", 1), "layers has as many");
+  ExpectRefusedProfile(number("model.layers", 3), "layers has as many");
+  ExpectRefusedProfile(number("model.layers", int64_t{1} << 40),
+                       "model.layers");
+  ExpectRefusedProfile(number("model.width", 0), "model.width");
+  ExpectRefusedProfile(number("model.neurons", 4),
+                       "a vector of 4 I32 belongs there");
+  ExpectRefusedProfile(number("model.neurons", int64_t{1} << 40),
+                       "model.neurons");
+  ExpectRefusedProfile(number("model.experts", 2),
+                       "a vector of 6 I32 belongs there");
+  ExpectRefusedProfile(number("model.experts", -1), "model.experts");
   for (const char* hash : {"", "123", "0123456789abcdeg", "0x23456789abcdef",
                            "0123456789abcdef0"}) {
     TestFile file = Valid();
     file.SetText(p + "model.hash", hash);
-    ExpectRefused(file, "16 hexadecimal digits");
+    ExpectRefusedProfile(file, "16 hexadecimal digits");
   }
 }
 
@@ -196,33 +203,33 @@ TEST(ProfileFileTest, ArraysOutOfRange) {
     for (const double bad : {-1.0, kNaN, kInf, 6.0}) {
       TestFile file = Valid();
       file.SetNumbers<double>(p + key, ValueType::kF64, {1, bad});
-      ExpectRefused(file, key, "for layer 1; it must be 0 to 5");
+      ExpectRefusedProfile(file, key, "for layer 1; it must be 0 to 5");
     }
     TestFile file = Valid();
     file.SetNumbers<double>(p + key, ValueType::kF64, {1});
-    ExpectRefused(file, key, "an array of 2 numbers");
+    ExpectRefusedProfile(file, key, "an array of 2 numbers");
     file.SetTexts(p + key, {"1", "2"});
-    ExpectRefused(file, key, "an array of 2 numbers");
+    ExpectRefusedProfile(file, key, "an array of 2 numbers");
     file.SetU32(p + key, 1);
-    ExpectRefused(file, key, "an array of 2 numbers");
+    ExpectRefusedProfile(file, key, "an array of 2 numbers");
   }
   TestFile file = Valid();
   file.SetNumbers<double>(p + "locality_sum", ValueType::kF64, {3.5, 4});
-  ExpectRefused(file, "is 3.5 for layer 0, more than its 3 pairs");
+  ExpectRefusedProfile(file, "is 3.5 for layer 0, more than its 3 pairs");
 }
 
 TEST(ProfileFileTest, TensorsThatAreWrong) {
   const std::string name = "blk.1.tc_profile.counts";
   TestFile file = Valid();
   file.SetTensor(name, DType::kF32, {3});
-  ExpectRefused(file, name, "is F32 [3]");
+  ExpectRefusedProfile(file, name, "is F32 [3]");
   file.SetTensor(name, DType::kI32, {3, 2});
-  ExpectRefused(file, name, "is I32 [3, 2]");
+  ExpectRefusedProfile(file, name, "is I32 [3, 2]");
   file.SetTensor(name, DType::kI32, {3},
                  Raw(int32_t{0}) + Raw(int32_t{-1}) + Raw(int32_t{0}));
-  ExpectRefused(file, name, "has -1 for neuron 1");
+  ExpectRefusedProfile(file, name, "has -1 for neuron 1");
   file.RemoveTensor(name).SetTensor("other", DType::kI32, {3});
-  ExpectRefused(file, name, "is missing");
+  ExpectRefusedProfile(file, name, "is missing");
 }
 
 TEST(ProfileFileTest, EveryTruncationIsRefused) {

@@ -23,7 +23,7 @@ void ExpectAccepted(TestFile file) {
   EXPECT_TRUE(config) << config.error().message;
 }
 
-void ExpectRefused(TestFile file, const std::string& key) {
+void ExpectRefusedKey(TestFile file, const std::string& key) {
   const ParsedCopy parsed(file.Bytes());
   const auto config = ReadConfig(**parsed.file);
   ASSERT_FALSE(config) << key;
@@ -45,12 +45,13 @@ TEST(RefusedKeys, Experts) {
         "expert_gating_func", "expert_feed_forward_length",
         "expert_group_count", "leading_dense_block_count"}) {
     const std::string key = std::string("llama.") + suffix;
-    ExpectRefused(TestExpertModel().SetU32(key, 3), key);
+    ExpectRefusedKey(TestExpertModel().SetU32(key, 3), key);
   }
-  ExpectRefused(TestExpertModel().SetF32("llama.expert_weights_scale", 2.5f),
-                "llama.expert_weights_scale");
-  ExpectRefused(TestExpertModel().SetBool("llama.expert_weights_norm", false),
-                "llama.expert_weights_norm");
+  ExpectRefusedKey(TestExpertModel().SetF32("llama.expert_weights_scale", 2.5f),
+                   "llama.expert_weights_scale");
+  ExpectRefusedKey(
+      TestExpertModel().SetBool("llama.expert_weights_norm", false),
+      "llama.expert_weights_norm");
 }
 
 TEST(RefusedKeys, FactorsThatAreActive) {
@@ -61,7 +62,7 @@ TEST(RefusedKeys, FactorsThatAreActive) {
         "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor",
         "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"}) {
     const std::string key = std::string("llama.") + suffix;
-    ExpectRefused(TestModel().SetF32(key, 3.5f), key);
+    ExpectRefusedKey(TestModel().SetF32(key, 3.5f), key);
   }
 }
 
@@ -90,19 +91,19 @@ TEST(RefusedKeys, AttentionScale) {
   const std::string key = "llama.attention.scale";
   ExpectAccepted(TestModel().SetF32(key, 0.0f));
   ExpectAccepted(TestModel().SetF32(key, 1.0f / std::sqrt(8.0f)));
-  ExpectRefused(TestModel().SetF32(key, 0.125f), key);
+  ExpectRefusedKey(TestModel().SetF32(key, 0.125f), key);
 }
 
 TEST(RefusedKeys, BlockForms) {
   ExpectAccepted(TestModel().SetBool("llama.attention.causal", true));
-  ExpectRefused(TestModel().SetBool("llama.attention.causal", false),
-                "llama.attention.causal");
+  ExpectRefusedKey(TestModel().SetBool("llama.attention.causal", false),
+                   "llama.attention.causal");
   ExpectAccepted(TestModel().SetBool("llama.use_parallel_residual", false));
-  ExpectRefused(TestModel().SetBool("llama.use_parallel_residual", true),
-                "llama.use_parallel_residual");
+  ExpectRefusedKey(TestModel().SetBool("llama.use_parallel_residual", true),
+                   "llama.use_parallel_residual");
   ExpectAccepted(
       TestModel("falcon").SetBool("falcon.use_parallel_residual", true));
-  ExpectRefused(
+  ExpectRefusedKey(
       TestModel("falcon").SetBool("falcon.use_parallel_residual", false),
       "falcon.use_parallel_residual");
 }

@@ -32,22 +32,22 @@ Config TwoLayersOfEight() {
 TestFile Order() { return TestOrder(2, 8); }
 TestFile Hot() { return TestHot(2, 8); }
 
-Result<Split> Read(TestFile file) {
+Result<Split> ReadTestSplit(TestFile file) {
   const ParsedCopy parsed(file.Bytes());
   if (!parsed.file) return tl::unexpected(parsed.file.error());
   return ReadSplit(**parsed.file, TwoLayersOfEight());
 }
 
-void ExpectRefused(TestFile file, const std::string& part,
-                   const std::string& other = "") {
-  const auto split = Read(std::move(file));
+void ExpectRefusedSplit(TestFile file, const std::string& part,
+                        const std::string& other = "") {
+  const auto split = ReadTestSplit(std::move(file));
   ASSERT_FALSE(split) << part;
   EXPECT_THAT(split.error().message,
               AllOf(HasSubstr("test.gguf"), HasSubstr(part), HasSubstr(other)));
 }
 
 TEST(SplitFile, AnOrder) {
-  const auto split = Read(Order());
+  const auto split = ReadTestSplit(Order());
   ASSERT_TRUE(split) << split.error().message;
   EXPECT_FALSE(split->hot);
   ASSERT_TRUE(split->order);
@@ -59,7 +59,7 @@ TEST(SplitFile, AnOrder) {
 }
 
 TEST(SplitFile, HotNeurons) {
-  const auto split = Read(Hot());
+  const auto split = ReadTestSplit(Hot());
   ASSERT_TRUE(split) << split.error().message;
   EXPECT_FALSE(split->order);
   ASSERT_TRUE(split->hot);
@@ -74,7 +74,7 @@ TEST(SplitFile, FullAndEmptyLayersNeedNoList) {
   file.RemoveTensor("blk.0.gpu_bucket").RemoveTensor("blk.1.gpu_bucket");
   SetIndices("blk.0.gpu_idx", std::vector<int32_t>(8, 1), file);
   SetIndices("blk.1.gpu_idx", std::vector<int32_t>(8, 0), file);
-  const auto split = Read(file);
+  const auto split = ReadTestSplit(file);
   ASSERT_TRUE(split) << split.error().message;
   EXPECT_EQ(split->hot->layers[0].size(), 8u);
   EXPECT_EQ(split->hot->layers[1].size(), 0u);
@@ -84,37 +84,38 @@ TEST(SplitFile, AListMayHaveNoElements) {
   TestFile file = Hot();
   SetIndices("blk.0.gpu_idx", std::vector<int32_t>(8, 0), file);
   SetIndices("blk.0.gpu_bucket", {}, file);
-  const auto split = Read(file);
+  const auto split = ReadTestSplit(file);
   ASSERT_TRUE(split) << split.error().message;
   EXPECT_TRUE(split->hot->layers[0].empty());
   SetIndices("blk.1.gpu_bucket", {}, file);
-  EXPECT_FALSE(Read(file));
+  EXPECT_FALSE(ReadTestSplit(file));
 }
 
 TEST(SplitFile, OfAnotherModel) {
-  ExpectRefused(TestOrder(1, 8), "ffn_normalized_pattern", "another model?");
-  ExpectRefused(TestOrder(3, 8), "has 3 elements; the model has 2 layers");
-  ExpectRefused(TestOrder(2, 4), "blk.0.ffn_reorder_perms",
-                "has 4 elements; the model has 8 neurons per layer");
-  ExpectRefused(TestOrder(2, 16), "has 16 elements", "another model?");
+  ExpectRefusedSplit(TestOrder(1, 8), "ffn_normalized_pattern",
+                     "another model?");
+  ExpectRefusedSplit(TestOrder(3, 8), "has 3 elements; the model has 2 layers");
+  ExpectRefusedSplit(TestOrder(2, 4), "blk.0.ffn_reorder_perms",
+                     "has 4 elements; the model has 8 neurons per layer");
+  ExpectRefusedSplit(TestOrder(2, 16), "has 16 elements", "another model?");
   TestFile file = Order();
   SetIndices("blk.2.ffn_reorder_perms", {0, 1, 2, 3, 4, 5, 6, 7}, file);
-  ExpectRefused(file, "blk.2.ffn_reorder_perms", "belongs to no layer");
+  ExpectRefusedSplit(file, "blk.2.ffn_reorder_perms", "belongs to no layer");
   file = Order();
   file.RemoveTensor("blk.1.ffn_reorder_perms");
-  ExpectRefused(file, "\"blk.1.ffn_reorder_perms\" is missing",
-                "another model?");
-  ExpectRefused(TestHot(3, 8), "generic.gpu_index.block_count",
-                "is 3; the model has 2 layers");
-  ExpectRefused(TestHot(2, 4), "blk.0.gpu_idx", "has 4 elements");
-  ExpectRefused(TestHot(2, 16), "blk.0.gpu_idx", "has 16 elements");
+  ExpectRefusedSplit(file, "\"blk.1.ffn_reorder_perms\" is missing",
+                     "another model?");
+  ExpectRefusedSplit(TestHot(3, 8), "generic.gpu_index.block_count",
+                     "is 3; the model has 2 layers");
+  ExpectRefusedSplit(TestHot(2, 4), "blk.0.gpu_idx", "has 4 elements");
+  ExpectRefusedSplit(TestHot(2, 16), "blk.0.gpu_idx", "has 16 elements");
 }
 
 TEST(SplitFile, NoSplitAtAll) {
   TestFile file;
   file.SetText("general.architecture", "llama");
-  ExpectRefused(file, "not a split file");
-  ExpectRefused(TestFile(), "not a split file");
+  ExpectRefusedSplit(file, "not a split file");
+  ExpectRefusedSplit(TestFile(), "not a split file");
 }
 
 TEST(SplitFile, GroupSizes) {
@@ -122,17 +123,17 @@ TEST(SplitFile, GroupSizes) {
                              std::numeric_limits<int32_t>::max()}) {
     TestFile file = Order();
     file.Set("ffn_group_size", ValueType::kI32, Raw(size));
-    ExpectRefused(file, "\"ffn_group_size\" is " + std::to_string(size),
-                  "must divide the 8 neurons");
+    ExpectRefusedSplit(file, "\"ffn_group_size\" is " + std::to_string(size),
+                       "must divide the 8 neurons");
   }
   for (const int32_t size : {1, 8}) {
     TestFile file = Order();
     file.Set("ffn_group_size", ValueType::kI32, Raw(size));
-    EXPECT_TRUE(Read(file));
+    EXPECT_TRUE(ReadTestSplit(file));
   }
   TestFile file = Order();
   file.Remove("ffn_group_size");
-  ExpectRefused(file, "key \"ffn_group_size\" is missing");
+  ExpectRefusedSplit(file, "key \"ffn_group_size\" is missing");
 }
 
 TEST(SplitFile, Patterns) {
@@ -146,73 +147,74 @@ TEST(SplitFile, Patterns) {
                                             {kInf, -kInf}}) {
     TestFile file = Order();
     file.SetNumbers("ffn_normalized_pattern", ValueType::kF32, pattern);
-    ExpectRefused(file, "ffn_normalized_pattern", "sum to 1");
+    ExpectRefusedSplit(file, "ffn_normalized_pattern", "sum to 1");
   }
   TestFile file = Order();
   file.SetNumbers("ffn_normalized_pattern", ValueType::kF32,
                   std::vector<float>{0.0f, 1.0f});
-  EXPECT_TRUE(Read(file));
+  EXPECT_TRUE(ReadTestSplit(file));
   file.SetNumbers("ffn_normalized_pattern", ValueType::kI32,
                   std::vector<int32_t>{0, 1});
-  ExpectRefused(file, "must be an array of floats");
+  ExpectRefusedSplit(file, "must be an array of floats");
   file.SetF32("ffn_normalized_pattern", 1.0f);
-  ExpectRefused(file, "must be an array of floats");
+  ExpectRefusedSplit(file, "must be an array of floats");
   file.Remove("ffn_normalized_pattern");
-  ExpectRefused(file, "must be an array of floats");
+  ExpectRefusedSplit(file, "must be an array of floats");
 }
 
 TEST(SplitFile, Permutations) {
   const std::string name = "blk.1.ffn_reorder_perms";
   TestFile file = Order();
   SetIndices(name, {0, 1, 2, 3, 4, 5, 6, 6}, file);
-  ExpectRefused(file, name, "no permutation: 6 occurs twice");
+  ExpectRefusedSplit(file, name, "no permutation: 6 occurs twice");
   SetIndices(name, {0, 1, 2, 3, 4, 5, 6, 8}, file);
-  ExpectRefused(file, name, "element 7 is 8; it must be 0 to 7");
+  ExpectRefusedSplit(file, name, "element 7 is 8; it must be 0 to 7");
   SetIndices(name, {-1, 1, 2, 3, 4, 5, 6, 7}, file);
-  ExpectRefused(file, name, "element 0 is -1");
+  ExpectRefusedSplit(file, name, "element 0 is -1");
   file.SetTensor(name, DType::kF32, {8});
-  ExpectRefused(file, name, "a vector of I32");
+  ExpectRefusedSplit(file, name, "a vector of I32");
   file.SetTensor(name, DType::kI32, {4, 2});
-  ExpectRefused(file, name, "a vector of I32");
+  ExpectRefusedSplit(file, name, "a vector of I32");
 }
 
 TEST(SplitFile, ListsAndFlagsThatDisagree) {
   const std::string list = "blk.1.gpu_bucket";
   TestFile file = Hot();
   SetIndices(list, {1, 3, 5}, file);
-  ExpectRefused(file, list, "lists 3 neurons that are not the 4");
+  ExpectRefusedSplit(file, list, "lists 3 neurons that are not the 4");
   SetIndices(list, {1, 3, 4, 7}, file);
-  ExpectRefused(file, list, "blk.1.gpu_idx");
+  ExpectRefusedSplit(file, list, "blk.1.gpu_idx");
   SetIndices(list, {1, 5, 3, 7}, file);
-  ExpectRefused(file, list, "element 2 is 3 behind 5");
+  ExpectRefusedSplit(file, list, "element 2 is 3 behind 5");
   SetIndices(list, {1, 3, 3, 5, 7}, file);
-  ExpectRefused(file, list, "neurons must ascend");
+  ExpectRefusedSplit(file, list, "neurons must ascend");
   SetIndices(list, {1, 3, 5, 9}, file);
-  ExpectRefused(file, list, "element 3 is 9");
+  ExpectRefusedSplit(file, list, "element 3 is 9");
   SetIndices(list, {0, 1, 2, 3, 4, 5, 6, 7, 7}, file);
-  ExpectRefused(file, list, "has 9 elements");
+  ExpectRefusedSplit(file, list, "has 9 elements");
   file.RemoveTensor(list);
-  ExpectRefused(file, list, "is missing");
+  ExpectRefusedSplit(file, list, "is missing");
   file = Hot();
   SetIndices("blk.0.gpu_idx", {0, 1, 0, 1, 0, 1, 0, 2}, file);
-  ExpectRefused(file, "blk.0.gpu_idx", "element 7 is 2; it must be 0 to 1");
+  ExpectRefusedSplit(file, "blk.0.gpu_idx",
+                     "element 7 is 2; it must be 0 to 1");
 }
 
 TEST(SplitFile, Capacities) {
   TestFile file = Hot();
   file.Set("split.vram_capacity", ValueType::kI64, Raw(int64_t{-1}));
-  ExpectRefused(file, "split.vram_capacity", "is -1");
+  ExpectRefusedSplit(file, "split.vram_capacity", "is -1");
   file.Remove("split.vram_capacity");
-  ExpectRefused(file, "\"split.vram_capacity\" is missing");
+  ExpectRefusedSplit(file, "\"split.vram_capacity\" is missing");
   file = Hot();
   file.Remove("generic.gpu_index.block_count");
-  ExpectRefused(file, "block_count\" is missing");
+  ExpectRefusedSplit(file, "block_count\" is missing");
 }
 
 TEST(SplitFile, UnknownTensorsAreNotOverlooked) {
   for (TestFile file : {Order(), Hot()}) {
     file.SetTensor("blk.0.gpu_idx2", DType::kF32, {1});
-    ExpectRefused(file, "\"blk.0.gpu_idx2\" belongs to no layer");
+    ExpectRefusedSplit(file, "\"blk.0.gpu_idx2\" belongs to no layer");
   }
 }
 

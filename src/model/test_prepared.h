@@ -92,6 +92,12 @@ inline void AddTestParts(gguf::TestFile& file) {
       .SetTensor(blk + prepared::kTestCandidates, DType::kI8, {8, 3});
 }
 
+inline gguf::TestFile TestModelWithParts() {
+  gguf::TestFile file = TestPreparedModel();
+  AddTestParts(file);
+  return file;
+}
+
 // A tensor to be added to a prepared file.
 struct ExtraTensor {
   std::string name;  // "blk.0.tc_pred_up.weight"

@@ -37,7 +37,7 @@ TestFile Bpe(const std::string& pre = "gpt-2") {
   return file;
 }
 
-Vocab Read(TestFile file) {
+Vocab ReadTestVocab(TestFile file) {
   const ParsedCopy parsed(file.Bytes());
   const auto vocab = ReadVocab(**parsed.file);
   EXPECT_TRUE(vocab) << vocab.error().message;
@@ -45,21 +45,21 @@ Vocab Read(TestFile file) {
   return **vocab;
 }
 
-Error Refusal(TestFile file) {
+Error VocabRefusal(TestFile file) {
   const ParsedCopy parsed(file.Bytes());
   const auto vocab = ReadVocab(**parsed.file);
   EXPECT_FALSE(vocab);
   return vocab ? Error() : vocab.error();
 }
 
-void ExpectCorrupt(TestFile file, const std::string& part) {
-  const Error error = Refusal(std::move(file));
+void ExpectCorruptVocab(TestFile file, const std::string& part) {
+  const Error error = VocabRefusal(std::move(file));
   EXPECT_EQ(error.code, ErrorCode::kCorrupt) << error.message;
   EXPECT_THAT(error.message, AllOf(HasSubstr("test.gguf"), HasSubstr(part)));
 }
 
 TEST(ReadVocab, SpmDefaults) {
-  const Vocab vocab = Read(Spm());
+  const Vocab vocab = ReadTestVocab(Spm());
   EXPECT_EQ(vocab.kind, VocabKind::kSpm);
   EXPECT_EQ(vocab.pre, "");
   EXPECT_THAT(vocab.tokens, ElementsAre("<unk>", "<s>", "</s>", "a"));
@@ -77,7 +77,7 @@ TEST(ReadVocab, SpmDefaults) {
 }
 
 TEST(ReadVocab, BpeDefaults) {
-  const Vocab vocab = Read(Bpe());
+  const Vocab vocab = ReadTestVocab(Bpe());
   EXPECT_EQ(vocab.kind, VocabKind::kBpe);
   EXPECT_EQ(vocab.pre, "gpt-2");
   EXPECT_THAT(vocab.merges, ElementsAre("a b"));
@@ -91,30 +91,30 @@ TEST(ReadVocab, BpeDefaults) {
 TEST(ReadVocab, SomePreTokenizersPutBosInFront) {
   for (const char* pre :
        {"llama3", "llama-v3", "llama-bpe", "falcon3", "tekken", "chameleon"}) {
-    EXPECT_TRUE(Read(Bpe(pre)).add_bos) << pre;
+    EXPECT_TRUE(ReadTestVocab(Bpe(pre)).add_bos) << pre;
   }
-  EXPECT_FALSE(Read(Bpe("qwen2")).add_bos);
-  EXPECT_FALSE(
-      Read(Bpe("llama3").SetBool("tokenizer.ggml.add_bos_token", false))
-          .add_bos);
+  EXPECT_FALSE(ReadTestVocab(Bpe("qwen2")).add_bos);
+  EXPECT_FALSE(ReadTestVocab(
+                   Bpe("llama3").SetBool("tokenizer.ggml.add_bos_token", false))
+                   .add_bos);
 }
 
 TEST(ReadVocab, EverythingSet) {
   const Vocab vocab =
-      Read(Spm()
-               .SetNumbers<float>("tokenizer.ggml.scores", ValueType::kF32,
-                                  {0, -1, -2, -3.5f})
-               .SetNumbers<int32_t>("tokenizer.ggml.token_type",
-                                    ValueType::kI32, {2, 3, 4, 6})
-               .SetU32("tokenizer.ggml.bos_token_id", 3)
-               .SetU32("tokenizer.ggml.eos_token_id", 0)
-               .SetU32("tokenizer.ggml.unknown_token_id", 1)
-               .SetU32("tokenizer.ggml.eot_token_id", 2)
-               .SetU32("tokenizer.ggml.eom_token_id", 1)
-               .SetU32("tokenizer.ggml.padding_token_id", 3)
-               .SetBool("tokenizer.ggml.add_bos_token", false)
-               .SetBool("tokenizer.ggml.add_eos_token", true)
-               .SetBool("tokenizer.ggml.add_space_prefix", false));
+      ReadTestVocab(Spm()
+                        .SetNumbers<float>("tokenizer.ggml.scores",
+                                           ValueType::kF32, {0, -1, -2, -3.5f})
+                        .SetNumbers<int32_t>("tokenizer.ggml.token_type",
+                                             ValueType::kI32, {2, 3, 4, 6})
+                        .SetU32("tokenizer.ggml.bos_token_id", 3)
+                        .SetU32("tokenizer.ggml.eos_token_id", 0)
+                        .SetU32("tokenizer.ggml.unknown_token_id", 1)
+                        .SetU32("tokenizer.ggml.eot_token_id", 2)
+                        .SetU32("tokenizer.ggml.eom_token_id", 1)
+                        .SetU32("tokenizer.ggml.padding_token_id", 3)
+                        .SetBool("tokenizer.ggml.add_bos_token", false)
+                        .SetBool("tokenizer.ggml.add_eos_token", true)
+                        .SetBool("tokenizer.ggml.add_space_prefix", false));
   EXPECT_THAT(vocab.scores, ElementsAre(0, -1, -2, -3.5f));
   EXPECT_THAT(vocab.types,
               ElementsAre(TokenType::kUnknown, TokenType::kControl,
@@ -143,7 +143,8 @@ TEST(ReadVocab, FilesWithoutOne) {
 
 TEST(ReadVocab, OtherTokenizersAreNamed) {
   for (const char* name : {"bert", "t5", "rwkv", "something"}) {
-    const Error error = Refusal(Spm().SetText("tokenizer.ggml.model", name));
+    const Error error =
+        VocabRefusal(Spm().SetText("tokenizer.ggml.model", name));
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
     EXPECT_THAT(error.message, HasSubstr(name));
   }
@@ -152,23 +153,24 @@ TEST(ReadVocab, OtherTokenizersAreNamed) {
 TEST(ReadVocab, ArraysOfOtherLengthsOrTypes) {
   const std::string scores = "tokenizer.ggml.scores";
   const std::string types = "tokenizer.ggml.token_type";
-  ExpectCorrupt(Spm().SetNumbers<float>(scores, ValueType::kF32, {1, 2, 3}),
-                scores);
-  ExpectCorrupt(
+  ExpectCorruptVocab(
+      Spm().SetNumbers<float>(scores, ValueType::kF32, {1, 2, 3}), scores);
+  ExpectCorruptVocab(
       Spm().SetNumbers<int32_t>(scores, ValueType::kI32, {1, 2, 3, 4}),
       "an array of i32; expected an array of f32");
-  ExpectCorrupt(
+  ExpectCorruptVocab(
       Spm().SetNumbers<int32_t>(types, ValueType::kI32, {1, 1, 1, 1, 1}),
       types);
-  ExpectCorrupt(Spm().SetNumbers<float>(types, ValueType::kF32, {1, 1, 1, 1}),
-                types);
-  ExpectCorrupt(Spm().SetU32(types, 1), "is u32; expected an array of i32");
-  ExpectCorrupt(
+  ExpectCorruptVocab(
+      Spm().SetNumbers<float>(types, ValueType::kF32, {1, 1, 1, 1}), types);
+  ExpectCorruptVocab(Spm().SetU32(types, 1),
+                     "is u32; expected an array of i32");
+  ExpectCorruptVocab(
       Bpe().SetNumbers<float>("tokenizer.ggml.merges", ValueType::kF32, {1}),
       "tokenizer.ggml.merges");
-  ExpectCorrupt(Spm().SetNumbers<float>("tokenizer.ggml.tokens",
-                                        ValueType::kF32, {1, 2, 3, 4}),
-                "tokenizer.ggml.tokens");
+  ExpectCorruptVocab(Spm().SetNumbers<float>("tokenizer.ggml.tokens",
+                                             ValueType::kF32, {1, 2, 3, 4}),
+                     "tokenizer.ggml.tokens");
 }
 
 TEST(ReadVocab, TokenTypes) {
@@ -176,24 +178,25 @@ TEST(ReadVocab, TokenTypes) {
   const auto with = [&](int32_t type) {
     return Spm().SetNumbers<int32_t>(key, ValueType::kI32, {1, 1, type, 1});
   };
-  EXPECT_EQ(Read(with(0)).types[2], TokenType::kNormal);
-  EXPECT_EQ(Read(with(5)).types[2], TokenType::kUnused);
-  ExpectCorrupt(with(7), "token 2 has type 7");
-  ExpectCorrupt(with(-1), "token 2 has type -1");
+  EXPECT_EQ(ReadTestVocab(with(0)).types[2], TokenType::kNormal);
+  EXPECT_EQ(ReadTestVocab(with(5)).types[2], TokenType::kUnused);
+  ExpectCorruptVocab(with(7), "token 2 has type 7");
+  ExpectCorruptVocab(with(-1), "token 2 has type -1");
 }
 
 TEST(ReadVocab, MissingParts) {
-  ExpectCorrupt(Spm().Remove("tokenizer.ggml.tokens"), "there are no tokens");
-  ExpectCorrupt(Spm().SetTexts("tokenizer.ggml.tokens", {}),
-                "there are no tokens");
-  ExpectCorrupt(Bpe().Remove("tokenizer.ggml.merges"), "merges");
+  ExpectCorruptVocab(Spm().Remove("tokenizer.ggml.tokens"),
+                     "there are no tokens");
+  ExpectCorruptVocab(Spm().SetTexts("tokenizer.ggml.tokens", {}),
+                     "there are no tokens");
+  ExpectCorruptVocab(Bpe().Remove("tokenizer.ggml.merges"), "merges");
 }
 
 TEST(ReadVocab, SpecialIdsOutOfRangeAreDropped) {
   const std::string key = "tokenizer.ggml.bos_token_id";
   for (int64_t id : {int64_t{4}, int64_t{-2}, int64_t{1} << 31}) {
     TestLog log;
-    const Vocab vocab = Read(Spm().Set(key, ValueType::kI64, Raw(id)));
+    const Vocab vocab = ReadTestVocab(Spm().Set(key, ValueType::kI64, Raw(id)));
     EXPECT_EQ(vocab.bos, std::nullopt);
     EXPECT_THAT(log.lines(), ElementsAre(HasSubstr(key)));
   }
@@ -202,10 +205,10 @@ TEST(ReadVocab, SpecialIdsOutOfRangeAreDropped) {
 TEST(ReadVocab, MinusOneMeansNone) {
   TestLog log;
   const Vocab vocab =
-      Read(Spm()
-               .SetU32("tokenizer.ggml.bos_token_id", 4294967295u)
-               .Set("tokenizer.ggml.eos_token_id", ValueType::kI32,
-                    Raw(int32_t{-1})));
+      ReadTestVocab(Spm()
+                        .SetU32("tokenizer.ggml.bos_token_id", 4294967295u)
+                        .Set("tokenizer.ggml.eos_token_id", ValueType::kI32,
+                             Raw(int32_t{-1})));
   EXPECT_EQ(vocab.bos, std::nullopt);
   EXPECT_EQ(vocab.eos, std::nullopt);
   EXPECT_THAT(log.lines(), IsEmpty());
@@ -213,7 +216,8 @@ TEST(ReadVocab, MinusOneMeansNone) {
 
 TEST(ReadVocab, DefaultsStayInsideATinyVocabulary) {
   TestLog log;
-  const Vocab vocab = Read(Spm().SetTexts("tokenizer.ggml.tokens", {"x"}));
+  const Vocab vocab =
+      ReadTestVocab(Spm().SetTexts("tokenizer.ggml.tokens", {"x"}));
   EXPECT_EQ(vocab.unk, 0);
   EXPECT_EQ(vocab.bos, std::nullopt);
   EXPECT_EQ(vocab.eos, std::nullopt);
@@ -221,13 +225,14 @@ TEST(ReadVocab, DefaultsStayInsideATinyVocabulary) {
 }
 
 TEST(ReadVocab, KeysOfOtherTypes) {
-  ExpectCorrupt(Spm().SetText("tokenizer.ggml.bos_token_id", "1"),
-                "bos_token_id");
-  ExpectCorrupt(Spm().SetU32("tokenizer.ggml.add_bos_token", 1),
-                "add_bos_token");
-  ExpectCorrupt(Spm().SetU32("tokenizer.ggml.pre", 1), "tokenizer.ggml.pre");
-  ExpectCorrupt(Spm().SetU32("tokenizer.ggml.model", 1),
-                "tokenizer.ggml.model");
+  ExpectCorruptVocab(Spm().SetText("tokenizer.ggml.bos_token_id", "1"),
+                     "bos_token_id");
+  ExpectCorruptVocab(Spm().SetU32("tokenizer.ggml.add_bos_token", 1),
+                     "add_bos_token");
+  ExpectCorruptVocab(Spm().SetU32("tokenizer.ggml.pre", 1),
+                     "tokenizer.ggml.pre");
+  ExpectCorruptVocab(Spm().SetU32("tokenizer.ggml.model", 1),
+                     "tokenizer.ggml.model");
 }
 
 TEST(ReadVocab, RealFiles) {

@@ -3,15 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "tensor/codec_test_util.h"
 
 namespace thermocline {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(CodecTest, FloatTypesConvertElementByElement) {
   const std::vector<float> row = {0.0f, -1.5f, 1.0f / 3.0f, 70000.0f, 1e-7f};

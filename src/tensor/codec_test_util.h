@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 #include <span>
 #include <vector>
@@ -17,6 +18,9 @@ namespace thermocline {
 inline constexpr DType kQuantized[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
                                        DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,
                                        DType::kQ5_K, DType::kQ6_K};
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Roughly Gaussian, as weights are.
 inline std::vector<float> GaussianRow(size_t n, uint64_t seed, float sigma) {

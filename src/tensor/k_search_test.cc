@@ -3,15 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "tensor/codec_test_util.h"
 
 namespace thermocline {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // The weighted error of sub-block i with other integers, levels chosen anew.
 double AffineError(const std::vector<float>& row, const AffineBlock& block,

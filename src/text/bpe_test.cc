@@ -13,13 +13,13 @@ namespace {
 
 constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
 
-std::unique_ptr<const Tokenizer> Make(Vocab vocab) {
+std::unique_ptr<const Tokenizer> MakeBpe(Vocab vocab) {
   auto tokenizer = Tokenizer::Create(std::move(vocab));
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
   return *std::move(tokenizer);
 }
 
-std::string Encode(const Tokenizer& tokenizer, std::string_view text) {
+std::string EncodeBpe(const Tokenizer& tokenizer, std::string_view text) {
   const auto ids = tokenizer.Encode(text, kPlain);
   if (!ids) return ids.error().message;
   std::string joined;
@@ -31,12 +31,12 @@ std::string Encode(const Tokenizer& tokenizer, std::string_view text) {
 }
 
 TEST(BpeTest, MergesWithinWordsByRank) {
-  const auto tokenizer = Make(SmallBpeVocab());
-  EXPECT_EQ(Encode(*tokenizer, "the the"), "t|he|Ġthe");
-  EXPECT_EQ(Encode(*tokenizer, " aaaaa"), "Ġa|aaaa");
-  EXPECT_EQ(Encode(*tokenizer, "12 \n"), "12|Ġ|Ċ");
-  EXPECT_EQ(Encode(*tokenizer, "é\xff"), "Ã©|ÿ");
-  EXPECT_EQ(Encode(*tokenizer, ""), "");
+  const auto tokenizer = MakeBpe(SmallBpeVocab());
+  EXPECT_EQ(EncodeBpe(*tokenizer, "the the"), "t|he|Ġthe");
+  EXPECT_EQ(EncodeBpe(*tokenizer, " aaaaa"), "Ġa|aaaa");
+  EXPECT_EQ(EncodeBpe(*tokenizer, "12 \n"), "12|Ġ|Ċ");
+  EXPECT_EQ(EncodeBpe(*tokenizer, "é\xff"), "Ã©|ÿ");
+  EXPECT_EQ(EncodeBpe(*tokenizer, ""), "");
 }
 
 TEST(BpeTest, MergeNeedsTwoSides) {
@@ -57,17 +57,17 @@ TEST(BpeTest, MergesThatNameNoToken) {
     vocab.merges.emplace_back(merge);
   }
   AddToken(&vocab, "xyz", TokenType::kNormal);
-  const auto tokenizer = Make(vocab);
-  EXPECT_EQ(Encode(*tokenizer, "xyz"), "xyz");
-  EXPECT_EQ(Encode(*tokenizer, "xyqxy"), "x|y|q|x|y");
+  const auto tokenizer = MakeBpe(vocab);
+  EXPECT_EQ(EncodeBpe(*tokenizer, "xyz"), "xyz");
+  EXPECT_EQ(EncodeBpe(*tokenizer, "xyqxy"), "x|y|q|x|y");
 }
 
 TEST(BpeTest, BytesWithoutTokens) {
   Vocab vocab = SmallBpeVocab();
   vocab.tokens[1 + 'x'] = "";
-  EXPECT_EQ(Encode(*Make(vocab), "axb"), "a|b");
+  EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|b");
   vocab.unk = 0;
-  EXPECT_EQ(Encode(*Make(vocab), "axb"), "a|<|endoftext|>|b");
+  EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|<|endoftext|>|b");
 }
 
 TEST(BpeTest, WholeWordsGoBeforeMergesOnlyWhereTheModelWantsIt) {
@@ -75,15 +75,15 @@ TEST(BpeTest, WholeWordsGoBeforeMergesOnlyWhereTheModelWantsIt) {
     Vocab vocab = SmallBpeVocab(whole ? "llama-bpe" : "dbrx");
     AddToken(&vocab, "Ġcat", TokenType::kNormal);
     AddToken(&vocab, "Ġdog", TokenType::kControl);
-    const auto tokenizer = Make(vocab);
-    EXPECT_EQ(Encode(*tokenizer, " cat"), whole ? "Ġcat" : "Ġ|c|a|t");
-    EXPECT_EQ(Encode(*tokenizer, " dog"), "Ġ|d|o|g");
-    EXPECT_EQ(Encode(*tokenizer, " cats"), "Ġ|c|a|t|s");
+    const auto tokenizer = MakeBpe(vocab);
+    EXPECT_EQ(EncodeBpe(*tokenizer, " cat"), whole ? "Ġcat" : "Ġ|c|a|t");
+    EXPECT_EQ(EncodeBpe(*tokenizer, " dog"), "Ġ|d|o|g");
+    EXPECT_EQ(EncodeBpe(*tokenizer, " cats"), "Ġ|c|a|t|s");
   }
 }
 
 TEST(BpeTest, PiecesAreBytes) {
-  const auto tokenizer = Make(SmallBpeVocab());
+  const auto tokenizer = MakeBpe(SmallBpeVocab());
   EXPECT_EQ(tokenizer->Piece(1, false), std::string_view("\0", 1));
   EXPECT_EQ(tokenizer->Piece(1 + 0xff, false), "\xff");
   EXPECT_EQ(tokenizer->Piece(260, false), " the");
@@ -101,7 +101,7 @@ TEST(BpeTest, RandomBytesRoundTrip) {
   Random random(7);
   for (const char* pre : {"gpt-2", "llama-bpe", "qwen2", "falcon", "starcoder",
                           "deepseek-llm", "deepseek-coder", "default"}) {
-    const auto tokenizer = Make(SmallBpeVocab(pre));
+    const auto tokenizer = MakeBpe(SmallBpeVocab(pre));
     for (int round = 0; round < 100; ++round) {
       std::string text(random.Below(50), '\0');
       for (char& c : text) c = static_cast<char>(random.Below(256));

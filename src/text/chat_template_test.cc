@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 
 // The small vocabulary with these special tokens behind it.
-std::unique_ptr<const Tokenizer> Make(
+std::unique_ptr<const Tokenizer> MakeChatTokenizer(
     Vocab vocab, std::initializer_list<std::string_view> special = {},
     TokenType type = TokenType::kControl) {
   for (const std::string_view text : special) AddToken(&vocab, text, type);
@@ -52,7 +52,7 @@ TEST(ChatTemplateTest, TenNames) {
   EXPECT_THAT(ChatTemplateNames(),
               ElementsAre("chatml", "llama2", "llama3", "mistral", "phi3",
                           "gemma", "zephyr", "vicuna", "alpaca", "deepseek"));
-  const auto tokenizer = Make(SmallSpmVocab());
+  const auto tokenizer = MakeChatTokenizer(SmallSpmVocab());
   for (const std::string_view name : ChatTemplateNames()) {
     ASSERT_NE(FindChatTemplate(name, *tokenizer), nullptr) << name;
   }
@@ -61,7 +61,7 @@ TEST(ChatTemplateTest, TenNames) {
 }
 
 TEST(ChatTemplateTest, ThreeTurnsInEveryFormat) {
-  const auto spm = Make(SmallSpmVocab());
+  const auto spm = MakeChatTokenizer(SmallSpmVocab());
   EXPECT_EQ(RenderConversation("chatml", *spm),
             "<|im_start|>system\nBe kind<|im_end|>\n"
             "<|im_start|>user\nHello<|im_end|>\n"
@@ -108,36 +108,39 @@ TEST(ChatTemplateTest, ThreeTurnsInEveryFormat) {
 }
 
 TEST(ChatTemplateTest, MistralByItsVocabulary) {
-  EXPECT_EQ(RenderConversation("mistral", *Make(SmallSpmVocab())),
+  EXPECT_EQ(RenderConversation("mistral", *MakeChatTokenizer(SmallSpmVocab())),
             "[INST] Be kind\n\nHello [/INST]Hi there</s>"
             "[INST] Who are you? [/INST]I am Tim</s>[INST] Bye [/INST]");
-  const auto v3 = Make(SmallSpmVocab(), {"[INST]", "[/INST]"});
+  const auto v3 = MakeChatTokenizer(SmallSpmVocab(), {"[INST]", "[/INST]"});
   EXPECT_EQ(RenderConversation("mistral", *v3),
             "[INST]Be kind\n\nHello[/INST]Hi there</s>"
             "[INST]Who are you?[/INST]I am Tim</s>[INST]Bye[/INST]");
-  const auto v7 = Make(SmallSpmVocab(), {"[INST]", "[/INST]", "[SYSTEM_PROMPT]",
-                                         "[/SYSTEM_PROMPT]"});
+  const auto v7 = MakeChatTokenizer(
+      SmallSpmVocab(),
+      {"[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"});
   EXPECT_EQ(RenderConversation("mistral", *v7),
             "[SYSTEM_PROMPT]Be kind[/SYSTEM_PROMPT]"
             "[INST]Hello[/INST]Hi there</s>"
             "[INST]Who are you?[/INST]I am Tim</s>[INST]Bye[/INST]");
   // Plain text that happens to be in the vocabulary is no special token.
-  const auto plain = Make(SmallSpmVocab(), {"[INST]"}, TokenType::kNormal);
+  const auto plain =
+      MakeChatTokenizer(SmallSpmVocab(), {"[INST]"}, TokenType::kNormal);
   EXPECT_EQ(FindChatTemplate("mistral", *plain)->before_user, "[INST] ");
 }
 
 TEST(ChatTemplateTest, DeepSeekByItsVocabulary) {
-  EXPECT_EQ(RenderConversation("deepseek", *Make(SmallSpmVocab())),
+  EXPECT_EQ(RenderConversation("deepseek", *MakeChatTokenizer(SmallSpmVocab())),
             "Be kind\n\nUser: Hello\n\nAssistant:Hi there</s>"
             "User: Who are you?\n\nAssistant:I am Tim</s>"
             "User: Bye\n\nAssistant:");
-  const auto coder = Make(SmallBpeVocab("deepseek-coder"), {"<|EOT|>"});
+  const auto coder =
+      MakeChatTokenizer(SmallBpeVocab("deepseek-coder"), {"<|EOT|>"});
   EXPECT_EQ(RenderConversation("deepseek", *coder),
             "Be kind\n### Instruction:\nHello\n### Response:\nHi there\n"
             "<|EOT|>\n### Instruction:\nWho are you?\n### Response:\nI am Tim\n"
             "<|EOT|>\n### Instruction:\nBye\n### Response:\n");
-  const auto v3 =
-      Make(SmallSpmVocab(), {"<｜User｜>", "<｜Assistant｜>", "<|EOT|>"});
+  const auto v3 = MakeChatTokenizer(
+      SmallSpmVocab(), {"<｜User｜>", "<｜Assistant｜>", "<|EOT|>"});
   EXPECT_EQ(RenderConversation("deepseek", *v3),
             "Be kind<｜User｜>Hello<｜Assistant｜>Hi there</s>"
             "<｜User｜>Who are you?<｜Assistant｜>I am Tim</s>"
@@ -145,7 +148,7 @@ TEST(ChatTemplateTest, DeepSeekByItsVocabulary) {
 }
 
 TEST(ChatTemplateTest, WithoutSystemPromptNothingStandsForIt) {
-  const auto tokenizer = Make(SmallSpmVocab());
+  const auto tokenizer = MakeChatTokenizer(SmallSpmVocab());
   for (const std::string_view name : ChatTemplateNames()) {
     const ChatTemplate& format = *FindChatTemplate(name, *tokenizer);
     const Vocab& vocab = tokenizer->vocab();
@@ -160,7 +163,7 @@ TEST(ChatTemplateTest, WithoutSystemPromptNothingStandsForIt) {
 }
 
 TEST(ChatTemplateTest, WhiteSpaceGoesWhereTheModelsTemplateTrims) {
-  const auto tokenizer = Make(SmallSpmVocab());
+  const auto tokenizer = MakeChatTokenizer(SmallSpmVocab());
   for (const std::string_view name : ChatTemplateNames()) {
     const ChatTemplate& format = *FindChatTemplate(name, *tokenizer);
     const bool trims = name == "llama2" || name == "llama3" || name == "gemma";
@@ -178,7 +181,7 @@ TEST(ChatTemplateTest, TokensThatAVocabularyLacksAreLeftOut) {
   Vocab vocab = SmallSpmVocab();
   vocab.bos.reset();
   vocab.eos.reset();
-  const auto tokenizer = Make(vocab);
+  const auto tokenizer = MakeChatTokenizer(vocab);
   EXPECT_EQ(Join(RenderTurn(*FindChatTemplate("llama2", *tokenizer),
                             tokenizer->vocab(), {false, "", "Bye"})),
             " [INST] Bye [/INST]");
@@ -186,7 +189,7 @@ TEST(ChatTemplateTest, TokensThatAVocabularyLacksAreLeftOut) {
 
 // What a message holds is never taken for a piece of the format.
 TEST(ChatTemplateTest, BracesInMessagesStay) {
-  const auto tokenizer = Make(SmallSpmVocab());
+  const auto tokenizer = MakeChatTokenizer(SmallSpmVocab());
   const auto parts =
       RenderTurn(*FindChatTemplate("zephyr", *tokenizer), tokenizer->vocab(),
                  {true, "{eos}{bos}", "{eos}</s>{system}"});
@@ -204,7 +207,7 @@ std::string NameOf(const ChatTemplate* format) {
 
 // Fragments in the manner of the models' own templates.
 TEST(RecognizeChatTemplateTest, ByTheTextsOfRealTemplates) {
-  const auto plain = Make(SmallSpmVocab());
+  const auto plain = MakeChatTokenizer(SmallSpmVocab());
   const auto name_of = [&](std::string_view jinja) {
     return NameOf(RecognizeChatTemplate(jinja, *plain));
   };
@@ -239,27 +242,31 @@ TEST(RecognizeChatTemplateTest, ByTheTextsOfRealTemplates) {
 
 TEST(RecognizeChatTemplateTest, TheVocabularyTellsVariants) {
   const std::string instruct = "{{ '[INST] ' + m.content + ' [/INST]' }}";
-  EXPECT_EQ(RecognizeChatTemplate(instruct, *Make(SmallSpmVocab(), {"[INST]"}))
+  EXPECT_EQ(RecognizeChatTemplate(
+                instruct, *MakeChatTokenizer(SmallSpmVocab(), {"[INST]"}))
                 ->before_user,
             "[INST]");
   EXPECT_EQ(RecognizeChatTemplate(
-                instruct, *Make(SmallSpmVocab(), {"[INST]", "[SYSTEM_PROMPT]"}))
+                instruct, *MakeChatTokenizer(SmallSpmVocab(),
+                                             {"[INST]", "[SYSTEM_PROMPT]"}))
                 ->before_system,
             "[SYSTEM_PROMPT]");
   const std::string bars = "'<｜User｜>' + m ... '<｜Assistant｜>' + m";
-  EXPECT_EQ(RecognizeChatTemplate(bars, *Make(SmallSpmVocab(), {"<｜User｜>"}))
+  EXPECT_EQ(RecognizeChatTemplate(
+                bars, *MakeChatTokenizer(SmallSpmVocab(), {"<｜User｜>"}))
                 ->before_user,
             "<｜User｜>");
   const std::string coder =
       "'### Instruction:\\n' + m + '### Response:\\n' + "
       "m + '\\n<|EOT|>\\n'";
-  EXPECT_EQ(RecognizeChatTemplate(coder, *Make(SmallBpeVocab(), {"<|EOT|>"}))
+  EXPECT_EQ(RecognizeChatTemplate(
+                coder, *MakeChatTokenizer(SmallBpeVocab(), {"<|EOT|>"}))
                 ->after_answer,
             "\n<|EOT|>\n");
 }
 
 TEST(RecognizeChatTemplateTest, OthersAreNotTakenForOneOfTheTen) {
-  const auto plain = Make(SmallSpmVocab());
+  const auto plain = MakeChatTokenizer(SmallSpmVocab());
   for (const std::string_view jinja :
        {// phi-4
         "'<|im_start|>user<|im_sep|>' + m + '<|im_end|>'",
@@ -283,7 +290,7 @@ TEST(RecognizeChatTemplateTest, OthersAreNotTakenForOneOfTheTen) {
 }
 
 TEST(RecognizeChatTemplateTest, AnyBytesAndSizes) {
-  const auto plain = Make(SmallSpmVocab());
+  const auto plain = MakeChatTokenizer(SmallSpmVocab());
   const std::string noise("\0\xff{% for %}", 11);
   EXPECT_EQ(RecognizeChatTemplate(noise, *plain), nullptr);
   const std::string large = std::string(1 << 20, '{') + "<start_of_turn>";
@@ -292,9 +299,9 @@ TEST(RecognizeChatTemplateTest, AnyBytesAndSizes) {
 
 TEST(ReservedTokensTest, ThoseOfAllPiecesSorted) {
   // The ids behind the small vocabulary, in another order than in the pieces.
-  const auto tokenizer =
-      Make(SmallSpmVocab(), {"<|im_end|>", "<|other|>", "<|im_start|>"},
-           TokenType::kUserDefined);
+  const auto tokenizer = MakeChatTokenizer(
+      SmallSpmVocab(), {"<|im_end|>", "<|other|>", "<|im_start|>"},
+      TokenType::kUserDefined);
   const auto first = static_cast<TokenId>(SmallSpmVocab().tokens.size());
   const auto tokens =
       ReservedTokens(*FindChatTemplate("chatml", *tokenizer), *tokenizer);
@@ -309,7 +316,7 @@ TEST(ReservedTokensTest, ThoseOfAllPiecesSorted) {
 TEST(RenderTurnTest, TurnsTokenizeAsTheWholeText) {
   for (const bool is_spm : {true, false}) {
     Vocab vocab = is_spm ? SmallSpmVocab() : SmallBpeVocab();
-    const auto tokenizer = Make(
+    const auto tokenizer = MakeChatTokenizer(
         vocab, {"<|im_start|>", "<|im_end|>", "<|end|>", "<|eot_id|>",
                 "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>",
                 "<end_of_turn>", "<|user|>", "<|assistant|>", "<|system|>"});

@@ -19,7 +19,8 @@ std::vector<TokenId> AllIds(const std::vector<std::string>& texts) {
 }
 
 // "token@begin" for each match.
-std::string Find(const std::vector<std::string>& texts, std::string_view text) {
+std::string FindTokens(const std::vector<std::string>& texts,
+                       std::string_view text) {
   const auto finder = SpecialTokenFinder::Create(texts, AllIds(texts));
   if (!finder) return finder.error().message;
   std::string found;
@@ -33,22 +34,22 @@ std::string Find(const std::vector<std::string>& texts, std::string_view text) {
 }
 
 TEST(SpecialTokensTest, Finds) {
-  EXPECT_EQ(Find({"<s>", "</s>"}, "<s>a</s><s>"), "0@0 1@4 0@8");
-  EXPECT_EQ(Find({"<s>"}, ""), "");
-  EXPECT_EQ(Find({"<s>"}, "<s <s< s>"), "");
-  EXPECT_EQ(Find({"<s>"}, "<<s>>"), "0@1");
-  EXPECT_EQ(Find({}, "abc"), "");
-  EXPECT_EQ(Find({"", "a"}, "ba"), "1@1");
-  EXPECT_EQ(Find({"x", "x"}, "x"), "0@0");
+  EXPECT_EQ(FindTokens({"<s>", "</s>"}, "<s>a</s><s>"), "0@0 1@4 0@8");
+  EXPECT_EQ(FindTokens({"<s>"}, ""), "");
+  EXPECT_EQ(FindTokens({"<s>"}, "<s <s< s>"), "");
+  EXPECT_EQ(FindTokens({"<s>"}, "<<s>>"), "0@1");
+  EXPECT_EQ(FindTokens({}, "abc"), "");
+  EXPECT_EQ(FindTokens({"", "a"}, "ba"), "1@1");
+  EXPECT_EQ(FindTokens({"x", "x"}, "x"), "0@0");
 }
 
 TEST(SpecialTokensTest, LongestWinsWhereverItIs) {
-  EXPECT_EQ(Find({"a", "ab", "abc"}, "abcab a"), "2@0 1@3 0@6");
-  EXPECT_EQ(Find({"ab", "bcd"}, "abcd"), "1@1");
-  EXPECT_EQ(Find({"ab", "bc"}, "abc"), "0@0");
-  EXPECT_EQ(Find({"abcd", "bc", "cde"}, "abcde"), "0@0");
-  EXPECT_EQ(Find({"  ", "    "}, "       "), "1@0 0@4");
-  EXPECT_EQ(Find({"aba"}, "ababa"), "0@0");
+  EXPECT_EQ(FindTokens({"a", "ab", "abc"}, "abcab a"), "2@0 1@3 0@6");
+  EXPECT_EQ(FindTokens({"ab", "bcd"}, "abcd"), "1@1");
+  EXPECT_EQ(FindTokens({"ab", "bc"}, "abc"), "0@0");
+  EXPECT_EQ(FindTokens({"abcd", "bc", "cde"}, "abcde"), "0@0");
+  EXPECT_EQ(FindTokens({"  ", "    "}, "       "), "1@0 0@4");
+  EXPECT_EQ(FindTokens({"aba"}, "ababa"), "0@0");
 }
 
 // The definition: for each token, longest first, all places left to right.
@@ -92,7 +93,7 @@ TEST(SpecialTokensTest, EqualsTheDefinitionOnRandomTexts) {
     std::vector<std::string> texts(random.Below(8));
     for (std::string& text : texts) text = random_text(5);
     const std::string text = random_text(40);
-    ASSERT_EQ(Find(texts, text), Reference(texts, text)) << text;
+    ASSERT_EQ(FindTokens(texts, text), Reference(texts, text)) << text;
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-std::unique_ptr<const Tokenizer> Make(Vocab vocab) {
+std::unique_ptr<const Tokenizer> MakeTokenizer(Vocab vocab) {
   auto tokenizer = Tokenizer::Create(std::move(vocab));
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
   return *std::move(tokenizer);
@@ -23,10 +23,10 @@ std::unique_ptr<const Tokenizer> Make(Vocab vocab) {
 
 std::vector<std::unique_ptr<const Tokenizer>> SmallTokenizers() {
   std::vector<std::unique_ptr<const Tokenizer>> tokenizers;
-  tokenizers.push_back(Make(SmallSpmVocab()));
+  tokenizers.push_back(MakeTokenizer(SmallSpmVocab()));
   for (const char* pre :
        {"gpt-2", "llama-bpe", "falcon", "deepseek-llm", "deepseek-coder"}) {
-    tokenizers.push_back(Make(SmallBpeVocab(pre)));
+    tokenizers.push_back(MakeTokenizer(SmallBpeVocab(pre)));
   }
   return tokenizers;
 }
@@ -41,7 +41,7 @@ TEST(TokenizerTest, CreateChecksTheVocabulary) {
 }
 
 TEST(TokenizerTest, DecodeTakesBackTheSpacesThatEncodePutIn) {
-  const auto tokenizer = Make(SmallSpmVocab());
+  const auto tokenizer = MakeTokenizer(SmallSpmVocab());
   for (const std::string text : {"the cat", " the", "  a", "", "<|tool|> a",
                                  "a<|tool|>a <|tool|>", "<s>a</s> a"}) {
     for (const bool parse_special : {true, false}) {
@@ -58,20 +58,20 @@ TEST(TokenizerTest, DecodeTakesBackTheSpacesThatEncodePutIn) {
 TEST(TokenizerTest, DecodeWithoutSpacePrefixKeepsSpaces) {
   Vocab vocab = SmallSpmVocab();
   vocab.add_space_prefix = false;
-  const auto tokenizer = Make(vocab);
+  const auto tokenizer = MakeTokenizer(vocab);
   EXPECT_EQ(*tokenizer->Encode("a", {}), (Ids{1, 275}));
   EXPECT_EQ(tokenizer->Decode(*tokenizer->Encode(" the", {}), false), " the");
-  const auto bpe = Make(SmallBpeVocab());
+  const auto bpe = MakeTokenizer(SmallBpeVocab());
   EXPECT_EQ(bpe->Decode(*bpe->Encode(" the", {}), false), " the");
 }
 
 TEST(TokenizerTest, EndsOfGeneration) {
-  const auto bpe = Make(SmallBpeVocab());
+  const auto bpe = MakeTokenizer(SmallBpeVocab());
   EXPECT_TRUE(bpe->IsEndOfGeneration(0));
   EXPECT_FALSE(bpe->IsEndOfGeneration(1));
   EXPECT_FALSE(bpe->IsEndOfGeneration(-1));
   EXPECT_FALSE(bpe->IsEndOfGeneration(bpe->num_tokens()));
-  const auto spm = Make(SmallSpmVocab());
+  const auto spm = MakeTokenizer(SmallSpmVocab());
   EXPECT_TRUE(spm->IsEndOfGeneration(2));
   EXPECT_FALSE(spm->IsEndOfGeneration(1));
 }
@@ -149,7 +149,7 @@ TEST_P(LongTextTest, IsLinear) {
   // The second has the most stages, the third looks words up first.
   for (const Vocab& vocab : {SmallSpmVocab(), SmallBpeVocab("deepseek-llm"),
                              SmallBpeVocab("llama-bpe")}) {
-    const auto tokenizer = Make(vocab);
+    const auto tokenizer = MakeTokenizer(vocab);
     const auto ids = tokenizer->Encode(text, {false, true});
     ASSERT_TRUE(ids) << ids.error().message;
     EXPECT_TRUE(tokenizer->Decode(*ids, true) == text) << vocab.pre;

@@ -14,7 +14,7 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-std::unique_ptr<const Tokenizer> Make(Vocab vocab) {
+std::unique_ptr<const Tokenizer> MakeVocabTokenizer(Vocab vocab) {
   auto tokenizer = Tokenizer::Create(std::move(vocab));
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
   return *std::move(tokenizer);
@@ -32,27 +32,30 @@ constexpr TokenId kBpeTool = 257;
 
 TEST(VocabTokenizerTest, BosAndEosOnlyWhereTheVocabularyAsks) {
   Vocab vocab = SmallSpmVocab();
-  EXPECT_EQ(Encode(*Make(vocab), "a", true, false), (Ids{1, kSpmA}));
-  EXPECT_EQ(Encode(*Make(vocab), "a", false, false), Ids{kSpmA});
-  EXPECT_EQ(Encode(*Make(vocab), "", true, false), Ids{1});
-  EXPECT_EQ(Encode(*Make(vocab), "", false, false), Ids{});
+  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", true, false),
+            (Ids{1, kSpmA}));
+  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", false, false), Ids{kSpmA});
+  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "", true, false), Ids{1});
+  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "", false, false), Ids{});
   vocab.add_eos = true;
-  EXPECT_EQ(Encode(*Make(vocab), "a", true, false), (Ids{1, kSpmA, 2}));
+  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", true, false),
+            (Ids{1, kSpmA, 2}));
   vocab.add_bos = false;
-  EXPECT_EQ(Encode(*Make(vocab), "a", true, false), (Ids{kSpmA, 2}));
+  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", true, false),
+            (Ids{kSpmA, 2}));
   vocab.eos.reset();
-  EXPECT_EQ(Encode(*Make(vocab), "a", true, false), Ids{kSpmA});
+  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", true, false), Ids{kSpmA});
 }
 
 TEST(VocabTokenizerTest, ControlTokensMatchOnlyWhenAskedTo) {
-  const auto spm = Make(SmallSpmVocab());
+  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
   EXPECT_EQ(Encode(*spm, "<s>a</s>a", false, true), (Ids{1, kSpmA, 2, kSpmA}));
   EXPECT_EQ(Encode(*spm, "<unk>", false, true), Ids{0});
   EXPECT_EQ(Encode(*spm, "<s>", true, true), (Ids{1, 1}));
   for (const TokenId id : Encode(*spm, "<s>a</s><unk>", false, false)) {
     EXPECT_GT(id, 2);
   }
-  const auto bpe = Make(SmallBpeVocab());
+  const auto bpe = MakeVocabTokenizer(SmallBpeVocab());
   EXPECT_EQ(Encode(*bpe, "a<|endoftext|>", false, true), (Ids{1 + 'a', 0}));
   for (const TokenId id : Encode(*bpe, "a<|endoftext|>", false, false)) {
     EXPECT_NE(id, 0);
@@ -60,8 +63,8 @@ TEST(VocabTokenizerTest, ControlTokensMatchOnlyWhenAskedTo) {
 }
 
 TEST(VocabTokenizerTest, UserDefinedTokensAlwaysMatch) {
-  const auto spm = Make(SmallSpmVocab());
-  const auto bpe = Make(SmallBpeVocab());
+  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
+  const auto bpe = MakeVocabTokenizer(SmallBpeVocab());
   for (const bool parse_special : {true, false}) {
     EXPECT_EQ(Encode(*spm, "a<|tool|>a", false, parse_special),
               (Ids{kSpmA, kSpmTool, kSpmA}));
@@ -76,9 +79,9 @@ TEST(VocabTokenizerTest, SpecialTokensOfOneKindOnly) {
   Vocab vocab = SmallBpeVocab();
   vocab.tokens[0] = "<x>";
   vocab.types[0] = TokenType::kUserDefined;
-  const auto user_defined = Make(vocab);
+  const auto user_defined = MakeVocabTokenizer(vocab);
   vocab.types[0] = vocab.types[kBpeTool] = TokenType::kControl;
-  const auto control = Make(vocab);
+  const auto control = MakeVocabTokenizer(vocab);
   for (const bool parse_special : {true, false}) {
     EXPECT_EQ(Encode(*user_defined, "<x><|tool|>", false, parse_special),
               (Ids{0, kBpeTool}));
@@ -90,7 +93,7 @@ TEST(VocabTokenizerTest, SpecialTokensOfOneKindOnly) {
 TEST(VocabTokenizerTest, NormalTokensOfControlTextAreControl) {
   Vocab vocab = SmallBpeVocab();
   AddToken(&vocab, "<|im_end|>", TokenType::kNormal);
-  const auto tokenizer = Make(vocab);
+  const auto tokenizer = MakeVocabTokenizer(vocab);
   const TokenId end = tokenizer->num_tokens() - 1;
   EXPECT_EQ(Encode(*tokenizer, "<|im_end|>", false, true), Ids{end});
   EXPECT_GT(Encode(*tokenizer, "<|im_end|>", false, false).size(), 1u);
@@ -104,7 +107,7 @@ TEST(VocabTokenizerTest, FirstOfEqualTextsCountsAndEmptyOnesNever) {
   AddToken(&vocab, "", TokenType::kNormal);
   AddToken(&vocab, "", TokenType::kUserDefined);
   AddToken(&vocab, "<|tool|>", TokenType::kUserDefined);
-  const auto tokenizer = Make(vocab);
+  const auto tokenizer = MakeVocabTokenizer(vocab);
   EXPECT_EQ(Encode(*tokenizer, "a<|tool|>", false, true),
             (Ids{kSpmA, kSpmTool}));
   EXPECT_EQ(tokenizer->Piece(tokenizer->num_tokens() - 3, true), "");
@@ -117,7 +120,7 @@ TEST(VocabTokenizerTest, Phi3TokensSwallowSpaceBehindThem) {
                            "<|system|>", "<|end|>", "<|user|>"}) {
     AddToken(&vocab, text, TokenType::kControl);
   }
-  const auto tokenizer = Make(vocab);
+  const auto tokenizer = MakeVocabTokenizer(vocab);
   EXPECT_EQ(
       Encode(*tokenizer, "<|user|> \n\t a<|end|>\n<|assistant|>", false, true),
       (Ids{first + 5, kSpmA, first + 4, first + 1}));
@@ -131,7 +134,7 @@ TEST(VocabTokenizerTest, Phi3TokensSwallowSpaceBehindThem) {
 }
 
 TEST(VocabTokenizerTest, RefusesTextBeyondItsLimit) {
-  const auto tokenizer = Make(SmallBpeVocab());
+  const auto tokenizer = MakeVocabTokenizer(SmallBpeVocab());
   constexpr size_t kTooLong = (size_t{1} << 30) + 1;
   const std::unique_ptr<void, decltype(&std::free)> untouched(
       std::calloc(kTooLong, 1), &std::free);
@@ -145,7 +148,7 @@ TEST(VocabTokenizerTest, RefusesTextBeyondItsLimit) {
 using VocabTokenizerDeathTest = ::testing::Test;
 
 TEST(VocabTokenizerDeathTest, PieceOutOfRangeIsAProgrammerError) {
-  const auto tokenizer = Make(SmallBpeVocab());
+  const auto tokenizer = MakeVocabTokenizer(SmallBpeVocab());
   EXPECT_DEATH((void)tokenizer->Piece(-1, true), "check failed");
   EXPECT_DEATH((void)tokenizer->Piece(tokenizer->num_tokens(), true),
                "check failed");
@@ -159,7 +162,7 @@ Ids EncodeParts(const Tokenizer& tokenizer, const std::vector<TextPart>& parts,
 }
 
 TEST(EncodePartsTest, ControlTokensMatchInMarkupOnly) {
-  const auto spm = Make(SmallSpmVocab());
+  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
   EXPECT_EQ(EncodeParts(*spm, {{"<s>a</s>", true}}), (Ids{1, kSpmA, 2}));
   for (const TokenId id : EncodeParts(*spm, {{"<s>a</s><unk>", false}})) {
     EXPECT_GT(id, 2);
@@ -169,13 +172,13 @@ TEST(EncodePartsTest, ControlTokensMatchInMarkupOnly) {
            *spm, {{"<", true}, {"s>", false}, {"</", false}, {"s>", true}})) {
     EXPECT_GT(id, 2);
   }
-  const auto bpe = Make(SmallBpeVocab());
+  const auto bpe = MakeVocabTokenizer(SmallBpeVocab());
   EXPECT_EQ(EncodeParts(*bpe, {{"<|endoftext|>", true}, {"a", false}}),
             (Ids{0, 1 + 'a'}));
 }
 
 TEST(EncodePartsTest, ReservedTokensMatchInMarkupOnly) {
-  const auto spm = Make(SmallSpmVocab());
+  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
   const std::vector<TextPart> content = {{"a<|tool|>", false}};
   EXPECT_EQ(EncodeParts(*spm, content), (Ids{kSpmA, kSpmTool}));
   const Ids reserved = {2, kSpmTool};
@@ -189,20 +192,20 @@ TEST(EncodePartsTest, ReservedTokensMatchInMarkupOnly) {
 }
 
 TEST(EncodePartsTest, WordsGoAcrossBorders) {
-  const auto spm = Make(SmallSpmVocab());
+  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
   const Ids whole = Encode(*spm, "the cat", false, false);
   EXPECT_EQ(
       EncodeParts(*spm,
                   {{"t", true}, {"he c", false}, {"", true}, {"at", false}}),
       whole);
   EXPECT_EQ(EncodeParts(*spm, {}), Ids{});
-  const auto bpe = Make(SmallBpeVocab());
+  const auto bpe = MakeVocabTokenizer(SmallBpeVocab());
   EXPECT_EQ(EncodeParts(*bpe, {{" t", true}, {"he", false}}),
             Encode(*bpe, " the", false, false));
 }
 
 TEST(EncodePartsTest, WhatContinuesATextGetsNoSpaceInFront) {
-  const auto spm = Make(SmallSpmVocab());
+  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
   const std::vector<TextPart> parts = {
       {"a", false}, {"</s>", true}, {"a", false}};
   EXPECT_EQ(EncodeParts(*spm, parts), (Ids{kSpmA, 2, kSpmA}));

@@ -7,9 +7,6 @@
 namespace thermocline::training {
 namespace {
 
-constexpr size_t kWidth = GateFixture::kWidth;
-constexpr size_t kNeurons = GateFixture::kNeurons;
-
 TEST(GateRowsTest, RowsAreScaledAsInputsAre) {
   const auto pool = TestPool(2);
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
@@ -33,13 +30,13 @@ TEST(GateRowsTest, RowsAreScaledAsInputsAre) {
 // An earlier layer's input that is a linear image of the own one tells as much.
 TEST(GateRowsTest, LooksAheadThroughALinearMap) {
   GateFixture f;
-  std::vector<uint16_t> earlier(600 * kWidth);
-  std::vector<float> x(kWidth);
+  std::vector<uint16_t> earlier(600 * kGateWidth);
+  std::vector<float> x(kGateWidth);
   for (size_t n = 0; n < 600; ++n) {
     f.layer.samples.LoadInput(n, x.data());
-    for (size_t j = 0; j < kWidth; ++j) {
-      earlier[n * kWidth + j] =
-          F32ToF16(x[(j + 1) % kWidth] - 0.5f * x[j] + 0.3f);
+    for (size_t j = 0; j < kGateWidth; ++j) {
+      earlier[n * kGateWidth + j] =
+          F32ToF16(x[(j + 1) % kGateWidth] - 0.5f * x[j] + 0.3f);
     }
   }
   Samples before = f.layer.samples;
@@ -48,10 +45,10 @@ TEST(GateRowsTest, LooksAheadThroughALinearMap) {
                                   FitGuess(f.gemm, before, f.layer.samples));
   for (size_t n = 0; n < 20; ++n) {
     before.LoadInput(n, x.data());
-    for (size_t i = 0; i < kNeurons; ++i) {
+    for (size_t i = 0; i < kGateNeurons; ++i) {
       double margin = double{rows.biases[i]};
-      for (size_t j = 0; j < kWidth; ++j) {
-        margin += double{rows.rows[i * kWidth + j]} * x[j];
+      for (size_t j = 0; j < kGateWidth; ++j) {
+        margin += double{rows.rows[i * kGateWidth + j]} * x[j];
       }
       EXPECT_NEAR(margin, f.layer.Margin(n, i), 0.05);
     }

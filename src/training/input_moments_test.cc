@@ -7,13 +7,11 @@
 namespace thermocline::training {
 namespace {
 
-constexpr size_t kWidth = GateFixture::kWidth;
-
 TEST(InputMomentsTest, MomentsAreThoseOfTheSamples) {
   GateFixture f;
   const InputMoments moments = ComputeMoments(f.gemm, f.layer.samples);
   double mean0 = 0, mean1 = 0, product = 0;
-  std::vector<float> x(kWidth);
+  std::vector<float> x(kGateWidth);
   for (size_t n = 0; n < 600; ++n) {
     f.layer.samples.LoadInput(n, x.data());
     mean0 += double{x[0]} / 600;
@@ -22,7 +20,7 @@ TEST(InputMomentsTest, MomentsAreThoseOfTheSamples) {
   }
   EXPECT_NEAR(moments.mean[0], mean0, 1e-5);
   EXPECT_NEAR(moments.covariance[1], product - mean0 * mean1, 1e-5);
-  EXPECT_EQ(moments.covariance[1], moments.covariance[kWidth]);
+  EXPECT_EQ(moments.covariance[1], moments.covariance[kGateWidth]);
 }
 
 TEST(InputMomentsTest, UnitScaleMakesTheMeanSquareOne) {

@@ -4,35 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "training/testing.h"
 
 namespace thermocline::training {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-const std::string kRoot = TC_SOURCE_DIR;
-
-std::shared_ptr<const model::Model> OpenModel(
-    const std::string& name, const model::OpenOptions& options = {}) {
-  auto model = model::Model::Open(kRoot + "/" + name, options);
-  EXPECT_TRUE(model) << model.error().message;
-  return *model;
-}
-
-std::shared_ptr<const model::Model> OpenDemo() {
-  return OpenModel("models/demo/thermocline-demo-8.8m-f16.gguf");
-}
-
-std::string ReadAll(const std::string& name) {
-  std::ifstream file(kRoot + "/" + name, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 Result<neuron::Profile> ProfileOf(
     const std::shared_ptr<const model::Model>& model, const std::string& text,
@@ -55,11 +37,11 @@ TEST(ProfileModeTest, ThresholdsSayWhatFires) {
 // found on all of it; tests/cli_profile_test.py compares exactly.
 TEST(ProfileCorpusTest, DensitiesOfTheDemoModel) {
   const auto want =
-      nlohmann::json::parse(ReadAll("testdata/demo/reference.json"));
+      nlohmann::json::parse(ReadTestFile("testdata/demo/reference.json"));
   const auto& shares = want["valid.txt"]["active_share_per_layer"];
   const auto model = OpenDemo();
   const auto profile =
-      ProfileOf(model, ReadAll("testdata/demo/valid.txt"), 256,
+      ProfileOf(model, ReadTestFile("testdata/demo/valid.txt"), 256,
                 {.num_threads = 2, .ffn = engine::FfnMode::kDense}, {}, 4096);
   ASSERT_TRUE(profile) << profile.error().message;
   ASSERT_EQ(profile->layers.size(), 6u);
@@ -75,10 +57,11 @@ TEST(ProfileCorpusTest, DensitiesOfTheDemoModel) {
 }
 
 TEST(ProfileCorpusTest, TheSameForEveryNumberOfThreadsAndBatch) {
-  const auto model = OpenModel(
+  const auto model = OpenTestModel(
       "testdata/golden-powerinfer/"
       "bamboo-f16.powerinfer.gguf");
-  const std::string text = ReadAll("testdata/demo/valid.txt").substr(0, 3000);
+  const std::string text =
+      ReadTestFile("testdata/demo/valid.txt").substr(0, 3000);
   // The form of products is fixed, as evals do.
   const auto one = ProfileOf(
       model, text, 16,
@@ -96,10 +79,11 @@ TEST(ProfileCorpusTest, TheSameForEveryNumberOfThreadsAndBatch) {
 TEST(ProfileCorpusTest, AMixture) {
   model::OpenOptions options;
   options.overrides.ffn_activation = Activation::kRelu;
-  const auto model = OpenModel("testdata/golden/mixtral-8x2-f16.gguf", options);
+  const auto model =
+      OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf", options);
   const auto profile =
-      ProfileOf(model, ReadAll("testdata/demo/valid.txt").substr(0, 3000), 16,
-                {.num_threads = 1, .ffn = engine::FfnMode::kDense});
+      ProfileOf(model, ReadTestFile("testdata/demo/valid.txt").substr(0, 3000),
+                16, {.num_threads = 1, .ffn = engine::FfnMode::kDense});
   ASSERT_TRUE(profile) << profile.error().message;
   for (const neuron::LayerProfile& layer : profile->layers) {
     EXPECT_EQ(
@@ -113,8 +97,8 @@ TEST(ProfileCorpusTest, AMixture) {
 TEST(ProfileCorpusTest, RefusesAModelWithoutSparsity) {
   uint64_t most_done = 0;
   const auto profile = ProfileOf(
-      OpenModel("testdata/models/stories260K.gguf"),
-      ReadAll("testdata/demo/valid.txt").substr(0, 6000), 32,
+      OpenTestModel("testdata/models/stories260K.gguf"),
+      ReadTestFile("testdata/demo/valid.txt").substr(0, 6000), 32,
       {.num_threads = 1, .ffn = engine::FfnMode::kDense},
       [&](std::string_view /*what*/, uint64_t done, uint64_t /*total*/) {
         most_done = std::max(most_done, done);
@@ -140,8 +124,8 @@ TEST(CheckSparsityTest, WhatToDoDependsOnTheModel) {
       AllOf(HasSubstr("95.0 % of the neurons fire on average over 77 tokens"),
             HasSubstr("although its activation, relu, has zeros"),
             HasSubstr("--ffn dense"), ::testing::Not(HasSubstr("thresholds"))));
-  const Status mixture =
-      CheckSparsity(*OpenModel("testdata/golden/mixtral-8x2-f16.gguf"), 1, 77);
+  const Status mixture = CheckSparsity(
+      *OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"), 1, 77);
   ASSERT_FALSE(mixture);
   EXPECT_THAT(mixture.error().message,
               AllOf(HasSubstr("of a token's experts"), HasSubstr("--density")));
@@ -149,9 +133,9 @@ TEST(CheckSparsityTest, WhatToDoDependsOnTheModel) {
 
 TEST(ProfileCorpusTest, ErrorsNameTheChunk) {
   const std::atomic<bool> cancel = true;
-  const auto profile =
-      ProfileOf(OpenDemo(), ReadAll("testdata/demo/valid.txt").substr(0, 6000),
-                32, {.ffn = engine::FfnMode::kDense, .cancel = &cancel});
+  const auto profile = ProfileOf(
+      OpenDemo(), ReadTestFile("testdata/demo/valid.txt").substr(0, 6000), 32,
+      {.ffn = engine::FfnMode::kDense, .cancel = &cancel});
   ASSERT_FALSE(profile);
   EXPECT_EQ(profile.error().code, ErrorCode::kCancelled);
   EXPECT_THAT(profile.error().message, HasSubstr("chunk 1: "));

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-model::Config SmallConfig() {
+model::Config StoriesConfig() {
   model::Config config =
       OpenTestModel("testdata/models/stories260K.gguf")->config();
   config.num_layers = 2;
@@ -45,7 +45,7 @@ class ScanFileTest : public ::testing::Test {
   }
 
   std::string path_;
-  model::Config config_ = SmallConfig();
+  model::Config config_ = StoriesConfig();
 };
 
 TEST_F(ScanFileTest, ComesBackAsItWas) {

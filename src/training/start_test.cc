@@ -8,25 +8,22 @@
 namespace thermocline::training {
 namespace {
 
-constexpr size_t kWidth = GateFixture::kWidth;
-constexpr size_t kNeurons = GateFixture::kNeurons;
-
 // The gate has rank 4: an image of rank 4 says all of it.
 TEST(StartTest, AnImageOfTheGatesRankIsTheGate) {
   GateFixture f;
   const InputMoments moments = ComputeMoments(f.gemm, f.layer.samples);
   const GateImage image =
-      FitImage(f.gemm, f.layer.ScaledGate(), kNeurons, moments, 4, 0);
-  std::vector<float> x(kWidth);
+      FitImage(f.gemm, f.layer.ScaledGate(), kGateNeurons, moments, 4, 0);
+  std::vector<float> x(kGateWidth);
   for (size_t n = 0; n < 20; ++n) {
     f.layer.samples.LoadInput(n, x.data());
     std::vector<double> hidden(4);
     for (size_t r = 0; r < 4; ++r) {
-      for (size_t j = 0; j < kWidth; ++j) {
-        hidden[r] += double{image.up[r * kWidth + j]} * x[j];
+      for (size_t j = 0; j < kGateWidth; ++j) {
+        hidden[r] += double{image.up[r * kGateWidth + j]} * x[j];
       }
     }
-    for (size_t i = 0; i < kNeurons; ++i) {
+    for (size_t i = 0; i < kGateNeurons; ++i) {
       double margin = double{image.bias[i]};
       for (size_t r = 0; r < 4; ++r) {
         margin += double{image.down[i * 4 + r]} * hidden[r];
@@ -41,13 +38,13 @@ TEST(StartTest, AnImageOfTheGatesRankIsTheGate) {
 TEST(StartTest, InputsWithFewDirections) {
   GateFixture f;
   for (size_t n = 0; n < 600; ++n) {
-    for (size_t j = 2; j < kWidth; ++j) {
-      f.layer.inputs[n * kWidth + j] = F32ToF16(0.25f);
+    for (size_t j = 2; j < kGateWidth; ++j) {
+      f.layer.inputs[n * kGateWidth + j] = F32ToF16(0.25f);
     }
   }
   const InputMoments moments = ComputeMoments(f.gemm, f.layer.samples);
   const GateImage image =
-      FitImage(f.gemm, f.layer.ScaledGate(), kNeurons, moments, 8, 0);
+      FitImage(f.gemm, f.layer.ScaledGate(), kGateNeurons, moments, 8, 0);
   for (const float value : image.up) EXPECT_TRUE(std::isfinite(value));
   for (const float value : image.down) EXPECT_TRUE(std::isfinite(value));
   const LowRank start = StartFrom(image, moments, 8);
@@ -58,7 +55,7 @@ TEST(StartTest, IsAPredictorAlready) {
   GateFixture f;
   const InputMoments moments = ComputeMoments(f.gemm, f.layer.samples);
   const GateImage image =
-      FitImage(f.gemm, f.layer.ScaledGate(), kNeurons, moments, 4, 0);
+      FitImage(f.gemm, f.layer.ScaledGate(), kGateNeurons, moments, 4, 0);
   const RoundedPredictor start = {.values = StartFrom(image, moments, 4),
                                   .dtype = DType::kF32};
   const Accuracy accuracy = Measure(f.gemm, start, f.layer.samples, 0.0f);
@@ -71,14 +68,14 @@ TEST(StartTest, IsAPredictorAlready) {
 TEST(StartTest, AMixturesImageIsItsGate) {
   const auto pool = TestPool(2);
   const Gemm gemm(pool.get());
-  const SyntheticLayer layer(kWidth, 4 * kNeurons, 4, 600, 1, 4, 2);
+  const SyntheticLayer layer(kGateWidth, 4 * kGateNeurons, 4, 600, 1, 4, 2);
   const InputMoments moments = ComputeMoments(gemm, layer.samples);
   const GateImage image =
-      FitImage(gemm, layer.ScaledGate(), 4 * kNeurons, moments, 4, 0);
+      FitImage(gemm, layer.ScaledGate(), 4 * kGateNeurons, moments, 4, 0);
   const RoundedPredictor start = {.values = StartFrom(image, moments, 4),
                                   .dtype = DType::kF32};
   const Accuracy accuracy = Measure(gemm, start, layer.samples, 0.0f);
-  EXPECT_EQ(accuracy.num_neurons, 2 * kNeurons);
+  EXPECT_EQ(accuracy.num_neurons, 2 * kGateNeurons);
   EXPECT_GT(accuracy.recall(), 0.98);
   EXPECT_LT(accuracy.candidates_per_fired(), 1.05);
 }

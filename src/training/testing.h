@@ -143,15 +143,15 @@ struct SyntheticLayer {
   }
 };
 
+inline constexpr size_t kGateWidth = 32;
+inline constexpr size_t kGateNeurons = 100;
+
 // A layer of 100 neurons whose gate has rank 4, and what computes with it.
 struct GateFixture {
-  static constexpr size_t kWidth = 32;
-  static constexpr size_t kNeurons = 100;
-
   GateFixture() : pool(TestPool(2)), gemm(pool.get()) {}
   std::unique_ptr<os::ThreadPool> pool;
   Gemm gemm;
-  SyntheticLayer layer{kWidth, kNeurons, 4, 600, 1};
+  SyntheticLayer layer{kGateWidth, kGateNeurons, 4, 600, 1};
 };
 
 inline std::shared_ptr<const model::Model> OpenTestModel(

@@ -13,7 +13,7 @@ namespace {
 using testing::ComputeFixture;
 using testing::OwnedTensor;
 
-model::Config SmallConfig() {
+model::Config DenseConfig() {
   model::Config config;
   config.width = 2;
   config.ffn_width = 3;
@@ -23,7 +23,7 @@ model::Config SmallConfig() {
   return config;
 }
 
-struct SmallWeights {
+struct DenseWeights {
   OwnedTensor gate{DType::kF32, std::vector<float>{1, 0, 0, 1, -1, -1}, 2};
   OwnedTensor up{DType::kF32, std::vector<float>{2, 1, 1, 2, 5, 5}, 2};
   OwnedTensor down{DType::kF32, std::vector<float>{1, 10, 100, 0, 1, 0}, 3};
@@ -49,17 +49,17 @@ std::vector<float> RunOn(const model::Config& config,
 }
 
 TEST(DenseFfn, Gated) {
-  const SmallWeights w;
+  const DenseWeights w;
   model::FfnWeights weights;
   weights.gate = w.gate.view();
   weights.up = w.up.view();
   weights.down = w.down.view();
   // gate 1 2 -3, up 4 5 15, hidden 4 10 0
-  EXPECT_EQ(RunOn(SmallConfig(), weights), (std::vector<float>{104, 10}));
+  EXPECT_EQ(RunOn(DenseConfig(), weights), (std::vector<float>{104, 10}));
 }
 
 TEST(DenseFfn, GatedWithBiases) {
-  const SmallWeights w;
+  const DenseWeights w;
   model::FfnWeights weights;
   weights.gate = w.gate.view();
   weights.up = w.up.view();
@@ -68,20 +68,20 @@ TEST(DenseFfn, GatedWithBiases) {
   weights.up_bias = w.up_bias.view();
   weights.down_bias = w.down_bias.view();
   // gate 1 2 6, up 4 -3 15, hidden 4 -6 90
-  EXPECT_EQ(RunOn(SmallConfig(), weights),
+  EXPECT_EQ(RunOn(DenseConfig(), weights),
             (std::vector<float>{4 - 60 + 9000 + 0.5f, -6 + 0.25f}));
-  model::Config drelu = SmallConfig();
+  model::Config drelu = DenseConfig();
   drelu.ffn.activation = Activation::kDRelu;  // up's -3 is cut too
   EXPECT_EQ(RunOn(drelu, weights), (std::vector<float>{9004.5f, 0.25f}));
 }
 
 TEST(DenseFfn, WithoutGate) {
-  const SmallWeights w;
+  const DenseWeights w;
   model::FfnWeights weights;
   weights.up = w.up.view();
   weights.up_bias = w.up_bias.view();
   weights.down = w.down.view();
-  model::Config config = SmallConfig();
+  model::Config config = DenseConfig();
   config.ffn.gated = false;
   // up 4 -3 15, hidden 4 0 15
   EXPECT_EQ(RunOn(config, weights), (std::vector<float>{1504, 0}));

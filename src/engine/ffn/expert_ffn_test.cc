@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "engine/ffn/dense_ffn.h"
 #include "engine/testing/compute_fixture.h"
 #include "engine/testing/isas.h"
@@ -23,6 +22,7 @@ namespace {
 
 using testing::ComputeFixture;
 using testing::OwnedTensor;
+using testing::RandomFloats;
 
 struct Choice {
   std::vector<uint32_t> chosen;
@@ -91,7 +91,7 @@ constexpr int64_t kFfnWidth = 96;
 // products (kernels/kernels.h).
 constexpr size_t kBatch = 192;
 
-model::Config ConfigOf(int64_t num_experts, int64_t num_used) {
+model::Config ExpertConfig(int64_t num_experts, int64_t num_used) {
   model::Config config;
   config.width = kWidth;
   config.ffn_width = kFfnWidth;
@@ -102,13 +102,6 @@ model::Config ConfigOf(int64_t num_experts, int64_t num_used) {
   return config;
 }
 
-std::vector<float> RandomFloats(size_t count, uint64_t seed) {
-  Random random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = random.Uniform(-0.2f, 0.2f);
-  return values;
-}
-
 // E experts and a router of random weights. The router's are floats: rounded
 // inputs would choose other experts where two are nearly equal.
 class RandomExperts {
@@ -117,7 +110,8 @@ class RandomExperts {
     const auto make = [&](DType type, int64_t rows, int64_t columns) {
       owned_.push_back(std::make_unique<OwnedTensor>(
           type,
-          RandomFloats(static_cast<size_t>(rows * columns), owned_.size() + 1),
+          RandomFloats(static_cast<size_t>(rows * columns), owned_.size() + 1,
+                       0.2f),
           static_cast<uint64_t>(columns)));
       return owned_.back()->view();
     };
@@ -154,7 +148,7 @@ std::vector<float> RunInBatches(const model::Config& config,
   ComputeFixture fixture(
       config, {.batch = kBatch, .context = 1, .num_threads = num_threads}, isa);
   const auto ffn = MakeExperts(config, weights, fixture);
-  const auto inputs = RandomFloats(kBatch * kWidth, 77);
+  const auto inputs = RandomFloats(kBatch * kWidth, 77, 0.2f);
   std::vector<float> outputs;
   for (size_t begin = 0; begin < kBatch; begin += batch) {
     const size_t count = std::min(batch, kBatch - begin);
@@ -178,7 +172,7 @@ std::vector<float> RunInBatches(const model::Config& config,
 TEST(ExpertFfn, SameBitsForEveryBatchOfAKindAndEveryThreadCount) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ4_0}) {
     RandomExperts experts(8, dtype);
-    const model::Config config = ConfigOf(8, 3);
+    const model::Config config = ExpertConfig(8, 3);
     for (const kernels::Isa isa : testing::IsasOfModels()) {
       const auto run = [&](size_t batch, int num_threads) {
         return RunInBatches(config, experts.weights(), batch, num_threads, isa);
@@ -212,12 +206,12 @@ TEST(ExpertFfn, EqualExpertsAreOneFfn) {
   for (model::FfnMatrices& expert : experts.weights().experts) {
     expert = experts.weights().experts[0];
   }
-  const auto several = RunInBatches(ConfigOf(5, 3), experts.weights(), kBatch,
-                                    2, kernels::BestIsa());
+  const auto several = RunInBatches(ExpertConfig(5, 3), experts.weights(),
+                                    kBatch, 2, kernels::BestIsa());
   experts.weights().experts.resize(1);
   experts.weights().router.shape.ne[1] = 1;
-  const auto one = RunInBatches(ConfigOf(1, 1), experts.weights(), kBatch, 2,
-                                kernels::BestIsa());
+  const auto one = RunInBatches(ExpertConfig(1, 1), experts.weights(), kBatch,
+                                2, kernels::BestIsa());
   ASSERT_EQ(several.size(), one.size());
   for (size_t i = 0; i < one.size(); ++i) {
     EXPECT_NEAR(several[i], one[i], 1e-6f);
@@ -227,7 +221,7 @@ TEST(ExpertFfn, EqualExpertsAreOneFfn) {
 // An expert that the router never picks may lie where nothing can be read.
 TEST(ExpertFfn, ReadsOnlyExpertsThatATokenUses) {
   RandomExperts experts(4, DType::kF32);
-  const auto inputs = RandomFloats(kBatch * kWidth, 77);
+  const auto inputs = RandomFloats(kBatch * kWidth, 77, 0.2f);
   // Router row e is -x of the only token but for row 2, which is x.
   std::vector<float> router;
   for (size_t e = 0; e < 4; ++e) {
@@ -243,7 +237,7 @@ TEST(ExpertFfn, ReadsOnlyExpertsThatATokenUses) {
       view->data = reinterpret_cast<const std::byte*>(uintptr_t{64});
     }
   }
-  const model::Config config = ConfigOf(4, 1);
+  const model::Config config = ExpertConfig(4, 1);
   ComputeFixture fixture(config, {.batch = 1, .context = 1, .num_threads = 1});
   std::copy_n(inputs.begin(), kWidth, fixture.scratch().normed.row(0));
   MakeExperts(config, experts.weights(), fixture)->Run(1);
@@ -252,12 +246,12 @@ TEST(ExpertFfn, ReadsOnlyExpertsThatATokenUses) {
 
 TEST(ExpertFfn, NanInTheRouterShowsInTheOutput) {
   RandomExperts experts(3, DType::kF32);
-  auto values = RandomFloats(3 * kWidth, 1);
+  auto values = RandomFloats(3 * kWidth, 1, 0.2f);
   values[2 * kWidth + 5] = std::nanf("");
   const OwnedTensor router(DType::kF32, values, kWidth);
   experts.weights().router = router.view();
-  const auto outputs = RunInBatches(ConfigOf(3, 2), experts.weights(), kBatch,
-                                    2, kernels::BestIsa());
+  const auto outputs = RunInBatches(ExpertConfig(3, 2), experts.weights(),
+                                    kBatch, 2, kernels::BestIsa());
   EXPECT_TRUE(
       std::ranges::all_of(outputs, [](float x) { return std::isnan(x); }));
 }

@@ -83,16 +83,17 @@ TEST(FfnChoice, PredictorsAreTrainedFreeOrNone) {
 TEST(FfnChoice, RefusalsSayWhatToDo) {
   const model::Config relu = ConfigOf(Activation::kRelu);
   const model::Config silu = ConfigOf(Activation::kSilu);
-  EXPECT_THAT(Refusal(silu, FfnMode::kExact),
-              testing::AllOf(HasSubstr("silu"), HasSubstr("--ffn threshold")));
+  EXPECT_THAT(
+      Refusal(silu, FfnMode::kExact),
+      ::testing::AllOf(HasSubstr("silu"), HasSubstr("--ffn threshold")));
   EXPECT_THAT(Refusal(silu, FfnMode::kFast),
-              testing::AllOf(HasSubstr("silu lets every neuron through"),
-                             HasSubstr("--ffn dense")));
+              ::testing::AllOf(HasSubstr("silu lets every neuron through"),
+                               HasSubstr("--ffn dense")));
   EXPECT_THAT(Refusal(silu, FfnMode::kThreshold), HasSubstr("no thresholds"));
   EXPECT_THAT(Refusal(relu, FfnMode::kThreshold), HasSubstr("--ffn exact"));
   EXPECT_THAT(Refusal(relu, FfnMode::kFast),
-              testing::AllOf(HasSubstr("brings no predictors"),
-                             HasSubstr("--predictor free")));
+              ::testing::AllOf(HasSubstr("brings no predictors"),
+                               HasSubstr("--predictor free")));
   EXPECT_THAT(Refusal(relu, FfnMode::kAuto, PredictorChoice::kTrained),
               HasSubstr("thermocline train"));
   EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kNone),

@@ -16,15 +16,10 @@ namespace {
 
 using testing::ComputeFixture;
 using ::testing::ElementsAre;
+using testing::MembersOf;
 using testing::OwnedTensor;
 
-std::vector<size_t> MembersOf(const predictor::NeuronSet& set) {
-  std::vector<size_t> members;
-  set.ForEachIn(0, set.num_neurons, [&](size_t i) { members.push_back(i); });
-  return members;
-}
-
-model::Config ConfigOf(size_t width, size_t num_neurons) {
+model::Config SelectorConfig(size_t width, size_t num_neurons) {
   model::Config config;
   config.width = static_cast<int64_t>(width);
   config.ffn_width = static_cast<int64_t>(num_neurons);
@@ -44,7 +39,7 @@ TensorView SignsView(const std::vector<uint64_t>& words, size_t num_neurons) {
 class FreeSelector : public ::testing::Test {
  protected:
   FreeSelector()
-      : config_(ConfigOf(4, 16)),
+      : config_(SelectorConfig(4, 16)),
         fixture_(config_, {.batch = 2,
                            .context = 1,
                            .num_threads = 2,
@@ -104,7 +99,7 @@ TEST_F(FreeSelector, ThenTheMarginOfThose) {
 // Signs that a session makes are those of the gates, or of up without one.
 TEST(OwnSigns, AreTheSignsOfTheTestedMatrix) {
   for (const bool gated : {true, false}) {
-    model::Config config = ConfigOf(96, 70);
+    model::Config config = SelectorConfig(96, 70);
     config.ffn.gated = gated;
     config.num_layers = 2;
     Random random(3);

@@ -12,13 +12,8 @@ namespace {
 
 using testing::ComputeFixture;
 using ::testing::ElementsAre;
+using testing::MembersOf;
 using testing::OwnedTensor;
-
-std::vector<size_t> MembersOf(const predictor::NeuronSet& set) {
-  std::vector<size_t> members;
-  set.ForEachIn(0, set.num_neurons, [&](size_t i) { members.push_back(i); });
-  return members;
-}
 
 TEST(LowRankSelector, ScoresWithReluAndBiases) {
   model::Config config;

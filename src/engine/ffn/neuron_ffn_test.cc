@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "engine/testing/compute_fixture.h"
 #include "engine/testing/tiny_model.h"
 #include "neuron/record.h"
@@ -24,10 +23,11 @@ namespace {
 using testing::ComputeFixture;
 using ::testing::ElementsAre;
 using testing::OwnedTensor;
+using testing::RandomFloats;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-model::Config ConfigOf(size_t width, size_t ffn_width) {
+model::Config ReluConfig(size_t width, size_t ffn_width) {
   model::Config config;
   config.width = static_cast<int64_t>(width);
   config.ffn_width = static_cast<int64_t>(ffn_width);
@@ -37,13 +37,6 @@ model::Config ConfigOf(size_t width, size_t ffn_width) {
   return config;
 }
 
-std::vector<float> RandomFloats(size_t count, uint64_t seed) {
-  Random random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
-  return values;
-}
-
 // Random matrices [F, D] of one type, down transposed, as they lie in files and
 // as records; and the inputs of some tokens.
 class RandomFfn {
@@ -51,7 +44,7 @@ class RandomFfn {
   RandomFfn(size_t width, size_t ffn_width, DType dtype, size_t num_tokens = 8)
       : width(width),
         ffn_width(ffn_width),
-        config(ConfigOf(width, ffn_width)),
+        config(ReluConfig(width, ffn_width)),
         x(RandomFloats(num_tokens * width, 9)) {
     for (uint64_t i = 0; i < 3; ++i) {
       parts_.push_back(std::make_unique<OwnedTensor>(
@@ -327,7 +320,7 @@ class SmallFfn {
       : gate_(DType::kF32, gates, 1),
         up_(DType::kF32, ups, 1),
         down_(DType::kF32, std::vector<float>(ups.size(), 1.0f), ups.size()),
-        config_(ConfigOf(1, ups.size())),
+        config_(ReluConfig(1, ups.size())),
         fixture_(config_, {.batch = 2,
                            .context = 1,
                            .num_threads = 2,

@@ -18,7 +18,7 @@ using testing::ComputeFixture;
 using ::testing::ElementsAre;
 using testing::OwnedTensor;
 
-constexpr size_t kNeurons = 8;
+constexpr size_t kWordNeurons = 8;
 
 // Chooses the neurons of a word.
 class FixedSelector final : public Selector {
@@ -38,11 +38,11 @@ class FixedSelector final : public Selector {
 };
 
 // Neuron i of one input x has gate x, up x and down 10^i.
-class SmallFfn {
+class OneWordFfn {
  public:
-  SmallFfn() {
+  OneWordFfn() {
     config_.width = 1;
-    config_.ffn_width = kNeurons;
+    config_.ffn_width = kWordNeurons;
     config_.num_heads = config_.num_kv_heads = 1;
     config_.key_width = config_.value_width = config_.rope.width = 2;
     config_.ffn.activation = Activation::kRelu;
@@ -60,7 +60,8 @@ class SmallFfn {
                               .ffn = FfnMode::kFast,
                               .observed = true});
     const Scratch& scratch = fixture_->scratch();
-    std::iota(scratch.sparse.all_ids, scratch.sparse.all_ids + kNeurons, 0u);
+    std::iota(scratch.sparse.all_ids, scratch.sparse.all_ids + kWordNeurons,
+              0u);
     std::vector<Selection> selections;
     selections.push_back(
         {std::make_unique<FixedSelector>(&scratch, word), &scratch.normed});
@@ -100,7 +101,7 @@ class SmallFfn {
 
  private:
   model::Config config_;
-  OwnedTensor ones_{DType::kF32, std::vector<float>(kNeurons, 1.0f), 1};
+  OwnedTensor ones_{DType::kF32, std::vector<float>(kWordNeurons, 1.0f), 1};
   OwnedTensor powers_{
       DType::kF32, std::vector<float>{1, 10, 100, 1000, 1e4f, 1e5f, 1e6f, 1e7f},
       1};
@@ -109,7 +110,7 @@ class SmallFfn {
 };
 
 TEST(SparseFfn, ComputesTheCandidates) {
-  SmallFfn ffn;
+  OneWordFfn ffn;
   EXPECT_THAT(ffn.Run({2.0f, -1.0f, 1.0f}, 0b1011),
               ElementsAre(4044.0f, 0.0f, 1011.0f));
   EXPECT_EQ(ffn.Candidates(1), 0b1011u);
@@ -118,21 +119,21 @@ TEST(SparseFfn, ComputesTheCandidates) {
 }
 
 TEST(SparseFfn, NoCandidateIsNothing) {
-  SmallFfn ffn;
+  OneWordFfn ffn;
   const OwnedTensor bias(DType::kF32, std::vector<float>{0.5f}, 1);
   ffn.weights.down_bias = bias.view();
   EXPECT_THAT(ffn.Run({2.0f}, 0), ElementsAre(0.5f));
 }
 
 TEST(SparseFfn, ManyCandidatesAreAllNeurons) {
-  SmallFfn ffn;
+  OneWordFfn ffn;
   EXPECT_THAT(ffn.Run({1.0f}, 0b00111111), ElementsAre(111111.0f));
   EXPECT_THAT(ffn.Run({1.0f}, 0b01111111), ElementsAre(11111111.0f));
   EXPECT_EQ(ffn.Candidates(0), 0xffu);
 }
 
 TEST(SparseFfn, BatchesOfMoreTokensThanAGroup) {
-  SmallFfn ffn;
+  OneWordFfn ffn;
   std::vector<float> x(20), expected(20);
   for (size_t t = 0; t < x.size(); ++t) {
     x[t] = static_cast<float>(t);
@@ -143,9 +144,9 @@ TEST(SparseFfn, BatchesOfMoreTokensThanAGroup) {
 }
 
 TEST(SparseFfn, WithoutTheTransposedDown) {
-  SmallFfn ffn;
-  const OwnedTensor down(DType::kF32,
-                         std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, kNeurons);
+  OneWordFfn ffn;
+  const OwnedTensor down(
+      DType::kF32, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, kWordNeurons);
   ffn.weights.down_t = {};
   ffn.weights.down = down.view();
   EXPECT_THAT(ffn.Run({2.0f, -1.0f}, 0b1011), ElementsAre(28.0f, 0.0f));
@@ -154,7 +155,7 @@ TEST(SparseFfn, WithoutTheTransposedDown) {
 
 // What is added to 1e20 is lost: the order shows.
 TEST(SparseFfn, TermsComeInTheOrderOfThePlaces) {
-  SmallFfn ffn;
+  OneWordFfn ffn;
   const OwnedTensor down_t(
       DType::kF32, std::vector<float>{1e20f, 1, -1e20f, 0, 0, 0, 0, 0}, 1);
   ffn.weights.down_t = down_t.view();
@@ -164,9 +165,9 @@ TEST(SparseFfn, TermsComeInTheOrderOfThePlaces) {
 }
 
 TEST(SparseFfn, CountsWhatSingleTokensRead) {
-  SmallFfn ffn;
+  OneWordFfn ffn;
   ffn.Run({1.0f}, 0b1011);
-  EXPECT_EQ(ffn.totals.num_neurons, kNeurons);
+  EXPECT_EQ(ffn.totals.num_neurons, kWordNeurons);
   EXPECT_EQ(ffn.totals.num_candidates, 3u);
   EXPECT_EQ(ffn.totals.num_open, 3u);
   EXPECT_EQ(ffn.totals.num_bytes, 1000u + 3 * 4 + 3 * 8);

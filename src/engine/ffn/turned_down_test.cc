@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "engine/ffn/sum_rows.h"
 #include "engine/testing/compute_fixture.h"
 #include "engine/testing/tiny_model.h"
@@ -16,15 +15,9 @@ namespace {
 
 using testing::ComputeFixture;
 using testing::OwnedTensor;
+using testing::RandomFloats;
 
-std::vector<float> RandomFloats(size_t count, uint64_t seed) {
-  Random random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
-  return values;
-}
-
-model::Config ConfigOf(size_t width, size_t num_neurons) {
+model::Config RecordsConfig(size_t width, size_t num_neurons) {
   model::Config config;
   config.width = static_cast<int64_t>(width);
   config.ffn_width = static_cast<int64_t>(num_neurons);
@@ -34,22 +27,23 @@ model::Config ConfigOf(size_t width, size_t num_neurons) {
   return config;
 }
 
-constexpr size_t kBatch = 96;
+constexpr size_t kAllTokens = 96;
 
-// Of kBatch tokens, num_tokens at a time; the sums of rows if not `turned`.
+// Of kAllTokens tokens, num_tokens at a time; the sums of rows if not `turned`.
 std::vector<float> Multiply(const TensorView& down_t, const TensorView& bias,
                             kernels::Isa isa, int num_threads,
                             size_t num_tokens, bool turned) {
   const size_t num_neurons = down_t.shape.num_rows();
-  const model::Config config = ConfigOf(down_t.shape.ne[0], num_neurons);
+  const model::Config config = RecordsConfig(down_t.shape.ne[0], num_neurons);
   ComputeFixture fixture(
-      config, {.batch = kBatch, .context = 1, .num_threads = num_threads}, isa);
+      config, {.batch = kAllTokens, .context = 1, .num_threads = num_threads},
+      isa);
   const Scratch& scratch = fixture.scratch();
-  const auto hidden = RandomFloats(kBatch * num_neurons, 5);
+  const auto hidden = RandomFloats(kAllTokens * num_neurons, 5);
   std::vector<float> out;
-  fixture.set_batch_tokens(kBatch);
+  fixture.set_batch_tokens(kAllTokens);
   EXPECT_TRUE(CanTurnDown(fixture.compute(), scratch, down_t, num_tokens));
-  for (size_t begin = 0; begin < kBatch; begin += num_tokens) {
+  for (size_t begin = 0; begin < kAllTokens; begin += num_tokens) {
     for (size_t t = 0; t < num_tokens; ++t) {
       std::copy_n(hidden.data() + (begin + t) * num_neurons, num_neurons,
                   scratch.up.row(t));
@@ -74,7 +68,7 @@ std::vector<float> Multiply(const TensorView& down_t, const TensorView& bias,
 
 TEST(TurnedDown, IsTheSumOfRows) {
   for (const kernels::Isa isa : kernels::SupportedIsas()) {
-    if (kernels::KernelsFor(isa).batch_for(kBatch) == nullptr) continue;
+    if (kernels::KernelsFor(isa).batch_for(kAllTokens) == nullptr) continue;
     for (const DType dtype :
          {DType::kF32, DType::kF16, DType::kQ8_0, DType::kQ4_0, DType::kQ6_K}) {
       for (const size_t width : {size_t{256}, size_t{768}, size_t{771}}) {
@@ -86,13 +80,14 @@ TEST(TurnedDown, IsTheSumOfRows) {
                                  width);
         const OwnedTensor bias(DType::kF32, RandomFloats(width, 2), width);
         const auto expected =
-            Multiply(down_t.view(), bias.view(), isa, 2, kBatch, false);
+            Multiply(down_t.view(), bias.view(), isa, 2, kAllTokens, false);
         const auto got =
-            Multiply(down_t.view(), bias.view(), isa, 2, kBatch, true);
+            Multiply(down_t.view(), bias.view(), isa, 2, kAllTokens, true);
         EXPECT_LE(testing::Nmse(got, std::span<const float>(expected)),
                   IsFloat(dtype) ? 1e-11 : 2e-4);
-        EXPECT_EQ(Multiply(down_t.view(), bias.view(), isa, 3, kBatch, true),
-                  got);
+        EXPECT_EQ(
+            Multiply(down_t.view(), bias.view(), isa, 3, kAllTokens, true),
+            got);
         EXPECT_EQ(Multiply(down_t.view(), bias.view(), isa, 1, 24, true), got);
       }
     }
@@ -103,18 +98,19 @@ TEST(TurnedDown, IsForBatchesWithRoom) {
   const OwnedTensor down_t(DType::kQ8_0, RandomFloats(32 * 64, 1), 32);
   const OwnedTensor odd(DType::kQ8_0, RandomFloats(32 * 65, 1), 32);
   const kernels::Isa isa = kernels::BestIsa();
-  if (kernels::KernelsFor(isa).batch_for(kBatch) == nullptr) {
+  if (kernels::KernelsFor(isa).batch_for(kAllTokens) == nullptr) {
     GTEST_SKIP() << "needs a CPU with AVX2 or dot products of NEON";
   }
-  ComputeFixture fixture(
-      ConfigOf(32, 65), {.batch = kBatch, .context = 1, .num_threads = 1}, isa);
+  ComputeFixture fixture(RecordsConfig(32, 65),
+                         {.batch = kAllTokens, .context = 1, .num_threads = 1},
+                         isa);
   const auto can = [&](const TensorView& view, size_t num_tokens) {
     return CanTurnDown(fixture.compute(), fixture.scratch(), view, num_tokens);
   };
-  EXPECT_TRUE(can(down_t.view(), kBatch));
-  EXPECT_FALSE(can(odd.view(), kBatch));
+  EXPECT_TRUE(can(down_t.view(), kAllTokens));
+  EXPECT_FALSE(can(odd.view(), kAllTokens));
   EXPECT_FALSE(can(down_t.view(), 1));
-  ComputeFixture small(ConfigOf(32, 64),
+  ComputeFixture small(RecordsConfig(32, 64),
                        {.batch = 2, .context = 1, .num_threads = 1}, isa);
   EXPECT_EQ(small.scratch().turned_bytes, 0u);
 }

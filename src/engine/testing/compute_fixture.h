@@ -3,16 +3,19 @@
 #define THERMOCLINE_ENGINE_TESTING_COMPUTE_FIXTURE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/random.h"
 #include "engine/matmul.h"
 #include "engine/scratch.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "os/memory.h"
 #include "os/thread_pool.h"
+#include "predictor/neuron_set.h"
 #include "tensor/codec.h"
 #include "tensor/tensor_view.h"
 
@@ -71,6 +74,21 @@ class OwnedTensor {
   std::vector<std::byte> bytes_;
   TensorView view_;
 };
+
+// Between -amplitude and amplitude.
+inline std::vector<float> RandomFloats(size_t count, uint64_t seed,
+                                       float amplitude = 1.0f) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = random.Uniform(-amplitude, amplitude);
+  return values;
+}
+
+inline std::vector<size_t> MembersOf(const predictor::NeuronSet& set) {
+  std::vector<size_t> members;
+  set.ForEachIn(0, set.num_neurons, [&](size_t i) { members.push_back(i); });
+  return members;
+}
 
 }  // namespace thermocline::engine::testing
 

@@ -13,7 +13,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-Vector RowOf(const TensorView& tensor, size_t row_idx) {
+Vector DoublesOfRow(const TensorView& tensor, size_t row_idx) {
   std::vector<float> floats(tensor.shape.ne[0]);
   DequantizeRow(tensor.dtype, tensor.row(row_idx), floats);
   return Vector(floats.begin(), floats.end());
@@ -21,9 +21,9 @@ Vector RowOf(const TensorView& tensor, size_t row_idx) {
 
 Vector Affine(const TensorView& weight, const TensorView& bias,
               std::span<const double> x) {
-  Vector out = bias ? RowOf(bias, 0) : Vector(weight.shape.num_rows());
+  Vector out = bias ? DoublesOfRow(bias, 0) : Vector(weight.shape.num_rows());
   for (size_t r = 0; r < out.size(); ++r) {
-    const Vector row = RowOf(weight, r);
+    const Vector row = DoublesOfRow(weight, r);
     for (size_t i = 0; i < x.size(); ++i) out[r] += row[i] * x[i];
   }
   return out;

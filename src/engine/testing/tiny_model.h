@@ -93,6 +93,13 @@ std::vector<float> DecodeAll(const std::shared_ptr<const model::Model>& model,
 double Nmse(std::span<const float> a, std::span<const double> b);
 double Nmse(std::span<const float> a, std::span<const float> b);
 
+// Float arithmetic with 24 bits against 53: about 1e-13 (a few roundings of
+// 6e-8, squared, per layer). A wrong epsilon, base or activation gives > 1e-7.
+inline constexpr double kFloatNmse = 1e-12;
+// Activations are rounded to 8 bits for quantised weights, and not always
+// alike.
+inline constexpr double kRoundedNmse = 1e-3;
+
 }  // namespace thermocline::engine::testing
 
 #endif  // THERMOCLINE_ENGINE_TESTING_TINY_MODEL_H_

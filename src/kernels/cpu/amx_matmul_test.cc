@@ -11,9 +11,9 @@ namespace {
 float RoundToBf16(float value) { return BF16ToF32(F32ToBF16(value)); }
 
 // Weights and tokens, and the calls that multiply parts of them.
-class Problem {
+class AmxProblem {
  public:
-  Problem(DType dtype, size_t n, size_t num_rows, size_t num_tokens)
+  AmxProblem(DType dtype, size_t n, size_t num_rows, size_t num_tokens)
       : dtype_(dtype),
         n_(n),
         num_rows_(num_rows),
@@ -139,29 +139,29 @@ INSTANTIATE_TEST_SUITE_P(Types, AmxMatMulTest, ::testing::ValuesIn(kQuantTypes),
 TEST_P(AmxMatMulTest, AgreesWithReferenceAtEveryLength) {
   for (size_t n : {32, 64, 96, 224, 256, 288, 512, 544, 768, 2048, 5632}) {
     if (n % block() != 0) continue;
-    Problem(GetParam(), n, 5, 3).ExpectNearReference();
-    Problem(GetParam(), n, 33, 2).ExpectNearReference();
+    AmxProblem(GetParam(), n, 5, 3).ExpectNearReference();
+    AmxProblem(GetParam(), n, 33, 2).ExpectNearReference();
   }
 }
 
 TEST_P(AmxMatMulTest, AgreesWithReferenceForEveryNumberOfTokens) {
   for (size_t t = 1; t <= 70; ++t) {
-    Problem(GetParam(), block(), 3, t).ExpectNearReference();
+    AmxProblem(GetParam(), block(), 3, t).ExpectNearReference();
   }
-  Problem(GetParam(), 512, 18, 70).ExpectNearReference();
-  Problem(GetParam(), 512, 2, 513).ExpectNearReference();
+  AmxProblem(GetParam(), 512, 18, 70).ExpectNearReference();
+  AmxProblem(GetParam(), 512, 2, 513).ExpectNearReference();
 }
 
 TEST_P(AmxMatMulTest, AgreesWithReferenceForEveryNumberOfRows) {
   for (size_t r = 1; r <= 70; ++r) {
-    Problem(GetParam(), block(), r, 3).ExpectNearReference();
+    AmxProblem(GetParam(), block(), r, 3).ExpectNearReference();
   }
-  Problem(GetParam(), 512, 33, 35).ExpectNearReference();
+  AmxProblem(GetParam(), 512, 33, 35).ExpectNearReference();
 }
 
 TEST_P(AmxMatMulTest, CutsOfRowsDoNotChangeBits) {
   constexpr size_t kRows = 75, kTokens = 37, kN = 768;
-  const Problem problem(GetParam(), kN, kRows, kTokens);
+  const AmxProblem problem(GetParam(), kN, kRows, kTokens);
   const std::vector<float> whole =
       problem.Multiply(0, kRows, 0, kTokens, kRows);
   for (size_t size : {1, 7, 16, 33}) {
@@ -179,7 +179,7 @@ TEST_P(AmxMatMulTest, CutsOfRowsDoNotChangeBits) {
 
 TEST_P(AmxMatMulTest, NeighboursDoNotChangeATokensBits) {
   constexpr size_t kRows = 35, kTokens = 70, kN = 512;
-  const Problem problem(GetParam(), kN, kRows, kTokens);
+  const AmxProblem problem(GetParam(), kN, kRows, kTokens);
   const std::vector<float> whole =
       problem.Multiply(0, kRows, 0, kTokens, kRows);
   for (size_t size : {1, 15, 33}) {
@@ -197,7 +197,7 @@ TEST_P(AmxMatMulTest, NeighboursDoNotChangeATokensBits) {
 // An input too large for the cache is computed in another order of pieces.
 TEST_P(AmxMatMulTest, LargeInputsGiveTheBitsOfSmallOnes) {
   constexpr size_t kRows = 290, kTokens = 530, kN = 1280;
-  const Problem problem(GetParam(), kN, kRows, kTokens);
+  const AmxProblem problem(GetParam(), kN, kRows, kTokens);
   const std::vector<float> whole =
       problem.Multiply(0, kRows, 0, kTokens, kRows);
   for (size_t token = 0; token < kTokens; token += 96) {
@@ -214,7 +214,7 @@ TEST_P(AmxMatMulTest, ANumberThatIsNotFiniteShowsInItsTokenOnly) {
   constexpr size_t kRows = 17, kTokens = 20, kN = 512;
   for (float bad : {std::numeric_limits<float>::infinity(),
                     std::numeric_limits<float>::quiet_NaN()}) {
-    Problem problem(GetParam(), kN, kRows, kTokens);
+    AmxProblem problem(GetParam(), kN, kRows, kTokens);
     // Weights may be zero, but not all of a block.
     std::fill_n(problem.x().begin() + 4 * kN + 256, 256, bad);
     const std::vector<float> out =
@@ -226,7 +226,7 @@ TEST_P(AmxMatMulTest, ANumberThatIsNotFiniteShowsInItsTokenOnly) {
 }
 
 TEST_P(AmxMatMulTest, NoRowsWriteNothing) {
-  const Problem problem(GetParam(), 256, 1, 1);
+  const AmxProblem problem(GetParam(), 256, 1, 1);
   EXPECT_EQ(problem.Multiply(0, 0, 0, 1, 0)[0], kSentinel);
 }
 

@@ -7,12 +7,6 @@ namespace {
 class FloatAddRowsTest : public IsaTest {};
 TC_FOR_EACH_ISA(FloatAddRowsTest);
 
-std::vector<DType> AllTypes() {
-  std::vector<DType> types(std::begin(kFloatTypes), std::end(kFloatTypes));
-  types.insert(types.end(), std::begin(kQuantTypes), std::end(kQuantTypes));
-  return types;
-}
-
 // A sum over every second of `num_rows` padded rows; out starts at 1.
 struct Sum {
   Sum(DType dtype_arg, size_t num_rows, size_t n_arg)

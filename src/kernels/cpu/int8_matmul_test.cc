@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "kernels/activation_row.h"
 #include "kernels/kernels.h"
+#include "kernels/testing.h"
 #include "tensor/blocks.h"
 #include "tensor/dtype.h"
 #include "tensor/float16.h"
@@ -201,8 +202,6 @@ class Problem {
   std::vector<Line> x_;
 };
 
-constexpr float kSentinel = -123456.75f;
-
 class Int8MatMulTest : public testing::TestWithParam<std::tuple<Isa, DType>> {
  protected:
   Isa isa() const { return std::get<0>(GetParam()); }
@@ -331,19 +330,10 @@ TEST_P(Int8MatMulTest, NoRowsWriteNothing) {
   EXPECT_EQ(out, kSentinel);
 }
 
-std::string ParamName(
-    const testing::TestParamInfo<std::tuple<Isa, DType>>& info) {
-  std::string name(NameOf(std::get<0>(info.param)));
-  name += "_";
-  name += NameOf(std::get<1>(info.param));
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Isas, Int8MatMulTest,
                          testing::Combine(testing::ValuesIn(SupportedIsas()),
                                           testing::ValuesIn(kTypes)),
-                         ParamName);
+                         IsaAndTypeName);
 
 // The tables really have the functions of their ISA, and nothing else is set.
 TEST(FillInt8MatMulsTest, SetsTheQuantisedTypesOnly) {

@@ -11,12 +11,6 @@ namespace {
 class QuantAddRowsTest : public IsaTest {};
 TC_FOR_EACH_ISA(QuantAddRowsTest);
 
-std::vector<DType> AllTypes() {
-  std::vector<DType> types(std::begin(kFloatTypes), std::end(kFloatTypes));
-  types.insert(types.end(), std::begin(kQuantTypes), std::end(kQuantTypes));
-  return types;
-}
-
 std::vector<float> AddAll(const KernelTable& kernels, DType dtype,
                           const WeightRows& rows, size_t num_rows, size_t n,
                           LinesAhead* ahead) {

@@ -293,15 +293,6 @@ TEST_P(TileMatMulTest, InfinityIsNotLost) {
   EXPECT_TRUE(std::isfinite(out[3]));
 }
 
-std::string ParamName(
-    const testing::TestParamInfo<std::tuple<Isa, DType>>& info) {
-  std::string name(NameOf(std::get<0>(info.param)));
-  name += "_";
-  name += NameOf(std::get<1>(info.param));
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 // kAmx has the functions of kAvx512Vnni.
 std::vector<Isa> TileIsas() {
   std::vector<Isa> isas = SupportedIsas();
@@ -313,7 +304,7 @@ std::vector<Isa> TileIsas() {
 INSTANTIATE_TEST_SUITE_P(Isas, TileMatMulTest,
                          testing::Combine(testing::ValuesIn(TileIsas()),
                                           testing::ValuesIn(kQuantTypes)),
-                         ParamName);
+                         IsaAndTypeName);
 
 class TileBatchTest : public IsaTest {};
 TC_FOR_EACH_ISA(TileBatchTest);

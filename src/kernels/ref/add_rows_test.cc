@@ -12,13 +12,13 @@ using ::testing::ElementsAre;
 class AddRowsTest : public IsaTest {};
 TC_FOR_EACH_ISA(AddRowsTest);
 
-const std::vector<float> kRows = {1, 2, 3, 10, 20, 30, 100, 200, 300};
+const std::vector<float> kThreeRows = {1, 2, 3, 10, 20, 30, 100, 200, 300};
 
 TEST_P(AddRowsTest, ListedRowsInAnyOrderAndTwice) {
   const std::vector<uint32_t> ids = {2, 0, 2};
   const std::vector<float> coefs = {1, -1, 0.5f};
   std::vector<float> out = {1000, 2000, 3000};
-  kernels().add_rows(DType::kF32)({.rows = AsBytes(kRows.data()),
+  kernels().add_rows(DType::kF32)({.rows = AsBytes(kThreeRows.data()),
                                    .row_bytes = 12,
                                    .ids = ids.data(),
                                    .coefs = coefs.data(),
@@ -31,7 +31,7 @@ TEST_P(AddRowsTest, ListedRowsInAnyOrderAndTwice) {
 TEST_P(AddRowsTest, WithoutIdsTheFirstRows) {
   const std::vector<float> coefs = {2, 3};
   std::vector<float> out(3);
-  AddRowsArgs args = {.rows = AsBytes(kRows.data()),
+  AddRowsArgs args = {.rows = AsBytes(kThreeRows.data()),
                       .row_bytes = 12,
                       .ids = nullptr,
                       .coefs = coefs.data(),

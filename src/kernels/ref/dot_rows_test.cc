@@ -49,8 +49,8 @@ TEST_P(DotRowsTest, AnEmptyListWritesNothing) {
 }
 
 // A product of listed rows, padded, with tokens.
-struct Product {
-  Product(DType dtype_arg, size_t num_rows, size_t n_arg, size_t max_tokens)
+struct DotProduct {
+  DotProduct(DType dtype_arg, size_t num_rows, size_t n_arg, size_t max_tokens)
       : dtype(dtype_arg),
         n(n_arg),
         weights(dtype, num_rows, n, 6, n + num_rows),
@@ -115,12 +115,6 @@ struct Product {
   std::shared_ptr<ActivationRows> quants;
 };
 
-std::vector<DType> AllTypes() {
-  std::vector<DType> types(std::begin(kFloatTypes), std::end(kFloatTypes));
-  types.insert(types.end(), std::begin(kQuantTypes), std::end(kQuantTypes));
-  return types;
-}
-
 // Rows at random; the last one, with which the memory ends, is among them.
 std::vector<uint32_t> SomeRows(size_t count, uint32_t num_rows) {
   Random random(count);
@@ -139,7 +133,7 @@ TEST_P(DotRowsTest, GivesTheBitsOfTheMatrixProduct) {
     for (size_t n : {1, 31, 32, 96, 160, 256, 288, 512, 2048, 33024}) {
       if (n % block != 0) continue;
       const bool is_long = n > 2048;
-      const Product product(dtype, kNumRows, n, kListedTokens);
+      const DotProduct product(dtype, kNumRows, n, kListedTokens);
       for (size_t count : {1, 2, 3, 4, 5, 7, 8, 9, 31, 37, 70}) {
         if (is_long && count != 37) continue;
         const std::vector<uint32_t> ids = SomeRows(count, kNumRows);
@@ -159,15 +153,15 @@ TEST_P(DotRowsTest, GivesTheBitsOfTheMatrixProduct) {
 TEST_P(DotRowsTest, PreparedInputsChangeNothing) {
   const auto prepared = std::make_unique<PreparedInput>();
   for (const size_t n : {256, 1024, 33024}) {
-    std::vector<Product> products;
+    std::vector<DotProduct> products;
     for (const DType dtype : AllTypes()) products.emplace_back(dtype, 5, n, 2);
     const auto shared = std::ranges::find_if(
         products,
-        [](const Product& product) { return product.quants != nullptr; });
-    for (Product& product : products) {
+        [](const DotProduct& product) { return product.quants != nullptr; });
+    for (DotProduct& product : products) {
       if (product.quants) product.quants = shared->quants;
     }
-    for (const Product& product : products) {
+    for (const DotProduct& product : products) {
       for (const size_t count : {0, 3, 37}) {
         const std::vector<uint32_t> ids = SomeRows(count, 5);
         for (const size_t t : {1, 2, 1}) {
@@ -185,7 +179,7 @@ TEST_P(DotRowsTest, PreparedInputsChangeNothing) {
 TEST_P(DotRowsTest, WorksOffListsOfEveryLength) {
   constexpr size_t kRows = 7;
   for (DType dtype : AllTypes()) {
-    const Product product(dtype, kRows, 768, 2);
+    const DotProduct product(dtype, kRows, 768, 2);
     const std::vector<uint32_t> ids = SomeRows(kRows, kRows);
     const size_t read_lines = kRows * BytesOf(dtype, product.n) / 64;
     // Addresses are asked for only: they need not be of anything.
