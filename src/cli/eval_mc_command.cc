@@ -49,10 +49,6 @@ struct McMode {
   std::unique_ptr<engine::Session> session;
 };
 
-bool IsStdin(const std::string& path) {
-  return path == "-" || path == "/dev/stdin";
-}
-
 Status RefuseToReplaceInputs(const McFlags& flags) {
   if (!flags.items_file.has_value()) return {};
   std::vector<std::string> inputs = ModelFiles(flags.model.path);

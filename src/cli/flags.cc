@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <memory>
 #include <string_view>
 
@@ -154,6 +155,10 @@ std::string DisplayNames(const std::string& names) {
     out += (out.empty() ? "" : ", ") + (single_dash ? name.substr(1) : name);
   }
   return out;
+}
+
+double DecimalNear(float value) {
+  return std::round(double{value} * 1e6) / 1e6;
 }
 
 std::string LowerName(DType dtype) {

@@ -64,6 +64,10 @@ CLI::Option* AddParsed(CLI::App& app, const std::string& names,
 // "-n, --n-predict" from "-n,--n-predict": for messages, as a user types them.
 std::string DisplayNames(const std::string& names);
 
+// The decimal number that a float flag was typed as, to six places: 0.3 of the
+// float next to it.
+double DecimalNear(float value);
+
 // "f16": the name as flags and reports write it.
 std::string LowerName(DType dtype);
 

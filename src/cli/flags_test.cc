@@ -100,6 +100,12 @@ TEST(HelpFormatterTest, SpellsFlagsAsUsersTypeThem) {
   EXPECT_THAT(help, HasSubstr("Usage: test [FLAGS]"));
 }
 
+TEST(DecimalNearTest, IsWhatWasTyped) {
+  EXPECT_EQ(DecimalNear(0.3f), 0.3);
+  EXPECT_EQ(DecimalNear(0.26f), 0.26);
+  EXPECT_EQ(DecimalNear(2.0f), 2.0);
+}
+
 TEST(LowerNameTest, IsWhatFlagsTake) {
   EXPECT_EQ(LowerName(DType::kQ8_0), "q8_0");
   EXPECT_EQ(LowerName(DType::kBF16), "bf16");

@@ -2,7 +2,6 @@
 // says early which of them will fire.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -84,9 +83,6 @@ std::string FormatPacked(const convert::PackSummary& packed,
                          : std::string());
 }
 
-// 0.3 of the float next to it: the number stands in messages.
-double AsTyped(float value) { return std::round(double{value} * 1e6) / 1e6; }
-
 Status RunOnText(const PrepareFlags& flags) {
   TC_RETURN_IF_ERROR(CheckOutput(flags));
   ProgressLine progress;
@@ -94,9 +90,9 @@ Status RunOnText(const PrepareFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto down_source, OpenDownSource(flags));
   inputs.options.predictors = !flags.no_predictor;
   inputs.options.free_predictors = !flags.no_predictor;
-  if (flags.density > 0) inputs.options.density = AsTyped(flags.density);
+  if (flags.density > 0) inputs.options.density = DecimalNear(flags.density);
   if (flags.ppl_cost > 0) {
-    inputs.options.max_ppl_cost = AsTyped(flags.ppl_cost);
+    inputs.options.max_ppl_cost = DecimalNear(flags.ppl_cost);
   }
   // Before there is a folder of work that other flags would not go on with.
   TC_RETURN_IF_ERROR(training::CheckOptions(*inputs.model, inputs.options));

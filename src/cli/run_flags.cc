@@ -96,10 +96,6 @@ void AddChatFlags(CLI::App& app, RunFlags& flags) {
             });
 }
 
-bool IsStdin(const std::optional<std::string>& path) {
-  return path == "-" || path == "/dev/stdin";
-}
-
 // The text of a flag, or of a file.
 Result<std::optional<std::string>> TextOf(
     const std::optional<std::string>& typed,
@@ -145,8 +141,8 @@ bool WantsChat(const RunFlags& flags, bool stdin_is_terminal) {
     throw CLI::ValidationError(
         "-sys, -sysf and --chat-template belong to a chat: add -cnv");
   }
-  if (wants_chat &&
-      (IsStdin(flags.prompt_file) || IsStdin(flags.system_file))) {
+  if (wants_chat && (IsStdin(flags.prompt_file.value_or("")) ||
+                     IsStdin(flags.system_file.value_or("")))) {
     throw CLI::ValidationError(
         "standard input is where the chat is typed: give -f or -sysf a file");
   }

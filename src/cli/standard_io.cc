@@ -92,13 +92,9 @@ Result<std::string> ReadStdin(size_t max_bytes) {
   }
 }
 
-namespace {
-
-bool IsStdin(const std::string& path) {
+bool IsStdin(std::string_view path) {
   return path == "-" || path == "/dev/stdin";
 }
-
-}  // namespace
 
 Result<std::string> ReadText(const std::string& path) {
   if (IsStdin(path)) return ReadStdin();

@@ -33,6 +33,9 @@ void WriteStderr(std::string_view text);
 // kResourceExhausted past `max_bytes`.
 Result<std::string> ReadStdin(size_t max_bytes = kMaxTextBytes);
 
+// Whether a file's name stands for standard input.
+bool IsStdin(std::string_view path);
+
 // All of a text file, or of standard input for "-" and "/dev/stdin". The same
 // limit, errors and interrupt.
 Result<std::string> ReadText(const std::string& path);

@@ -1,7 +1,6 @@
 // `thermocline synth`: models of real sizes without meaning, to measure with.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,11 +39,6 @@ struct SynthFlags {
   int64_t num_threads = 0;
   bool plain = false;
 };
-
-// A share as the user typed it: 0.26, not the float next to it.
-double AsTyped(float value) {
-  return std::round(static_cast<double>(value) * 1e6) / 1e6;
-}
 
 std::vector<std::string> OutputsOf(const SynthFlags& flags) {
   std::vector<std::string> outputs = {flags.output};
@@ -94,9 +88,9 @@ Status WriteModel(const SynthFlags& flags, const convert::SynthWeights& weights,
 Status Run(const SynthFlags& flags) {
   TC_RETURN_IF_ERROR(CheckOutputs(flags));
   convert::SynthOptions options = flags.options;
-  options.density = AsTyped(flags.density);
-  options.skew = AsTyped(flags.skew);
-  options.locality = AsTyped(flags.locality);
+  options.density = DecimalNear(flags.density);
+  options.skew = DecimalNear(flags.skew);
+  options.locality = DecimalNear(flags.locality);
   options.seed = static_cast<uint64_t>(flags.seed);
   if (flags.num_layers) {
     options.num_layers = static_cast<uint64_t>(*flags.num_layers);

@@ -10,7 +10,7 @@ constexpr int64_t kUsualContext = 2048;  // what an absent key means
 
 // The models of the paper add their FFN's output to the same stream as the
 // attention's, rotate positions and have no biases.
-Status RefuseOtherBlocks(const JsonFields& fields, HfConfig& config) {
+Status ReadFalconBlocks(const JsonFields& fields, HfConfig& config) {
   TC_RETURN_IF_ERROR(RequireFlag(fields, "alibi", false));
   TC_RETURN_IF_ERROR(RequireFlag(fields, "bias", false));
   TC_ASSIGN_OR_RETURN(const auto grouped,
@@ -48,7 +48,7 @@ Status ReadHeads(const JsonFields& fields, HfConfig& config) {
 Status ReadFalconConfig(const JsonFields& fields, HfConfig& config) {
   config.norm = model::NormKind::kLayer;
   constexpr int64_t kMaxWidth = model::kMaxWidth / 4;  // of an FFN: 4 times it
-  TC_RETURN_IF_ERROR(RefuseOtherBlocks(fields, config));
+  TC_RETURN_IF_ERROR(ReadFalconBlocks(fields, config));
   TC_ASSIGN_OR_RETURN(config.width,
                       fields.RequireInt("hidden_size", 1, kMaxWidth));
   TC_ASSIGN_OR_RETURN(const auto ffn_width,

@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kPositionOffset = 2;
 
 // OPT-350m has both of the first two; Galactica lacks biases.
-Status RefuseOtherBlocks(const JsonFields& fields, const HfConfig& config) {
+Status RefuseOtherOptBlocks(const JsonFields& fields, const HfConfig& config) {
   TC_RETURN_IF_ERROR(RequireFlag(fields, "do_layer_norm_before", true));
   TC_ASSIGN_OR_RETURN(const auto projected,
                       fields.Int("word_embed_proj_dim", 1, model::kMaxWidth));
@@ -38,7 +38,7 @@ Status ReadOptConfig(const JsonFields& fields, HfConfig& config) {
   constexpr int64_t kMaxWidth = model::kMaxWidth;
   TC_ASSIGN_OR_RETURN(config.width,
                       fields.RequireInt("hidden_size", 1, kMaxWidth));
-  TC_RETURN_IF_ERROR(RefuseOtherBlocks(fields, config));
+  TC_RETURN_IF_ERROR(RefuseOtherOptBlocks(fields, config));
   TC_ASSIGN_OR_RETURN(config.ffn_width,
                       fields.RequireInt("ffn_dim", 1, kMaxWidth));
   TC_ASSIGN_OR_RETURN(

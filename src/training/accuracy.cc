@@ -14,7 +14,7 @@ namespace thermocline::training {
 namespace {
 
 constexpr size_t kBatch = 256;
-constexpr size_t kRowGrain = 8;
+constexpr size_t kPredictionGrain = 8;
 
 double Ratio(uint64_t part, uint64_t whole, double otherwise) {
   return whole == 0 ? otherwise
@@ -34,7 +34,7 @@ void RoundRows(DType dtype, size_t width, std::vector<float>& values) {
 void RoundActivations(const Gemm& gemm, size_t width, size_t num_rows,
                       float* values) {
   gemm.pool().ParallelFor(
-      num_rows, kRowGrain, [&](size_t begin, size_t end, int) {
+      num_rows, kPredictionGrain, [&](size_t begin, size_t end, int) {
         std::vector<std::byte> bytes(BytesOf(DType::kQ8_0, width));
         for (size_t row = begin; row < end; ++row) {
           const std::span row_values(values + row * width, width);
@@ -46,11 +46,12 @@ void RoundActivations(const Gemm& gemm, size_t width, size_t num_rows,
 
 void LoadInputs(const Gemm& gemm, const Samples& samples, size_t first,
                 size_t count, float* x) {
-  gemm.pool().ParallelFor(count, kRowGrain, [&](size_t begin, size_t end, int) {
-    for (size_t n = begin; n < end; ++n) {
-      samples.LoadInput(first + n, x + n * samples.width);
-    }
-  });
+  gemm.pool().ParallelFor(
+      count, kPredictionGrain, [&](size_t begin, size_t end, int) {
+        for (size_t n = begin; n < end; ++n) {
+          samples.LoadInput(first + n, x + n * samples.width);
+        }
+      });
 }
 
 // The greatest threshold that a share `share` of the scores reaches.

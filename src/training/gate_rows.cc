@@ -14,7 +14,7 @@
 namespace thermocline::training {
 namespace {
 
-constexpr size_t kRowGrain = 32;
+constexpr size_t kGateRowGrain = 32;
 
 float Product(const float* a, const std::vector<float>& b) {
   return static_cast<float>(std::inner_product(b.begin(), b.end(), a, 0.0));
@@ -67,7 +67,7 @@ GateRows ReadGate(const Gemm& gemm, const TensorView& gate,
   const size_t num_neurons = gate.shape.num_rows();
   GateRows out = {.rows = std::vector<float>(num_neurons * width),
                   .biases = std::vector<float>(num_neurons)};
-  gemm.pool().ParallelFor(num_neurons, kRowGrain,
+  gemm.pool().ParallelFor(num_neurons, kGateRowGrain,
                           [&](size_t begin, size_t end, int) {
                             for (size_t i = begin; i < end; ++i) {
                               const std::span row(&out.rows[i * width], width);
