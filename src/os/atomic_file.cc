@@ -19,7 +19,9 @@
 namespace thermocline::os {
 namespace {
 
-constexpr size_t kBufferBytes = 256 * kKiB;
+// Linux keeps in one huge page what is written at once, at a multiple of that
+// page's size: a model that was just made is then mapped in huge pages.
+constexpr size_t kPieceBytes = 2 * kMiB;
 
 // Where a chain of symbolic links ends, whether or not something is there.
 Result<std::filesystem::path> FollowLinks(const std::string& path) {
@@ -228,15 +230,14 @@ Status AtomicFile::Write(std::span<const std::byte> bytes) {
 
 Status AtomicFile::Write(std::string_view text) {
   TC_CHECK(!state_->committed);
-  if (state_->buffer.size() + text.size() > kBufferBytes) {
-    TC_RETURN_IF_ERROR(state_->FlushBuffer());
-  }
-  if (text.size() > kBufferBytes) {
-    TC_RETURN_IF_ERROR(state_->WriteOut(text));
-  } else {
-    state_->buffer += text;
-  }
   state_->num_written += text.size();
+  std::string& buffer = state_->buffer;
+  while (!text.empty()) {
+    const auto part = text.substr(0, kPieceBytes - buffer.size());
+    buffer += part;
+    text.remove_prefix(part.size());
+    if (buffer.size() == kPieceBytes) TC_RETURN_IF_ERROR(state_->FlushBuffer());
+  }
   return {};
 }
 

@@ -37,7 +37,7 @@ TEST(AtomicFileTest, AppearsAtCommit) {
   const TestFolder folder;
   const std::string path = folder / "out";
   auto file = AtomicFile::Create(path).value();
-  const std::string large(1'000'000, 'z');
+  const std::string large(5'000'000, 'z');  // some pieces of 2 MiB
   EXPECT_TRUE(file->Write("abc").has_value());
   EXPECT_TRUE(file->Write(large).has_value());
   EXPECT_TRUE(file->Write(std::as_bytes(std::span("de", 2))).has_value());
@@ -53,7 +53,7 @@ TEST(AtomicFileTest, WithoutCommitNothingChanges) {
   const std::string path = folder.Write("out", "old");
   {
     auto file = AtomicFile::Create(path).value();
-    EXPECT_TRUE(file->Write(std::string(600'000, 'n')).has_value());
+    EXPECT_TRUE(file->Write(std::string(3'000'000, 'n')).has_value());
     EXPECT_EQ(TestFolder::Read(path), "old");
   }
   EXPECT_EQ(TestFolder::Read(path), "old");
@@ -210,7 +210,7 @@ TEST(AtomicFileTest, AFullDeviceIsReported) {
   EXPECT_EQ(status.error().code, ErrorCode::kIo);
   EXPECT_NE(status.error().message.find("/dev/full"), std::string::npos);
   auto file = AtomicFile::Create("/dev/full").value();
-  EXPECT_FALSE(file->Write(std::string(1'000'000, 'x')).has_value());
+  EXPECT_FALSE(file->Write(std::string(4'000'000, 'x')).has_value());
 }
 
 TEST(AtomicFileTest, PlacesThatCannotBeWritten) {
