@@ -156,7 +156,7 @@ class MultipleChoiceTest(EvalTest):
             with self.subTest(task=path):
                 file = FIXTURES / f"{path}.jsonl"
                 self.check_file(STORIES, file, 2)
-                limit = 1 if cli_support.IS_SANITIZED else 4
+                limit = 4
                 report, items = self.scored("-m", DEMO, "-f", file, "--limit",
                                             limit, "-c", 512)
                 self.assertEqual(len(items), limit)
@@ -217,7 +217,7 @@ class MultipleChoiceTest(EvalTest):
                               "--modes", "dense,fast"), "--ffn dense")
 
     def test_same_bytes_for_every_thread_count_and_batch(self):
-        limit = 3 if cli_support.IS_SANITIZED else 100
+        limit = 100
 
         def items(*more):
             out = self.folder / "items.jsonl"

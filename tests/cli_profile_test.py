@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import cli_support
-from cli_support import DATA, GOLDEN, IS_SANITIZED, ROOT, STORIES, Gguf, run
+from cli_support import DATA, GOLDEN, ROOT, STORIES, Gguf, run
 
 DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 VALID = DATA / "demo/valid.txt"
@@ -19,19 +19,15 @@ class ProfileTest(cli_support.CliTest):
     def test_densities_of_the_demo_model(self):
         reference = json.loads((DATA / "demo/reference.json").read_text())
         want = reference["valid.txt"]
-        limit, tolerance = ((), 2e-4)
-        if IS_SANITIZED:  # a part of the text
-            limit, tolerance = (("-n", 4096), 2e-2)
         path = self.folder / "demo.profile"
         page = self.folder / "demo.html"
         shown = json.loads(self.assert_ok(
             run("profile", DEMO, "--corpus", VALID, "-o", path, "--html", page,
-                "--json", *limit)))
-        if not limit:
-            self.assertEqual(shown["tokens"], want["chunks"] * 256)
+                "--json")))
+        self.assertEqual(shown["tokens"], want["chunks"] * 256)
         got = [layer["density"] for layer in shown["layers"]]
         for a, b in zip(got, want["active_share_per_layer"], strict=True):
-            self.assertAlmostEqual(a, b, delta=tolerance)
+            self.assertAlmostEqual(a, b, delta=2e-4)
         # The file says the same, to the last bit.
         file = Gguf(path)
         self.assertEqual(len(file.tensors), 6)
@@ -217,8 +213,7 @@ class SparsityTest(cli_support.CliTest):
                            got["predictor_bytes_per_token"])
 
     def test_exact_misses_nothing(self):
-        size = 6000 if IS_SANITIZED else 40000
-        text = self.write("text", VALID.read_bytes()[:size])
+        text = self.write("text", VALID.read_bytes()[:40000])
         got = self.sparsity(DEMO, text, "--ffn", "exact")
         self.assertEqual(got["recall"], 1)
         self.assertEqual(got["candidates"], 1)
