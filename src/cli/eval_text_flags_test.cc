@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "cli/test_files.h"
+
 namespace thermocline::cli {
 namespace {
 
@@ -28,8 +30,7 @@ TEST(CheckChunkFlagTest, RefusesChunksThatAreTooShort) {
 }
 
 TEST(TokensOfTest, NamesATextThatIsTooShort) {
-  const auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                        "/testdata/models/stories260K.gguf");
+  const auto model = model::Model::Open(kStories);
   ASSERT_TRUE(model.has_value());
   TextFlags flags;
   flags.text_file = "some.txt";

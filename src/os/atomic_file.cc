@@ -141,7 +141,8 @@ struct AtomicFile::State {
     return {};
   }
 
-  Status WriteOut(std::string_view bytes) {
+  Status FlushBuffer() {
+    std::string_view bytes = buffer;
     while (!bytes.empty()) {
       const ssize_t count = write(fd.get(), bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
@@ -150,11 +151,6 @@ struct AtomicFile::State {
       }
       bytes.remove_prefix(static_cast<size_t>(count));
     }
-    return {};
-  }
-
-  Status FlushBuffer() {
-    TC_RETURN_IF_ERROR(WriteOut(buffer));
     buffer.clear();
     return {};
   }
