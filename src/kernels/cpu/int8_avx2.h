@@ -200,15 +200,44 @@ struct UnpackedRow {
   const typename Format::Scales& Scales(size_t) const { return scales; }
 };
 
+// Rows whose sums have a register each.
+template <class Format, size_t kRows>
+struct SideBySide : RowSums<__m256, kRows> {
+  using RowSums<__m256, kRows>::RowSums;
+
+  template <class AskRow>
+  [[gnu::always_inline]] void Step(const std::byte* const (&rows)[kRows],
+                                   size_t offset,
+                                   const typename Format::Input& input,
+                                   const AskRow& ask) {
+    for (size_t r = 0; r < kRows; ++r) ask(r);
+    Format::template Add<kRows>(PackedRows<Format, kRows>{rows, offset}, input,
+                                this->sums);
+  }
+};
+
+template <class Format, size_t kRows>
+struct GroupOfRows {
+  using Type = SideBySide<Format, kRows>;
+};
+template <class Format, size_t kRows>
+  requires requires { typename Format::template Pairs<kRows>; }
+struct GroupOfRows<Format, kRows> {
+  using Type = typename Format::template Pairs<kRows>;
+};
+
 // What the driver asks of a format, from a Format's
 //   kBlockBytes, kBlockElems, kStepBlocks, Input, Prepare()
 //   Scales, UnpackScales(blocks), UnpackPair(blocks, i)
 //   Add<kRows>(weights, input, acc): of kRows rows
+//   Pairs<kRows>: if it likes, a Group of rows that come two and two
 template <class Format>
 struct Avx2Format : Format {
   using Acc = __m256;
   using typename Format::Input;
   using Weights = UnpackedRow<Format>;
+  template <size_t kRows>
+  using Group = typename GroupOfRows<Format, kRows>::Type;
 
   // Zen 3 reads four streams as well on its own, and instructions that ask for
   // them cost 4 (Q4_0, Q4_K) to 7 % (Q8_0) of a token.
@@ -220,14 +249,6 @@ struct Avx2Format : Format {
     Acc sums[1] = {acc};
     Format::template Add<1>(weights, input, sums);
     return sums[0];
-  }
-
-  template <size_t kRows>
-  [[gnu::always_inline]] static void StepRows(
-      const std::byte* const (&rows)[kRows], size_t offset, const Input& input,
-      Acc (&acc)[kRows]) {
-    Format::template Add<kRows>(PackedRows<Format, kRows>{rows, offset}, input,
-                                acc);
   }
 
   static Acc Zero() { return _mm256_setzero_ps(); }

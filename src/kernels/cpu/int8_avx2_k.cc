@@ -87,12 +87,25 @@ struct SubBlocks32 : Block256<Block> {
     for (size_t r = 0; r < kRows; ++r) {
       const Scales scales = w.Scales(r);
       const __m256i sums = ScaledSums(fours[0][r], fours[1][r], scales);
-      const __m256i minima = _mm256_madd_epi16(Spread(scales, 8, 12), x.sum);
-      acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums),
-                               _mm256_mul_ps(scales.d, x.d), acc[r]);
-      acc[r] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima),
-                                _mm256_mul_ps(scales.d_min, x.d), acc[r]);
+      const __m256i minima =
+          _mm256_madd_epi16(Spread(scales.six_bits, 8, 12), x.sum);
+      const __m256 dots =
+          _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima), scales.d_min,
+                           _mm256_mul_ps(_mm256_cvtepi32_ps(sums), scales.d));
+      acc[r] = _mm256_fmadd_ps(dots, x.d, acc[r]);
     }
+  }
+
+  // Twice each, as words: four of the bytes from `low` on, then from `high` on.
+  static __m256i Spread(__m256i bytes, int low, int high) {
+    const __m256i order = _mm256_setr_epi8(
+        0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
+        0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1);
+    // Bytes of -1 stay negative, which makes zeros.
+    const __m256i from =
+        _mm256_setr_m128i(_mm_set1_epi16(static_cast<int16_t>(low)),
+                          _mm_set1_epi16(static_cast<int16_t>(high)));
+    return _mm256_shuffle_epi8(bytes, _mm256_add_epi8(order, from));
   }
 
  private:
@@ -105,32 +118,127 @@ struct SubBlocks32 : Block256<Block> {
                          _mm256_maddubs_epi16(pair.second, x.q[2 * i + 1]));
   }
 
-  // Twice each, as words: four of the bytes from `low` on, then from `high` on.
-  static __m256i Spread(const Scales& scales, int low, int high) {
-    const __m256i order = _mm256_setr_epi8(
-        0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1,  //
-        0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, -1);
-    // Bytes of -1 stay negative, which makes zeros.
-    const __m256i from =
-        _mm256_setr_m128i(_mm_set1_epi16(static_cast<int16_t>(low)),
-                          _mm_set1_epi16(static_cast<int16_t>(high)));
-    return _mm256_shuffle_epi8(scales.six_bits, _mm256_add_epi8(order, from));
-  }
-
   static __m256i ScaledSums(__m256i first, __m256i second,
                             const Scales& scales) {
     if constexpr (kFifthBit) {
       // 8 * 31 * 127 < 2^15, but not twice that.
-      return MeetLanes<Ints>(_mm256_madd_epi16(first, Spread(scales, 0, 0)),
-                             _mm256_madd_epi16(second, Spread(scales, 4, 4)));
+      return MeetLanes<Ints>(
+          _mm256_madd_epi16(first, Spread(scales.six_bits, 0, 0)),
+          _mm256_madd_epi16(second, Spread(scales.six_bits, 4, 4)));
     } else {
       return _mm256_madd_epi16(MeetLanes<Words>(first, second),
-                               Spread(scales, 0, 4));
+                               Spread(scales.six_bits, 0, 4));
     }
   }
 };
 
-struct Q4_K : SubBlocks32<BlockQ4_K, false> {};
+// Several rows come in pairs: one's numbers in the low half of a register, the
+// other's in the high half. That is one head to unpack instead of two, and half
+// the registers to add up: 0.87 of the time. (Q5_K has too much to hold for
+// it.)
+struct Q4_K : SubBlocks32<BlockQ4_K, false> {
+  // One block of each of two rows.
+  struct BlockPair {
+    const std::byte* low;
+    const std::byte* high;
+
+    // Sums of four products of the sub-blocks 2i and 2i + 1.
+    [[gnu::always_inline]] __m256i Words64(size_t i, const Input& x) const {
+      const size_t at = offsetof(BlockQ4_K, qs) + 32 * i;
+      const __m256i bytes = InRegister(Load256(low + at));
+      const __m256i first =
+          _mm256_inserti128_si256(bytes, Load128(high + at), 1);
+      const __m256i second =
+          _mm256_permute2x128_si256(bytes, Load256(high + at), 0x31);
+      return Meet64<Words>(
+          Dot(LowNibbles(first), LowNibbles(second), x.q[2 * i]),
+          Dot(HighNibbles(first), HighNibbles(second), x.q[2 * i + 1]));
+    }
+
+    // Adds what the sums of the sub-blocks 0-3 and 4-7 come to.
+    [[gnu::always_inline]] void Add(__m256i first, __m256i second,
+                                    const Input& x, __m256& first_acc,
+                                    __m256& second_acc) const {
+      const __m256i six_bits = SixBits(LoadTwo128(low, high));
+      const __m256 factors =
+          _mm256_cvtph_ps(_mm_unpacklo_epi64(Load128(low), Load128(high)));
+      const auto scaled = [six_bits](__m256i words, int from) {
+        return _mm256_cvtepi32_ps(
+            _mm256_madd_epi16(words, Spread(six_bits, from, from)));
+      };
+      const auto* d = reinterpret_cast<const __m128*>(&x.d);
+      const auto added = [&](__m256i words, int half, __m256 acc) {
+        const __m256 sums = _mm256_mul_ps(scaled(words, 4 * half),
+                                          _mm256_permute_ps(factors, 0x00));
+        const __m256 dots =
+            _mm256_fnmadd_ps(scaled(Half(x.sum, half), 8 + 4 * half),
+                             _mm256_permute_ps(factors, 0x55), sums);
+        return _mm256_fmadd_ps(dots, _mm256_broadcast_ps(d + half), acc);
+      };
+      const __m256 new_first = added(first, 0, first_acc);
+      second_acc = added(second, 1, second_acc);
+      first_acc = new_first;
+    }
+
+   private:
+    // Half an input, for either row.
+    static __m256i Half(const __m256i& input, size_t half) {
+      return _mm256_broadcastsi128_si256(
+          Load128(reinterpret_cast<const std::byte*>(&input) + 16 * half));
+    }
+    static __m256i Dot(__m256i first, __m256i second, const __m256i& q) {
+      return _mm256_add_epi16(_mm256_maddubs_epi16(first, Half(q, 0)),
+                              _mm256_maddubs_epi16(second, Half(q, 1)));
+    }
+  };
+
+  // The sums of kRows rows, two to a register.
+  template <size_t kRows>
+    requires(kRows % 2 == 0)
+  class Pairs {
+   public:
+    explicit Pairs(const __m256* acc) {
+      for (size_t p = 0; p < kPairs; ++p) {
+        first_[p] = _mm256_permute2f128_ps(acc[2 * p], acc[2 * p + 1], 0x20);
+        second_[p] = _mm256_permute2f128_ps(acc[2 * p], acc[2 * p + 1], 0x31);
+      }
+    }
+
+    template <class AskRow>
+    [[gnu::always_inline]] void Step(const std::byte* const (&rows)[kRows],
+                                     size_t offset, const Input& x,
+                                     const AskRow& ask) {
+      for (size_t r = 0; r < kRows; ++r) ask(r);
+      const auto pair = [&](size_t p) __attribute__((always_inline)) {
+        return BlockPair{rows[2 * p] + offset, rows[2 * p + 1] + offset};
+      };
+      __m256i fours[2][kPairs];
+      MeetParts(
+          [&](size_t p, size_t i)
+              __attribute__((always_inline)) { return pair(p).Words64(i, x); },
+          Meet32<Words>, fours);
+      // In registers they would displace what a step has at hand.
+      asm("" : "+m"(first_), "+m"(second_));
+#pragma clang loop unroll(full)
+      for (size_t p = 0; p < kPairs; ++p) {
+        pair(p).Add(fours[0][p], fours[1][p], x, first_[p], second_[p]);
+      }
+    }
+
+    void Store(__m256* acc) const {
+      for (size_t p = 0; p < kPairs; ++p) {
+        acc[2 * p] = _mm256_permute2f128_ps(first_[p], second_[p], 0x20);
+        acc[2 * p + 1] = _mm256_permute2f128_ps(first_[p], second_[p], 0x31);
+      }
+    }
+
+   private:
+    static constexpr size_t kPairs = kRows / 2;
+    __m256 first_[kPairs];   // of the sub-blocks 0-3
+    __m256 second_[kPairs];  // and 4-7
+  };
+};
+
 struct Q5_K : SubBlocks32<BlockQ5_K, true> {};
 
 // Register i has the elements from 32i on. Scales are for 16: lane 4h + b of a

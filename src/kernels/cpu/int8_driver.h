@@ -17,8 +17,10 @@
 //   Acc Zero()
 //   Acc Step(const Weights&, const Input&, Acc)   acc + the step's product
 //   kLeavesAskingToHardware   if so: streams are not asked for ahead
-//   StepRows<kRows>(rows, offset, const Input&, Acc[kRows])   if it likes: the
-//       same for several rows, whose steps lie `offset` bytes behind rows[r]
+//   Group<kRows>   if it likes: the sums of several rows, with
+//       Group(const Acc[kRows]), Store(Acc[kRows]) and
+//       Step(rows, offset, const Input&, ask): adds the products of the steps
+//       that lie `offset` bytes behind rows[r]; calls ask(r) before row r
 //   float Reduce(Acc)
 //
 // The files that include this are compiled for one ISA each. Formats live in
@@ -42,6 +44,19 @@ struct StepInput {
   const float* d;
   const int16_t* sum;
   const int8_t* q;
+};
+
+// What of a Group has an accumulator for each row.
+template <class Acc, size_t kRows>
+struct RowSums {
+  Acc sums[kRows];
+
+  explicit RowSums(const Acc* acc) {
+    for (size_t r = 0; r < kRows; ++r) sums[r] = acc[r];
+  }
+  void Store(Acc* acc) const {
+    for (size_t r = 0; r < kRows; ++r) acc[r] = sums[r];
+  }
 };
 
 template <class Format>
@@ -396,10 +411,33 @@ class Int8MatMul {
                : nullptr;
   }
 
+  // One row after the other.
   template <size_t kRows>
-  static consteval bool HasStepRows() {
-    return requires { &Format::template StepRows<kRows>; };
-  }
+  struct RowByRow : RowSums<Acc, kRows> {
+    using RowSums<Acc, kRows>::RowSums;
+
+    template <class AskRow>
+    [[gnu::always_inline]] void Step(const std::byte* const (&rows)[kRows],
+                                     size_t offset, const Input& input,
+                                     const AskRow& ask) {
+#pragma clang loop unroll(full)
+      for (size_t r = 0; r < kRows; ++r) {
+        ask(r);
+        this->sums[r] = Format::Step(Format::Unpack(rows[r] + offset), input,
+                                     this->sums[r]);
+      }
+    }
+  };
+
+  template <size_t kRows, class OfFormat>
+  struct GroupOf {
+    using Type = RowByRow<kRows>;
+  };
+  template <size_t kRows, class OfFormat>
+    requires requires { typename OfFormat::template Group<kRows>; }
+  struct GroupOf<kRows, OfFormat> {
+    using Type = typename OfFormat::template Group<kRows>;
+  };
 
   // Adds the products of kRows rows' parts with one token's panel to acc.
   // readable_end: up to there weights of the same type follow; or null.
@@ -407,39 +445,30 @@ class Int8MatMul {
   static void MultiplyRows(const std::byte* const (&rows)[kRows],
                            const std::byte* readable_end, size_t num_elems,
                            const Input* panel, Ask& ask, Acc* acc) {
-    Acc sums[kRows];
-    for (size_t r = 0; r < kRows; ++r) sums[r] = acc[r];
     const size_t num_steps = num_elems / kStepElems;
+    typename GroupOf<kRows, Format>::Type group(acc);
     for (size_t s = 0; s < num_steps; ++s) {
       const size_t offset = s * kStepBytes;
       ask.template Begin<kRows>(offset);
-#pragma clang loop unroll(full)
-      for (size_t r = 0; r < kRows; ++r) {
-        ask.template Row<kRows>(rows[r], offset, r);
-        if constexpr (!HasStepRows<kRows>()) {
-          sums[r] =
-              Format::Step(Format::Unpack(rows[r] + offset), panel[s], sums[r]);
-        }
-      }
-      if constexpr (HasStepRows<kRows>()) {
-        Format::StepRows(rows, offset, panel[s], sums);
-      }
+      group.Step(rows, offset, panel[s],
+                 [&](size_t r) __attribute__((always_inline)) {
+                   ask.template Row<kRows>(rows[r], offset, r);
+                 });
     }
-    const bool has_rest = num_elems % kStepElems != 0;
-    if (has_rest) ask.template Begin<kRows>(num_steps * kStepBytes);
+    group.Store(acc);
+    if (num_elems % kStepElems == 0) return;
+    const size_t offset = num_steps * kStepBytes;
+    ask.template Begin<kRows>(offset);
     for (size_t r = 0; r < kRows; ++r) {
-      if (has_rest) {
-        ask.template Row<kRows>(rows[r], num_steps * kStepBytes, r);
-        // What a row's last step reads of the next row meets zeros.
-        const std::byte* rest = rows[r] + num_steps * kStepBytes;
-        const bool is_whole =
-            readable_end != nullptr &&
-            kStepBytes <= static_cast<size_t>(readable_end - rest);
-        sums[r] = Format::Step(
-            is_whole ? Format::Unpack(rest) : UnpackRest(rows[r], num_elems),
-            panel[num_steps], sums[r]);
-      }
-      acc[r] = sums[r];
+      ask.template Row<kRows>(rows[r], offset, r);
+      // What a row's last step reads of the next row meets zeros.
+      const std::byte* rest = rows[r] + offset;
+      const bool is_whole =
+          readable_end != nullptr &&
+          kStepBytes <= static_cast<size_t>(readable_end - rest);
+      acc[r] = Format::Step(
+          is_whole ? Format::Unpack(rest) : UnpackRest(rows[r], num_elems),
+          panel[num_steps], acc[r]);
     }
   }
 
