@@ -35,6 +35,7 @@
 
 #include "kernels/activation_row.h"
 #include "kernels/cpu/ahead.h"
+#include "kernels/cpu/int8_ask.h"
 #include "kernels/kernels.h"
 
 namespace thermocline::kernels {
@@ -51,10 +52,10 @@ template <class Acc, size_t kRows>
 struct RowSums {
   Acc sums[kRows];
 
-  explicit RowSums(const Acc* acc) {
+  [[gnu::always_inline]] explicit RowSums(const Acc* acc) {
     for (size_t r = 0; r < kRows; ++r) sums[r] = acc[r];
   }
-  void Store(Acc* acc) const {
+  [[gnu::always_inline]] void Store(Acc* acc) const {
     for (size_t r = 0; r < kRows; ++r) acc[r] = sums[r];
   }
 };
@@ -79,7 +80,7 @@ class Int8MatMul {
   // A DotRowsFn.
   static void RunListed(const DotRowsArgs& args) {
     Input own_panel[kPanelInputs];
-    AskList ask = {.lines = AheadCursor(args.ahead)};
+    AskListed ask = {.lines = AheadCursor(args.ahead)};
     const bool is_kept = args.prepared != nullptr && args.num_tokens == 1 &&
                          args.n <= kPanelInputs * kStepElems;
     auto* panel =
@@ -118,10 +119,7 @@ class Int8MatMul {
   static constexpr size_t kRowBlock = 32;
   // Tokens that share the unpacking of a step.
   static constexpr size_t kTokenBlock = 16;
-  // One token reads its rows in as many streams, each a part of the rows from
-  // its first to its last: memory delivers more to a few streams than to one,
-  // and a stream that goes on forever can be asked for ahead of its use.
-  static constexpr size_t kStreams = 4;
+  static constexpr size_t kStreams = kInt8Streams;
   // Rows of each stream that share prepared activations.
   static constexpr size_t kStreamBlock = 4;
   // Prepared activations; small enough to stay in the first-level cache.
@@ -130,93 +128,13 @@ class Int8MatMul {
   static_assert(kPanelInputs >= kTokenBlock);
   static_assert(kTokenBlock >= kListedTokens);
 
-  // How far ahead of its use a weight is asked for in its stream: into the
-  // second level of the cache, then into the first. From memory (two threads,
-  // VNNI, pages of 4 KiB) this reads 0.90 (Q4_0, Q4_K) to 0.95 (Q8_0) of what a
-  // loop does that only reads; without the second step 0.02 less, with it at
-  // 512 bytes 0.01 to 0.02 less; in rows next to each other, whole tiles ahead,
-  // 0.80 (Q4_K) to 0.91 (Q8_0).
-  static constexpr size_t kFarBytes = 2048;
-  static constexpr size_t kNearBytes = 1024;
-  // The second step of listed rows.
-  static constexpr size_t kListedNearBytes = 512;
-  // Many tokens read one stream.
-  static constexpr size_t kTokensFarBytes = 8192;
-
   static constexpr bool kLeavesAskingToHardware =
       requires { requires Format::kLeavesAskingToHardware; };
+  using AskListed = AskList<kStepBytes>;
 
   static constexpr size_t AtMost(size_t max, size_t count) {
     return count < max ? count : max;
   }
-
-  // What is asked for while kRows rows are multiplied: Begin() is called before
-  // each step, which lies `offset` bytes behind where the rows' parts begin,
-  // and Row() before the step's part of row r.
-
-  // Streams of stream_bytes, of which left_bytes begin with these parts. A
-  // single row is none.
-  struct AskStreams {
-    size_t stream_bytes;
-    size_t left_bytes;
-    size_t far = 0;
-
-    template <size_t kRows>
-    [[gnu::always_inline]] void Begin(size_t offset) {
-      // Past the streams' ends the caller's next rows begin, whose first stream
-      // is where the last of these ends.
-      far = kFarBytes +
-            (offset + kFarBytes < left_bytes ? 0 : (kRows - 1) * stream_bytes);
-    }
-    template <size_t kRows>
-    [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
-                                    size_t /*r*/) const {
-      if constexpr (kRows == 1 || kLeavesAskingToHardware) return;
-      const uintptr_t begin = reinterpret_cast<uintptr_t>(row) + offset;
-      AskForBytes<2>(begin + far, kStepBytes);
-      AskForBytes<3>(begin + kNearBytes, kStepBytes);
-    }
-  };
-
-  // One stream that many tokens share.
-  struct AskTokens {
-    template <size_t kRows>
-    [[gnu::always_inline]] void Begin(size_t) const {}
-    template <size_t kRows>
-    [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
-                                    size_t /*r*/) const {
-      AskForBytes<2>(
-          reinterpret_cast<uintptr_t>(row) + offset + kTokensFarBytes,
-          kStepBytes);
-    }
-  };
-
-  // Listed rows, which have been asked for: the caller's lines, into the second
-  // level of the cache; of several rows, the bytes that are next, into the
-  // first: in the same rows' parts, and behind their end in those that follow.
-  struct AskList {
-    AheadCursor lines;
-    size_t part_bytes = 0;
-    uintptr_t following[kStreams] = {};  // less part_bytes
-    const uintptr_t* now = nullptr;
-    bool is_near_end = false;
-
-    template <size_t kRows>
-    [[gnu::always_inline]] void Begin(size_t offset) {
-      now = lines.Take<LinesOf(kRows * kStepBytes)>();
-      is_near_end = offset + kListedNearBytes >= part_bytes;
-    }
-    template <size_t kRows>
-    [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
-                                    size_t r) const {
-      if (now != nullptr)
-        AskForPart<LinesOf(kRows * kStepBytes), kRows>(now, r);
-      if constexpr (kRows == 1) return;
-      const uintptr_t near =
-          is_near_end ? following[r] : reinterpret_cast<uintptr_t>(row);
-      AskForBytes<3>(near + offset + kListedNearBytes, kStepBytes);
-    }
-  };
 
   // One token.
   static void MultiplyOne(const MatMulArgs& args) {
@@ -254,8 +172,8 @@ class Int8MatMul {
         for (size_t r = 0; r < kRows; ++r) {
           rows[r] = args.weights + offset + r * stream_bytes;
         }
-        AskStreams ask = {.stream_bytes = stream_bytes,
-                          .left_bytes = stream_bytes - offset};
+        AskStreams<kStepBytes, kLeavesAskingToHardware> ask = {
+            .stream_bytes = stream_bytes, .left_bytes = stream_bytes - offset};
         MultiplyRows(rows, readable_end, num_elems, panel, ask, acc[i]);
       }
       elem += num_elems;
@@ -288,7 +206,7 @@ class Int8MatMul {
       }
       const std::byte* part =
           weights + elem / Format::kBlockElems * Format::kBlockBytes;
-      AskTokens ask;
+      AskTokens<kStepBytes> ask;
       for (size_t r = 0; r < num_rows; ++r) {
         MultiplyTokens(part + r * args.row_bytes, num_elems, panel, num_tokens,
                        ask, acc[r]);
@@ -312,7 +230,7 @@ class Int8MatMul {
   // all of them, prepared.
   static void MultiplyListed(const DotRowsArgs& args, size_t first_row,
                              size_t num_rows, Input* panel, bool is_ready,
-                             AskList& ask) {
+                             AskListed& ask) {
     const size_t num_tokens = args.num_tokens;
     const MatMulArgs product = {
         .n = args.n, .x = args.x, .x_stride_bytes = args.x_stride_bytes};
@@ -346,7 +264,7 @@ class Int8MatMul {
   // token, one at a time for many.
   static void MultiplyParts(const std::byte* const* rows, size_t num_rows,
                             size_t num_elems, const Input* panel,
-                            size_t num_tokens, AskList& ask, Acc* acc) {
+                            size_t num_tokens, AskListed& ask, Acc* acc) {
     if (num_tokens > 1) {
       for (size_t r = 0; r < num_rows; ++r) {
         MultiplyTokens(rows[r], num_elems, panel, num_tokens, ask,
