@@ -17,6 +17,7 @@
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "os/cpu_name.h"
+#include "os/memory.h"
 #include "os/thread_pool.h"
 
 namespace thermocline::cli {
@@ -88,9 +89,12 @@ Status Run(const BenchFlags& flags) {
   report->cpu = os::ReadCpuName();
   std::string text = bench::FormatBench(*report, flags.format);
   if (flags.format == bench::BenchFormat::kMarkdown) {
-    text += fmt::format("\nbuild: thermocline {}, {}, ffn {}, weights {}\n",
+    const gguf::File& file = model->file();
+    text += fmt::format("\nbuild: thermocline {}, {}, ffn {}, weights {}{}\n",
                         TC_VERSION, report->isa, report->ffn,
-                        DescribeHeld(model->file().held()));
+                        DescribeHeld(file.held()),
+                        DescribePages(file.held(), file.num_file_bytes(),
+                                      os::ReadHugePageShares()));
   }
   return WriteStdout(text);
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/test_files.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {

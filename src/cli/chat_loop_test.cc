@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/test_files.h"
 #include "cli/test_lines.h"
 #include "cli/test_main.h"
 #include "engine/session.h"

@@ -37,4 +37,13 @@ std::string DescribeHeld(const gguf::HoldOptions& held) {
                      held.lock ? " and locked" : "");
 }
 
+std::string DescribePages(const gguf::HoldOptions& held,
+                          uint64_t num_file_bytes,
+                          const os::HugePageShares& shares) {
+  constexpr uint64_t kLargeFileBytes = 64 * kMiB;
+  if (num_file_bytes < kLargeFileBytes) return "";
+  return fmt::format(", {:.0f} % in huge pages",
+                     100 * (held.read ? shares.anonymous : shares.mapped));
+}
+
 }  // namespace thermocline::cli

@@ -26,6 +26,13 @@ void WarnOfLargeMapping(const gguf::File& file,
 // "mapped", "mapped and locked", "read", "read and locked".
 std::string DescribeHeld(const gguf::HoldOptions& held);
 
+// ", 98 % in huge pages"; empty for files of less than 64 MiB. `shares`: when
+// the weights have been in use, since they are most of what this process has
+// touched.
+std::string DescribePages(const gguf::HoldOptions& held,
+                          uint64_t num_file_bytes,
+                          const os::HugePageShares& shares);
+
 }  // namespace thermocline::cli
 
 #endif  // THERMOCLINE_CLI_HELD_WEIGHTS_H_

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/test_files.h"
 #include "cli/test_main.h"
 
@@ -51,6 +52,18 @@ TEST(DescribeHeldTest, SaysBoth) {
   EXPECT_EQ(DescribeHeld({.read = true}), "read");
   EXPECT_EQ(DescribeHeld({.read = true, .lock = true}), "read and locked");
   EXPECT_EQ(DescribeHeld({.lock = true}), "mapped and locked");
+}
+
+TEST(DescribePagesTest, OfTheMemoryThatTheWeightsAreIn) {
+  const auto describe = [](bool read) {
+    return DescribePages({.read = read}, 64 * kMiB, {0.996, 0.25});
+  };
+  EXPECT_EQ(describe(false), ", 25 % in huge pages");
+  EXPECT_EQ(describe(true), ", 100 % in huge pages");
+}
+
+TEST(DescribePagesTest, SmallFilesAreOfNoConcern) {
+  EXPECT_EQ(DescribePages({}, 64 * kMiB - 1, {}), "");
 }
 
 }  // namespace

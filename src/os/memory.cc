@@ -221,4 +221,18 @@ ProcessMemory ReadProcessMemory() {
           .locked_bytes = ReadKibField(status, "VmLck").value_or(0)};
 }
 
+HugePageShares ReadHugePageShares(const std::string& proc_root) {
+  const std::string smaps = proc_root + "/self/smaps_rollup";
+  const auto bytes = [&smaps](std::string_view name) {
+    return static_cast<double>(ReadKibField(smaps, name).value_or(0));
+  };
+  const double anonymous = bytes("Anonymous");
+  const double mapped = bytes("Rss") - anonymous;
+  const auto share = [](double part, double whole) {
+    return whole > 0 ? std::min(part / whole, 1.0) : 0.0;
+  };
+  return {.anonymous = share(bytes("AnonHugePages"), anonymous),
+          .mapped = share(bytes("FilePmdMapped"), mapped)};
+}
+
 }  // namespace thermocline::os

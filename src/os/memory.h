@@ -58,6 +58,15 @@ struct ProcessMemory {
 };
 ProcessMemory ReadProcessMemory();
 
+// Which share of the memory that this process has touched lies in huge pages;
+// zeros where the kernel does not tell. Walks the page tables: milliseconds per
+// GiB in small pages.
+struct HugePageShares {
+  double anonymous;
+  double mapped;  // of files
+};
+HugePageShares ReadHugePageShares(const std::string& proc_root = "/proc");
+
 }  // namespace thermocline::os
 
 #endif  // THERMOCLINE_OS_MEMORY_H_

@@ -138,5 +138,26 @@ TEST(ProcessMemoryTest, GrowsWithTheBuffer) {
   EXPECT_GE(after.anonymous_bytes, before.anonymous_bytes + kSize / 2);
 }
 
+TEST(HugePageSharesTest, OfMemoryAndOfFiles) {
+  const TestFolder root;
+  root.Write("proc/self/smaps_rollup",
+             "5581-7ffd ---p 00000000 00:00 0      [rollup]\n"
+             "Rss:            10240 kB\n"
+             "Anonymous:       8192 kB\n"
+             "AnonHugePages:   6144 kB\n"
+             "ShmemPmdMapped:     0 kB\n"
+             "FilePmdMapped:   1024 kB\n");
+  const HugePageShares shares = ReadHugePageShares(root / "proc");
+  EXPECT_DOUBLE_EQ(shares.anonymous, 0.75);
+  EXPECT_DOUBLE_EQ(shares.mapped, 0.5);
+}
+
+TEST(HugePageSharesTest, NothingWhereTheKernelDoesNotTell) {
+  const TestFolder root;
+  const HugePageShares shares = ReadHugePageShares(root / "proc");
+  EXPECT_EQ(shares.anonymous, 0.0);
+  EXPECT_EQ(shares.mapped, 0.0);
+}
+
 }  // namespace
 }  // namespace thermocline::os
