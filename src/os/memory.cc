@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "base/check.h"
@@ -55,11 +56,9 @@ std::optional<uint64_t> ParseCount(std::string_view text) {
   return value;
 }
 
-// The number behind "name" at the start of a line of `path`, which may be
-// followed by ':' and spaces.
-std::optional<uint64_t> ReadField(const std::string& path,
-                                  std::string_view name) {
-  std::ifstream file(path);
+// The number behind "name" at the start of a line, which may be followed by ':'
+// and spaces.
+std::optional<uint64_t> FindField(std::istream& file, std::string_view name) {
   std::string line;
   while (std::getline(file, line)) {
     std::string_view rest = line;
@@ -70,6 +69,12 @@ std::optional<uint64_t> ReadField(const std::string& path,
     return ParseCount(rest.substr(digit));
   }
   return std::nullopt;
+}
+
+std::optional<uint64_t> ReadField(const std::string& path,
+                                  std::string_view name) {
+  std::ifstream file(path);
+  return FindField(file, name);
 }
 
 std::optional<uint64_t> ReadKibField(const std::string& path,
@@ -222,17 +227,21 @@ ProcessMemory ReadProcessMemory() {
 }
 
 HugePageShares ReadHugePageShares(const std::string& proc_root) {
-  const std::string smaps = proc_root + "/self/smaps_rollup";
-  const auto bytes = [&smaps](std::string_view name) {
-    return static_cast<double>(ReadKibField(smaps, name).value_or(0));
+  // Read once: the kernel walks the page tables each time.
+  std::stringstream smaps;
+  smaps << std::ifstream(proc_root + "/self/smaps_rollup").rdbuf();
+  const auto kib = [&smaps](std::string_view name) {
+    smaps.clear();
+    smaps.seekg(0);
+    return static_cast<double>(FindField(smaps, name).value_or(0));
   };
-  const double anonymous = bytes("Anonymous");
-  const double mapped = bytes("Rss") - anonymous;
+  const double anonymous = kib("Anonymous");
+  const double mapped = kib("Rss") - anonymous;
   const auto share = [](double part, double whole) {
     return whole > 0 ? std::min(part / whole, 1.0) : 0.0;
   };
-  return {.anonymous = share(bytes("AnonHugePages"), anonymous),
-          .mapped = share(bytes("FilePmdMapped"), mapped)};
+  return {.anonymous = share(kib("AnonHugePages"), anonymous),
+          .mapped = share(kib("FilePmdMapped"), mapped)};
 }
 
 }  // namespace thermocline::os

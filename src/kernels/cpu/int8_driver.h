@@ -47,7 +47,7 @@ struct StepInput {
   const int8_t* q;
 };
 
-// What of a Group has an accumulator for each row.
+// The part of a Group that has an accumulator for each row.
 template <class Acc, size_t kRows>
 struct RowSums {
   Acc sums[kRows];
