@@ -123,11 +123,11 @@ class RecordsTest(cli_support.CliTest):
         best = self.logits(DEMO)
         errors = []
         for args, types, is_lossless in [
-                ((), "Q4_0 gate, Q4_0 up, Q4_0 down, 448 bytes", False),
+                ((), "Q4_0 up, Q4_0 down, 320 bytes", False),
                 (("--from-source", DEMO),
-                 "Q4_0 gate, Q4_0 up, Q4_0 down, 448 bytes", False),
+                 "Q4_0 up, Q4_0 down, 320 bytes", False),
                 (("--from-source", DEMO, "--down-type", "F16"),
-                 "Q4_0 gate, Q4_0 up, F16 down, 832 bytes", True)]:
+                 "Q4_0 up, F16 down, 704 bytes", True)]:
             output, shown = self.prepare("m", "--no-predictor", *args)
             self.assertEqual("rounding the down columns" not in shown,
                              is_lossless, shown)

@@ -70,7 +70,7 @@ TEST(PrepareCommandTest, OtherDownColumns) {
   ASSERT_EQ(rounded.exit_code, 0) << rounded.err;
   EXPECT_THAT(rounded.out, HasSubstr("rounding the down columns anew cost"));
   EXPECT_THAT(RunMain({"inspect", output}).out,
-              HasSubstr("F16 gate, F16 up, Q8_0 down, 1344 bytes a neuron"));
+              HasSubstr("records       F16 up, Q8_0 down, 832 bytes a neuron"));
   const MainResult plain = prepare({"--no-bundle", "-o", output});
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
   EXPECT_THAT(RunMain({"inspect", output}).out, Not(HasSubstr("records")));

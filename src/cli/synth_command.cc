@@ -62,17 +62,20 @@ Status CheckOutputs(const SynthFlags& flags) {
 }
 
 std::string DescribePlan(const convert::SynthPlan& plan) {
-  return fmt::format(
-      "synthetic like {}, {}: {} layers of {} neurons, {}\n"
-      "predictor: rank {} in q8_0, {} {}, {:.1f} % of the FFN's {}; {} "
-      "candidates for each neuron that fires\n",
-      plan.shape.name, LowerName(plan.options.dtype), plan.num_layers,
-      plan.shape.num_neurons(), plan.Describe(), plan.rank,
-      FormatBytes(plan.predictor_bytes),
-      plan.shape.num_experts > 0 ? "an expert in use" : "a layer",
-      100.0 * static_cast<double>(plan.predictor_bytes) /
-          static_cast<double>(plan.ffn_bytes),
-      FormatBytes(plan.ffn_bytes), convert::kCandidateRatio);
+  const std::string model =
+      fmt::format("synthetic like {}, {}: {} layers of {} neurons, {}\n",
+                  plan.shape.name, LowerName(plan.options.dtype),
+                  plan.num_layers, plan.shape.num_neurons(), plan.Describe());
+  if (!plan.options.with_predictor) return model;
+  return model +
+         fmt::format(
+             "predictor: rank {} in q8_0, {} {}, {:.1f} % of the FFN's {}; {} "
+             "candidates for each neuron that fires\n",
+             plan.rank, FormatBytes(plan.predictor_bytes),
+             plan.shape.num_experts > 0 ? "an expert in use" : "a layer",
+             100.0 * static_cast<double>(plan.predictor_bytes) /
+                 static_cast<double>(plan.ffn_bytes),
+             FormatBytes(plan.ffn_bytes), convert::kCandidateRatio);
 }
 
 Status WriteModel(const SynthFlags& flags, const convert::SynthWeights& weights,
@@ -157,6 +160,9 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
                   "replaced only when all went well");
   app->add_flag("--plain", flags->plain,
                 "Write llama.cpp's layout instead, without predictors");
+  app->add_flag_callback(
+      "--no-predictor", [flags] { flags->options.with_predictor = false; },
+      "Write records without predictors, for exact");
   AddText(*app, "--powerinfer", flags->powerinfer, "FILE",
           "Also write the same weights as PowerInfer's file (f16, q4_0)");
   AddText(*app, "--text", flags->text, "FILE",

@@ -10,6 +10,7 @@ namespace thermocline::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(SynthCommandTest, WritesTheModelItsTwinAndAText) {
   const std::string model = TempPath("s.gguf");
@@ -27,6 +28,18 @@ TEST(SynthCommandTest, WritesTheModelItsTwinAndAText) {
     EXPECT_THAT(result.out, HasSubstr("wrote " + path));
     EXPECT_TRUE(std::filesystem::remove(path));
   }
+}
+
+TEST(SynthCommandTest, RecordsWithoutAPredictor) {
+  const std::string model = TempPath("s.gguf");
+  const MainResult result = RunMain({"synth", "--like", "tiny", "--layers", "1",
+                                     "--no-predictor", "-o", model});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, Not(HasSubstr("predictor: rank")));
+  const MainResult inspected = RunMain({"inspect", model});
+  EXPECT_THAT(inspected.out, HasSubstr("records       Q4_0 up, Q4_0 down"));
+  EXPECT_THAT(inspected.out, HasSubstr("runs            exact"));
+  std::filesystem::remove(model);
 }
 
 TEST(SynthCommandTest, RefusesOutputsThatAreOneFile) {

@@ -1,6 +1,7 @@
 #include "convert/pack.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -17,7 +18,6 @@
 #include "gguf/writer.h"
 #include "model/bundle.h"
 #include "model/prepared_names.h"
-#include "model/profile_file.h"
 #include "neuron/record_builder.h"
 #include "os/thread_pool.h"
 
@@ -30,39 +30,16 @@ using neuron::RecordBuilder;
 constexpr uint64_t kCopyBytes = uint64_t{4} << 20;
 constexpr uint64_t kRecordBytes = uint64_t{32} << 20;  // built at a time
 
-PackedLayer PlanLayer(const model::FfnWeights& down_from,
-                      std::optional<neuron::RecordLayout> layout) {
-  const model::FfnMatrices& ffn = model::ExpertsOf(down_from).front();
-  return {.layout = layout,
-          .down_source = ffn.down_t ? ffn.down_t.dtype : ffn.down.dtype};
-}
-
-// Of better weights for the down columns.
-Status CheckDownSource(const model::Model& source, const model::Model* better) {
-  if (better == nullptr) return {};
-  return model::CheckSameModel(
-      model::FingerprintOf(*better), source,
-      better->file().path() + ": the down columns in it are");
-}
-
-// The model is named in the error already. Gate and up rows have D elements in
-// the source too: what does not fit is the type of down, or of none of them.
-std::string AdviseFor(const model::Config& config, const PackOptions& options,
-                      const Error& error) {
-  const char* fits = config.width % 32 == 0
-                         ? "Q8_0 or Q4_0, whose blocks of 32 do"
-                         : "F16, which has no blocks";
-  if (options.down_dtype) {
-    return fmt::format("{}; --down-type can be {}", error.message, fits);
-  }
-  return fmt::format(
-      "{}; give down another type with --down-type, or quantise the model, to "
-      "{}",
-      error.message, fits);
-}
-
-// One tensor of the output: of the source, a layer's records, or a part.
-using Item = std::variant<const gguf::TensorInfo*, size_t, const PartTensor*>;
+// One tensor of the output: of the source, a layer's gate rows or records, or a
+// part.
+struct LayerGates {
+  size_t layer_idx;
+};
+struct LayerRecords {
+  size_t layer_idx;
+};
+using Item = std::variant<const gguf::TensorInfo*, LayerGates, LayerRecords,
+                          const PartTensor*>;
 
 class Packer {
  public:
@@ -86,11 +63,22 @@ class Packer {
   Status Declare(gguf::Writer& writer);
   Status WriteCopy(std::string_view name, std::span<const std::byte> bytes,
                    gguf::Writer& writer);
+  Status WriteItem(const Item& item, gguf::Writer& writer);
+  Status WriteGates(size_t layer_idx, gguf::Writer& writer);
   Status WriteRecords(size_t layer_idx, gguf::Writer& writer);
   Status WriteFfn(size_t layer_idx, const neuron::RecordSource& source,
                   neuron::DownCost& cost, gguf::Writer& writer);
   Status Step(std::string_view what, uint64_t num_bytes);
   neuron::RecordSource SourceOf(size_t layer_idx, size_t expert_idx) const;
+  std::string GatesName(size_t layer_idx) const;
+  Shape GatesShape(size_t layer_idx) const;
+  size_t num_ffns(size_t layer_idx) const {
+    return model::ExpertsOf(source_.weights().layers[layer_idx].ffn).size();
+  }
+  // Gate rows of a layer without a place in its records.
+  bool HasGateMatrix(size_t layer_idx) const {
+    return source_.config().ffn.gated && !layers_[layer_idx].layout->gate;
+  }
   uint64_t neurons_per_ffn() const {
     return static_cast<uint64_t>(source_.config().ffn_width);
   }
@@ -105,13 +93,13 @@ class Packer {
   std::vector<PartTensor> part_tensors_;
   std::vector<Item> items_;
   RecordBuilder builder_;
-  std::vector<std::byte> records_;  // a piece of them
-  neuron::DownCost cost_;           // of all layers
-  uint64_t num_total_ = 0;          // bytes of tensors
+  std::vector<std::byte> piece_;  // of records or gate rows
+  neuron::DownCost cost_;         // of all layers
+  uint64_t num_total_ = 0;        // bytes of tensors
   uint64_t num_done_ = 0;
 };
 
-// The records stand where the first matrix of the layer's FFN stood.
+// Gates and records stand where the first matrix of the layer's FFN stood.
 void Packer::ListItems() {
   std::set<int64_t> bundled;
   for (const gguf::TensorInfo& tensor : source_.file().tensors()) {
@@ -123,7 +111,11 @@ void Packer::ListItems() {
         layers_[static_cast<size_t>(name->layer_idx)].layout.has_value();
     if (is_bundled) {
       if (bundled.insert(name->layer_idx).second) {
-        items_.emplace_back(static_cast<size_t>(name->layer_idx));
+        const auto layer_idx = static_cast<size_t>(name->layer_idx);
+        if (HasGateMatrix(layer_idx)) {
+          items_.emplace_back(LayerGates{layer_idx});
+        }
+        items_.emplace_back(LayerRecords{layer_idx});
       }
       continue;
     }
@@ -141,7 +133,11 @@ Status Packer::AddRecordKeys(gguf::Writer& writer) const {
   std::vector<int64_t> strides;
   for (const PackedLayer& layer : layers_) {
     if (!layer.layout) return {};
-    if (layer.layout->gate) types.emplace_back(NameOf(*layer.layout->gate));
+    if (layer.layout->gate) {
+      types.emplace_back(NameOf(*layer.layout->gate));
+    } else if (source_.config().ffn.gated) {
+      types.emplace_back(prepared::kGateIsMatrix);
+    }
     types.emplace_back(NameOf(layer.layout->up));
     types.emplace_back(NameOf(layer.layout->down));
     strides.push_back(static_cast<int64_t>(layer.layout->stride));
@@ -176,12 +172,16 @@ Status Packer::Declare(gguf::Writer& writer) {
     if (const auto* tensor = std::get_if<const gguf::TensorInfo*>(&item)) {
       TC_RETURN_IF_ERROR(
           declare((*tensor)->name, (*tensor)->dtype, (*tensor)->shape));
-    } else if (const auto* layer_idx = std::get_if<size_t>(&item)) {
+    } else if (const auto* gates = std::get_if<LayerGates>(&item)) {
+      TC_RETURN_IF_ERROR(declare(GatesName(gates->layer_idx),
+                                 SourceOf(gates->layer_idx, 0).gate.dtype,
+                                 GatesShape(gates->layer_idx)));
+    } else if (const auto* records = std::get_if<LayerRecords>(&item)) {
       TC_RETURN_IF_ERROR(
-          declare(prepared::OfLayer(static_cast<int64_t>(*layer_idx),
+          declare(prepared::OfLayer(static_cast<int64_t>(records->layer_idx),
                                     prepared::kRecords),
                   DType::kI8,
-                  {.ne = {layers_[*layer_idx].layout->stride,
+                  {.ne = {layers_[records->layer_idx].layout->stride,
                           neurons_per_layer(), 1, 1},
                    .rank = 2}));
     } else {
@@ -214,6 +214,21 @@ Status Packer::WriteCopy(std::string_view name,
   return {};
 }
 
+std::string Packer::GatesName(size_t layer_idx) const {
+  return prepared::OfLayer(static_cast<int64_t>(layer_idx),
+                           source_.config().ffn.num_experts > 0
+                               ? prepared::kExpertGates
+                               : prepared::kGates);
+}
+
+Shape Packer::GatesShape(size_t layer_idx) const {
+  const auto width = static_cast<uint64_t>(source_.config().width);
+  if (source_.config().ffn.num_experts == 0) {
+    return {.ne = {width, neurons_per_ffn(), 1, 1}, .rank = 2};
+  }
+  return {.ne = {width, neurons_per_ffn(), num_ffns(layer_idx), 1}, .rank = 3};
+}
+
 neuron::RecordSource Packer::SourceOf(size_t layer_idx,
                                       size_t expert_idx) const {
   const auto ffn_of = [&](const model::Model& model) {
@@ -239,19 +254,37 @@ Status Packer::WriteFfn(size_t layer_idx, const neuron::RecordSource& source,
       std::max(uint64_t{1}, units) * RecordBuilder::kUnitNeurons;
   for (uint64_t first = 0; first < neurons_per_ffn(); first += piece) {
     const uint64_t count = std::min(piece, neurons_per_ffn() - first);
-    records_.resize(count * layout.stride);
-    TC_RETURN_IF_ERROR(Step(name, records_.size()));
-    cost.Add(builder_.Build(layout, source, first, count, records_.data()));
-    TC_RETURN_IF_ERROR(writer.WriteTensorData(records_));
+    piece_.resize(count * layout.stride);
+    TC_RETURN_IF_ERROR(Step(name, piece_.size()));
+    cost.Add(builder_.Build(layout, source, first, count, piece_.data()));
+    TC_RETURN_IF_ERROR(writer.WriteTensorData(piece_));
+  }
+  return {};
+}
+
+// Out of the source's matrix, or of its records.
+Status Packer::WriteGates(size_t layer_idx, gguf::Writer& writer) {
+  const std::string name = GatesName(layer_idx);
+  for (size_t i = 0; i < num_ffns(layer_idx); ++i) {
+    const TensorView gate = SourceOf(layer_idx, i).gate;
+    const size_t row_bytes = gate.row_bytes();
+    const uint64_t piece = std::max<uint64_t>(1, kCopyBytes / row_bytes);
+    for (uint64_t first = 0; first < neurons_per_ffn(); first += piece) {
+      const uint64_t count = std::min(piece, neurons_per_ffn() - first);
+      piece_.resize(count * row_bytes);
+      for (uint64_t k = 0; k < count; ++k) {
+        std::memcpy(&piece_[k * row_bytes], gate.row(first + k), row_bytes);
+      }
+      TC_RETURN_IF_ERROR(Step(name, piece_.size()));
+      TC_RETURN_IF_ERROR(writer.WriteTensorData(piece_));
+    }
   }
   return {};
 }
 
 Status Packer::WriteRecords(size_t layer_idx, gguf::Writer& writer) {
-  const size_t num_ffns =
-      model::ExpertsOf(source_.weights().layers[layer_idx].ffn).size();
   neuron::DownCost cost;
-  for (size_t i = 0; i < num_ffns; ++i) {
+  for (size_t i = 0; i < num_ffns(layer_idx); ++i) {
     TC_RETURN_IF_ERROR(
         WriteFfn(layer_idx, SourceOf(layer_idx, i), cost, writer));
   }
@@ -269,6 +302,21 @@ Status Packer::WriteRecords(size_t layer_idx, gguf::Writer& writer) {
               layers_[layer_idx].down_error);
 }
 
+Status Packer::WriteItem(const Item& item, gguf::Writer& writer) {
+  if (const auto* tensor = std::get_if<const gguf::TensorInfo*>(&item)) {
+    const gguf::TensorInfo& info = **tensor;
+    return WriteCopy(info.name, {info.data, info.num_bytes}, writer);
+  }
+  if (const auto* gates = std::get_if<LayerGates>(&item)) {
+    return WriteGates(gates->layer_idx, writer);
+  }
+  if (const auto* records = std::get_if<LayerRecords>(&item)) {
+    return WriteRecords(records->layer_idx, writer);
+  }
+  const PartTensor& part = *std::get<const PartTensor*>(item);
+  return WriteCopy(part.name, part.data(), writer);
+}
+
 Status Packer::Write(const std::string& output) {
   // The container settles what some architectures mean (docs/formats).
   const gguf::Container container =
@@ -282,18 +330,7 @@ Status Packer::Write(const std::string& output) {
   TC_RETURN_IF_ERROR(AddKeys(*writer));
   TC_RETURN_IF_ERROR(Declare(*writer));
   TC_RETURN_IF_ERROR(writer->Start());
-  for (const Item& item : items_) {
-    if (const auto* tensor = std::get_if<const gguf::TensorInfo*>(&item)) {
-      const gguf::TensorInfo& info = **tensor;
-      TC_RETURN_IF_ERROR(
-          WriteCopy(info.name, {info.data, info.num_bytes}, *writer));
-    } else if (const auto* layer_idx = std::get_if<size_t>(&item)) {
-      TC_RETURN_IF_ERROR(WriteRecords(*layer_idx, *writer));
-    } else {
-      const PartTensor& part = *std::get<const PartTensor*>(item);
-      TC_RETURN_IF_ERROR(WriteCopy(part.name, part.data(), *writer));
-    }
-  }
+  for (const Item& item : items_) TC_RETURN_IF_ERROR(WriteItem(item, *writer));
   ReportProgress(options_.progress, "packing", num_total_, num_total_);
   return writer->Finish();
 }
@@ -328,32 +365,6 @@ Status RefuseToReplace(const std::string& output, const model::Model& input) {
 
 }  // namespace
 
-Result<std::vector<PackedLayer>> PlanRecords(const model::Model& source,
-                                             const PackOptions& options) {
-  const model::Model& down_from =
-      options.down_source == nullptr ? source : *options.down_source;
-  TC_RETURN_IF_ERROR(CheckDownSource(source, options.down_source));
-  std::vector<neuron::RecordLayout> layouts = source.config().records;
-  if (options.bundle) {
-    auto planned = model::PlanLayouts(source.file().path(), source.config(),
-                                      source.weights(),
-                                      {.down_dtype = options.down_dtype,
-                                       .alignment = options.record_alignment});
-    if (!planned) {
-      return Fail(planned.error().code, "{}",
-                  AdviseFor(source.config(), options, planned.error()));
-    }
-    layouts = *std::move(planned);
-  }
-  std::vector<PackedLayer> layers;
-  for (size_t i = 0; i < source.weights().layers.size(); ++i) {
-    std::optional<neuron::RecordLayout> layout;
-    if (!layouts.empty()) layout = layouts[i];
-    layers.push_back(PlanLayer(down_from.weights().layers[i].ffn, layout));
-  }
-  return layers;
-}
-
 Result<PackSummary> Pack(const model::Model& source, const PreparedParts& parts,
                          const std::string& output,
                          const PackOptions& options) {
@@ -363,7 +374,7 @@ Result<PackSummary> Pack(const model::Model& source, const PreparedParts& parts,
   }
   const Status checked = CheckParts(parts, source.config());
   if (!checked) return Annotate(source.file().path(), checked.error());
-  TC_ASSIGN_OR_RETURN(auto layers, PlanRecords(source, options));
+  TC_ASSIGN_OR_RETURN(auto layers, PlanRecords(source, parts, options));
   // Not pinned: other programs may be at work.
   TC_ASSIGN_OR_RETURN(const auto pool,
                       os::ThreadPool::Create(

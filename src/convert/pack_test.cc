@@ -1,5 +1,6 @@
 #include "convert/pack.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,24 +85,35 @@ class PackTest : public ::testing::Test {
   PackSummary summary_;
 };
 
-// The rows of gate, up and transposed down as bundling at load has them: the
-// same builder, another way.
-void ExpectSameRecords(const Model& packed, const Model& bundled) {
-  ASSERT_EQ(packed.config().records, bundled.config().records);
+void ExpectSameRows(const TensorView& a, const TensorView& b) {
+  ASSERT_EQ(static_cast<bool>(a), static_cast<bool>(b));
+  if (!a) return;
+  ASSERT_EQ(a.shape, b.shape);
+  for (uint64_t i = 0; i < a.shape.num_rows(); ++i) {
+    ASSERT_EQ(std::memcmp(a.row(i), b.row(i), a.row_bytes()), 0) << i;
+  }
+}
+
+// The rows of gate, up and transposed down.
+void ExpectSameFfns(const Model& packed, const Model& bundled) {
   for (size_t l = 0; l < packed.weights().layers.size(); ++l) {
     const auto experts = model::ExpertsOf(packed.weights().layers[l].ffn);
     const auto others = model::ExpertsOf(bundled.weights().layers[l].ffn);
     ASSERT_EQ(experts.size(), others.size());
     for (size_t e = 0; e < experts.size(); ++e) {
       EXPECT_TRUE(experts[e].bundled);
-      const size_t num_bytes = experts[e].up.row_stride() * 64;
-      const std::byte* records =
-          experts[e].gate ? experts[e].gate.data : experts[e].up.data;
-      const std::byte* other =
-          others[e].gate ? others[e].gate.data : others[e].up.data;
-      EXPECT_EQ(std::memcmp(records, other, num_bytes), 0) << l << " " << e;
+      SCOPED_TRACE(fmt::format("layer {}, expert {}", l, e));
+      ExpectSameRows(experts[e].gate, others[e].gate);
+      ExpectSameRows(experts[e].up, others[e].up);
+      ExpectSameRows(experts[e].down_t, others[e].down_t);
     }
   }
+}
+
+// As bundling at load has them: the same builder, another way.
+void ExpectSameRecords(const Model& packed, const Model& bundled) {
+  ASSERT_EQ(packed.config().records, bundled.config().records);
+  ExpectSameFfns(packed, bundled);
 }
 
 TEST_F(PackTest, EveryTypeAndFormOfFfn) {
@@ -192,18 +204,8 @@ TEST_F(PackTest, AnotherTypeForDown) {
   PackAndOpen(Open(RandomModel(DType::kQ4_0)), {},
               {.down_dtype = DType::kQ8_0});
   EXPECT_EQ(summary_.layers[1].layout->down, DType::kQ8_0);
-  EXPECT_EQ(summary_.layers[1].layout->gate, DType::kQ4_0);
+  EXPECT_EQ(summary_.layers[1].layout->gate, std::nullopt);
   EXPECT_LT(summary_.down_error, 0.01);
-}
-
-TEST_F(PackTest, TypesThatCannotBeBundledAreNamedWithWhatToDo) {
-  const ModelPtr source = Open(RandomModel(DType::kQ4_0));
-  const auto plan = PlanRecords(*source, {.down_dtype = DType::kQ4_K});
-  ASSERT_FALSE(plan.has_value());
-  EXPECT_EQ(plan.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(plan.error().message,
-              AllOf(HasSubstr("m.gguf"), HasSubstr("layer 0"),
-                    HasSubstr("Q4_K"), HasSubstr("Q8_0")));
 }
 
 TEST_F(PackTest, StorageRecordsArePages) {
@@ -211,6 +213,8 @@ TEST_F(PackTest, StorageRecordsArePages) {
       PackAndOpen(Open(RandomModel(DType::kQ4_0)), {},
                   {.record_alignment = neuron::kStorageAlignment});
   EXPECT_EQ(packed->config().records[0].stride, 4096u);
+  // One read is to bring all of a neuron.
+  EXPECT_EQ(packed->config().records[0].gate, DType::kQ4_0);
 }
 
 TEST_F(PackTest, PartsComeBack) {
@@ -275,7 +279,36 @@ TEST_F(PackTest, PreparedModelsCanBePackedAgain) {
   EXPECT_EQ(bare->config().predictor.kind, model::PredictorKind::kNone);
   EXPECT_EQ(bare->config().ffn.activation, Activation::kRelu);
   EXPECT_EQ(bare->file().Find("thermocline.profile.tokens"), nullptr);
-  ExpectSameRecords(*bare, *first);
+  ExpectSameFfns(*bare, *first);
+}
+
+// Layer 1 has a predictor, layer 0 has none: its gates are all tested.
+TEST_F(PackTest, GatesAreWithTheRecordsWherePredictorsChoose) {
+  for (const bool is_mixture : {false, true}) {
+    const ModelPtr source =
+        Open(is_mixture ? model::TestExpertModel() : RandomModel(DType::kQ8_0));
+    const char* matrix =
+        is_mixture ? "blk.0.ffn_gate_exps.weight" : "blk.0.ffn_gate.weight";
+    PreparedParts parts = TestParts(source->config());
+    parts.free_predictors.clear();
+    parts.lookahead = 0;  // mixtures have no other
+    const ModelPtr packed = PackAndOpen(source, parts);
+    EXPECT_EQ(packed->config().records[0].gate, std::nullopt);
+    EXPECT_EQ(packed->config().records[1].gate, DType::kQ8_0);
+    EXPECT_EQ(packed->file().FindTensor(matrix)->shape,
+              source->file().FindTensor(matrix)->shape);
+    EXPECT_EQ(packed->file().FindTensor("blk.1.ffn_gate.weight"), nullptr);
+    const auto from = model::ExpertsOf(source->weights().layers[0].ffn);
+    const auto to = model::ExpertsOf(packed->weights().layers[0].ffn);
+    for (size_t e = 0; e < from.size(); ++e) {
+      ExpectSameRows(to[e].gate, from[e].gate);
+    }
+    const std::string bare = folder_ / "bare.gguf";
+    ASSERT_TRUE(Pack(*packed, {}, bare, {}).has_value());
+    const ModelPtr apart = Model::Open(bare).value();
+    EXPECT_EQ(apart->config().records[1].gate, std::nullopt);
+    ExpectSameFfns(*apart, *packed);
+  }
 }
 
 TEST_F(PackTest, TheOutputMustNotBeTheSource) {

@@ -100,17 +100,25 @@ Status AddPrepared(const SynthPlan& plan, gguf::Writer& writer) {
   namespace prepared = model::prepared;
   TC_RETURN_IF_ERROR(writer.AddInt(prepared::kVersionKey, ValueType::kU32,
                                    prepared::kVersion));
-  const std::string type(NameOf(plan.options.dtype));
+  const neuron::RecordLayout layout = SynthRecordLayout(plan);
+  std::vector<std::string> types;
+  for (uint64_t i = 0; i < plan.num_layers; ++i) {
+    if (plan.shape.arch().gated) {
+      types.emplace_back(layout.gate ? NameOf(*layout.gate)
+                                     : prepared::kGateIsMatrix);
+    }
+    types.emplace_back(NameOf(layout.up));
+    types.emplace_back(NameOf(layout.down));
+  }
   TC_RETURN_IF_ERROR(writer.AddArray(
       prepared::kRecordTypes,
-      {.elem_type = ValueType::kString,
-       .values = std::vector<std::string>(
-           plan.num_layers * plan.shape.parts_per_neuron(), type)}));
-  const auto stride = static_cast<int64_t>(SynthRecordLayout(plan).stride);
+      {.elem_type = ValueType::kString, .values = std::move(types)}));
+  const auto stride = static_cast<int64_t>(layout.stride);
   TC_RETURN_IF_ERROR(writer.AddArray(
       prepared::kRecordStride,
       {.elem_type = ValueType::kU64,
        .values = std::vector<int64_t>(plan.num_layers, stride)}));
+  if (!plan.options.with_predictor) return {};
   return writer.AddInt(prepared::kLookahead, ValueType::kU32, 0);
 }
 

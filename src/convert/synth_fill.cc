@@ -65,9 +65,11 @@ void FillDownColumns(const SynthPlan& plan, uint64_t layer_idx,
 
 neuron::RecordLayout SynthRecordLayout(const SynthPlan& plan) {
   const DType dtype = plan.options.dtype;
+  const bool bundles_gate =
+      plan.shape.arch().gated && plan.options.with_predictor;
   auto layout = neuron::MakeRecordLayout(
-      plan.shape.arch().gated ? std::optional(dtype) : std::nullopt, dtype,
-      dtype, plan.shape.width);
+      bundles_gate ? std::optional(dtype) : std::nullopt, dtype, dtype,
+      plan.shape.width);
   TC_CHECK(layout.has_value());
   return *layout;
 }
@@ -139,6 +141,14 @@ FillFn FillDown(const SynthWeights& weights, uint64_t layer_idx) {
   };
 }
 
+FillFn FillLooks(const SynthWeights& weights, uint64_t layer_idx) {
+  const SynthPlan& plan = weights.plan();
+  return FillRows(plan.options.dtype, plan.shape.width,
+                  [layer_idx, &weights](uint64_t i, std::span<float> row) {
+                    weights.Gate(layer_idx, i, row);
+                  });
+}
+
 FillFn FillRecords(const SynthWeights& weights, uint64_t layer_idx) {
   const neuron::RecordLayout layout = SynthRecordLayout(weights.plan());
   return [=, &weights](uint64_t first, uint64_t count, std::byte* out) {
@@ -152,9 +162,11 @@ FillFn FillRecords(const SynthWeights& weights, uint64_t layer_idx) {
     std::fill_n(out, count * layout.stride, std::byte{0});
     for (uint64_t i = first; i < first + count; ++i) {
       if (i % kTile == 0) FillDownColumns(plan, layer_idx, i, down);
-      weights.Gate(layer_idx, i, row);
-      EncodeRow(dtype, row, out);
-      if (layout.gate) {
+      if (layout.gate || !plan.shape.arch().gated) {
+        weights.Gate(layer_idx, i, row);
+        EncodeRow(dtype, row, out);
+      }
+      if (plan.shape.arch().gated) {
         RandomRow(plan, SynthPart::kUp, layer_idx, i, dtype,
                   weights.reading_deviation(), up, out + layout.up_offset());
       }

@@ -38,8 +38,12 @@ FillFn FillRandom(const SynthPlan& plan, SynthPart part, uint64_t place,
 FillFn FillDownTransposed(const SynthWeights& weights, uint64_t layer_idx);
 FillFn FillDown(const SynthWeights& weights, uint64_t layer_idx);
 
-// Records [N], with the rows of gate, up (without a gate what looks, in its
-// place) and down transposed.
+// The rows [N] that look at the stream: those of the gate, or of up without
+// one.
+FillFn FillLooks(const SynthWeights& weights, uint64_t layer_idx);
+
+// Records [N], with the rows of gate (with a predictor), up (without a gate
+// what looks, in its place) and down transposed.
 FillFn FillRecords(const SynthWeights& weights, uint64_t layer_idx);
 // How they are made up; the same in all layers.
 neuron::RecordLayout SynthRecordLayout(const SynthPlan& plan);

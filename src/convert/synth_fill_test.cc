@@ -51,16 +51,11 @@ TEST(SynthFillTest, DownIsTheTransposeOfItsColumnsInEveryType) {
   }
 }
 
-TEST(SynthFillTest, RecordsHoldGateUpAndDownBitByBit) {
-  const SynthWeights weights = WeightsLike("tiny");
+void ExpectRecordsOf(const SynthWeights& weights) {
   const neuron::RecordLayout layout = SynthRecordLayout(weights.plan());
   const size_t row_bytes = BytesOf(DType::kQ4_0, 512);
   const auto records = Fill(FillRecords(weights, 1), 64, layout.stride);
-  const auto gate = Fill(FillRows(DType::kQ4_0, 512,
-                                  [&](uint64_t i, std::span<float> row) {
-                                    weights.Gate(1, i, row);
-                                  }),
-                         64, row_bytes);
+  const auto gate = Fill(FillLooks(weights, 1), 64, row_bytes);
   const auto up =
       Fill(FillRandom(weights.plan(), SynthPart::kUp, 1, DType::kQ4_0, 512,
                       weights.reading_deviation()),
@@ -72,13 +67,23 @@ TEST(SynthFillTest, RecordsHoldGateUpAndDownBitByBit) {
       return std::equal(record + offset, record + offset + row_bytes,
                         &all[i * row_bytes]);
     };
-    EXPECT_TRUE(is_part(layout.gate_offset(), gate)) << i;
+    if (layout.gate) {
+      EXPECT_TRUE(is_part(layout.gate_offset(), gate)) << i;
+    }
     EXPECT_TRUE(is_part(layout.up_offset(), up)) << i;
     EXPECT_TRUE(is_part(layout.down_offset(), down)) << i;
     for (size_t k = layout.used_bytes(); k < layout.stride; ++k) {
       EXPECT_EQ(record[k], std::byte{0});
     }
   }
+}
+
+TEST(SynthFillTest, RecordsHoldGateUpAndDownBitByBit) {
+  ExpectRecordsOf(WeightsLike("tiny"));
+  const SynthWeights bare(
+      PlanSynth({.like = "tiny", .with_predictor = false}).value());
+  EXPECT_FALSE(SynthRecordLayout(bare.plan()).gate.has_value());
+  ExpectRecordsOf(bare);
 }
 
 TEST(SynthFillTest, PredictorsEndInRandomRows) {

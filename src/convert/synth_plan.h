@@ -25,6 +25,7 @@ struct SynthOptions {
   double locality = 0.6;  // of a mixture: of an expert that both tokens use
   uint64_t seed = 1;
   std::optional<uint64_t> num_layers;  // fewer than the shape has
+  bool with_predictor = true;          // in prepared files
 };
 
 // Candidates of the predictors for each neuron that fires.

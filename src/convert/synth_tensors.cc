@@ -56,6 +56,9 @@ class Lister {
   void AddFusedAttention(uint64_t layer_idx, const std::string& prefix);
   void AddFfn(uint64_t layer_idx, const std::string& prefix);
   void AddMatrices(uint64_t layer_idx, const std::string& prefix);
+  void AddRecords(uint64_t layer_idx, const std::string& prefix);
+  void AddExperts(const std::string& name, uint64_t columns, uint64_t rows,
+                  FillFn fill);
   void AddPredictor(uint64_t layer_idx);
   // Of q, k or v.
   FillFn Projection(uint64_t layer_idx, Matrix matrix) const;
@@ -167,36 +170,43 @@ void Lister::AddAttention(uint64_t layer_idx, const std::string& prefix) {
   AddBias(out, width, shape().arch().other_biases);
 }
 
+// A matrix of the FFN, or those of all experts in one tensor.
+void Lister::AddExperts(const std::string& name, uint64_t columns,
+                        uint64_t rows, FillFn fill) {
+  const uint64_t num_experts = shape().num_experts;
+  std::vector<uint64_t> ne = {columns, rows};
+  if (num_experts > 0) ne.push_back(num_experts);
+  Add(name + (num_experts > 0 ? "_exps.weight" : ".weight"), dtype(), ne,
+      std::move(fill));
+}
+
+void Lister::AddRecords(uint64_t layer_idx, const std::string& prefix) {
+  const neuron::RecordLayout layout = SynthRecordLayout(plan());
+  if (shape().arch().gated && !layout.gate) {
+    AddExperts(prefix + "ffn_gate", shape().width, shape().ffn_width,
+               FillLooks(weights_, layer_idx));
+  }
+  Add(prefix + model::prepared::kRecords, DType::kI8,
+      {layout.stride, shape().num_neurons()}, FillRecords(weights_, layer_idx));
+}
+
 void Lister::AddMatrices(uint64_t layer_idx, const std::string& prefix) {
   const uint64_t width = shape().width;
   const uint64_t ffn_width = shape().ffn_width;
-  const uint64_t num_experts = shape().num_experts;
-  const std::string suffix = num_experts > 0 ? "_exps.weight" : ".weight";
-  const auto extents = [&](uint64_t columns, uint64_t rows) {
-    std::vector<uint64_t> ne = {columns, rows};
-    if (num_experts > 0) ne.push_back(num_experts);
-    return ne;
-  };
-  const FillFn looks = FillRows(
-      dtype(), width,
-      [layer_idx, this_weights = &weights_](uint64_t i, std::span<float> row) {
-        this_weights->Gate(layer_idx, i, row);
-      });
+  const FillFn looks = FillLooks(weights_, layer_idx);
   const FillFn random = FillRandom(plan(), SynthPart::kUp, layer_idx, dtype(),
                                    width, weights_.reading_deviation());
   const bool gated = shape().arch().gated;
   if (gated) {
-    Add(prefix + "ffn_gate" + suffix, dtype(), extents(width, ffn_width),
-        looks);
+    AddExperts(prefix + "ffn_gate", width, ffn_width, looks);
   }
-  Add(prefix + "ffn_up" + suffix, dtype(), extents(width, ffn_width),
-      gated ? random : looks);
+  AddExperts(prefix + "ffn_up", width, ffn_width, gated ? random : looks);
   if (layout_ == SynthLayout::kPowerInfer) {
-    Add(prefix + "ffn_down_t" + suffix, dtype(), extents(width, ffn_width),
-        FillDownTransposed(weights_, layer_idx));
+    AddExperts(prefix + "ffn_down_t", width, ffn_width,
+               FillDownTransposed(weights_, layer_idx));
   } else {
-    Add(prefix + "ffn_down" + suffix, dtype(), extents(ffn_width, width),
-        FillDown(weights_, layer_idx));
+    AddExperts(prefix + "ffn_down", ffn_width, width,
+               FillDown(weights_, layer_idx));
   }
 }
 
@@ -210,9 +220,7 @@ void Lister::AddFfn(uint64_t layer_idx, const std::string& prefix) {
             });
   }
   if (layout_ == SynthLayout::kPrepared) {
-    Add(prefix + model::prepared::kRecords, DType::kI8,
-        {SynthRecordLayout(plan()).stride, shape().num_neurons()},
-        FillRecords(weights_, layer_idx));
+    AddRecords(layer_idx, prefix);
   } else {
     AddMatrices(layer_idx, prefix);
   }
@@ -226,6 +234,7 @@ void Lister::AddFfn(uint64_t layer_idx, const std::string& prefix) {
 void Lister::AddPredictor(uint64_t layer_idx) {
   if (layout_ == SynthLayout::kPlain) return;
   const bool ours = layout_ == SynthLayout::kPrepared;
+  if (ours && !plan().options.with_predictor) return;
   const DType type = ours ? DType::kQ8_0 : dtype();
   const uint64_t rank = ours ? plan().rank : plan().powerinfer_rank;
   const auto reads =

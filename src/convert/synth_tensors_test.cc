@@ -62,6 +62,14 @@ TEST(SynthTensorsTest, LayoutsDifferInTheFfnAndThePredictors) {
             RoundUp(uint64_t{3 * 512 / 32 * 18}, uint64_t{64}));
   EXPECT_EQ(Find(prepared, "blk.0.ffn_gate.weight"), nullptr);
   EXPECT_NE(Find(prepared, "blk.1.tc_pred_down.weight"), nullptr);
+  const SynthWeights bare(
+      PlanSynth({.like = "tiny", .with_predictor = false}).value());
+  const auto apart = SynthTensors(bare, SynthLayout::kPrepared);
+  EXPECT_EQ(Find(apart, "blk.1.tc_pred_down.weight"), nullptr);
+  EXPECT_EQ(BytesOfTensor(*Find(apart, "blk.1.ffn_gate.weight"), 64),
+            BytesOfTensor(*Find(plain, "blk.1.ffn_gate.weight"), 64));
+  EXPECT_EQ(Find(apart, "blk.1.ffn_records.weight")->row_bytes(),
+            2u * 512 / 32 * 18);
   const auto twin = SynthTensors(weights, SynthLayout::kPowerInfer);
   EXPECT_NE(Find(twin, "blk.0.ffn_down_t.weight"), nullptr);
   EXPECT_EQ(Find(twin, "blk.0.fc1.weight")->dtype, DType::kQ4_0);

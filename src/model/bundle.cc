@@ -12,10 +12,10 @@ namespace {
 
 // As neuron::MakeRecordLayout, for matrices that may be in records already.
 Result<neuron::RecordLayout> LayoutOf(const FfnMatrices& matrices,
-                                      uint64_t width,
+                                      uint64_t width, bool bundles_gate,
                                       const LayoutOptions& options) {
   std::optional<DType> gate;
-  if (matrices.gate) gate = matrices.gate.dtype;
+  if (matrices.gate && bundles_gate) gate = matrices.gate.dtype;
   // The down columns of a file with both are those that need no encoding.
   const DType down =
       matrices.down_t ? matrices.down_t.dtype : matrices.down.dtype;
@@ -29,7 +29,7 @@ void UseRecords(const neuron::RecordLayout& layout, const std::byte* records,
                 uint64_t num_neurons, FfnMatrices& matrices) {
   const neuron::RecordViews views =
       neuron::ViewRecords(layout, records, num_neurons);
-  matrices = {.gate = views.gate,
+  matrices = {.gate = views.gate ? views.gate : matrices.gate,
               .up = views.up,
               .down = {},
               .down_t = views.down_t,
@@ -54,9 +54,12 @@ Result<std::vector<neuron::RecordLayout>> PlanLayouts(
   std::vector<neuron::RecordLayout> layouts;
   for (const LayerWeights& layer : weights.layers) {
     const size_t layer_idx = layouts.size();
+    const bool bundles_gate = options.bundles_gate.empty()
+                                  ? HasPredictor(layer)
+                                  : options.bundles_gate[layer_idx];
     for (const FfnMatrices& matrices : ExpertsOf(layer.ffn)) {
-      auto layout =
-          LayoutOf(matrices, static_cast<uint64_t>(config.width), options);
+      auto layout = LayoutOf(matrices, static_cast<uint64_t>(config.width),
+                             bundles_gate, options);
       if (!layout) {
         return Annotate(fmt::format("{}: layer {}", path, layer_idx),
                         layout.error());

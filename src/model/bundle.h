@@ -22,7 +22,15 @@ namespace thermocline::model {
 struct LayoutOptions {
   std::optional<DType> down_dtype;  // absent: that of the down matrix
   size_t alignment = neuron::kRecordAlignment;
+  // Whose gate rows are in the records [L]; empty: those with a predictor,
+  // which reads gate rows here and there, and the rest of most of them. Other
+  // layers test all: their gate rows stay a matrix.
+  std::vector<bool> bundles_gate;
 };
+
+inline bool HasPredictor(const LayerWeights& layer) {
+  return layer.predictor.up || layer.free_predictor.signs;
+}
 
 // The FFN of a layer, or its experts, in their order.
 std::span<const FfnMatrices> ExpertsOf(const FfnWeights& ffn);

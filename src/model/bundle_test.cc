@@ -50,11 +50,14 @@ TEST(BundleAtLoadTest, RecordsHoldTheFloatsOfTheFile) {
   const os::TestFolder folder;
   const std::string path = folder.Write("m.gguf", HalfModel().Bytes());
   const auto model = Model::Open(path, {.bundle_at_load = true}).value();
-  EXPECT_EQ(model->num_bundle_bytes(), uint64_t{2} * 64 * 192);
+  EXPECT_EQ(model->num_bundle_bytes(), uint64_t{2} * 64 * 128);
   ASSERT_EQ(model->config().records.size(), 2u);
   const FfnWeights& ffn = model->weights().layers[1].ffn;
   EXPECT_TRUE(ffn.bundled);
   EXPECT_FALSE(ffn.down);
+  // All gates are tested: they stay where they are.
+  EXPECT_EQ(ffn.gate.data,
+            model->file().FindTensor("blk.1.ffn_gate.weight")->data);
   const auto plain = Model::Open(path).value();
   EXPECT_EQ(plain->num_bundle_bytes(), 0u);
   const FfnWeights& rows = plain->weights().layers[1].ffn;
@@ -77,7 +80,22 @@ TEST(BundleAtLoadTest, ExpertsEachHaveTheirs) {
   const FfnWeights& ffn = model->weights().layers[0].ffn;
   ASSERT_EQ(ffn.experts.size(), 4u);
   EXPECT_TRUE(ffn.experts[3].bundled);
-  EXPECT_EQ(ffn.experts[1].gate.data - ffn.experts[0].gate.data, 64 * 128);
+  EXPECT_EQ(ffn.experts[1].up.data - ffn.experts[0].up.data, 64 * 128);
+  EXPECT_EQ(ffn.experts[2].gate.row_stride(), ffn.experts[2].gate.row_bytes());
+}
+
+TEST(BundleAtLoadTest, GatesOfLayersWithAPredictorAreInTheRecords) {
+  const os::TestFolder folder;
+  TestFile file = TestModel();
+  AddTestParts(file);  // predictors in layer 1
+  const auto model = Model::Open(folder.Write("m.gguf", file.Bytes()),
+                                 {.bundle_at_load = true})
+                         .value();
+  EXPECT_FALSE(model->config().records[0].gate.has_value());
+  EXPECT_EQ(model->config().records[1].gate, DType::kQ4_0);
+  const FfnWeights& ffn = model->weights().layers[1].ffn;
+  EXPECT_EQ(ffn.up.data - ffn.gate.data, 18);
+  EXPECT_EQ(ffn.gate.row_stride(), 64u);
 }
 
 TEST(BundleAtLoadTest, PreparedFilesStayAsTheyAre) {
@@ -117,10 +135,10 @@ TEST(BundleAtLoadTest, AsksBeforeMemoryIsTaken) {
   const auto refused = Model::Open(path, options);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().message, "too much");
-  EXPECT_EQ(asked_bytes, uint64_t{2} * 64 * 192);
+  EXPECT_EQ(asked_bytes, uint64_t{2} * 64 * 128);
   options.hold.read = true;
   ASSERT_FALSE(Model::Open(path, options).has_value());
-  EXPECT_EQ(asked_bytes, HalfModel().Bytes().size() + uint64_t{2} * 64 * 192);
+  EXPECT_EQ(asked_bytes, HalfModel().Bytes().size() + uint64_t{2} * 64 * 128);
 }
 
 TEST(BundleAtLoadTest, MoreThanTheMachineHas) {
@@ -204,9 +222,14 @@ TEST(PlanLayoutsTest, MixesDifferByLayer) {
       PlanLayouts("m", model->config(), model->weights()).value();
   EXPECT_EQ(layouts[0].down, DType::kQ4_0);
   EXPECT_EQ(layouts[1].down, DType::kF16);
-  EXPECT_EQ(layouts[1].gate, DType::kQ4_0);
+  EXPECT_EQ(layouts[1].gate, std::nullopt);
   EXPECT_EQ(NumRecordBytes(model->config(), layouts),
             64 * (layouts[0].stride + layouts[1].stride));
+  const auto all = PlanLayouts("m", model->config(), model->weights(),
+                               {.bundles_gate = {false, true}})
+                       .value();
+  EXPECT_EQ(all[0], layouts[0]);
+  EXPECT_EQ(all[1].gate, DType::kQ4_0);
 }
 
 }  // namespace

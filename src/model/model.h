@@ -37,8 +37,9 @@ struct FfnMatrices {
   TensorView up;      // [F, D]
   TensorView down;    // [D, F]; empty if only down_t is there
   TensorView down_t;  // [F, D], row i is neuron i's column of down; or empty
-  // gate, up and down_t are parts of records (neuron/record.h): a neuron's rows
-  // lie side by side, and each view has a stride.
+  // up and down_t are parts of records (neuron/record.h), and the gate if their
+  // layout has one: a neuron's rows lie side by side, and each view has a
+  // stride.
   bool bundled = false;
 };
 

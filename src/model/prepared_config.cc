@@ -110,7 +110,10 @@ Result<neuron::RecordLayout> ReadLayout(const gguf::File& file,
                                         int64_t stride) {
   std::optional<DType> gate;
   if (config.ffn.gated) {
-    TC_ASSIGN_OR_RETURN(gate, ParsePart(file, *types++));
+    const std::string& name = *types++;
+    if (name != prepared::kGateIsMatrix) {
+      TC_ASSIGN_OR_RETURN(gate, ParsePart(file, name));
+    }
   }
   TC_ASSIGN_OR_RETURN(const DType up, ParsePart(file, types[0]));
   TC_ASSIGN_OR_RETURN(const DType down, ParsePart(file, types[1]));

@@ -42,6 +42,15 @@ TEST(ReadPreparedTest, PlainFilesAreNotPrepared) {
   EXPECT_TRUE(config->thresholds.empty());
 }
 
+TEST(ReadPreparedTest, GatesMayBeAMatrix) {
+  const auto config =
+      TryReadConfig(BundleTestModel(TestModel(), true, 1, false));
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->records[1].gate, std::nullopt);
+  EXPECT_EQ(config->records[1].up, DType::kQ4_0);
+  EXPECT_EQ(config->records[1].stride, 64u);
+}
+
 TEST(ReadPreparedTest, EverythingIsRead) {
   const auto config = TryReadConfig(TestModelWithParts());
   ASSERT_TRUE(config.has_value()) << config.error().message;

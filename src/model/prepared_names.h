@@ -18,6 +18,7 @@ inline constexpr char kActivation[] = "thermocline.ffn.activation";
 inline constexpr char kFfnThreshold[] = "thermocline.ffn.threshold";
 inline constexpr char kThresholds[] = "thermocline.ffn.thresholds";
 inline constexpr char kRecordTypes[] = "thermocline.records.types";
+inline constexpr char kGateIsMatrix[] = "matrix";  // in the place of a type
 inline constexpr char kRecordStride[] = "thermocline.records.stride";
 inline constexpr char kLookahead[] = "thermocline.predictor.lookahead";
 inline constexpr char kMaxDifferences[] = "thermocline.free.max_differences";
@@ -33,6 +34,8 @@ inline constexpr char kPartsNeurons[] = "thermocline.parts.neurons";
 
 // Behind "blk.N.".
 inline constexpr char kRecords[] = "ffn_records.weight";
+inline constexpr char kGates[] = "ffn_gate.weight";  // if they are a matrix
+inline constexpr char kExpertGates[] = "ffn_gate_exps.weight";  // likewise
 inline constexpr char kPredictorUp[] = "tc_pred_up";      // .weight, .bias
 inline constexpr char kPredictorDown[] = "tc_pred_down";  // .weight, .bias
 inline constexpr char kFreeSigns[] = "tc_free_signs.weight";

@@ -42,7 +42,7 @@ void UseRecords(const neuron::RecordLayout& layout, const std::byte* records,
                 const Config& config, FfnMatrices& matrices) {
   const neuron::RecordViews views = neuron::ViewRecords(
       layout, records, static_cast<uint64_t>(config.ffn_width));
-  matrices.gate = views.gate;
+  if (views.gate) matrices.gate = views.gate;
   matrices.up = views.up;
   matrices.down_t = views.down_t;
   matrices.bundled = true;
@@ -174,6 +174,24 @@ Status BindOrder(TensorBinder& binder, const Config& config, int64_t layer_idx,
                                  neuron, *misplaced, num_neurons - 1));
 }
 
+// Gate rows that are not in the records.
+Status BindGates(TensorBinder& binder, const Config& config, int64_t layer_idx,
+                 FfnWeights& ffn) {
+  if (ffn.experts.empty()) {
+    TC_ASSIGN_OR_RETURN(
+        ffn.gate,
+        binder.TakeMatrix(prepared::OfLayer(layer_idx, prepared::kGates),
+                          config.ffn_width, config.width, kRequired));
+    return {};
+  }
+  TC_ASSIGN_OR_RETURN(
+      const auto gates,
+      binder.TakeStack(prepared::OfLayer(layer_idx, prepared::kExpertGates),
+                       config.ffn.num_experts, config.ffn_width, config.width));
+  for (size_t i = 0; i < gates.size(); ++i) ffn.experts[i].gate = gates[i];
+  return {};
+}
+
 }  // namespace
 
 Status BindRecords(TensorBinder& binder, const Config& config,
@@ -184,6 +202,9 @@ Status BindRecords(TensorBinder& binder, const Config& config,
       binder.TakeData(prepared::OfLayer(layer_idx, prepared::kRecords),
                       DType::kI8, NeuronsPerLayer(config),
                       static_cast<int64_t>(layout.stride), kRequired));
+  if (config.ffn.gated && !layout.gate) {
+    TC_RETURN_IF_ERROR(BindGates(binder, config, layer_idx, ffn));
+  }
   if (ffn.experts.empty()) {
     UseRecords(layout, records.data, config, ffn);
     return {};

@@ -78,6 +78,34 @@ TEST(BindRecordsTest, ExpertsFollowEachOther) {
   EXPECT_TRUE(ffn.router);
 }
 
+TEST(BindRecordsTest, GatesMayBeAMatrix) {
+  const auto file = [] { return BundleTestModel(TestModel(), true, 1, false); };
+  const BoundPrepared bound(file());
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  const FfnWeights& ffn = bound.layer(1).ffn;
+  EXPECT_EQ(ffn.gate.data,
+            (*bound.parsed.file)->FindTensor("blk.1.ffn_gate.weight")->data);
+  EXPECT_EQ(ffn.gate.shape.num_rows(), 64u);
+  EXPECT_EQ(ffn.down_t.data - ffn.up.data, 18);
+  ExpectError(file().RemoveTensor("blk.1.ffn_gate.weight"),
+              "blk.1.ffn_gate.weight");
+  ExpectError(file().SetTensor("blk.0.ffn_gate.weight", DType::kQ4_0, {32, 63}),
+              "blk.0.ffn_gate.weight");
+}
+
+TEST(BindRecordsTest, GatesOfExpertsMayBeAMatrix) {
+  const BoundPrepared bound(TestPreparedExpertModel(false));
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  const FfnWeights& ffn = bound.layer(0).ffn;
+  const gguf::TensorInfo* gates =
+      (*bound.parsed.file)->FindTensor("blk.0.ffn_gate_exps.weight");
+  EXPECT_EQ(ffn.experts[3].gate.data, gates->data + gates->num_bytes / 4 * 3);
+  EXPECT_EQ(ffn.experts[3].up.row_stride(), 128u);
+  ExpectError(
+      TestPreparedExpertModel(false).RemoveTensor("blk.0.ffn_gate_exps.weight"),
+      "blk.0.ffn_gate_exps.weight");
+}
+
 TEST(BindRecordsTest, TheTensorMustBeTheLayouts) {
   const std::string name = "blk.1.ffn_records.weight";
   ExpectError(TestPreparedModel().RemoveTensor(name), name);

@@ -20,26 +20,29 @@
 namespace thermocline::model {
 
 // TestModel or TestExpertModel with its FFNs as records: Q4_0 (Q8_0 of the
-// experts), all zero.
+// experts), all zero; gates in them or in matrices of their own.
 inline gguf::TestFile BundleTestModel(gguf::TestFile file, bool gated,
-                                      uint64_t num_experts = 1) {
+                                      uint64_t num_experts = 1,
+                                      bool bundles_gate = true) {
   const DType dtype = num_experts > 1 ? DType::kQ8_0 : DType::kQ4_0;
   std::optional<DType> gate;
-  if (gated) gate = dtype;
+  if (gated && bundles_gate) gate = dtype;
   const auto layout = neuron::MakeRecordLayout(gate, dtype, dtype, 32).value();
   std::vector<std::string> types;
   std::vector<uint64_t> strides;
   for (int i = 0; i < kTestLayers; ++i) {
     const std::string blk = "blk." + std::to_string(i) + ".";
-    for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+    for (const char* name : {"ffn_up", "ffn_down", "ffn_gate"}) {
+      if (name == std::string_view("ffn_gate") && !bundles_gate) continue;
       file.RemoveTensor(blk + name + ".weight");
       file.RemoveTensor(blk + name + "_exps.weight");
     }
     file.SetTensor(blk + prepared::kRecords, DType::kI8,
                    {layout.stride, 64 * num_experts});
-    for (int part = gated ? 0 : 1; part < 3; ++part) {
-      types.emplace_back(NameOf(dtype));
+    if (gated) {
+      types.emplace_back(gate ? NameOf(*gate) : prepared::kGateIsMatrix);
     }
+    types.insert(types.end(), 2, std::string(NameOf(dtype)));
     strides.push_back(layout.stride);
   }
   return file.SetU32(prepared::kVersionKey, 1)
@@ -53,8 +56,8 @@ inline gguf::TestFile TestPreparedModel(
                          FindArchitecture(architecture)->gated);
 }
 
-inline gguf::TestFile TestPreparedExpertModel() {
-  return BundleTestModel(TestExpertModel(), true, 4);
+inline gguf::TestFile TestPreparedExpertModel(bool bundles_gate = true) {
+  return BundleTestModel(TestExpertModel(), true, 4, bundles_gate);
 }
 
 // Everything else that a prepared file of 64 neurons may have, in layer 1 alone
@@ -108,12 +111,13 @@ struct ExtraTensor {
 
 namespace test_prepared_internal {
 
-inline bool IsFfnTensor(std::string_view name) {
+// Of those that records replace.
+inline bool IsFfnTensor(std::string_view name, bool bundles_gate) {
   const auto has = [&](std::string_view part) {
     return name.find(part) != std::string_view::npos;
   };
   return has(".ffn_") && name.ends_with(".weight") && !has("norm") &&
-         !has("_inp.") && !has("_pred_");
+         !has("_inp.") && !has("_pred_") && (bundles_gate || !has("_gate"));
 }
 
 inline Status AddKeys(const Model& source,
@@ -130,7 +134,11 @@ inline Status AddKeys(const Model& source,
   std::vector<std::string> types;
   std::vector<int64_t> strides;
   for (const neuron::RecordLayout& layout : source.config().records) {
-    if (layout.gate) types.emplace_back(NameOf(*layout.gate));
+    if (layout.gate) {
+      types.emplace_back(NameOf(*layout.gate));
+    } else if (source.config().ffn.gated) {
+      types.emplace_back(prepared::kGateIsMatrix);
+    }
     types.emplace_back(NameOf(layout.up));
     types.emplace_back(NameOf(layout.down));
     strides.push_back(static_cast<int64_t>(layout.stride));
@@ -152,14 +160,15 @@ inline std::vector<Item> ListItems(const Model& source,
   const Config& config = source.config();
   std::vector<Item> items;
   for (const gguf::TensorInfo& t : source.file().tensors()) {
-    if (IsFfnTensor(t.name)) continue;
+    if (IsFfnTensor(t.name, config.records.front().gate.has_value())) continue;
     items.push_back({t.name, t.dtype, t.shape, {t.data, t.num_bytes}});
   }
   const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
   for (size_t i = 0; i < config.records.size(); ++i) {
     const FfnWeights& ffn = source.weights().layers[i].ffn;
     const FfnMatrices& first = ffn.experts.empty() ? ffn : ffn.experts.front();
-    const std::byte* records = first.gate ? first.gate.data : first.up.data;
+    const std::byte* records =
+        config.records[i].gate ? first.gate.data : first.up.data;
     const size_t stride = config.records[i].stride;
     items.push_back(
         {prepared::OfLayer(static_cast<int64_t>(i), prepared::kRecords),

@@ -16,10 +16,11 @@ namespace thermocline::neuron {
 inline constexpr size_t kRecordAlignment = 64;     // of every record
 inline constexpr size_t kStorageAlignment = 4096;  // for reads past the cache
 
-// What is in a record: gate row (if the FFN has one), up row, down column, each
-// D elements in its own type, one behind the other, then zeros up to the
-// stride.
+// What is in a record: gate row, up row, down column, each D elements in its
+// own type, one behind the other, then zeros up to the stride.
 //   PowerInfer-2 4.4 bundles the same three.
+// Without a gate if the FFN has none, or if its gate rows stay a matrix: where
+// all are tested and few neurons fire, a matrix is read in sequence.
 struct RecordLayout {
   std::optional<DType> gate;
   DType up = DType::kF32;

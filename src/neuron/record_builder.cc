@@ -131,7 +131,7 @@ DownCost BuildUnit(const Unit& unit, std::vector<float>& columns) {
     std::memset(unit.out + i * layout.stride + used_bytes, 0,
                 layout.stride - used_bytes);
   }
-  if (unit.source.gate) {
+  if (layout.gate) {
     CopyRows(unit.source.gate, unit, layout.gate_offset());
   }
   CopyRows(unit.source.up, unit, layout.up_offset());
@@ -146,10 +146,9 @@ void CheckFits(const RecordLayout& layout, const RecordSource& source,
     TC_CHECK(rows.shape.ne[0] >= num_columns &&
              rows.shape.num_rows() >= num_rows);
   };
-  TC_CHECK(static_cast<bool>(source.gate) == layout.gate.has_value());
   TC_CHECK(source.up && source.up.dtype == layout.up);
-  if (source.gate) {
-    TC_CHECK(source.gate.dtype == *layout.gate);
+  if (layout.gate) {
+    TC_CHECK(source.gate && source.gate.dtype == *layout.gate);
     check(source.gate, layout.width, end_neuron);
   }
   check(source.up, layout.width, end_neuron);

@@ -14,7 +14,7 @@ namespace thermocline::neuron {
 
 // The matrices of one FFN or expert. All can be computed with.
 struct RecordSource {
-  TensorView gate;    // [F, D] in the layout's type; empty without a gate
+  TensorView gate;    // [F, D] in the layout's type, if that has a gate
   TensorView up;      // [F, D] in the layout's type
   TensorView down;    // [D, F] in any type; not looked at if there is down_t
   TensorView down_t;  // [F, D] in any type

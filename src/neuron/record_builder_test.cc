@@ -135,6 +135,25 @@ INSTANTIATE_TEST_SUITE_P(
                       DType::kQ6_K),
     [](const auto& param) { return std::string(NameOf(param.param)); });
 
+TEST(RecordBuilderTest, GatesThatStayAMatrixAreLeftOut) {
+  constexpr uint64_t kWidth = 32;
+  constexpr uint64_t kNeurons = 64;
+  const Matrix gate = RandomMatrix(DType::kF16, kNeurons, kWidth, 1);
+  const Matrix up = RandomMatrix(DType::kF16, kNeurons, kWidth, 2);
+  const Matrix down = RandomMatrix(DType::kF16, kWidth, kNeurons, 3);
+  const auto layout =
+      MakeRecordLayout(std::nullopt, DType::kF16, DType::kF16, kWidth).value();
+  std::vector<std::byte> records(kNeurons * layout.stride);
+  const auto pool = MakePool(1);
+  RecordBuilder(pool.get())
+      .Build(layout, {.gate = gate.view, .up = up.view, .down = down.view}, 0,
+             kNeurons, records.data());
+  const RecordViews views = ViewRecords(layout, records.data(), kNeurons);
+  EXPECT_FALSE(views.gate);
+  EXPECT_EQ(views.up.data, records.data());
+  ExpectRowsEqual(views.up, up.view);
+}
+
 TEST(RecordBuilderTest, OddWidthsOfFloatsAndPadding) {
   constexpr uint64_t kWidth = 19;
   constexpr uint64_t kNeurons = 257;

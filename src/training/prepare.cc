@@ -111,7 +111,7 @@ Result<Prepared> PrepareTo(const std::shared_ptr<const model::Model>& model,
                            const Corpus& corpus, const FindOptions& options,
                            const convert::PackOptions& pack,
                            const std::string& output) {
-  TC_RETURN_IF_ERROR(convert::PlanRecords(*model, pack));
+  TC_RETURN_IF_ERROR(convert::PlanRecords(*model, {}, pack));
   TC_ASSIGN_OR_RETURN(Found found,
                       Find(model, corpus, options, output, "prepare\n"));
   const Stopwatch watch;

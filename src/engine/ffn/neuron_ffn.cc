@@ -45,6 +45,8 @@ void NeuronFfn::Run(const Rows& x, std::span<const NeuronList> lists,
   raw_ = raw;
   max_pieces_ = 0;
   for (size_t t = 0; t < lists.size(); ++t) {
+    TC_DCHECK(listed_ != Listed::kAll || lists[t].count == 0 ||
+              lists[t].ids[lists[t].count - 1] == lists[t].count - 1);
     num_pieces_[t] = NumPieces(lists[t].count);
     max_pieces_ = std::max(max_pieces_, num_pieces_[t]);
     if (!weights_->down_t) std::ranges::fill(hidden.span(t), 0.0f);

@@ -54,8 +54,9 @@ struct RowPlaces {
 // For NeuronFfn's rest_below: also what comes to nothing is computed.
 inline constexpr float kNothingRests = -1.0f;
 
-// Whom lists name: it says how many of them will pass the test, a few or most.
-enum class Listed { kAll, kCandidates };
+// Whom lists name, which says how many of them will pass the test, a few or
+// most: all neurons, ids[i] = i; all in another order; or candidates.
+enum class Listed { kAll, kAllReordered, kCandidates };
 
 // Everything that it is given outlives it.
 class NeuronFfn {
@@ -107,6 +108,12 @@ class NeuronFfn {
   // The first element of a token's piece in its list.
   static size_t PieceBegin(size_t piece, size_t num_pieces, size_t count) {
     return count * piece / num_pieces;
+  }
+  // Whether a chunk's rows are tested as part of a matrix. Not where all pass:
+  // the long chunks of that then bring too much at once for the rest.
+  bool TestsInSequence() const {
+    return listed_ == Listed::kAll && !computes_all() &&
+           tested_rows_.stride == tested_rows_.num_bytes;
   }
   // Where the sum of a piece goes.
   float* SumOf(size_t piece, size_t token_idx) const;

@@ -1,5 +1,6 @@
 #include "engine/ffn/neuron_ffn.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,19 +72,18 @@ class RandomFfn {
     weights.gate = weights.gate_bias = {};
   }
 
-  // The same values as records.
-  void Bundle() {
-    const auto type_of = [](const TensorView& view) {
-      return view ? std::optional(view.dtype) : std::nullopt;
-    };
-    const auto layout = neuron::MakeRecordLayout(
-        type_of(weights.gate), weights.up.dtype, weights.down_t.dtype, width);
+  // The same values as records, the gate among them or as it is.
+  void Bundle(bool with_gate = true) {
+    std::optional<DType> gate;
+    if (weights.gate && with_gate) gate = weights.gate.dtype;
+    const auto layout = neuron::MakeRecordLayout(gate, weights.up.dtype,
+                                                 weights.down_t.dtype, width);
     ASSERT_TRUE(layout.has_value());
     records_.resize(layout->stride * ffn_width);
     neuron::RecordViews views =
         neuron::ViewRecords(*layout, records_.data(), ffn_width);
     const auto copy = [&](TensorView& from, const TensorView& to) {
-      if (!from) return;
+      if (!from || !to) return;
       for (size_t i = 0; i < ffn_width; ++i) {
         std::copy_n(
             from.row(i), from.row_bytes(),
@@ -146,6 +146,7 @@ class RandomFfn {
   model::Config config;
   model::FfnWeights weights;
   float rest_below = 0.0f;
+  Listed listed = Listed::kAllReordered;
   std::vector<float> x;
 
  private:
@@ -157,9 +158,9 @@ class RandomFfn {
                      .num_threads = num_threads,
                      .ffn = FfnMode::kExact},
         isa);
-    ffn_ = std::make_unique<NeuronFfn>(&config.ffn, &weights, Listed::kAll,
-                                       rest_below, &fixture_->compute(),
-                                       &scratch(), &board_);
+    ffn_ =
+        std::make_unique<NeuronFfn>(&config.ffn, &weights, listed, rest_below,
+                                    &fixture_->compute(), &scratch(), &board_);
   }
   std::vector<float> RunLists(const std::vector<NeuronList>& lists) {
     for (size_t t = 0; t < lists.size(); ++t) {
@@ -242,6 +243,30 @@ TEST(NeuronFfn, IsTheProductsWrittenDown) {
                                 std::span<const double>(ffn.Expected(lists))),
                   1e-12);
         EXPECT_EQ(ffn.Fired(2), std::vector<size_t>());
+      }
+    }
+  }
+}
+
+// Rows of a matrix that follow each other are read by another kernel.
+TEST(NeuronFfn, AllInSequenceIsTheSameAsListed) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8_0,
+                            DType::kQ4_0, DType::kQ4_K, DType::kQ6_K}) {
+    for (const size_t ffn_width : {5, 300, 1111}) {
+      for (const bool bundled : {true, false}) {
+        SCOPED_TRACE(fmt::format("{}, {} neurons, {}", NameOf(dtype), ffn_width,
+                                 bundled ? "records" : "matrices"));
+        RandomFfn ffn(256, ffn_width, dtype);
+        ffn.AddBiases();
+        if (bundled) ffn.Bundle(/*with_gate=*/false);
+        const std::vector<uint32_t> all = Every(1, 0, ffn_width);
+        const auto listed = ffn.RunShared(all, 3, 2);
+        ffn.listed = Listed::kAll;
+        EXPECT_EQ(ffn.RunShared(all, 3, 2), listed);
+        EXPECT_EQ(ffn.RunShared(all, 3, 1), listed);
+        // Tokens that do not share a list, one by one.
+        EXPECT_EQ(ffn.Run({all, all}, 2),
+                  std::vector<float>(listed.begin(), listed.begin() + 2 * 256));
       }
     }
   }

@@ -22,7 +22,9 @@ class SparseFfn final : public FfnExecutor {
       : parts_(parts),
         selections_(std::move(selections)),
         ffn_(parts.config, parts.weights,
-             parts.has_candidates ? Listed::kCandidates : Listed::kAll,
+             parts.has_candidates  ? Listed::kCandidates
+             : parts.order.empty() ? Listed::kAll
+                                   : Listed::kAllReordered,
              parts.rest_below, parts.compute, parts.scratch, parts.board) {}
 
   void Select(size_t num_tokens) override {
