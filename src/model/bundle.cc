@@ -65,7 +65,11 @@ Result<std::vector<neuron::RecordLayout>> PlanLayouts(
                         layout.error());
       }
       if (layouts.size() == layer_idx) layouts.push_back(*layout);
-      if (*layout == layouts.back()) continue;
+      // Gates that stay a matrix become one tensor of all experts.
+      const bool is_alike =
+          *layout == layouts.back() &&
+          matrices.gate.dtype == ExpertsOf(layer.ffn).front().gate.dtype;
+      if (is_alike) continue;
       return Fail(ErrorCode::kUnsupported,
                   "{}: layer {}: its experts have unlike types, so they cannot "
                   "be bundled (quantise the model again, to one type)",

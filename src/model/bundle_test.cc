@@ -213,6 +213,32 @@ TEST(PlanLayoutsTest, BlocksThatDoNotDivideAreNamed) {
               AllOf(HasSubstr("m: layer 0"), HasSubstr("256")));
 }
 
+// Old files have a tensor for each expert.
+TEST(PlanLayoutsTest, ExpertsOfUnlikeTypesAreRefused) {
+  for (const char* other : {"ffn_gate.2.weight", "ffn_up.2.weight"}) {
+    TestFile file = TestExpertModel();
+    for (int i = 0; i < kTestLayers; ++i) {
+      const std::string blk = "blk." + std::to_string(i) + ".";
+      for (const std::string name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+        file.RemoveTensor(blk + name + "_exps.weight");
+        const uint64_t width = name == "ffn_down" ? 64 : 32;
+        for (int e = 0; e < 4; ++e) {
+          file.SetTensor(blk + name + "." + std::to_string(e) + ".weight",
+                         DType::kQ8_0, {width, 96 - width});
+        }
+      }
+    }
+    file.SetTensor(std::string("blk.1.") + other, DType::kF16, {32, 64});
+    const os::TestFolder folder;
+    const auto model =
+        Model::Open(folder.Write("m.gguf", file.Bytes())).value();
+    const auto refused = PlanLayouts("m", model->config(), model->weights());
+    ASSERT_FALSE(refused.has_value()) << other;
+    EXPECT_THAT(refused.error().message,
+                AllOf(HasSubstr("layer 1"), HasSubstr("unlike types")));
+  }
+}
+
 TEST(PlanLayoutsTest, MixesDifferByLayer) {
   TestFile file = TestModel();
   file.SetTensor("blk.1.ffn_down.weight", DType::kF16, {64, 32});
