@@ -17,6 +17,7 @@
 #include "gguf/split.h"
 #include "gguf/writer.h"
 #include "model/bundle.h"
+#include "model/prepared_config.h"
 #include "model/prepared_names.h"
 #include "neuron/record_builder.h"
 #include "os/thread_pool.h"
@@ -129,25 +130,12 @@ void Packer::ListItems() {
 }
 
 Status Packer::AddRecordKeys(gguf::Writer& writer) const {
-  std::vector<std::string> types;
-  std::vector<int64_t> strides;
+  std::vector<neuron::RecordLayout> records;
   for (const PackedLayer& layer : layers_) {
     if (!layer.layout) return {};
-    if (layer.layout->gate) {
-      types.emplace_back(NameOf(*layer.layout->gate));
-    } else if (source_.config().ffn.gated) {
-      types.emplace_back(prepared::kGateIsMatrix);
-    }
-    types.emplace_back(NameOf(layer.layout->up));
-    types.emplace_back(NameOf(layer.layout->down));
-    strides.push_back(static_cast<int64_t>(layer.layout->stride));
+    records.push_back(*layer.layout);
   }
-  TC_RETURN_IF_ERROR(writer.AddArray(
-      prepared::kRecordTypes,
-      {.elem_type = gguf::ValueType::kString, .values = std::move(types)}));
-  return writer.AddArray(
-      prepared::kRecordStride,
-      {.elem_type = gguf::ValueType::kU64, .values = std::move(strides)});
+  return model::WriteRecordKeys(records, source_.config().ffn.gated, writer);
 }
 
 Status Packer::AddKeys(gguf::Writer& writer) const {

@@ -13,6 +13,7 @@
 #include "base/math.h"
 #include "convert/quantize_types.h"
 #include "gguf/writer.h"
+#include "model/prepared_config.h"
 #include "model/prepared_names.h"
 #include "model/vocab_writer.h"
 #include "os/file.h"
@@ -100,24 +101,9 @@ Status AddPrepared(const SynthPlan& plan, gguf::Writer& writer) {
   namespace prepared = model::prepared;
   TC_RETURN_IF_ERROR(writer.AddInt(prepared::kVersionKey, ValueType::kU32,
                                    prepared::kVersion));
-  const neuron::RecordLayout layout = SynthRecordLayout(plan);
-  std::vector<std::string> types;
-  for (uint64_t i = 0; i < plan.num_layers; ++i) {
-    if (plan.shape.arch().gated) {
-      types.emplace_back(layout.gate ? NameOf(*layout.gate)
-                                     : prepared::kGateIsMatrix);
-    }
-    types.emplace_back(NameOf(layout.up));
-    types.emplace_back(NameOf(layout.down));
-  }
-  TC_RETURN_IF_ERROR(writer.AddArray(
-      prepared::kRecordTypes,
-      {.elem_type = ValueType::kString, .values = std::move(types)}));
-  const auto stride = static_cast<int64_t>(layout.stride);
-  TC_RETURN_IF_ERROR(writer.AddArray(
-      prepared::kRecordStride,
-      {.elem_type = ValueType::kU64,
-       .values = std::vector<int64_t>(plan.num_layers, stride)}));
+  const std::vector records(plan.num_layers, SynthRecordLayout(plan));
+  TC_RETURN_IF_ERROR(
+      model::WriteRecordKeys(records, plan.shape.arch().gated, writer));
   if (!plan.options.with_predictor) return {};
   return writer.AddInt(prepared::kLookahead, ValueType::kU32, 0);
 }

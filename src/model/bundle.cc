@@ -24,16 +24,8 @@ Result<neuron::RecordLayout> LayoutOf(const FfnMatrices& matrices,
                                   options.alignment);
 }
 
-// Points `matrices` at records.
-void UseRecords(const neuron::RecordLayout& layout, const std::byte* records,
-                uint64_t num_neurons, FfnMatrices& matrices) {
-  const neuron::RecordViews views =
-      neuron::ViewRecords(layout, records, num_neurons);
-  matrices = {.gate = views.gate ? views.gate : matrices.gate,
-              .up = views.up,
-              .down = {},
-              .down_t = views.down_t,
-              .bundled = true};
+bool HasPredictor(const LayerWeights& layer) {
+  return layer.predictor.up || layer.free_predictor.signs;
 }
 
 std::span<FfnMatrices> ExpertsOf(FfnWeights& ffn) {
@@ -96,6 +88,17 @@ Status CheckRecordsFit(const std::string& path, uint64_t num_bytes,
               "machine has {}: prepare the model, whose records stay in the "
               "file",
               path, FormatBytes(num_bytes), FormatBytes(ram_bytes));
+}
+
+void UseRecords(const neuron::RecordLayout& layout, const std::byte* records,
+                uint64_t num_neurons, FfnMatrices& matrices) {
+  const neuron::RecordViews views =
+      neuron::ViewRecords(layout, records, num_neurons);
+  matrices = {.gate = views.gate ? views.gate : matrices.gate,
+              .up = views.up,
+              .down = {},
+              .down_t = views.down_t,
+              .bundled = true};
 }
 
 Result<Bundles> BundleFfns(const std::string& path, int num_threads,

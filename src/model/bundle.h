@@ -28,10 +28,6 @@ struct LayoutOptions {
   std::vector<bool> bundles_gate;
 };
 
-inline bool HasPredictor(const LayerWeights& layer) {
-  return layer.predictor.up || layer.free_predictor.signs;
-}
-
 // The FFN of a layer, or its experts, in their order.
 std::span<const FfnMatrices> ExpertsOf(const FfnWeights& ffn);
 
@@ -55,6 +51,11 @@ inline neuron::RecordSource SourceOf(const FfnMatrices& matrices) {
           .down = matrices.down,
           .down_t = matrices.down_t};
 }
+
+// Points `matrices` at records of num_neurons neurons, and leaves the gate
+// where it is if these have none.
+void UseRecords(const neuron::RecordLayout& layout, const std::byte* records,
+                uint64_t num_neurons, FfnMatrices& matrices);
 
 // Records that weights point into.
 struct Bundles {

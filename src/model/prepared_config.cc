@@ -210,4 +210,25 @@ Status ReadPrepared(const gguf::File& file, Config& config) {
   return ReadThresholds(file, config);
 }
 
+Status WriteRecordKeys(std::span<const neuron::RecordLayout> records,
+                       bool gated, gguf::Writer& writer) {
+  std::vector<std::string> types;
+  std::vector<int64_t> strides;
+  for (const neuron::RecordLayout& layout : records) {
+    if (gated) {
+      types.emplace_back(layout.gate ? NameOf(*layout.gate)
+                                     : prepared::kGateIsMatrix);
+    }
+    types.emplace_back(NameOf(layout.up));
+    types.emplace_back(NameOf(layout.down));
+    strides.push_back(static_cast<int64_t>(layout.stride));
+  }
+  TC_RETURN_IF_ERROR(writer.AddArray(
+      prepared::kRecordTypes,
+      {.elem_type = gguf::ValueType::kString, .values = std::move(types)}));
+  return writer.AddArray(
+      prepared::kRecordStride,
+      {.elem_type = gguf::ValueType::kU64, .values = std::move(strides)});
+}
+
 }  // namespace thermocline::model

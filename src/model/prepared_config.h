@@ -3,12 +3,16 @@
 #define THERMOCLINE_MODEL_PREPARED_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "gguf/gguf.h"
+#include "gguf/writer.h"
 #include "model/config.h"
+#include "neuron/record.h"
 
 namespace thermocline::model {
 
@@ -22,6 +26,11 @@ Result<int64_t> ReadPreparedVersion(const gguf::File& file);
 // file is a plain one. Besides the version's errors kCorrupt, naming the key:
 // another type or length, a value out of range, layouts that cannot be.
 Status ReadPrepared(const gguf::File& file, Config& config);
+
+// Writes what ReadPrepared reads of the records [L] of FFNs with or without a
+// gate. The writer's errors.
+Status WriteRecordKeys(std::span<const neuron::RecordLayout> records,
+                       bool gated, gguf::Writer& writer);
 
 // Arrays with one element per layer. nullopt: absent. kCorrupt as above.
 Result<std::optional<std::vector<int64_t>>> IntPerLayer(const gguf::File& file,

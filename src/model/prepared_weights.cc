@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/permutation.h"
 #include "base/quote.h"
+#include "model/bundle.h"
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
 #include "neuron/record.h"
@@ -36,16 +37,6 @@ tl::unexpected<Error> WrongTensor(const TensorBinder& binder,
 int64_t RowsOf(const TensorBinder& binder, const std::string& name) {
   const gguf::TensorInfo* info = binder.file().FindTensor(name);
   return info == nullptr ? 0 : static_cast<int64_t>(info->shape.num_rows());
-}
-
-void UseRecords(const neuron::RecordLayout& layout, const std::byte* records,
-                const Config& config, FfnMatrices& matrices) {
-  const neuron::RecordViews views = neuron::ViewRecords(
-      layout, records, static_cast<uint64_t>(config.ffn_width));
-  if (views.gate) matrices.gate = views.gate;
-  matrices.up = views.up;
-  matrices.down_t = views.down_t;
-  matrices.bundled = true;
 }
 
 // Step 2 of the training-free predictor: all of it or nothing.
@@ -205,14 +196,15 @@ Status BindRecords(TensorBinder& binder, const Config& config,
   if (config.ffn.gated && !layout.gate) {
     TC_RETURN_IF_ERROR(BindGates(binder, config, layer_idx, ffn));
   }
+  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
   if (ffn.experts.empty()) {
-    UseRecords(layout, records.data, config, ffn);
+    UseRecords(layout, records.data, num_neurons, ffn);
     return {};
   }
-  const size_t expert_bytes =
-      static_cast<size_t>(config.ffn_width) * layout.stride;
+  const size_t expert_bytes = num_neurons * layout.stride;
   for (size_t i = 0; i < ffn.experts.size(); ++i) {
-    UseRecords(layout, records.data + i * expert_bytes, config, ffn.experts[i]);
+    UseRecords(layout, records.data + i * expert_bytes, num_neurons,
+               ffn.experts[i]);
   }
   return {};
 }

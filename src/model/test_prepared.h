@@ -13,6 +13,7 @@
 #include "gguf/test_file.h"
 #include "gguf/writer.h"
 #include "model/model.h"
+#include "model/prepared_config.h"
 #include "model/prepared_names.h"
 #include "model/test_model.h"
 #include "neuron/record.h"
@@ -131,21 +132,9 @@ inline Status AddKeys(const Model& source,
   for (const gguf::KeyValue& kv : keys) {
     TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
   }
-  std::vector<std::string> types;
-  std::vector<int64_t> strides;
-  for (const neuron::RecordLayout& layout : source.config().records) {
-    if (layout.gate) {
-      types.emplace_back(NameOf(*layout.gate));
-    } else if (source.config().ffn.gated) {
-      types.emplace_back(prepared::kGateIsMatrix);
-    }
-    types.emplace_back(NameOf(layout.up));
-    types.emplace_back(NameOf(layout.down));
-    strides.push_back(static_cast<int64_t>(layout.stride));
-  }
   TC_RETURN_IF_ERROR(writer.AddInt(prepared::kVersionKey, kU32, 1));
-  TC_RETURN_IF_ERROR(writer.AddArray(prepared::kRecordTypes, {kString, types}));
-  return writer.AddArray(prepared::kRecordStride, {kU64, strides});
+  return WriteRecordKeys(source.config().records, source.config().ffn.gated,
+                         writer);
 }
 
 // All tensors; bytes are views of the source's and of `extra`.

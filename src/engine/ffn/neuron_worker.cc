@@ -91,6 +91,7 @@ class NeuronFfn::Worker {
       AddRecords(*last);
       AddTested(following);
       kernels::LinesAhead* ahead = lines_.Start();
+      // The kernel of the stream takes no list.
       if (streams_) lines_.Finish();
       Test(*current, ahead);
       Compute(*last, ahead);
