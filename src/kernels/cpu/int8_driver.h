@@ -136,35 +136,41 @@ class Int8MatMul {
     return count < max ? count : max;
   }
 
-  // One token.
+  // One token. Its input is prepared once, if a panel holds all of it, else for
+  // every few rows.
   static void MultiplyOne(const MatMulArgs& args) {
+    Input panel[kPanelInputs];
+    const bool is_ready = args.n <= kPanelInputs * kStepElems;
+    if (is_ready) PreparePanel(args, 0, 0, args.n, 1, panel);
     const size_t stream_rows =
         args.num_rows >= kStreamRows ? args.num_rows / kStreams : 0;
     for (size_t row = 0; row < stream_rows; row += kStreamBlock) {
-      MultiplyStreams<kStreams>(
-          args, row, AtMost(kStreamBlock, stream_rows - row), stream_rows);
+      MultiplyStreams<kStreams>(args, row,
+                                AtMost(kStreamBlock, stream_rows - row),
+                                stream_rows, panel, is_ready);
     }
     for (size_t row = kStreams * stream_rows; row < args.num_rows;
          row += kStreamBlock) {
       MultiplyStreams<1>(args, row, AtMost(kStreamBlock, args.num_rows - row),
-                         0);
+                         0, panel, is_ready);
     }
   }
 
   // One token times num_rows rows of each of kRows streams, stream_rows apart.
+  // is_ready: `panel` holds all of the token, prepared.
   template <size_t kRows>
   static void MultiplyStreams(const MatMulArgs& args, size_t first_row,
-                              size_t num_rows, size_t stream_rows) {
-    Input panel[kPanelInputs];
+                              size_t num_rows, size_t stream_rows, Input* panel,
+                              bool is_ready) {
     Acc acc[kStreamBlock][kRows];
-    for (size_t i = 0; i < num_rows; ++i) {
-      for (size_t r = 0; r < kRows; ++r) acc[i][r] = Format::Zero();
+    for (auto& of_streams : acc) {
+      for (Acc& sum : of_streams) sum = Format::Zero();
     }
     const size_t stream_bytes = stream_rows * args.row_bytes;
     const std::byte* readable_end = EndOf(args);
     for (size_t elem = 0; elem < args.n;) {
       const size_t num_elems = PanelElems(args, elem, kPanelInputs);
-      PreparePanel(args, 0, elem, num_elems, 1, panel);
+      if (!is_ready) PreparePanel(args, 0, elem, num_elems, 1, panel);
       const size_t begin = elem / Format::kBlockElems * Format::kBlockBytes;
       for (size_t i = 0; i < num_rows; ++i) {
         const size_t offset = (first_row + i) * args.row_bytes + begin;
@@ -363,7 +369,12 @@ class Int8MatMul {
   static void MultiplyRows(const std::byte* const (&rows)[kRows],
                            const std::byte* readable_end, size_t num_elems,
                            const Input* panel, Ask& ask, Acc* acc) {
-    const size_t num_steps = num_elems / kStepElems;
+    const size_t num_whole = num_elems / kStepElems;
+    const bool has_rest = num_elems % kStepElems != 0;
+    // What a row's last step reads of the next row meets zeros.
+    const bool reads_on =
+        has_rest && AllReadable(rows, num_whole * kStepBytes, readable_end);
+    const size_t num_steps = num_whole + (reads_on ? 1 : 0);
     typename GroupOf<kRows, Format>::Type group(acc);
     for (size_t s = 0; s < num_steps; ++s) {
       const size_t offset = s * kStepBytes;
@@ -374,20 +385,26 @@ class Int8MatMul {
                  });
     }
     group.Store(acc);
-    if (num_elems % kStepElems == 0) return;
-    const size_t offset = num_steps * kStepBytes;
+    if (!has_rest || reads_on) return;
+    const size_t offset = num_whole * kStepBytes;
     ask.template Begin<kRows>(offset);
     for (size_t r = 0; r < kRows; ++r) {
       ask.template Row<kRows>(rows[r], offset, r);
-      // What a row's last step reads of the next row meets zeros.
-      const std::byte* rest = rows[r] + offset;
-      const bool is_whole =
-          readable_end != nullptr &&
-          kStepBytes <= static_cast<size_t>(readable_end - rest);
-      acc[r] = Format::Step(
-          is_whole ? Format::Unpack(rest) : UnpackRest(rows[r], num_elems),
-          panel[num_steps], acc[r]);
+      acc[r] = Format::Step(UnpackRest(rows[r], num_elems), panel[num_whole],
+                            acc[r]);
     }
+  }
+
+  // Whether a step can be read `offset` bytes behind each row.
+  template <size_t kRows>
+  static bool AllReadable(const std::byte* const (&rows)[kRows], size_t offset,
+                          const std::byte* readable_end) {
+    if (readable_end == nullptr) return false;
+    bool all = true;
+    for (const std::byte* row : rows) {
+      all &= offset + kStepBytes <= static_cast<size_t>(readable_end - row);
+    }
+    return all;
   }
 
   // Adds the products of one row's part with the panel of num_tokens tokens.
