@@ -29,8 +29,8 @@ inline constexpr size_t kInt8Streams = 4;
 // reads 0.90 (Q4_0, Q4_K) to 0.95 (Q8_0) of what a loop does that only reads;
 // without the second step 0.02 less, with it at 512 bytes 0.01 to 0.02 less; in
 // rows next to each other, whole tiles ahead, 0.80 (Q4_K) to 0.91 (Q8_0). Zen 4
-// wants the first step further ahead: with one thread 0.93 of such a loop for
-// Q4_0, 0.82 with 2 KiB; 4 KiB is as good for Q4_0, worse for Q8_0.
+// wants the first step further ahead: with one thread 0.99 of such a loop for
+// Q4_0, 0.86 with 2 KiB; 4 KiB is as good for Q4_0, worse for Q8_0.
 template <size_t kStepBytes, bool kNotAtAll>
 struct AskStreams {
   static constexpr size_t kFarBytes = 3072;
