@@ -82,7 +82,7 @@ void BpeTokenizer::ReadBytes() {
     byte_symbols_[static_cast<size_t>(byte)] = symbol;
     num_missing += IsToken(symbol) ? 0 : 1;
   }
-  if (num_missing > 0 && !vocab_.unk) {
+  if (num_missing > 0 && !HasUnknown()) {
     LogInfo(
         "the vocabulary lacks tokens for {} of 256 bytes and has no unknown "
         "token; text that needs them is left out",
@@ -128,6 +128,11 @@ void BpeTokenizer::EncodeWord(std::string_view word, EncodeScratch& scratch,
   }
 }
 
+// StarCoder's is <|endoftext|>: no text may become a control token.
+bool BpeTokenizer::HasUnknown() const {
+  return vocab_.unk && Type(*vocab_.unk) != TokenType::kControl;
+}
+
 void BpeTokenizer::EncodeBytes(Symbol symbol,
                                std::vector<TokenId>* tokens) const {
   const size_t other = symbol - vocab_.tokens.size();
@@ -137,7 +142,7 @@ void BpeTokenizer::EncodeBytes(Symbol symbol,
     const Symbol byte_symbol = byte_symbols_[static_cast<uint8_t>(c)];
     if (IsToken(byte_symbol)) {
       tokens->push_back(static_cast<TokenId>(byte_symbol));
-    } else if (vocab_.unk) {
+    } else if (HasUnknown()) {
       tokens->push_back(*vocab_.unk);
     }
   }

@@ -67,7 +67,10 @@ TEST(BpeTest, BytesWithoutTokens) {
   vocab.tokens[1 + 'x'] = "";
   EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|b");
   vocab.unk = 0;
-  EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|<|endoftext|>|b");
+  EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|b");  // no control token
+  AddToken(&vocab, "<unk>", TokenType::kUnknown);
+  vocab.unk = static_cast<TokenId>(vocab.tokens.size() - 1);
+  EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|<unk>|b");
 }
 
 TEST(BpeTest, WholeWordsGoBeforeMergesOnlyWhereTheModelWantsIt) {

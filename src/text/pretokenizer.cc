@@ -85,6 +85,21 @@ constexpr const char* kDeepSeekPunctuation =
 // same, without a second look at each of its characters.
 constexpr const char* kTrailingSpaces = R"((?<!\s)\s+$)";
 
+constexpr const char* kThreeNumbers = R"(\p{N}{1,3})";
+constexpr const char* kDeepSeek3Cjk =
+    R"([\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]+)";
+constexpr const char* kDeepSeek3 =
+    R"([!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+    R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?)"
+    R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Runs without spaces and the stops of several scripts.
+constexpr const char* kBloom =
+    R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
+
 struct Rules {
   std::vector<std::string_view> names;
   std::vector<const char*> stages;
@@ -93,17 +108,26 @@ struct Rules {
 
 const std::vector<Rules>& AllRules() {
   static const std::vector<Rules> rules = {
-      {{"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt"},
+      {{"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt",
+        "gigachat"},
        {kGpt2}},
       {{"llama3", "llama-v3", "llama-bpe", "falcon3"}, {kLlama3Pattern}, true},
-      {{"dbrx", "smaug", "smaug-bpe"}, {kLlama3Pattern}},
+      {{"dbrx", "smaug", "smaug-bpe", "chatglm-bpe"}, {kLlama3Pattern}},
+      {{"tekken"}, {kTekken}, true},
       {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2"}, {kQwen2Pattern}},
       {{"falcon"}, {kFalconPunctuation, kGpt2, kThreeDigits}},
-      {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone"},
+      {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone",
+        "minerva-7b"},
        {kOneNumber, kGpt2}},
+      {{"chameleon"},
+       {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )",
+        kOneNumber, R"([\p{P}!-/:-@\[-`{-~])", kGpt2}},
+      {{"bloom", "poro-chat", "gpt3-finnish"}, {kBloom}},
+      {{"viking"}, {kBloom, kOneNumber}},
       {{"deepseek-llm"},
        {kLineBreakPattern, kDeepSeekLettersPattern, kDeepSeekPunctuation,
         kTrailingSpaces, kDeepSeekCjk, R"(\p{N}+)"}},
+      {{"deepseek-v3"}, {kThreeNumbers, kDeepSeek3Cjk, kDeepSeek3}},
       {{"deepseek-coder"},
        {kLineBreakPattern, R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepSeekCjk,
         kOneNumber}},

@@ -24,8 +24,8 @@ std::vector<std::string> Split(std::string_view name, std::string_view text) {
 }
 
 TEST(PreTokenizerTest, Gpt2) {
-  for (const char* name :
-       {"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt"}) {
+  for (const char* name : {"gpt-2", "mpt", "olmo", "jais", "phi-2",
+                           "roberta-bpe", "opt", "gigachat"}) {
     EXPECT_THAT(Split(name, "Hello, it's 2024!"),
                 ElementsAre("Hello", ",", " it", "'s", " 2024", "!"))
         << name;
@@ -43,7 +43,7 @@ TEST(PreTokenizerTest, Gpt2) {
 
 TEST(PreTokenizerTest, Llama3) {
   for (const char* name : {"llama3", "llama-v3", "llama-bpe", "falcon3", "dbrx",
-                           "smaug", "smaug-bpe"}) {
+                           "smaug", "smaug-bpe", "chatglm-bpe"}) {
     EXPECT_THAT(
         Split(name, "Hello I'LL (be) 12345"),
         ElementsAre("Hello", " I", "'LL", " (", "be", ")", " ", "123", "45"))
@@ -78,14 +78,49 @@ TEST(PreTokenizerTest, Falcon) {
 }
 
 TEST(PreTokenizerTest, StarcoderTakesDigitsFirst) {
-  for (const char* name :
-       {"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone"}) {
+  for (const char* name : {"starcoder", "refact", "command-r", "smollm",
+                           "codeshell", "exaone", "minerva-7b"}) {
     EXPECT_THAT(Split(name, "x = 42;"),
                 ElementsAre("x", " =", " ", "4", "2", ";"))
         << name;
   }
   // White space in front of a digit is at the end of its piece.
   EXPECT_THAT(Split("starcoder", "a   1"), ElementsAre("a", "   ", "1"));
+}
+
+TEST(PreTokenizerTest, TekkenCutsWhereCapitalsBegin) {
+  EXPECT_THAT(Split("tekken", "camelCase HelloWORLD don't 12 a/\n"),
+              ElementsAre("camel", "Case", " Hello", "WORLD", " don", "'t", " ",
+                          "1", "2", " a", "/\n"));
+  EXPECT_THAT(
+      Split("tekken", "\u00c0\u00e9\u00c9 \u4e16e\u0301x  y"),
+      ElementsAre("\u00c0\u00e9", "\u00c9", " \u4e16e\u0301x", " ", " y"));
+}
+
+TEST(PreTokenizerTest, Chameleon) {
+  EXPECT_THAT(
+      Split("chameleon", "a  b1!?\n it's"),
+      ElementsAre("a", "  ", "b", "1", "!", "?", "\n", " it", "'", "s"));
+  EXPECT_THAT(
+      Split("chameleon", "xIMGIMGABZy<sentinel:12>"),
+      ElementsAre("x", "IMGIMGABZ", "y", "<", "sentinel", ":", "1", "2", ">"));
+}
+
+TEST(PreTokenizerTest, BloomCutsAtStops) {
+  for (const char* name : {"bloom", "poro-chat", "gpt3-finnish"}) {
+    EXPECT_THAT(
+        Split(name, "Hello, you (x1)\u3002\u4e16 "),
+        ElementsAre("Hello", ",", " you", " (", "x1", ")\u3002", "\u4e16", " "))
+        << name;
+  }
+  EXPECT_THAT(Split("viking", "ab12 c"), ElementsAre("ab", "1", "2", " c"));
+}
+
+TEST(PreTokenizerTest, DeepSeekV3) {
+  EXPECT_THAT(Split("deepseek-v3", "x1234 =foo \u4e16\u306e! (bar\n"),
+              ElementsAre("x", "123", "4", " =", "foo", " ", "\u4e16\u306e",
+                          "!", " (", "bar", "\n"));
+  EXPECT_THAT(Split("deepseek-v3", "a(bar"), ElementsAre("a", "(bar"));
 }
 
 TEST(PreTokenizerTest, DeepSeekLlm) {

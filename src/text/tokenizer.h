@@ -61,7 +61,8 @@ class Tokenizer {
 
   // The bytes that a token stands for; not always whole UTF-8 characters. With
   // show_special, control and unknown tokens give their text, otherwise
-  // nothing. Requires 0 <= id < num_tokens() (CHECKed).
+  // nothing; unused ones, which fill a matrix up, never any. Requires 0 <= id <
+  // num_tokens() (CHECKed).
   virtual std::string_view Piece(TokenId id, bool show_special) const = 0;
 
   // All pieces joined, without the spaces that Encode put in front of text, at

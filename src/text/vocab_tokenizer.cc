@@ -67,7 +67,7 @@ void VocabTokenizer::BuildPieces() {
   for (TokenId id = 0; id < num_tokens(); ++id) {
     if (Type(id) == TokenType::kUserDefined) {
       pieces_ += TokenText(id);
-    } else if (!IsHidden(id)) {
+    } else if (!IsHidden(id) && Type(id) != TokenType::kUnused) {
       pieces_ += PieceBytes(id);
     }
     piece_begins_.push_back(pieces_.size());

@@ -101,6 +101,16 @@ TEST(VocabTokenizerTest, NormalTokensOfControlTextAreControl) {
   EXPECT_TRUE(tokenizer->IsEndOfGeneration(end));
 }
 
+TEST(VocabTokenizerTest, UnusedTokensHaveNoText) {
+  Vocab vocab = SmallBpeVocab();
+  AddToken(&vocab, "[PAD1]", TokenType::kUnused);
+  const auto pad = static_cast<TokenId>(vocab.tokens.size() - 1);
+  const auto tokenizer = MakeVocabTokenizer(std::move(vocab));
+  for (const bool show_special : {false, true}) {
+    EXPECT_EQ(tokenizer->Piece(pad, show_special), "");
+  }
+}
+
 TEST(VocabTokenizerTest, FirstOfEqualTextsCountsAndEmptyOnesNever) {
   Vocab vocab = SmallSpmVocab();
   AddToken(&vocab, "▁a", TokenType::kNormal, 100);
