@@ -115,10 +115,9 @@ void ApplyLimit(const Arithmetic& arithmetic, double roof_gb_per_s,
   row.roof_gb_per_s = roof_gb_per_s;
   row.gmac_per_s = row.median * arithmetic.num_macs / num_tokens / 1e9;
   if (row.is_sparse) return;
-  const double memory_seconds =
-      row.in_cache ? 0.0
-                   : num_tokens * static_cast<double>(row.bytes_per_token) /
-                         (roof_gb_per_s * 1e9);
+  const double memory_seconds = num_tokens *
+                                static_cast<double>(row.bytes_per_token) /
+                                (roof_gb_per_s * 1e9);
   const Limit limit =
       LongerOf(memory_seconds, arithmetic.seconds / row.num_threads);
   row.limit = limit.kind;

@@ -16,7 +16,6 @@ namespace {
 using text::TokenId;
 
 constexpr uint32_t kRandomSeed = 0xffffffffu;
-constexpr int kMaxLastN = 1 << 24;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 struct Candidate {
@@ -239,11 +238,11 @@ Status CheckOptions(const SamplerOptions& options) {
                 "--repeat-penalty {}: must be above 0 (1 is off)",
                 options.repeat_penalty);
   }
-  if (options.repeat_last_n < -1 || options.repeat_last_n > kMaxLastN) {
+  if (options.repeat_last_n < -1 || options.repeat_last_n > kMaxRepeatLastN) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--repeat-last-n {}: must be 0 (none), -1 (all), or a number "
                 "of tokens up to {}",
-                options.repeat_last_n, kMaxLastN);
+                options.repeat_last_n, kMaxRepeatLastN);
   }
   return {};
 }

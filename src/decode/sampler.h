@@ -12,6 +12,8 @@
 
 namespace thermocline::decode {
 
+inline constexpr int kMaxRepeatLastN = 1 << 24;
+
 struct SamplerOptions {
   float temperature = 0.8f;     // <= 0: the most likely token
   int top_k = 40;               // <= 0: all

@@ -257,8 +257,8 @@ struct KernelTable {
   void (*add)(const float* x, size_t n, float* y);
 
   // Writes x [n] as F32, F16 (nearest even) or Q8_0 at out: a row of the KV
-  // cache. n % 32 == 0 for Q8_0. What the type cannot hold becomes infinity or
-  // NaN, never a finite number: it must show in the output.
+  // cache. n % 32 == 0 for Q8_0. What the type cannot hold, and infinity,
+  // become NaN: it must show in the output.
   void (*store_row)(DType dtype, const float* x, size_t n, std::byte* out);
 
   void (*attention)(const AttentionArgs& args);

@@ -169,6 +169,8 @@ Result<double> ReadProbe::Measure(int num_rounds) {
 ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes,
                        uint64_t working_set) {
   constexpr uint64_t kMinBytes = uint64_t{256} << 20;
+  constexpr uint64_t kUnknownCacheBytes = uint64_t{128} << 20;
+  if (cache_bytes == 0) cache_bytes = kUnknownCacheBytes;
   const uint64_t wanted = std::max(
       std::clamp(working_set, 2 * cache_bytes, 8 * cache_bytes), kMinBytes);
   // Whole pages, and some even where nothing is said to be available.

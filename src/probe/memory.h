@@ -53,8 +53,9 @@ class ReadProbe {
 // reads working_set bytes again and again. A cache keeps some of what is larger
 // than itself (of twice its size enough to be a tenth faster than memory), so
 // the probe reads as much: at least twice the last-level cache and 256 MiB, and
-// no more than eight times the cache, which shows memory alone. At most a
-// quarter of the RAM that is available (and then perhaps too few: is_capped).
+// no more than eight times the cache, which shows memory alone. cache_bytes 0:
+// unknown, taken for 128 MiB. At most a quarter of the RAM that is available
+// (and then perhaps too few: is_capped).
 struct ProbeSize {
   size_t num_bytes;
   bool is_capped;

@@ -71,7 +71,9 @@ TEST(ProbeSizeForTest, FollowsTheWorkingSetWithinAQuarterOfTheRam) {
       is(ProbeSizeFor(260 * kMiB, 16384 * kMiB, kMiB), 520 * kMiB, false));
   EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 16384 * kMiB, 700 * kMiB), 700 * kMiB,
                  false));
-  EXPECT_TRUE(is(ProbeSizeFor(0, 16384 * kMiB), 256 * kMiB, false));
+  EXPECT_TRUE(is(ProbeSizeFor(16 * kMiB, 16384 * kMiB), 256 * kMiB, false));
+  EXPECT_TRUE(is(ProbeSizeFor(0, 16384 * kMiB), 1024 * kMiB, false));
+  EXPECT_TRUE(is(ProbeSizeFor(0, 16384 * kMiB, 700 * kMiB), 700 * kMiB, false));
   EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 1024 * kMiB), 256 * kMiB, true));
   EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 0), kMiB, true));
 }

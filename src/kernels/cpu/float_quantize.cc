@@ -69,11 +69,18 @@ void QuantizeActivations(const float* x, size_t n, std::byte* out) {
   }
 }
 
+// NaN for what would round to infinity: see kernels/ref.
 void StoreF16(const float* x, size_t n, std::byte* out) {
   const hn::Rebind<hwy::float16_t, Floats> halves;
+  const FloatVec first_infinity = hn::Set(Floats(), 65520.0f);
+  const FloatVec not_a_number =
+      hn::Set(Floats(), std::numeric_limits<float>::quiet_NaN());
   ForEachVector(n, [&](size_t i, size_t count) HWY_ATTR {
+    const FloatVec values = LoadN(x + i, count);
+    const FloatVec kept = hn::IfThenElse(
+        hn::Ge(hn::Abs(values), first_infinity), not_a_number, values);
     HWY_ALIGN hwy::float16_t lanes[kLanes];
-    hn::Store(hn::DemoteTo(halves, LoadN(x + i, count)), halves, lanes);
+    hn::Store(hn::DemoteTo(halves, kept), halves, lanes);
     std::memcpy(out + i * sizeof(lanes[0]), lanes, count * sizeof(lanes[0]));
   });
 }

@@ -6,8 +6,9 @@
 // activation row. Activations are prepared in the order that the format's
 // unpacking leaves weights in, once for many rows, a panel of steps at a time.
 // Each (row, token) has its own accumulator, which sees the steps in order, so
-// blocking changes nothing in the result. A last step that is not whole runs
-// on copies padded with zeros.
+// blocking changes nothing in the result. A last step that is not whole meets
+// zeros of the input: it reads on into the rows that follow, or a copy padded
+// with zeros where those may not be read or are not finite.
 //
 // A Format has
 //   kBlockBytes, kBlockElems, kStepBlocks
@@ -162,12 +163,25 @@ class Int8MatMul {
   static void MultiplyStreams(const MatMulArgs& args, size_t first_row,
                               size_t num_rows, size_t stream_rows, Input* panel,
                               bool is_ready) {
+    const auto sum = [&](const std::byte* readable_end) {
+      return SumStreams<kRows>(args, first_row, num_rows, stream_rows, panel,
+                               is_ready, readable_end);
+    };
+    if (sum(EndOf(args)) || args.n % kStepElems == 0) return;
+    // Infinity may be of the row behind, whose scale was multiplied with 0.
+    sum(nullptr);
+  }
+
+  // MultiplyStreams() with what MultiplyRows() may read. Whether all is finite.
+  template <size_t kRows>
+  static bool SumStreams(const MatMulArgs& args, size_t first_row,
+                         size_t num_rows, size_t stream_rows, Input* panel,
+                         bool is_ready, const std::byte* readable_end) {
     Acc acc[kStreamBlock][kRows];
     for (auto& of_streams : acc) {
       for (Acc& sum : of_streams) sum = Format::Zero();
     }
     const size_t stream_bytes = stream_rows * args.row_bytes;
-    const std::byte* readable_end = EndOf(args);
     for (size_t elem = 0; elem < args.n;) {
       const size_t num_elems = PanelElems(args, elem, kPanelInputs);
       if (!is_ready) PreparePanel(args, 0, elem, num_elems, 1, panel);
@@ -184,11 +198,15 @@ class Int8MatMul {
       }
       elem += num_elems;
     }
+    float zero = 0.0f;  // else NaN
     for (size_t i = 0; i < num_rows; ++i) {
       for (size_t r = 0; r < kRows; ++r) {
-        args.out[first_row + i + r * stream_rows] = Format::Reduce(acc[i][r]);
+        const float dot = Format::Reduce(acc[i][r]);
+        args.out[first_row + i + r * stream_rows] = dot;
+        zero += dot * 0.0f;
       }
     }
+    return zero == 0.0f;
   }
 
   // Up to kTokenBlock tokens times up to kRowBlock rows. Accumulators stay in
@@ -371,7 +389,8 @@ class Int8MatMul {
                            const Input* panel, Ask& ask, Acc* acc) {
     const size_t num_whole = num_elems / kStepElems;
     const bool has_rest = num_elems % kStepElems != 0;
-    // What a row's last step reads of the next row meets zeros.
+    // What a row's last step reads of the next row meets zeros: nothing is left
+    // of it if it is finite.
     const bool reads_on =
         has_rest && AllReadable(rows, num_whole * kStepBytes, readable_end);
     const size_t num_steps = num_whole + (reads_on ? 1 : 0);

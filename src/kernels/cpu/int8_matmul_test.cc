@@ -92,14 +92,15 @@ uint16_t RandomScale(Fill fill, Random& random) {
 }
 
 // Everything a product needs, in memory that ends where the data ends, with
-// space between rows and weights `shift` bytes off any alignment.
+// `gap` bytes between rows and weights `shift` bytes off any alignment. Without
+// a gap a row's last step may read the rows that follow.
 class Problem {
  public:
   Problem(DType dtype, size_t n, size_t rows, size_t tokens, size_t shift,
-          Fill weight_fill, int8_t extreme_q, uint64_t seed)
+          Fill weight_fill, int8_t extreme_q, uint64_t seed, size_t gap = 3)
       : dtype_(dtype), n_(n), rows_(rows), tokens_(tokens), random_(seed) {
     const size_t bytes = BytesOf(dtype, n);
-    row_bytes_ = bytes + 3;
+    row_bytes_ = bytes + gap;
     weights_.resize(64 + shift + (rows - 1) * row_bytes_ + bytes);
     first_weight_ = weights_.size() - ((rows - 1) * row_bytes_ + bytes);
     for (size_t r = 0; r < rows; ++r) FillRow(r, weight_fill);
@@ -119,6 +120,13 @@ class Problem {
             .num_tokens = tokens_,
             .out = out,
             .out_stride = out_stride};
+  }
+
+  // Of the row's first block.
+  void SetScale(size_t row, uint16_t half) {
+    std::memcpy(weights_.data() + first_weight_ + row * row_bytes_ +
+                    FactsOf(dtype_).half_offset,
+                &half, sizeof(half));
   }
 
   // Bound of the sum of the magnitudes of all terms of an output.
@@ -210,7 +218,8 @@ class Int8MatMulTest : public testing::TestWithParam<std::tuple<Isa, DType>> {
 
   // The lengths that the type allows.
   std::vector<size_t> Lengths() const {
-    std::vector<size_t> lengths = {32, 64, 96, 160, 256, 288, 512, 768, 2048};
+    std::vector<size_t> lengths = {32,  64,  96,  160, 224,
+                                   256, 288, 512, 768, 2048};
     const size_t block = InfoOf(dtype()).block_elems;
     std::erase_if(lengths, [block](size_t n) { return n % block != 0; });
     return lengths;
@@ -261,6 +270,37 @@ TEST_P(Int8MatMulTest, AgreesWithReferenceInEveryShape) {
   }
 }
 
+TEST_P(Int8MatMulTest, OneTokenAgreesWithReferenceInStreams) {
+  for (size_t n : Lengths()) {
+    for (const size_t rows : {1, 2, 3, 5, 9, 16, 17, 23, 65}) {
+      for (const size_t gap : {0, 3}) {
+        Problem problem(dtype(), n, rows, 1, rows % 3, Fill::kRandom, 0,
+                        n * 100 + rows, gap);
+        ExpectNearReference(problem, n, rows, 1);
+      }
+    }
+  }
+}
+
+// What is not finite shows in its own row alone, although the last steps of
+// those before read it.
+TEST_P(Int8MatMulTest, RowsDoNotSeeEachOther) {
+  for (const uint16_t scale : {0x7C00, 0xFC00, 0x7E00}) {
+    for (size_t n : Lengths()) {
+      for (const size_t bad : {0, 1, 9, 22}) {
+        Problem problem(dtype(), n, 23, 1, 1, Fill::kRandom, 1, n, 0);
+        problem.SetScale(bad, scale);
+        std::vector<float> out(23, kSentinel);
+        Fn()(problem.Args(out.data(), 23));
+        for (size_t r = 0; r < out.size(); ++r) {
+          ASSERT_EQ(std::isfinite(out[r]), r != bad)
+              << "row " << r << ", not finite " << bad << ", n " << n;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Int8MatMulTest, AgreesWithReferenceAcrossRowBlocks) {
   Problem problem(dtype(), 768, 37, 5, 1, Fill::kRandom, 0, 99);
   ExpectNearReference(problem, 768, 37, 5);
@@ -291,7 +331,8 @@ TEST_P(Int8MatMulTest, CutsDoNotChangeBits) {
   std::vector<size_t> lengths = Lengths();
   lengths.push_back(LongLength());
   for (size_t n : lengths) {
-    Problem problem(dtype(), n, kRows, kTokens, 1, Fill::kRandom, 0, n);
+    const size_t gap = n % 3;
+    Problem problem(dtype(), n, kRows, kTokens, 1, Fill::kRandom, 0, n, gap);
     std::vector<float> whole(kRows * kTokens, kSentinel);
     const MatMulArgs args = problem.Args(whole.data(), kRows);
     Fn()(args);

@@ -281,8 +281,37 @@ TEST_P(TileMatMulTest, CutsOfRowsDoNotChangeBits) {
   }
 }
 
-// The scale of a weight or an activation that is not finite shows.
-TEST_P(TileMatMulTest, InfinityIsNotLost) {
+// A scale of weights that is not finite shows in its row alone.
+TEST_P(TileMatMulTest, InfiniteWeightsAreNotLost) {
+  constexpr size_t kN = 256;
+  constexpr size_t kRows = 19;
+  constexpr size_t kTokens = 5;
+  const WeightRows rows(dtype(), kRows, kN, 0, 1);
+  std::vector<std::byte> bytes(rows.data(),
+                               rows.data() + kRows * rows.row_bytes());
+  const size_t scale_offset =
+      dtype() == DType::kQ6_K ? offsetof(BlockQ6_K, d) : 0;
+  const Tokens tokens(RandomTokens(kTokens, kN, 2), kTokens, kN);
+  for (const size_t bad : {0, 7, 18}) {
+    for (const uint16_t scale : {0x7C00, 0x7E00}) {
+      std::vector<std::byte> spoilt = bytes;
+      std::memcpy(spoilt.data() + bad * rows.row_bytes() + scale_offset, &scale,
+                  sizeof(scale));
+      Weights weights = Of(rows, kRows, kN);
+      weights.data = spoilt.data();
+      const std::vector<float> out = Multiply(weights, tokens, 0, kTokens);
+      for (size_t t = 0; t < kTokens; ++t) {
+        for (size_t r = 0; r < kRows; ++r) {
+          EXPECT_EQ(std::isfinite(out[t * (kRows + 2) + r]), r != bad)
+              << "row " << r << ", not finite " << bad;
+        }
+      }
+    }
+  }
+}
+
+// The scale of an activation that is not finite shows.
+TEST_P(TileMatMulTest, InfiniteActivationsAreNotLost) {
   constexpr size_t kN = 256;
   const WeightRows rows(dtype(), 1, kN, 0, 1);
   std::vector<float> x = RandomFloats(2 * kN, 2);

@@ -90,6 +90,31 @@ TEST_P(AttentionTest, NaNInOneKeyShows) {
   }
 }
 
+// Also where its product with the query would be -infinity.
+TEST_P(AttentionTest, AKeyTooLargeForItsTypeShows) {
+  std::vector<float> k(40, 0.5f);
+  k[17] = 7e4f;
+  const std::vector<float> v(40, 1.0f);
+  std::vector<std::byte> k_rows(80), v_rows(80);
+  kernels().store_row(DType::kF16, k.data(), k.size(), k_rows.data());
+  kernels().store_row(DType::kF16, v.data(), v.size(), v_rows.data());
+  for (const float q : {1.0f, -1.0f}) {
+    const std::vector<float> out =
+        AttendRows(kernels(), {.q = {q},
+                               .k_dtype = DType::kF16,
+                               .v_dtype = DType::kF16,
+                               .k = k_rows.data(),
+                               .k_stride_bytes = 2,
+                               .v = v_rows.data(),
+                               .v_stride_bytes = 2,
+                               .k_width = 1,
+                               .v_width = 1,
+                               .num_positions = 40,
+                               .scale = 1});
+    EXPECT_TRUE(std::isnan(out[0])) << q;
+  }
+}
+
 TEST_P(AttentionTest, NaNInOneValueShowsInItsElementOnly) {
   const size_t n = kAttentionPiece + 5;
   std::vector<float> v(2 * n, 1.0f);

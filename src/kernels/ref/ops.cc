@@ -127,14 +127,26 @@ void Add(const float* x, size_t n, float* y) {
   for (size_t i = 0; i < n; ++i) y[i] += x[i];
 }
 
+// A cache must not hide what its type cannot hold: NaN shows in every use.
+// (With an infinite key the score may be -infinity, of which attention sees
+// nothing.)
 void StoreRow(DType dtype, const float* x, size_t n, std::byte* out) {
   QuantizeRow(dtype, {x, n}, out);
-  if (dtype != DType::kQ8_0) return;
-  // The codec, made for weights, clamps what a block cannot hold. A cache must
-  // not hide it: with such a scale every use gives NaN, which the caller sees.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const uint16_t not_a_number = F32ToF16(nan);
+  if (dtype != DType::kQ8_0) {
+    for (size_t i = 0; i < n; ++i) {
+      if (dtype == DType::kF32 && std::isinf(x[i])) {
+        std::memcpy(out + i * sizeof(nan), &nan, sizeof(nan));
+      } else if (dtype == DType::kF16 && std::isinf(F16ToF32(F32ToF16(x[i])))) {
+        std::memcpy(out + i * sizeof(not_a_number), &not_a_number,
+                    sizeof(not_a_number));
+      }
+    }
+    return;
+  }
+  // The codec, made for weights, clamps what a block cannot hold.
   constexpr float kLargest = 127.0f * 65504.0f;
-  const uint16_t not_a_number =
-      F32ToF16(std::numeric_limits<float>::quiet_NaN());
   for (size_t b = 0; b < n / kBlock; ++b) {
     const float* block = x + b * kBlock;
     const bool fits = std::all_of(

@@ -235,7 +235,7 @@ TEST_P(OpsTest, StoreRowByHand) {
   kernels().store_row(DType::kF32, x, 5, f32);
   EXPECT_EQ(std::memcmp(f32, x, sizeof(x)), 0);
   kernels().store_row(DType::kF16, x, 5, f16);
-  const uint16_t expected[] = {0x3c00, 0xc100, 0x7bff, 0x0002, 0x7c00};
+  const uint16_t expected[] = {0x3c00, 0xc100, 0x7bff, 0x0002, 0x7e00};
   EXPECT_EQ(std::memcmp(f16, expected, sizeof(f16)), 0);
 
   std::vector<float> block_values(32, 0.0f);
@@ -247,6 +247,32 @@ TEST_P(OpsTest, StoreRowByHand) {
   EXPECT_EQ(block.d, 0x3c00);
   EXPECT_EQ(block.qs[0], 127);
   EXPECT_EQ(block.qs[31], -4);
+}
+
+TEST_P(OpsTest, StoredFloatsAreNaNWhereTheyWouldBeInfinite) {
+  constexpr size_t kN = 37;
+  for (const float bad :
+       {kNaN, kInfinity, -kInfinity, 65519.0f, -65519.0f, 65520.0f, -7e4f}) {
+    for (size_t place = 0; place < kN; ++place) {
+      std::vector<float> values(kN, 65504.0f);
+      values[place] = bad;
+      std::byte f32[kN * 4], f16[kN * 2];
+      kernels().store_row(DType::kF32, values.data(), kN, f32);
+      kernels().store_row(DType::kF16, values.data(), kN, f16);
+      for (size_t i = 0; i < kN; ++i) {
+        float single;
+        uint16_t half;
+        std::memcpy(&single, f32 + 4 * i, sizeof(single));
+        std::memcpy(&half, f16 + 2 * i, sizeof(half));
+        const bool is_bad = i == place;
+        EXPECT_EQ(std::isnan(single), is_bad && !std::isfinite(bad)) << bad;
+        EXPECT_EQ(std::isnan(F16ToF32(half)),
+                  is_bad && !(std::abs(bad) < 65520.0f))
+            << bad;
+        if (!is_bad) EXPECT_EQ(half, 0x7bff);
+      }
+    }
+  }
 }
 
 TEST_P(OpsTest, StoredRowsDoNotHideWhatTheyCannotHold) {
