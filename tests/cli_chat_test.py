@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import pty
 import select
 import signal
@@ -301,6 +302,31 @@ class PipeTest(CliTest):
         self.assertEqual(result.stdout.count(b"\n"), 1)
         self.assertEqual(result.stderr.count(b"error: "), 1)
         self.assertIn(b"absent", result.stderr)
+
+    def test_a_command_that_there_is_not(self):
+        for line in ("/fly", "/clear all"):
+            result = self.chat(f"Hello\n{line}\nHello\n")
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stdout.count(b"\n"), 1)
+            self.assertIn(f'error: "{line.split()[0]}" '.encode(),
+                          result.stderr)
+
+    def test_no_template(self):
+        """Whether or not there is a prompt already."""
+        for args in ((), ("-p", "Hello")):
+            self.assert_fails(run("run", "-m", STORIES, "-cnv", *args),
+                              "give one by -p, without -cnv",
+                              "--chat-template")
+
+    def test_a_save_spares_what_was_read(self):
+        first = self.write("first.txt", b"Hello")
+        system = self.write("system.txt", b"Be brief.")
+        for path in (first, system):
+            result = self.chat(f"/save {path}\n", "-f", first, "-sysf", system)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(b"is one of the files to read", result.stderr)
+        self.assertEqual(pathlib.Path(first).read_bytes(), b"Hello")
+        self.assertEqual(pathlib.Path(system).read_bytes(), b"Be brief.")
 
     def test_cr_lf_ends_a_line(self):
         self.assertEqual(

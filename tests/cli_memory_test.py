@@ -8,8 +8,10 @@ import resource
 import shutil
 
 import cli_support
-from cli_support import DATA, GOLDEN, STORIES, CliTest, run, start
+from cli_support import DATA, GOLDEN, IS_SANITIZED, ROOT, STORIES, CliTest
+from cli_support import run, start
 
+DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 KIB = 1024
 PR_CAPBSET_DROP = 24
 CAP_IPC_LOCK = 14
@@ -76,6 +78,31 @@ class MemoryTest(CliTest):
             run("run", "-m", GOLDEN, "-p", "a", "-c", 1 << 33, "--no-mmap"),
             "weights in RAM (", "and a session (", "more than the",
             "leave out --no-mmap")
+
+    def test_little_address_space_names_what_needs_more(self):
+        if IS_SANITIZED:
+            self.skipTest("shadow memory takes more than the limit")
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (60000 * KIB,) * 2)
+        with open("/dev/zero", "rb") as endless:
+            for args in (("run", "-m", STORIES, "-f", "-"),
+                         ("tokenize", "-m", STORIES)):
+                result = start(*args, stdin=endless, preexec_fn=limit)
+                _, stderr = result.communicate(timeout=cli_support.WAIT_LIMIT_S)
+                self.assertEqual(result.returncode, 1, stderr)
+                self.assertIn(b"error: standard input: ", stderr)
+
+    def test_too_little_for_a_command_names_it(self):
+        """Where no file or text is to blame alone."""
+        if IS_SANITIZED:
+            self.skipTest("shadow memory takes more than the limit")
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (38000 * KIB,) * 2)
+        result = run("quantize", DEMO, self.folder / "out.gguf", "Q4_0", "-t", 1,
+                     preexec_fn=limit)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr,
+                         rb"error: (thermocline quantize|.*\.gguf): ")
 
     def test_every_command_that_computes(self):
         text = self.write("text.txt", b"Once upon a time there was a girl. " * 20)

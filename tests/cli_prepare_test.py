@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 
 import cli_support
@@ -22,8 +23,8 @@ class PrepareTest(cli_support.CliTest):
 
     kept = None
 
-    def prepare(self, *args):
-        return run("prepare", DEMO, "--corpus", VALID, *QUICK, *args)
+    def prepare(self, *args, **more):
+        return run("prepare", DEMO, "--corpus", VALID, *QUICK, *args, **more)
 
     def whole(self):
         """What a run from beginning to end says and writes; made once."""
@@ -91,10 +92,21 @@ class PrepareTest(cli_support.CliTest):
         while not (work / "layer-0.gguf").exists():
             self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=cli_support.WAIT_LIMIT_S)
+        _, said = process.communicate(timeout=cli_support.WAIT_LIMIT_S)
         self.assertEqual(process.returncode, 130)
+        self.assertIn(f"{work} holds what is finished: the same command goes "
+                      "on", said.decode())
         self.assertIn("layer-0.gguf", os.listdir(work))
         self.assertFalse(output.exists())
+
+    def test_little_address_space_is_an_error(self):
+        """OpenBLAS would ask for it for ever."""
+        for kib, what in ((50000, "failed to map"), (150000, "no memory")):
+            def limit():
+                resource.setrlimit(resource.RLIMIT_AS, (kib << 10, kib << 10))
+            self.assert_fails(
+                self.prepare("-t", 1, "-o", self.folder / "none.gguf",
+                             preexec_fn=limit), "libopenblas", what)
 
 
 class RecordsTest(cli_support.CliTest):

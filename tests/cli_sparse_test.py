@@ -112,7 +112,7 @@ class SparseTest(cli_support.CliTest):
         for args, parts in [
                 (("--ffn", "exact"), ("silu", "--ffn threshold")),
                 (("--ffn", "threshold"), ("no thresholds", "prepare")),
-                (("--predictor", "trained"), ("thermocline train",)),
+                (("--predictor", "trained"), ("silu", "--ffn threshold")),
                 (("--ffn", "dense", "--predictor", "free"), ("--ffn fast",))]:
             self.assert_fails(
                 run("run", "-m", GOLDEN, "-p", "a", "-n", "1", *args), *parts)

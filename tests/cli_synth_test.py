@@ -79,13 +79,13 @@ class SynthTest(CliTest):
     def test_refusals(self):
         output = self.folder / "no.gguf"
         self.assert_fails(run("synth", "--like", "tiny-opt", "--type", "q4_k",
-                              "-o", output), "too narrow")
+                              "-o", output), "too narrow", code=2)
         self.assert_fails(run("synth", "--like", "tiny", "--locality", 0.1,
                               "-o", output), "a locality of 0.1",
-                          "is not possible")
+                          "is not possible", code=2)
         self.assert_fails(run("synth", "--like", "tiny-mixtral", "-o", output,
                               "--powerinfer", self.folder / "p.gguf"),
-                          "runs no experts")
+                          "runs no experts", code=2)
         self.assertEqual(self.leftovers(), [])
 
 

@@ -100,7 +100,8 @@ class ThresholdTest(cli_support.CliTest):
             self.assertLess(got, 3 * cost)
 
     def test_the_file_runs(self):
-        path, _, thresholds = self.prepare("m", "--density", 0.6)
+        path, said, thresholds = self.prepare("m", "--density", 0.6)
+        self.assertIn(f"run -m {path} --ffn threshold\n", said)
         shown = self.assert_ok(run("inspect", path)).decode()
         stated = re.search(r"thresholds +([\d.]+) to ([\d.]+)\n", shown)
         self.assertIsNotNone(stated, shown)

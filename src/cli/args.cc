@@ -15,6 +15,16 @@ bool IsSingleDashName(std::string_view arg) {
          IsLetter(arg[2]);
 }
 
+// A flag as the parser knows it; other arguments as they are.
+std::string RewriteFlag(const std::string& arg) {
+  std::string out = IsSingleDashName(arg) ? "-" + arg : arg;
+  if (!out.starts_with("--")) return out;
+  const size_t name_size = std::min(out.find('='), out.size());
+  std::replace(out.begin(), out.begin() + static_cast<ptrdiff_t>(name_size),
+               '_', '-');
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> RewriteArgs(std::span<const std::string> args,
@@ -26,7 +36,7 @@ std::vector<std::string> RewriteArgs(std::span<const std::string> args,
                  args.end());
       break;
     }
-    out.push_back(IsSingleDashName(args[i]) ? "-" + args[i] : args[i]);
+    out.push_back(RewriteFlag(args[i]));
     if (takes_value(out.back()) && i + 1 < args.size()) {
       out.push_back(args[++i]);
     }
@@ -36,12 +46,9 @@ std::vector<std::string> RewriteArgs(std::span<const std::string> args,
 
 std::string AsTyped(const std::string& arg,
                     std::span<const std::string> typed_args) {
-  if (!arg.starts_with("--") || std::ranges::count(typed_args, arg) > 0) {
-    return arg;
-  }
-  const std::string with_one_dash = arg.substr(1);
-  return std::ranges::count(typed_args, with_one_dash) > 0 ? with_one_dash
-                                                           : arg;
+  if (std::ranges::count(typed_args, arg) > 0) return arg;
+  const auto typed = std::ranges::find(typed_args, arg, RewriteFlag);
+  return typed == typed_args.end() ? arg : *typed;
 }
 
 }  // namespace thermocline::cli

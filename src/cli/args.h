@@ -1,6 +1,6 @@
 // llama.cpp spells some flags with one dash and several letters (-ctk, -ngl),
-// which the parser would read as -c with the value "tk". They are rewritten to
-// two dashes before it sees them.
+// which the parser would read as -c with the value "tk", and takes --ctx_size
+// for --ctx-size. They are rewritten before the parser sees them.
 #ifndef THERMOCLINE_CLI_ARGS_H_
 #define THERMOCLINE_CLI_ARGS_H_
 
@@ -18,12 +18,13 @@ using TakesValueFn = std::function<bool(std::string_view flag)>;
 // Rewrites arguments that begin with one dash and two letters ("-ctk",
 // "-ngl=9", "-no-cnv") to two dashes where a flag stands, known or not: an
 // unknown one is then refused by its whole name. So a value sticks to a
-// one-letter flag only when it begins with no letter ("-n128"). Values of flags
-// and everything behind "--" stay.
+// one-letter flag only when it begins with no letter ("-n128"). In names of two
+// dashes '_' becomes '-'. Values of flags and everything behind "--" stay.
 std::vector<std::string> RewriteArgs(std::span<const std::string> args,
                                      const TakesValueFn& takes_value);
 
-// The way back for messages: "--ngl" to "-ngl" if the user typed that.
+// The way back for messages: "--ngl" to "-ngl" if the user typed that, and
+// "--ctx-size" to "--ctx_size".
 std::string AsTyped(const std::string& arg,
                     std::span<const std::string> typed_args);
 

@@ -24,6 +24,13 @@ TEST(RewriteArgsTest, GivesMultiLetterFlagsTwoDashes) {
               ElementsAre("--pg", "1,2", "--rs", "--mM.gguf"));
 }
 
+TEST(RewriteArgsTest, TakesUnderscoresInLongNames) {
+  EXPECT_THAT(Rewrite({"--ctx_size", "9", "--n_gpu_layers=a_b", "-no_cnv"}),
+              ElementsAre("--ctx-size", "9", "--n-gpu-layers=a_b", "--no-cnv"));
+  EXPECT_THAT(Rewrite({"a_b", "-p", "--a_b", "--", "--a_b"}),
+              ElementsAre("a_b", "-p", "--a_b", "--", "--a_b"));
+}
+
 TEST(RewriteArgsTest, LeavesValuesAlone) {
   EXPECT_THAT(Rewrite({"-p", "-ctk", "-ctk", "-ctk"}),
               ElementsAre("-p", "-ctk", "--ctk", "-ctk"));
@@ -46,10 +53,11 @@ TEST(RewriteArgsTest, SurvivesAMissingValue) {
 }
 
 TEST(AsTypedTest, UndoesTheRewriting) {
-  const Args typed = {"run", "-ngl", "--prompt", "-ctk=f16"};
+  const Args typed = {"run", "-ngl", "--prompt", "-ctk=f16", "--a_b=c_d"};
   EXPECT_EQ(AsTyped("--ngl", typed), "-ngl");
   EXPECT_EQ(AsTyped("--ctk=f16", typed), "-ctk=f16");
   EXPECT_EQ(AsTyped("--prompt", typed), "--prompt");
+  EXPECT_EQ(AsTyped("--a-b=c_d", typed), "--a_b=c_d");
   EXPECT_EQ(AsTyped("-p", typed), "-p");
 }
 

@@ -121,8 +121,9 @@ bool AllZero(const std::vector<int64_t>& lengths) {
 
 void AddThreadListFlag(CLI::App& app, std::vector<int64_t>& threads,
                        const std::string& fallback) {
-  AddIntList(app, "-t,--threads", threads, 1, os::ThreadPool::kMaxThreads,
-             "Thread counts to try (default: " + fallback + ")");
+  AddIntList(app, "-t,--threads", threads, 0, os::ThreadPool::kMaxThreads,
+             "Thread counts to try; 0: one per physical core (default: " +
+                 fallback + ")");
 }
 
 void AddFormatFlag(CLI::App& app, bench::BenchFormat& format) {

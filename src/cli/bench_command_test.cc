@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "cli/test_files.h"
@@ -34,6 +35,20 @@ TEST(BenchCommandTest, PrintsWhatLlamaBenchsReadersExpect) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("build_commit,cpu_info,model_filename,"));
   EXPECT_THAT(result.out, HasSubstr("\n\"" TC_VERSION "\",\""));
+}
+
+TEST(BenchCommandTest, NoThreadsAreOnePerCore) {
+  const auto threads_of = [](std::vector<std::string> more) {
+    std::vector<std::string> args = {"bench", "-m", kLlamaQ4_0, "-p",
+                                     "0",     "-n", "2",        "-r",
+                                     "1",     "-o", "json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out)[0]["n_threads"].get<int>();
+  };
+  EXPECT_GE(threads_of({"-t", "0"}), 1);
+  EXPECT_EQ(threads_of({"-t", "0"}), threads_of({}));
 }
 
 // A copy of the model whose context is 64 positions.

@@ -11,7 +11,7 @@
 
 namespace thermocline::cli {
 
-// -t as a list.
+// -t as a list; 0 is as many threads as there are physical cores.
 void AddThreadListFlag(CLI::App& app, std::vector<int64_t>& threads,
                        const std::string& fallback);
 

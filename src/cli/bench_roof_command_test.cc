@@ -33,6 +33,14 @@ TEST(BenchRoofCommandTest, NeedsNoModel) {
   EXPECT_THAT(result.out, Not(HasSubstr("product")));
 }
 
+TEST(BenchRoofCommandTest, NoThreadsAreOnePerCore) {
+  const MainResult result =
+      RunMain({"bench", "roof", "--reads-only", "-t", "0", "-o", "csv"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nread,,"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\nread,,0,,")));
+}
+
 TEST(BenchRoofCommandTest, RefusesWrongUsage) {
   EXPECT_EQ(RunMain({"bench"}).exit_code, 2);
   const MainResult isa = RunMain({"bench", "roof", "--isa", "sse9"});

@@ -88,6 +88,16 @@ ChatPartner MakePartner(LineSource& input, bool is_person,
   return partner;
 }
 
+// What was read, and shall not be lost by a /save.
+std::vector<std::string> ChatInputFiles(const RunFlags& flags) {
+  std::vector<std::string> files = ModelFiles(flags.model.path);
+  for (const auto& path :
+       {flags.model.split_path, flags.prompt_file, flags.system_file}) {
+    if (path.has_value()) files.push_back(*path);
+  }
+  return files;
+}
+
 }  // namespace
 
 Result<const text::ChatTemplate*> ChooseChatTemplate(
@@ -114,7 +124,8 @@ Result<const text::ChatTemplate*> ChooseChatTemplate(
   }
   return Fail(ErrorCode::kUnsupported,
               "{}: has no chat template, as models that only continue texts: "
-              "give one by -p; or choose a format by --chat-template: {}",
+              "give one by -p, without -cnv; or choose a format by "
+              "--chat-template: {}",
               model.file().path(), names);
 }
 
@@ -146,12 +157,10 @@ Status RunChat(const RunFlags& flags) {
   if (flags.chat_template.has_value()) {
     TC_RETURN_IF_ERROR(WarnOfMissingMarks(*format, *model->tokenizer()));
   }
-  std::vector<std::string> model_files = ModelFiles(flags.model.path);
-  if (flags.model.split_path) model_files.push_back(*flags.model.split_path);
   return RunChatLoop(*conversation, partner,
                      {.generate = MakeGenerateOptions(flags),
                       .first_message = std::move(prompt),
-                      .model_files = std::move(model_files)});
+                      .input_files = ChatInputFiles(flags)});
 }
 
 }  // namespace thermocline::cli

@@ -93,14 +93,14 @@ class ChatLoop {
     const std::string_view name = line.substr(0, line.find_first_of(" \t"));
     const std::string_view argument = Trim(line.substr(name.size()));
     if (std::ranges::find(kCommands, name) == std::end(kCommands)) {
-      partner_.tell(
+      return Misused(
           fmt::format("{} is no command; /help lists them; for a message put "
                       "a space in front",
                       Quote(name)));
     } else if (name == "/save") {
       return Save(std::string(WithoutQuotes(argument)));
     } else if (!argument.empty()) {
-      partner_.tell(
+      return Misused(
           fmt::format("{} takes nothing behind it; for a message "
                       "put a space in front",
                       Quote(name)));
@@ -117,9 +117,18 @@ class ChatLoop {
     return {};
   }
 
+  // Nobody who could type it anew reads along where lines come from a pipe.
+  Status Misused(const std::string& message) {
+    if (!partner_.is_person) {
+      return Fail(ErrorCode::kInvalidArgument, "{}", message);
+    }
+    partner_.tell(message);
+    return {};
+  }
+
   Status Save(const std::string& path) {
     const Status saved =
-        SaveConversation(conversation_.messages(), path, options_.model_files);
+        SaveConversation(conversation_.messages(), path, options_.input_files);
     if (!saved.has_value() && !partner_.is_person) {
       return Annotate("/save", saved.error());
     }

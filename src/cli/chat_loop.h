@@ -31,7 +31,7 @@ struct ChatPartner {
 struct ChatLoopOptions {
   decode::GenerateOptions generate;
   std::optional<std::string> first_message;
-  std::vector<std::string> model_files;  // /save never replaces them
+  std::vector<std::string> input_files;  // /save never replaces them
 };
 
 // Chats until the input ends, or the person says so (/exit, Ctrl-C twice in a

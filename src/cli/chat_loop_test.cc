@@ -157,6 +157,16 @@ TEST_F(ChatLoopTest, UnknownCommandsDoNothing) {
   EXPECT_EQ(outcome.messages[0], "user: /usr/bin is full");
 }
 
+TEST_F(ChatLoopTest, UnknownCommandsInAPipeAreErrors) {
+  is_person = false;
+  for (const char* line : {"/fly", "/clear now"}) {
+    const Outcome outcome = Chat({line, "Hello"});
+    ASSERT_FALSE(outcome.status.has_value()) << line;
+    EXPECT_THAT(outcome.status.error().message, HasSubstr("a space in front"));
+    EXPECT_TRUE(outcome.messages.empty());
+  }
+}
+
 TEST_F(ChatLoopTest, ASlashInsideQuotesIsNoCommand) {
   const Outcome outcome = Chat({"\"\"\"/exit\"\"\"", "Hello"});
   EXPECT_EQ(outcome.messages.size(), 4u);
@@ -203,10 +213,10 @@ TEST_F(ChatLoopTest, RegenWithoutAnAnswerOrWithoutChance) {
 
 TEST_F(ChatLoopTest, SaveWritesTheConversation) {
   const std::string path = TempPath("saved.json");
-  options.model_files = {TempPath("model.gguf")};
-  std::ofstream(options.model_files[0]) << "weights";
+  options.input_files = {TempPath("model.gguf")};
+  std::ofstream(options.input_files[0]) << "weights";
   const Outcome outcome = Chat(
-      {"Hello", "/save " + path, "/save", "/save " + options.model_files[0]});
+      {"Hello", "/save " + path, "/save", "/save " + options.input_files[0]});
   ASSERT_TRUE(outcome.status.has_value());
   EXPECT_EQ(outcome.told[1], "2 messages are in " + path);
   EXPECT_EQ(outcome.told[2], "not saved: no file is named");
@@ -215,7 +225,7 @@ TEST_F(ChatLoopTest, SaveWritesTheConversation) {
   ASSERT_TRUE(saved.has_value());
   EXPECT_THAT(*saved, HasSubstr("\"content\": \"Hello\""));
   std::remove(path.c_str());
-  std::remove(options.model_files[0].c_str());
+  std::remove(options.input_files[0].c_str());
 }
 
 TEST_F(ChatLoopTest, SaveTakesANameInQuotes) {

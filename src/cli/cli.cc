@@ -146,12 +146,15 @@ int Failure(const Error& error) {
   return kExitFailure;
 }
 
-int RunAction(const Action& action) {
+int RunAction(const CLI::App& app, const Action& action) {
   Status status;
   try {
     status = action();
   } catch (const std::bad_alloc&) {
-    status = Fail(ErrorCode::kResourceExhausted, "out of memory");
+    status = Fail(ErrorCode::kResourceExhausted,
+                  "{}: out of memory: it takes more than there is, or than "
+                  "this process may have (ulimit -v)",
+                  PathOf(app));
   } catch (const std::exception& error) {
     status = Fail(ErrorCode::kIo, "unexpected failure: {}", error.what());
   }
@@ -178,15 +181,15 @@ int ParseAndRun(std::vector<std::string> args) {
     if (NamesUnknownCommand(root)) {
       return UsageError(*app, DescribeExtra(root, typed_args));
     }
-    return RunAction([app] { return WriteStdout(app->help()); });
+    return RunAction(*app, [app] { return WriteStdout(app->help()); });
   } catch (const CLI::CallForVersion& version) {
     return RunAction(
-        [&] { return WriteStdout(std::string(version.what()) + "\n"); });
+        *app, [&] { return WriteStdout(std::string(version.what()) + "\n"); });
   } catch (const CLI::ParseError& error) {
     return UsageError(*app, DescribeParseError(root, typed_args, error));
   }
   if (!action) return UsageError(*app, "a command is missing");
-  return RunAction(action);
+  return RunAction(*app, action);
 }
 
 }  // namespace

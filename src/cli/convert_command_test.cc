@@ -26,7 +26,7 @@ TEST(ConvertCommandTest, NamesAMissingFolderAndLeavesNoFile) {
   const std::string output = TempPath("none.gguf");
   const MainResult result = RunMain({"convert", "no/such", "-o", output});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("no/such"));
+  EXPECT_THAT(result.err, HasSubstr("no/such: does not exist"));
   EXPECT_FALSE(std::filesystem::exists(output));
 }
 

@@ -12,8 +12,8 @@ namespace thermocline::cli {
 namespace {
 
 // Spelled with one dash, as in llama.cpp; the parser knows them with two.
-constexpr std::string_view kSingleDashNames[] = {"--cnv", "--ctk",  "--ctv",
-                                                 "--sys", "--sysf", "--ub"};
+constexpr std::string_view kSingleDashNames[] = {
+    "--cnv", "--ctk", "--ctv", "--no-cnv", "--sys", "--sysf", "--ub"};
 
 // CLI11's page with flags spelled as users of llama.cpp type them.
 class HelpFormatter : public CLI::Formatter {

@@ -4,10 +4,26 @@
 #include <system_error>
 
 #include "gguf/split.h"
+#include "os/file.h"
 
 namespace thermocline::cli {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// Whether writing both would leave one file; devices and pipes take both.
+bool IsOneFile(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (fs::exists(a, error)) {
+    return fs::is_regular_file(a, error) && fs::equivalent(a, b, error);
+  }
+  const fs::path whole = fs::weakly_canonical(fs::absolute(a, error), error);
+  return !whole.empty() &&
+         whole == fs::weakly_canonical(fs::absolute(b, error), error);
+}
+
+}  // namespace
 
 Status RefuseToReplaceInput(const std::string& output,
                             std::span<const std::string> inputs) {
@@ -22,6 +38,29 @@ Status RefuseToReplaceInput(const std::string& output,
       return Fail(ErrorCode::kInvalidArgument,
                   "{}: is one of the files to read; choose another name",
                   output);
+    }
+  }
+  return {};
+}
+
+Status CheckOutput(const std::string& output,
+                   std::span<const std::string> inputs) {
+  TC_RETURN_IF_ERROR(RefuseToReplaceInput(output, inputs));
+  std::error_code ignored;
+  if (fs::is_other(output, ignored)) return {};
+  TC_RETURN_IF_ERROR(os::AtomicFile::Create(output));
+  return {};
+}
+
+Status CheckOutputs(std::span<const std::string> outputs,
+                    std::span<const std::string> inputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    TC_RETURN_IF_ERROR(CheckOutput(outputs[i], inputs));
+    for (const std::string& other : outputs.first(i)) {
+      if (!IsOneFile(outputs[i], other)) continue;
+      return Fail(ErrorCode::kInvalidArgument,
+                  "{}: two outputs have this name; choose another for one",
+                  outputs[i]);
     }
   }
   return {};

@@ -1,4 +1,5 @@
-// Output files that must not be the input.
+// Output files: that they are neither an input nor each other, and that they
+// can be written.
 #ifndef THERMOCLINE_CLI_OUTPUT_FILE_H_
 #define THERMOCLINE_CLI_OUTPUT_FILE_H_
 
@@ -16,6 +17,17 @@ namespace thermocline::cli {
 // nothing is count as different.
 Status RefuseToReplaceInput(const std::string& output,
                             std::span<const std::string> inputs);
+
+// RefuseToReplaceInput's error, and that which writing `output` would end with:
+// a folder, a place where no file can be made. For commands that work for long
+// before they write. Leaves nothing; devices and pipes are not opened.
+Status CheckOutput(const std::string& output,
+                   std::span<const std::string> inputs);
+
+// The same for each of a command's outputs, and kInvalidArgument if two of them
+// are one file, whether or not it is there yet: one would replace the other.
+Status CheckOutputs(std::span<const std::string> outputs,
+                    std::span<const std::string> inputs);
 
 // The paths of what is in a folder; empty if it cannot be read.
 std::vector<std::string> FilesIn(const std::string& folder);

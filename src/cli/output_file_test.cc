@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -33,10 +34,63 @@ TEST(RefuseToReplaceInputTest, KnowsAFileByAllItsNames) {
   }
 }
 
+TEST(CheckOutputsTest, RefusesTwoThatAreOne) {
+  const os::TestFolder folder;
+  const std::string old = folder.Write("old", "x");
+  std::filesystem::create_symlink("old", folder / "link");
+  const std::string relative =
+      std::filesystem::relative(folder / "new").string();
+  for (const Paths& outputs :
+       {Paths{folder / "new", folder / "other", folder / "./new"},
+        Paths{folder / "new", relative}, Paths{old, folder / "link"}}) {
+    const Status status = CheckOutputs(outputs, {});
+    ASSERT_FALSE(status.has_value()) << outputs.back();
+    EXPECT_THAT(status.error().message,
+                HasSubstr(outputs.back() + ": two outputs have this name"));
+  }
+  EXPECT_TRUE(CheckOutputs(Paths{old, folder / "new", folder / "other"}, {}));
+  EXPECT_TRUE(CheckOutputs(Paths{"/dev/null", "/dev/null"}, {}));
+  EXPECT_FALSE(CheckOutputs(Paths{folder / "new", old}, Paths{old}));
+}
+
 // One terminal may be both ends.
 TEST(RefuseToReplaceInputTest, DevicesReplaceNothing) {
   EXPECT_TRUE(
       RefuseToReplaceInput("/dev/null", Paths{"/dev/null"}).has_value());
+}
+
+TEST(CheckOutputTest, WhatCannotBeWritten) {
+  const os::TestFolder folder;
+  const std::string file = folder.Write("file", "x");
+  std::filesystem::create_directory(folder / "folder");
+  std::filesystem::create_symlink("folder", folder / "link");
+  for (const std::string& output :
+       {folder / "folder", folder / "folder/", folder / "link",
+        folder / "absent/new", file + "/new", folder / "new/"}) {
+    const Status status = CheckOutput(output, {});
+    ASSERT_FALSE(status.has_value()) << output;
+    EXPECT_THAT(status.error().message, HasSubstr(output));
+  }
+  EXPECT_EQ(folder.num_entries(), 3);
+}
+
+TEST(CheckOutputTest, LeavesNothingAndReplacesNothing) {
+  const os::TestFolder folder;
+  const std::string file = folder.Write("file", "x");
+  EXPECT_TRUE(CheckOutput(file, {}));
+  EXPECT_TRUE(CheckOutput(folder / "new", {}));
+  EXPECT_FALSE(CheckOutput(file, Paths{file}));
+  EXPECT_EQ(os::TestFolder::Read(file), "x");
+  EXPECT_EQ(folder.num_entries(), 1);
+}
+
+// Opening a pipe would wait for its reader.
+TEST(CheckOutputTest, DevicesAndPipesAreNotOpened) {
+  const os::TestFolder folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(CheckOutput(pipe, {}));
+  EXPECT_TRUE(CheckOutput("/dev/null", {}));
 }
 
 TEST(FilesInTest, ListsAFolder) {

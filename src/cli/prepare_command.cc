@@ -19,6 +19,7 @@
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "convert/pack.h"
+#include "engine/session.h"
 #include "training/find_options.h"
 #include "training/prepare.h"
 
@@ -60,7 +61,7 @@ convert::PackOptions MakePackOptions(const PrepareFlags& flags,
 }
 
 // Of all that is read but the text, which OpenFindInputs looks at.
-Status CheckOutput(const PrepareFlags& flags) {
+Status CheckPrepareOutput(const PrepareFlags& flags) {
   std::vector<std::string> inputs = ModelFiles(flags.model.path);
   if (flags.predictors_path) inputs.push_back(*flags.predictors_path);
   if (flags.down_source_path) {
@@ -68,7 +69,7 @@ Status CheckOutput(const PrepareFlags& flags) {
       inputs.push_back(std::move(path));
     }
   }
-  return RefuseToReplaceInput(flags.output, inputs);
+  return CheckOutput(flags.output, inputs);
 }
 
 std::string FormatPacked(const convert::PackSummary& packed,
@@ -83,8 +84,18 @@ std::string FormatPacked(const convert::PackSummary& packed,
                          : std::string());
 }
 
+// Thresholds change the answers: no mode takes them unasked.
+std::string FormatHowToRun(const training::Findings& findings,
+                           const std::string& output) {
+  if (findings.parts.thresholds.empty()) return "";
+  return fmt::format(
+      "with its thresholds: thermocline run -m {} --ffn threshold\n"
+      "(without that flag it runs dense)\n",
+      output);
+}
+
 Status RunOnText(const PrepareFlags& flags) {
-  TC_RETURN_IF_ERROR(CheckOutput(flags));
+  TC_RETURN_IF_ERROR(CheckPrepareOutput(flags));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(FindInputs inputs, OpenFindInputs(flags, progress));
   TC_ASSIGN_OR_RETURN(const auto down_source, OpenDownSource(flags));
@@ -101,20 +112,44 @@ Status RunOnText(const PrepareFlags& flags) {
   const auto prepared = training::PrepareTo(inputs.model, inputs.corpus,
                                             inputs.options, pack, flags.output);
   progress.Clear();
+  if (!prepared) TellOfWork(prepared.error(), flags.output);
   TC_RETURN_IF_ERROR(prepared);
   return WriteStdout(FormatFindings(prepared->findings, prepared->is_resumed) +
-                     FormatPacked(*prepared->packed, flags.output));
+                     FormatPacked(*prepared->packed, flags.output) +
+                     FormatHowToRun(prepared->findings, flags.output));
+}
+
+// Refuses parts of another model by the fingerprint that they come with, and
+// where that is the same, predictors by the self-test that a session runs.
+Status CheckBelong(const model::Model& model,
+                   std::shared_ptr<const gguf::File> parts, int num_threads) {
+  TC_RETURN_IF_ERROR(convert::CheckPartsAreOf(model, *parts));
+  const std::string path = parts->path();
+  TC_ASSIGN_OR_RETURN(const auto together, model.WithParts(std::move(parts)));
+  if (together->config().predictor.kind == model::PredictorKind::kNone &&
+      !together->weights().has_free_predictors()) {
+    return {};
+  }
+  const auto session =
+      engine::Session::Create(together, {.context = 1,
+                                         .num_threads = num_threads,
+                                         .batch = 1,
+                                         .ffn = engine::FfnMode::kFast});
+  return session ? Status() : Annotate(path, session.error());
 }
 
 // With what `train` found earlier.
 Status RunOnParts(const PrepareFlags& flags) {
-  TC_RETURN_IF_ERROR(CheckOutput(flags));
+  TC_RETURN_IF_ERROR(CheckPrepareOutput(flags));
   ProgressLine progress(ProgressUnit::kBytes);
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(const auto down_source, OpenDownSource(flags));
-  TC_ASSIGN_OR_RETURN(
-      const auto parts,
-      convert::ReadParts(*flags.predictors_path, model->config()));
+  TC_ASSIGN_OR_RETURN(std::shared_ptr<const gguf::File> file,
+                      gguf::File::Open(*flags.predictors_path));
+  TC_ASSIGN_OR_RETURN(const auto parts,
+                      convert::ReadParts(*file, model->config()));
+  TC_RETURN_IF_ERROR(CheckBelong(*model, std::move(file),
+                                 static_cast<int>(flags.session.num_threads)));
   convert::PackOptions pack = MakePackOptions(flags, down_source.get());
   pack.progress = progress.callback();
   const auto packed = convert::Pack(*model, parts, flags.output, pack);
@@ -202,6 +237,7 @@ void AddPrepareCommand(CLI::App& parent, Action& action) {
       "  thermocline prepare model.gguf --corpus text.txt -o model.tc.gguf\n"
       "  thermocline prepare silu.gguf --corpus text.txt --ppl-cost 0.01 -o "
       "silu.tc.gguf\n"
+      "  thermocline run -m silu.tc.gguf --ffn threshold -p \"Once upon\"\n"
       "  thermocline prepare q4.gguf --corpus text.txt --from-source f16.gguf "
       "-o q4.tc.gguf\n"
       "  thermocline run -m model.tc.gguf -p \"Once upon a time\"");

@@ -6,14 +6,17 @@
 #include <cmath>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/units.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/standard_io.h"
+#include "training/work_folder.h"
 
 namespace thermocline::cli {
 namespace {
@@ -117,19 +120,27 @@ std::string FormatTrained(const training::Findings& findings) {
   return out;
 }
 
+std::string FormatFreeOf(size_t layer_idx,
+                         const training::LayerFindings& layer) {
+  if (layer.free_sign_candidates_per_fired == 0) {
+    return fmt::format("{:>5}  none: nothing fired in held-out text",
+                       layer_idx);
+  }
+  if (layer.free.num_bytes == 0) {
+    return fmt::format("{:>5}  none: nearly every neuron would pass",
+                       layer_idx);
+  }
+  return FormatPredictor(layer_idx, layer.free, layer.ffn_bytes) +
+         fmt::format(" {:>14.2f}", layer.free_sign_candidates_per_fired);
+}
+
 std::string FormatFree(const training::Findings& findings) {
   if (findings.parts.free_predictors.empty()) return "";
   std::string out = fmt::format(
       "\ntraining-free predictors, on held-out text\n{}  (signs alone)\n",
       kPredictorHead);
   for (size_t i = 0; i < findings.layers.size(); ++i) {
-    const training::LayerFindings& layer = findings.layers[i];
-    out += layer.free.num_bytes == 0
-               ? fmt::format("{:>5}  none: nearly every neuron would pass", i)
-               : FormatPredictor(i, layer.free, layer.ffn_bytes) +
-                     fmt::format(" {:>14.2f}",
-                                 layer.free_sign_candidates_per_fired);
-    out += "\n";
+    out += FormatFreeOf(i, findings.layers[i]) + "\n";
   }
   return out;
 }
@@ -224,7 +235,7 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
                                   ProgressLine& progress) {
   std::vector<std::string> inputs = ModelFiles(flags.model.path);
   inputs.push_back(flags.corpus);
-  TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, inputs));
+  TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(flags.corpus));
   TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(
@@ -232,12 +243,23 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
       training::Corpus::Create(
           *model, text.text(),
           flags.corpus == "-" ? "standard input" : flags.corpus,
-          {.chunk = flags.session.context.value_or(0),
+          {.chunk = flags.session.context,
            .max_tokens = static_cast<uint64_t>(flags.max_tokens)}));
   auto options = MakeFindOptions(flags, model->config(), progress);
   return FindInputs{.model = std::move(model),
                     .corpus = std::move(corpus),
                     .options = std::move(options)};
+}
+
+void TellOfWork(const Error& error, const std::string& output) {
+  const std::string work = training::WorkFolder::PathFor(output);
+  std::error_code ignored;
+  if (error.code != ErrorCode::kCancelled ||
+      !std::filesystem::is_directory(work, ignored)) {
+    return;
+  }
+  LogInfo("{} holds what is finished: the same command goes on from there",
+          work);
 }
 
 std::string FormatFindings(const training::Findings& findings,

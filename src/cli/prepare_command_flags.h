@@ -46,9 +46,12 @@ struct FindInputs {
   training::Corpus corpus;
   training::FindOptions options;
 };
-// Refuses an output that is one of the inputs first.
+// Refuses first an output that is one of the inputs or cannot be written.
 Result<FindInputs> OpenFindInputs(const FindFlags& flags,
                                   ProgressLine& progress);
+
+// Says how to go on, if `error` is an interrupt that left finished work.
+void TellOfWork(const Error& error, const std::string& output);
 
 // The tables and lines that tell what was found.
 std::string FormatFindings(const training::Findings& findings, bool is_resumed);

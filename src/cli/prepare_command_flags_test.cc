@@ -28,6 +28,7 @@ training::Findings TwoLayers() {
   findings.layers[1] = {.fired_per_group = 2.0,
                         .fired_per_group_as_they_lie = 1.25,
                         .reason = "nothing fired",
+                        .free_sign_candidates_per_fired = 30.0,
                         .recall_ahead = {0.97, 0.9}};
   findings.parts.order_group_size = 8;
   findings.stages.push_back({"profile", 1.25});
@@ -49,6 +50,13 @@ TEST(FormatFindingsTest, TablesOfWhatWasFound) {
                       "they lie 1.38;")));
   EXPECT_THAT(text, HasSubstr("profile                           1.2 s\n"));
   EXPECT_THAT(text, Not(HasSubstr("interrupted")));
+}
+
+TEST(FormatFindingsTest, NothingFiredIsNoMatterOfTooManyCandidates) {
+  training::Findings findings = TwoLayers();
+  findings.layers[1].free_sign_candidates_per_fired = 0;
+  EXPECT_THAT(FormatFindings(findings, false),
+              HasSubstr("    1  none: nothing fired in held-out text\n"));
 }
 
 TEST(FormatFindingsTest, WhatIsNotThereIsNotShown) {

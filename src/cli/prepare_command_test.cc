@@ -1,11 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "cli/test_files.h"
 #include "cli/test_main.h"
+#include "model/model.h"
 #include "os/test_folder.h"
 
 namespace thermocline::cli {
@@ -114,6 +118,65 @@ TEST(PrepareCommandTest, PredictorsThatAreNone) {
                folder / "out.gguf"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr(kDemoModel + ".no"));
+}
+
+// Of other models that have the same extents: other norms, and the same norms
+// but other gates. Predictors of 2 layers of random weights.
+TEST(PrepareCommandTest, PredictorsOfAnotherModel) {
+  os::TestFolder folder;
+  const auto model = model::Model::Open(kPowerInferLlama).value();
+  // A copy whose tensor has every `step`th byte from `first` on changed by
+  // `bits`.
+  const auto write_twin = [&](const std::string& name, const TensorView& tensor,
+                              size_t first, size_t step, char bits) {
+    std::string bytes = os::TestFolder::Read(kPowerInferLlama);
+    const std::string_view data(reinterpret_cast<const char*>(tensor.data),
+                                tensor.num_bytes());
+    const size_t place = bytes.find(data);
+    TC_CHECK(place != std::string::npos);
+    for (size_t i = first; i < data.size(); i += step) bytes[place + i] ^= bits;
+    return folder.Write(name, bytes);
+  };
+  const model::FfnWeights& ffn = model->weights().layers[0].ffn;
+  const std::string other = write_twin("norms.gguf", ffn.norm, 0, 4, 1);
+  // The signs of F16 are turned: what fired does not, and the other way round.
+  const std::string turned = write_twin("gates.gguf", ffn.gate, 1, 2, '\x80');
+
+  const std::string parts = folder / "p.pred.gguf";
+  const MainResult trained =
+      RunMain({"train", kPowerInferLlama, "--corpus", kValidText, "-c", "16",
+               "-n", "4096", "--steps", "20", "-t", "2", "-o", parts});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const std::string output = folder / "out.gguf";
+  const auto prepare = [&](const std::string& path) {
+    return RunMain(
+        {"prepare", path, "--predictors", parts, "-o", output, "-t", "2"});
+  };
+  const MainResult by_norms = prepare(other);
+  EXPECT_EQ(by_norms.exit_code, 1);
+  EXPECT_THAT(by_norms.err,
+              AllOf(HasSubstr(parts), HasSubstr(other),
+                    HasSubstr("for another model"), HasSubstr("norms")));
+  const MainResult by_test = prepare(turned);
+  EXPECT_EQ(by_test.exit_code, 1);
+  EXPECT_THAT(by_test.err, AllOf(HasSubstr(parts), HasSubstr(turned),
+                                 HasSubstr("made for another model"),
+                                 HasSubstr("agree by 0 %")));
+  EXPECT_FALSE(std::filesystem::exists(output));
+  const MainResult own = prepare(kPowerInferLlama);
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+}
+
+// Before anything is read: that text is not there.
+TEST(PrepareCommandTest, AnOutputThatCannotBeWritten) {
+  os::TestFolder folder;
+  for (const std::string& output : {folder.path(), folder / "absent/out"}) {
+    const MainResult result = RunMain(
+        {"prepare", kDemoModel, "--corpus", folder / "none", "-o", output});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr(output));
+  }
+  EXPECT_EQ(folder.num_entries(), 0);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
+#include "gguf/gguf.h"
 #include "model/profile_file.h"
 #include "os/file.h"
 #include "training/corpus.h"
@@ -35,15 +36,13 @@ struct ProfileFlags {
   bool json = false;
 };
 
-Status CheckOutputs(const ProfileFlags& flags) {
+Status CheckProfileOutputs(const ProfileFlags& flags) {
   std::vector<std::string> inputs = ModelFiles(flags.model.path);
   if (flags.corpus_path.has_value()) inputs.push_back(*flags.corpus_path);
-  for (const auto& output : {flags.output_path, flags.html_path}) {
-    if (!output.has_value()) continue;
-    TC_RETURN_IF_ERROR(RefuseToReplaceInput(*output, inputs));
-    inputs.push_back(*output);
-  }
-  return {};
+  std::vector<std::string> outputs;
+  if (flags.output_path.has_value()) outputs.push_back(*flags.output_path);
+  if (flags.html_path.has_value()) outputs.push_back(*flags.html_path);
+  return CheckOutputs(outputs, inputs);
 }
 
 // "text.txt" of "folder/text.txt": where a text lies is nobody's business.
@@ -62,7 +61,7 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
       const auto corpus,
       training::Corpus::Create(
           *model, text.text(), name,
-          {.chunk = flags.session.context.value_or(0),
+          {.chunk = flags.session.context,
            .max_tokens = static_cast<uint64_t>(flags.max_tokens)}));
   engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
@@ -82,6 +81,17 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
       .profile = *std::move(profile)};
 }
 
+// What was measured earlier.
+Result<model::ProfileFile> ReadMeasured(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
+  auto profile = model::ReadProfile(*file);
+  if (profile || profile.error().code != ErrorCode::kNotFound) return profile;
+  return Fail(ErrorCode::kNotFound,
+              "{}: holds no profile to show; to make one of a model add "
+              "--corpus FILE, a text to run it over",
+              path);
+}
+
 Status WritePage(const model::ProfileFile& profile, const std::string& path) {
   TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(path));
   TC_RETURN_IF_ERROR(file->Write(FormatProfileHtml(profile)));
@@ -89,11 +99,10 @@ Status WritePage(const model::ProfileFile& profile, const std::string& path) {
 }
 
 Status Run(const ProfileFlags& flags) {
-  TC_RETURN_IF_ERROR(CheckOutputs(flags));
-  TC_ASSIGN_OR_RETURN(const auto profile,
-                      flags.corpus_path.has_value()
-                          ? Measure(flags)
-                          : model::ReadProfile(flags.model.path));
+  TC_RETURN_IF_ERROR(CheckProfileOutputs(flags));
+  TC_ASSIGN_OR_RETURN(const auto profile, flags.corpus_path.has_value()
+                                              ? Measure(flags)
+                                              : ReadMeasured(flags.model.path));
   if (flags.output_path.has_value()) {
     TC_RETURN_IF_ERROR(model::WriteProfile(profile, *flags.output_path));
     WriteStderr(fmt::format("wrote {}\n", *flags.output_path));
@@ -125,9 +134,10 @@ void AddProfileCommand(CLI::App& parent, Action& action) {
   AddText(*app, "--html", flags->html_path, "FILE",
           "Write a page that draws it, for any browser");
   app->add_flag("--json", flags->json, "One JSON object instead of text");
-  AddInt(*app, "-n,--max-tokens", flags->max_tokens, 1, kMaxTokens,
-         "The most tokens to run; of a longer text, chunks at even distances "
-         "(default: all)");
+  AddInt(*app, "-n,--max-tokens", flags->max_tokens, training::kMinChunks,
+         kMaxTokens,
+         "The most tokens to run, 16 chunks at least; of a longer text, chunks "
+         "at even distances (default: all)");
   AddThreadsFlag(*app, flags->session);
   AddContextFlag(*app, flags->session, "256, or the model's if that is less");
   AddIsaFlag(*app, flags->session.isa);

@@ -11,6 +11,7 @@ namespace thermocline::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class ProfileCommandTest : public ::testing::Test {
@@ -54,6 +55,25 @@ TEST_F(ProfileCommandTest, LessOfTheText) {
   EXPECT_GT(nlohmann::json::parse(all.out)["tokens"], 576);
 }
 
+TEST_F(ProfileCommandTest, RefusesOneFileForBothOutputs) {
+  const std::string output = folder_ / "both";
+  for (int round = 0; round < 2; ++round) {  // the second time it is there
+    const MainResult result = Run({"-o", output, "--html", folder_ / "./both"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("two outputs have this name"));
+    folder_.Write("both", "old");
+  }
+  EXPECT_EQ(os::TestFolder::Read(output), "old");
+}
+
+TEST_F(ProfileCommandTest, RefusesFewerTokensThanItNeeds) {
+  EXPECT_EQ(Run({"-n", "1"}).exit_code, 2);
+  const MainResult result = Run({"-n", "511"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("-n: 511 tokens are too few to learn "
+                                    "from; at least 512 are needed"));
+}
+
 TEST_F(ProfileCommandTest, SaysWhatIsWrong) {
   const MainResult small =
       RunMain({"profile", kBamboo, "--corpus", "-"}, "a few words");
@@ -70,11 +90,25 @@ TEST_F(ProfileCommandTest, SaysWhatIsWrong) {
 
   const MainResult no_profile = RunMain({"profile", kBamboo});
   EXPECT_EQ(no_profile.exit_code, 1);
-  EXPECT_THAT(no_profile.err, HasSubstr("holds no profile"));
+  EXPECT_THAT(no_profile.err,
+              HasSubstr("holds no profile to show; to make one of a model add "
+                        "--corpus"));
 
+  EXPECT_THAT(RunMain({"profile", "absent"}).err, Not(HasSubstr("--corpus")));
   EXPECT_THAT(Run({"-o", text_}).err, HasSubstr("one of the files to read"));
   EXPECT_THAT(Run({"-m", kBamboo}).err, HasSubstr("given twice"));
   EXPECT_EQ(RunMain({"profile"}).exit_code, 2);
+}
+
+// Before anything is read: that text is not there.
+TEST_F(ProfileCommandTest, AnOutputThatCannotBeWritten) {
+  for (const char* flag : {"-o", "--html"}) {
+    const MainResult result = RunMain({"profile", kBamboo, "--corpus",
+                                       folder_ / "none", flag, folder_.path()});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr(folder_.path() + ": is a folder"));
+  }
+  EXPECT_EQ(folder_.num_entries(), 1);
 }
 
 }  // namespace

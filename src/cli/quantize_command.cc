@@ -20,6 +20,7 @@
 #include "cli/terminal.h"
 #include "convert/quantize.h"
 #include "os/thread_pool.h"
+#include "text/regex.h"
 
 namespace thermocline::cli {
 namespace {
@@ -148,7 +149,9 @@ Status StoreOverride(const std::string& text,
   }
   TC_ASSIGN_OR_RETURN(const DType dtype,
                       ParseTensorType(text.substr(equals + 1)));
-  options.overrides.push_back({text.substr(0, equals), dtype});
+  std::string pattern = text.substr(0, equals);
+  TC_RETURN_IF_ERROR(text::Regex::Compile(pattern));
+  options.overrides.push_back({std::move(pattern), dtype});
   return {};
 }
 
@@ -256,6 +259,10 @@ void AddQuantizeCommand(CLI::App& parent, Action& action) {
               "--tensor-type ffn_down=q6_k");
   app->callback([flags, &action] {
     SettleNames(*flags);
+    if (flags->options.leave_output && flags->options.output_type) {
+      RefuseUsage(
+          "--leave-output-tensor and --output-tensor-type exclude each other");
+    }
     action = [flags] { return Run(*flags); };
   });
 }

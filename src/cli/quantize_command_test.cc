@@ -130,6 +130,11 @@ TEST_F(QuantizeCommandTest, WrongUsage) {
                    "'attn_v' is not NAME=TYPE");
   ExpectUsageError({kLlamaF16, output, "Q4_0", "--tensor-type", "attn_v=q2_k"},
                    "'q2_k' is not one of f32, f16");
+  ExpectUsageError({kLlamaF16, output, "Q4_0", "--leave-output-tensor",
+                    "--output-tensor-type", "q8_0"},
+                   "exclude each other");
+  ExpectUsageError({kLlamaF16, output, "Q4_0", "--tensor-type", "(a=q8_0"},
+                   "--tensor-type: pattern (a does not compile");
   ExpectUsageError({kLlamaF16, output, "Q4_0", "--output-tensor-type", "big"},
                    "--output-tensor-type: 'big' is not one of");
 }

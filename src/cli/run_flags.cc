@@ -34,10 +34,9 @@ void AddPromptFlags(CLI::App& app, RunFlags& flags) {
             });
   app.add_flag("--ignore-eos", flags.ignore_eos,
                "Never choose a token that ends the text");
-  app.add_flag_callback(
-      "-e,--escape", [] {},
-      "Read \\n \\t \\\" \\' \\\\ \\xHH in -p, -sys and -r; this is the "
-      "default");
+  app.add_flag("-e,--escape", flags.escape,
+               "Read \\n \\t \\\" \\' \\\\ \\xHH in -p, -sys and -r; this is "
+               "the default");
   app.add_flag("--no-escape", flags.no_escape, "Take backslashes as they are");
   app.add_flag("--no-bos", flags.no_bos,
                "Put no BOS in front where the vocabulary asks for one");
@@ -59,7 +58,8 @@ void AddSamplerFlags(CLI::App& app, RunFlags& flags) {
   AddFloat(app, "--repeat-penalty", sampler.repeat_penalty, 1e-6, kAnyFloat,
            with_default("Divides logits of recent tokens; 1: off",
                         sampler.repeat_penalty));
-  AddInt(app, "--repeat-last-n", flags.repeat_last_n, -1, kMaxInt,
+  AddInt(app, "--repeat-last-n", flags.repeat_last_n, -1,
+         decode::kMaxRepeatLastN,
          "Tokens that count as recent; -1: all, 0: none (default 64)");
   AddFloat(app, "--presence-penalty", sampler.presence_penalty, -kAnyFloat,
            kAnyFloat,
@@ -77,6 +77,8 @@ void AddChatFlags(CLI::App& app, RunFlags& flags) {
   app.add_flag("--cnv,--conversation,--chat", flags.chat,
                "Chat; the default at a terminal without -p and -f. With one of "
                "them: the first message");
+  app.add_flag("--no-cnv,--no-conversation", flags.no_chat,
+               "No chat: a text is continued, also at a terminal");
   AddText(app, "--sys,--system-prompt", flags.system, "TEXT",
           "System prompt of a chat");
   AddText(app, "--sysf,--system-prompt-file", flags.system_file, "FILE",
@@ -94,6 +96,19 @@ void AddChatFlags(CLI::App& app, RunFlags& flags) {
               return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}",
                           name, names);
             });
+}
+
+void RefuseOpposites(const RunFlags& flags) {
+  const auto refuse = [](bool is_both, const char* message) {
+    if (is_both) throw CLI::ValidationError(message);
+  };
+  refuse(flags.prompt.has_value() && flags.prompt_file.has_value(),
+         "give the prompt by -p or by -f, not both");
+  refuse(flags.system.has_value() && flags.system_file.has_value(),
+         "give the system prompt by -sys or by -sysf, not both");
+  refuse(flags.chat && flags.no_chat, "-cnv and -no-cnv exclude each other");
+  refuse(flags.escape && flags.no_escape,
+         "-e and --no-escape exclude each other");
 }
 
 // The text of a flag, or of a file.
@@ -118,17 +133,17 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddEngineFlags(app, flags.session);
   AddPrefillFlag(app, flags.session);
   AddSamplerFlags(app, flags);
+  app.add_flag_callback(
+      "--no-warmup", [] {},
+      "Changes nothing: there is no warm-up; for scripts made for llama.cpp");
 }
 
 bool WantsChat(const RunFlags& flags, bool stdin_is_terminal) {
+  RefuseOpposites(flags);
   const bool has_prompt =
       flags.prompt.has_value() || flags.prompt_file.has_value();
-  if (flags.prompt.has_value() && flags.prompt_file.has_value()) {
-    throw CLI::ValidationError("give the prompt by -p or by -f, not both");
-  }
-  if (flags.system.has_value() && flags.system_file.has_value()) {
-    throw CLI::ValidationError(
-        "give the system prompt by -sys or by -sysf, not both");
+  if (flags.no_chat && !has_prompt) {
+    throw CLI::ValidationError("no prompt: give one by -p or -f");
   }
   if (!flags.chat && !has_prompt && !stdin_is_terminal) {
     throw CLI::ValidationError(

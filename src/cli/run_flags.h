@@ -20,12 +20,14 @@ struct RunFlags {
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_file;
   bool chat = false;
+  bool no_chat = false;
   std::optional<std::string> system;
   std::optional<std::string> system_file;
   std::optional<std::string> chat_template;  // a known name
   int64_t max_tokens = -1;
   std::vector<std::string> stop_strings;
   bool ignore_eos = false;
+  bool escape = false;  // asked for; it is the default
   bool no_escape = false;
   bool no_bos = false;
   int64_t seed = -1;

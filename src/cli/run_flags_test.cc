@@ -40,6 +40,8 @@ TEST(WantsChatTest, WithoutAPromptAtATerminalOrWhenAsked) {
   EXPECT_THAT(UsageError({}, false), HasSubstr("no prompt"));
   EXPECT_FALSE(WantsChat({.prompt = "a"}, true));
   EXPECT_FALSE(WantsChat({.prompt_file = "a"}, true));
+  EXPECT_FALSE(WantsChat({.prompt = "a", .no_chat = true}, true));
+  EXPECT_THAT(UsageError({.no_chat = true}), HasSubstr("no prompt"));
   for (const bool terminal : {true, false}) {
     EXPECT_TRUE(WantsChat({.chat = true}, terminal));
     EXPECT_TRUE(WantsChat({.prompt = "a", .chat = true}, terminal));
@@ -52,6 +54,10 @@ TEST(WantsChatTest, FlagsThatContradictEachOther) {
               HasSubstr("by -p or by -f"));
   EXPECT_THAT(UsageError({.system = "a", .system_file = "b"}),
               HasSubstr("by -sys or by -sysf"));
+  EXPECT_THAT(UsageError({.chat = true, .no_chat = true}),
+              HasSubstr("-cnv and -no-cnv exclude"));
+  EXPECT_THAT(UsageError({.prompt = "a", .escape = true, .no_escape = true}),
+              HasSubstr("-e and --no-escape exclude"));
   EXPECT_THAT(UsageError({.prompt = "a", .system = "b"}),
               HasSubstr("add -cnv"));
   EXPECT_THAT(UsageError({.prompt = "a", .system_file = "b"}),
@@ -64,6 +70,13 @@ TEST(WantsChatTest, FlagsThatContradictEachOther) {
               HasSubstr("standard input"));
   EXPECT_EQ(UsageError({.prompt_file = "-"}, false), "none");
   EXPECT_EQ(UsageError({.chat = true, .system = "a"}, false), "none");
+}
+
+TEST(RunFlagsTest, WhatScriptsForLlamaCppSay) {
+  const RunFlags flags = Parse({"--no-warmup", "--no-cnv", "a", "-p"});
+  EXPECT_TRUE(flags.no_chat);
+  EXPECT_EQ(flags.prompt, "a");
+  EXPECT_TRUE(Parse({"--no-conversation"}).no_chat);
 }
 
 TEST(RunFlagsTest, ChatTemplatesByName) {
@@ -105,6 +118,10 @@ TEST(RunFlagsTest, SamplersAndLimits) {
   EXPECT_EQ(options.sampler.temperature, 0.5f);
   EXPECT_EQ(MakeGenerateOptions({}).sampler.seed,
             decode::SamplerOptions().seed);
+  // More than the sampler takes is wrong usage, before a model is opened.
+  EXPECT_EQ(Parse({"16777216", "--repeat-last-n"}).repeat_last_n,
+            decode::kMaxRepeatLastN);
+  EXPECT_THROW(Parse({"16777217", "--repeat-last-n"}), CLI::ValidationError);
 }
 
 }  // namespace

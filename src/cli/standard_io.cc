@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <new>
 #include <system_error>
 
 #include "base/units.h"
@@ -42,6 +43,29 @@ int WriteAll(int fd, std::string_view text) {
   return 0;
 }
 
+// Appends all of it to `text`, whatever memory that takes.
+Status ReadAllStdin(size_t max_bytes, std::string& text) {
+  std::array<char, 1 << 16> buffer;
+  while (true) {
+    const ssize_t num_read = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (num_read == 0) return {};
+    if (num_read > 0) {
+      text.append(buffer.data(), static_cast<size_t>(num_read));
+      if (text.size() <= max_bytes) continue;
+      return Fail(ErrorCode::kResourceExhausted,
+                  "standard input: has more than {}, the most that is read "
+                  "here",
+                  FormatBytes(max_bytes));
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      WaitFor(STDIN_FILENO, POLLIN);
+    } else if (errno != EINTR) {
+      return Fail(ErrorCode::kIo, "cannot read standard input: {}",
+                  ErrnoText(errno));
+    }
+  }
+}
+
 }  // namespace
 
 void EnsureStandardStreams() {
@@ -71,25 +95,15 @@ void WriteStderr(std::string_view text) { WriteAll(STDERR_FILENO, text); }
 Result<std::string> ReadStdin(size_t max_bytes) {
   ExitOnInterrupt exit_on_interrupt;
   std::string text;
-  std::array<char, 1 << 16> buffer;
-  while (true) {
-    const ssize_t num_read = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (num_read == 0) return text;
-    if (num_read > 0) {
-      text.append(buffer.data(), static_cast<size_t>(num_read));
-      if (text.size() <= max_bytes) continue;
-      return Fail(ErrorCode::kResourceExhausted,
-                  "standard input: has more than {}, the most that is read "
-                  "here",
-                  FormatBytes(max_bytes));
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      WaitFor(STDIN_FILENO, POLLIN);
-    } else if (errno != EINTR) {
-      return Fail(ErrorCode::kIo, "cannot read standard input: {}",
-                  ErrnoText(errno));
-    }
+  try {
+    TC_RETURN_IF_ERROR(ReadAllStdin(max_bytes, text));
+  } catch (const std::bad_alloc&) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "standard input: its first {} are too much for the memory that "
+                "can be had",
+                FormatBytes(text.size()));
   }
+  return text;
 }
 
 bool IsStdin(std::string_view path) {

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,20 +46,6 @@ std::vector<std::string> OutputsOf(const SynthFlags& flags) {
   return outputs;
 }
 
-Status CheckOutputs(const SynthFlags& flags) {
-  const std::vector<std::string> outputs = OutputsOf(flags);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    for (size_t k = 0; k < i; ++k) {
-      if (outputs[i] != outputs[k]) continue;
-      return Fail(ErrorCode::kInvalidArgument, "{}: two outputs have this name",
-                  outputs[i]);
-    }
-    TC_RETURN_IF_ERROR(
-        RefuseToReplaceInput(outputs[i], std::span(outputs).first(i)));
-  }
-  return {};
-}
-
 std::string DescribePlan(const convert::SynthPlan& plan) {
   const std::string model =
       fmt::format("synthetic like {}, {}: {} layers of {} neurons, {}\n",
@@ -88,8 +73,8 @@ Status WriteModel(const SynthFlags& flags, const convert::SynthWeights& weights,
        .progress = progress.callback()});
 }
 
-Status Run(const SynthFlags& flags) {
-  TC_RETURN_IF_ERROR(CheckOutputs(flags));
+// What is to be made. An error lies in the flags: they are all that decides.
+Result<convert::SynthPlan> PlanOf(const SynthFlags& flags) {
   convert::SynthOptions options = flags.options;
   options.density = DecimalNear(flags.density);
   options.skew = DecimalNear(flags.skew);
@@ -100,7 +85,12 @@ Status Run(const SynthFlags& flags) {
   }
   TC_ASSIGN_OR_RETURN(convert::SynthPlan plan, convert::PlanSynth(options));
   if (flags.powerinfer) TC_RETURN_IF_ERROR(convert::CheckPowerInfer(plan));
-  const convert::SynthWeights weights(std::move(plan));
+  return plan;
+}
+
+Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
+  TC_RETURN_IF_ERROR(CheckOutputs(OutputsOf(flags), {}));
+  const convert::SynthWeights weights(plan);
   TC_RETURN_IF_ERROR(
       WriteModel(flags, weights,
                  flags.plain ? SynthLayout::kPlain : SynthLayout::kPrepared,
@@ -141,7 +131,8 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
       "synth",
       "Makes a model of a real size that means nothing, to measure "
       "sparse speed");
-  AddParsed(*app, "--like", "NAME", "Shape: " + convert::ListSynthShapes(),
+  AddParsed(*app, "--like", "NAME",
+            "Shape: " + convert::ListSynthShapes() + " (required)",
             [flags](const std::string& name) -> Status {
               flags->options.like = name;
               return {};
@@ -165,12 +156,13 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
       "Write records without predictors, for exact");
   AddText(*app, "--powerinfer", flags->powerinfer, "FILE",
           "Also write the same weights as PowerInfer's file (f16, q4_0)");
-  AddText(*app, "--text", flags->text, "FILE",
-          "Also write a text in the model's words, one token each: for "
-          "profile and eval");
+  auto* text = AddText(*app, "--text", flags->text, "FILE",
+                       "Also write a text in the model's words, one token "
+                       "each: for profile and eval");
   flags->num_words = 4096;
   AddInt(*app, "--words", flags->num_words, 1, int64_t{1} << 24,
-         "Words of that text (default 4096)");
+         "Words of that text (default 4096)")
+      ->needs(text);
   AddInt(*app, "-t,--threads", flags->num_threads, 0,
          os::ThreadPool::kMaxThreads,
          "Threads; 0: one per physical core (default 0)");
@@ -179,7 +171,11 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
       "  thermocline synth --like llama-7b -o S.gguf --text S.txt\n"
       "  thermocline synth --like llama-1b --type q4_0 --density 0.1 "
       "--seed 2 -o S.gguf --powerinfer S.powerinfer.gguf");
-  app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });
+  app->callback([flags, &action] {
+    Result<convert::SynthPlan> plan = PlanOf(*flags);
+    if (!plan) throw CLI::ValidationError(plan.error().message);
+    action = [flags, plan = *std::move(plan)] { return Run(*flags, plan); };
+  });
 }
 
 }  // namespace thermocline::cli

@@ -48,6 +48,12 @@ TEST(SynthCommandTest, RefusesOutputsThatAreOneFile) {
       RunMain({"synth", "--like", "tiny", "-o", model, "--powerinfer", model});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("two outputs have this name"));
+  const std::filesystem::path path = model;
+  const MainResult spelt =
+      RunMain({"synth", "--like", "tiny", "-o", model, "--text",
+               (path.parent_path() / "." / path.filename()).string()});
+  EXPECT_EQ(spelt.exit_code, 1);
+  EXPECT_THAT(spelt.err, HasSubstr("two outputs have this name"));
   EXPECT_FALSE(std::filesystem::exists(model));
 }
 
@@ -56,17 +62,22 @@ TEST(SynthCommandTest, SaysWhatIsNotPossible) {
   const auto error_of = [&](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {"synth", "-o", model, "--like"});
     const MainResult result = RunMain(flags);
-    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.exit_code, 2);
     EXPECT_FALSE(std::filesystem::exists(model));
     return result.err;
   };
   EXPECT_THAT(error_of({"gpt-5"}), HasSubstr("no model \"gpt-5\""));
+  EXPECT_THAT(error_of({"tiny", "--layers", "1000"}),
+              HasSubstr("1000 layers of tiny are not possible"));
+  EXPECT_THAT(error_of({"tiny", "--density", "0"}),
+              HasSubstr("a density of 0 is not possible"));
   EXPECT_THAT(error_of({"tiny", "--density", "0.7"}),
               HasSubstr("a density of 0.7 is not possible"));
   EXPECT_THAT(error_of({"tiny", "--skew", "0.05"}),
               HasSubstr("a skew of 0.05 is not possible"));
   EXPECT_THAT(error_of({"tiny", "--type", "q8_0", "--powerinfer", "x.gguf"}),
               HasSubstr("f16 and q4_0 only"));
+  EXPECT_THAT(error_of({"tiny", "--words", "10"}), HasSubstr("--text"));
   const MainResult usage = RunMain({"synth", "-o", model});
   EXPECT_EQ(usage.exit_code, 2);
 }

@@ -14,6 +14,8 @@ inline const std::string kStories = InTestData("models/stories260K.gguf");
 inline const std::string kLlamaF16 = InTestData("golden/llama-gqa-f16.gguf");
 inline const std::string kLlamaQ4_0 = InTestData("golden/llama-gqa-Q4_0.gguf");
 inline const std::string kLlamaQ8_0 = InTestData("golden/llama-gqa-Q8_0.gguf");
+inline const std::string kPowerInferLlama =
+    InTestData("golden-powerinfer/llama-f16.powerinfer.gguf");
 inline const std::string kBamboo =
     InTestData("golden-powerinfer/bamboo-f16.powerinfer.gguf");
 inline const std::string kValidText = InTestData("demo/valid.txt");

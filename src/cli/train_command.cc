@@ -20,6 +20,7 @@ Status Run(const FindFlags& flags) {
   const auto prepared = training::TrainTo(inputs.model, inputs.corpus,
                                           inputs.options, flags.output);
   progress.Clear();
+  if (!prepared) TellOfWork(prepared.error(), flags.output);
   TC_RETURN_IF_ERROR(prepared);
   return WriteStdout(FormatFindings(prepared->findings, prepared->is_resumed) +
                      fmt::format("wrote {}\n", flags.output));

@@ -41,5 +41,17 @@ TEST(TrainCommandTest, ATextThatIsTooShort) {
   EXPECT_THAT(result.err, HasSubstr("too few to learn from"));
 }
 
+// Before anything is read: that text is not there.
+TEST(TrainCommandTest, AnOutputThatCannotBeWritten) {
+  os::TestFolder folder;
+  for (const std::string& output : {folder.path(), folder / "absent/out"}) {
+    const MainResult result = RunMain(
+        {"train", kDemoModel, "--corpus", folder / "none", "-o", output});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr(output));
+  }
+  EXPECT_EQ(folder.num_entries(), 0);
+}
+
 }  // namespace
 }  // namespace thermocline::cli

@@ -52,10 +52,12 @@ Result<int64_t> OutputTypeOf(DType dtype) {
 Result<HfConfig> ReadConfigOf(const std::string& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    return Fail(ErrorCode::kNotFound,
-                "{}: is not a folder (a Hugging Face model is a folder with "
-                "config.json in it)",
-                folder);
+    return Fail(
+        ErrorCode::kNotFound,
+        "{}: {} (a Hugging Face model is a folder with config.json in "
+        "it)",
+        folder,
+        fs::exists(folder, ignored) ? "is not a folder" : "does not exist");
   }
   const std::string path = In(folder, "config.json");
   TC_ASSIGN_OR_RETURN(const auto text, os::ReadFile(path, kMaxConfigBytes));

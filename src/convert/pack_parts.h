@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "gguf/gguf.h"
 #include "model/config.h"
+#include "model/model.h"
 #include "tensor/dtype.h"
 #include "tensor/op_kinds.h"
 
@@ -114,8 +115,10 @@ Status WriteParts(const PreparedParts& parts, const model::Config& config,
 // written by a newer version.
 Result<PreparedParts> ReadParts(const gguf::File& file,
                                 const model::Config& config);
-Result<PreparedParts> ReadParts(const std::string& path,
-                                const model::Config& config);
+
+// kInvalidArgument, with what differs: the parts were made for another model,
+// as the fingerprint says that they come with. Files without one pass.
+Status CheckPartsAreOf(const model::Model& model, const gguf::File& file);
 
 }  // namespace thermocline::convert
 

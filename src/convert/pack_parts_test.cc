@@ -108,7 +108,7 @@ TEST(WritePartsTest, ReadPartsReturnsThem) {
   const os::TestFolder folder;
   const std::string path = folder / "m.pred.gguf";
   ASSERT_TRUE(WriteParts(parts, config, path).has_value());
-  const auto read = ReadParts(path, config);
+  const auto read = ReadParts(**gguf::File::Open(path), config);
   ASSERT_TRUE(read.has_value()) << read.error().message;
   ExpectSameParts(*read, parts);
 }
@@ -122,7 +122,7 @@ TEST(WritePartsTest, ActivationAndThresholdsToo) {
   const os::TestFolder folder;
   const std::string path = folder / "m.pred.gguf";
   ASSERT_TRUE(WriteParts(parts, config, path).has_value());
-  const auto read = ReadParts(path, config);
+  const auto read = ReadParts(**gguf::File::Open(path), config);
   ASSERT_TRUE(read.has_value()) << read.error().message;
   ExpectSameParts(*read, parts);
 }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "convert/down_source.h"
 #include "model/bundle.h"
-#include "model/profile_file.h"
 
 namespace thermocline::convert {
 namespace {
@@ -18,14 +18,6 @@ PackedLayer PlanLayer(const model::FfnWeights& down_from,
   const model::FfnMatrices& ffn = model::ExpertsOf(down_from).front();
   return {.layout = layout,
           .down_source = ffn.down_t ? ffn.down_t.dtype : ffn.down.dtype};
-}
-
-// Of better weights for the down columns.
-Status CheckDownSource(const model::Model& source, const model::Model* better) {
-  if (better == nullptr) return {};
-  return model::CheckSameModel(
-      model::FingerprintOf(*better), source,
-      better->file().path() + ": the down columns in it are");
 }
 
 // The model is named in the error already. Gate and up rows have D elements in
@@ -72,7 +64,9 @@ Result<std::vector<PackedLayer>> PlanRecords(const model::Model& source,
                                              const PackOptions& options) {
   const model::Model& down_from =
       options.down_source == nullptr ? source : *options.down_source;
-  TC_RETURN_IF_ERROR(CheckDownSource(source, options.down_source));
+  if (options.down_source != nullptr) {
+    TC_RETURN_IF_ERROR(CheckDownSource(source, *options.down_source));
+  }
   std::vector<neuron::RecordLayout> layouts = source.config().records;
   if (options.bundle) {
     auto planned = model::PlanLayouts(

@@ -14,6 +14,7 @@
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
 #include "model/prepared_weights.h"
+#include "model/profile_file.h"
 #include "model/tensor_binder.h"
 
 namespace thermocline::convert {
@@ -245,10 +246,11 @@ Result<PreparedParts> ReadParts(const gguf::File& file,
   return parts;
 }
 
-Result<PreparedParts> ReadParts(const std::string& path,
-                                const model::Config& config) {
-  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
-  return ReadParts(*file, config);
+Status CheckPartsAreOf(const model::Model& model, const gguf::File& file) {
+  TC_ASSIGN_OR_RETURN(const auto fingerprint,
+                      model::ReadModelFingerprint(file));
+  if (!fingerprint) return {};
+  return model::CheckSameModel(*fingerprint, model, file.path() + ": was made");
 }
 
 }  // namespace thermocline::convert

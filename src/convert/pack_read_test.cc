@@ -8,8 +8,11 @@
 
 #include "convert/pack_parts.h"
 #include "convert/test_parts.h"
+#include "convert/test_random_model.h"
 #include "model/prepared_names.h"
+#include "model/profile_file.h"
 #include "model/test_prepared.h"
+#include "os/test_folder.h"
 
 namespace thermocline::convert {
 namespace {
@@ -70,6 +73,36 @@ TEST(ReadPartsTest, OfAFileOfPartsAndOfAPreparedModel) {
   EXPECT_EQ(from_parts->self_test[1].candidates.size(), 3u);
   ASSERT_EQ(from_parts->keys.size(), 1u);
   EXPECT_EQ(from_parts->keys[0].key, "thermocline.profile.tokens");
+}
+
+TEST(CheckPartsAreOfTest, ComparesTheFingerprint) {
+  const os::TestFolder folder;
+  const auto model =
+      model::Model::Open(
+          folder.Write("m.gguf", RandomModel(DType::kF16).Bytes()))
+          .value();
+  const auto check = [&](model::ModelFingerprint print) {
+    neuron::LayerProfile layer;
+    layer.counts.resize(64);
+    const std::string path = folder / "p.gguf";
+    EXPECT_TRUE(model::WriteProfile(
+        {.model = std::move(print), .context = 16, .profile = {{layer, layer}}},
+        path));
+    return CheckPartsAreOf(*model, *gguf::File::Open(path).value());
+  };
+  const model::ModelFingerprint own = model::FingerprintOf(*model);
+  EXPECT_TRUE(check(own));
+  model::ModelFingerprint other = own;
+  other.hash ^= 1;
+  const Status refused = check(other);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("p.gguf"), HasSubstr("m.gguf"),
+                    HasSubstr("another model"), HasSubstr("norms")));
+  // Nothing is known of files that do not say.
+  const ParsedCopy silent(PartsFile().Bytes());
+  EXPECT_TRUE(CheckPartsAreOf(*model, **silent.file));
 }
 
 TEST(ReadPartsTest, OtherFilesAreRefused) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
+#include "convert/test_random_model.h"
 #include "gguf/test_file.h"
 #include "os/test_folder.h"
 #include "tensor/codec.h"
@@ -19,15 +19,6 @@ namespace thermocline::convert {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string RandomBytes(DType dtype, uint64_t num_elems, uint64_t seed) {
-  Random random(seed);
-  std::vector<float> values(num_elems);
-  for (float& x : values) x = random.Uniform(-1.0f, 1.0f);
-  std::string bytes(BytesOf(dtype, num_elems), '\0');
-  QuantizeRow(dtype, values, reinterpret_cast<std::byte*>(bytes.data()));
-  return bytes;
-}
 
 // Rows of attn_q that make it longer than a piece, with an end within a chunk.
 constexpr uint64_t kManyRows = (uint64_t{1} << 22) / 256 + 3;
@@ -39,13 +30,13 @@ gguf::TestFile TinyModel(uint64_t num_rows = 67) {
   file.SetTexts("tokenizer.ggml.tokens", {"a", "b"});
   file.SetU32("general.file_type", 1);
   file.SetTensor("token_embd.weight", DType::kF16, {256, 8},
-                 RandomBytes(DType::kF16, 256 * 8, 1));
+                 RandomRows(DType::kF16, 256 * 8, 1));
   file.SetTensor("blk.0.attn_q.weight", DType::kBF16, {256, num_rows},
-                 RandomBytes(DType::kBF16, 256 * num_rows, 2));
+                 RandomRows(DType::kBF16, 256 * num_rows, 2));
   file.SetTensor("blk.0.attn_norm.weight", DType::kF32, {3},
-                 RandomBytes(DType::kF32, 3, 3));
+                 RandomRows(DType::kF32, 3, 3));
   file.SetTensor("output.weight", DType::kF32, {256, 8},
-                 RandomBytes(DType::kF32, 256 * 8, 4));
+                 RandomRows(DType::kF32, 256 * 8, 4));
   return file;
 }
 
@@ -137,7 +128,7 @@ TEST_F(QuantizeTest, AllPartsOfASplitModelBecomeOneFile) {
   gguf::TestFile second;
   first.RemoveTensor("output.weight");
   second.SetTensor("output.weight", DType::kF32, {256, 8},
-                   RandomBytes(DType::kF32, 256 * 8, 4));
+                   RandomRows(DType::kF32, 256 * 8, 4));
   int number = 0;
   for (gguf::TestFile* file : {&first, &second}) {
     file->Set("split.no", gguf::ValueType::kU16,
@@ -156,7 +147,7 @@ TEST_F(QuantizeTest, AllPartsOfASplitModelBecomeOneFile) {
 
 TEST_F(QuantizeTest, BadNumbersAreNamedByTheirPlace) {
   const auto with = [](float odd, size_t at) {
-    std::string bytes = RandomBytes(DType::kF32, 256 * 8, 4);
+    std::string bytes = RandomRows(DType::kF32, 256 * 8, 4);
     bytes.replace(4 * at, 4, gguf::Raw(odd));
     return TinyModel().SetTensor("output.weight", DType::kF32, {256, 8}, bytes);
   };
@@ -187,7 +178,7 @@ TEST_F(QuantizeTest, BadNumbersInTensorsThatStay) {
 }
 
 TEST_F(QuantizeTest, TheFirstBadNumberWhateverTheThreads) {
-  std::string bytes = RandomBytes(DType::kF16, 256 * 600, 5);
+  std::string bytes = RandomRows(DType::kF16, 256 * 600, 5);
   for (size_t row = 599; row > 300; row -= 7) {
     bytes.replace(2 * (256 * row + 9), 2, gguf::Raw(uint16_t{0x7e00}));
   }

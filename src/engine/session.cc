@@ -208,12 +208,9 @@ Result<std::unique_ptr<Session>> Session::Create(
     std::shared_ptr<const model::Model> model, const SessionOptions& options) {
   TC_CHECK(model != nullptr);
   const model::Config& config = model->config();
-  const bool has_free = std::ranges::any_of(
-      model->weights().layers, [](const model::LayerWeights& layer) {
-        return static_cast<bool>(layer.free_predictor.signs);
-      });
-  TC_ASSIGN_OR_RETURN(const SessionPlan plan,
-                      PlanSession(config, options, has_free));
+  TC_ASSIGN_OR_RETURN(
+      const SessionPlan plan,
+      PlanSession(config, options, model->weights().has_free_predictors()));
   TC_RETURN_IF_ERROR(CheckAlignment(*model));
   TC_RETURN_IF_ERROR(CheckFits(plan, os::ReadMemoryInfo().total_bytes));
   if (model->neuron_order() != nullptr && plan.scratch.ffn == FfnMode::kDense) {

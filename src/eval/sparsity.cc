@@ -34,9 +34,10 @@ uint64_t NumUsed(const model::Config& config) {
       std::max<int64_t>(config.ffn.num_experts_used, 1));
 }
 
-uint64_t PredictorBytes(const model::LayerWeights& layer,
-                        const model::Config& config,
+uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
                         engine::PredictorChoice choice) {
+  const model::Config& config = model.config();
+  const model::LayerWeights& layer = model.weights().layers[layer_idx];
   // Every expert in use reads what it makes of the input anew.
   const uint64_t num_used = NumUsed(config);
   const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
@@ -50,7 +51,9 @@ uint64_t PredictorBytes(const model::LayerWeights& layer,
   }
   if (choice != engine::PredictorChoice::kFree) return 0;
   const model::FreePredictorWeights& free = layer.free_predictor;
-  // As many where the session made its own.
+  // A file's layer without one tests all its neurons; of a file that has none
+  // at all, the session took signs of its own, as many.
+  if (!free.signs && model.weights().has_free_predictors()) return 0;
   const uint64_t sign_bytes = num_used * num_neurons *
                               static_cast<uint64_t>((config.width + 63) / 64) *
                               sizeof(uint64_t);
@@ -163,7 +166,7 @@ SparsityMeter::LayerBytes SparsityMeter::BytesOf(
     bytes.always = bytes.dense;
     return bytes;
   }
-  bytes.predictor = PredictorBytes(layer, config, session.predictor());
+  bytes.predictor = PredictorBytes(*model_, layer_idx, session.predictor());
   bytes.tested_row = (config.ffn.gated ? ffn.gate : ffn.up).row_bytes();
   if (config.ffn.gated) bytes.open_row = ffn.up.row_bytes();
   if (ffn.down_t) {

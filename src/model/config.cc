@@ -10,6 +10,7 @@
 #include "model/architectures.h"
 #include "model/key_reader.h"
 #include "model/prepared_config.h"
+#include "model/prepared_names.h"
 #include "model/refused_keys.h"
 #include "model/split_file.h"
 
@@ -239,41 +240,48 @@ Status ReadRope(const KeyReader& keys, RopeKind kind, Config& config) {
   return ReadRopeScaling(keys, config);
 }
 
-// The activation is the architecture's, the file's key, or the user's wish, the
-// later winning.
-Status ReadActivation(const gguf::File& file, const Architecture& architecture,
-                      FfnConfig& ffn) {
-  constexpr char kActivation[] = "thermocline.ffn.activation";
-  ffn.activation = IsPowerInfer(file) ? architecture.powerinfer_activation
-                                      : architecture.activation;
-  TC_ASSIGN_OR_RETURN(const auto name, file.String(kActivation));
+Status TakeActivationKeys(const gguf::File& file, FfnConfig& ffn) {
+  TC_ASSIGN_OR_RETURN(const auto name, file.String(prepared::kActivation));
   if (name) {
     const auto activation = ParseActivation(*name);
     if (!activation) {
       return Fail(ErrorCode::kUnsupported,
                   "{}: key \"{}\" is {}; silu, gelu, relu, fatrelu and drelu "
                   "are known",
-                  file.path(), kActivation, Quote(*name));
+                  file.path(), prepared::kActivation, Quote(*name));
     }
     ffn.activation = *activation;
   }
   const KeyReader own(file, "thermocline");
   TC_ASSIGN_OR_RETURN(
       const double threshold,
-      own.FloatOr("ffn.threshold", 0, kMaxFloat, architecture.threshold));
+      own.FloatOr("ffn.threshold", 0, kMaxFloat, double{ffn.threshold}));
   ffn.threshold = static_cast<float>(threshold);
   return {};
+}
+
+// The activation is the architecture's, the file's key, or the user's wish, the
+// later winning.
+Status ReadActivation(const gguf::File& file, const Architecture& architecture,
+                      FfnConfig& ffn) {
+  ffn.activation = IsPowerInfer(file) ? architecture.powerinfer_activation
+                                      : architecture.activation;
+  ffn.threshold = architecture.threshold;
+  return TakeActivationKeys(file, ffn);
+}
+
+Status CheckGate(const gguf::File& file, const FfnConfig& ffn) {
+  if (ffn.activation != Activation::kDRelu || ffn.gated) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: the activation drelu needs a gate, which this model's FFN "
+              "lacks",
+              file.path());
 }
 
 Status OverrideActivation(const gguf::File& file,
                           const ConfigOverrides& overrides, FfnConfig& ffn) {
   ffn.activation = overrides.ffn_activation.value_or(ffn.activation);
-  if (ffn.activation == Activation::kDRelu && !ffn.gated) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{}: the activation drelu needs a gate, which this model's FFN "
-                "lacks",
-                file.path());
-  }
+  TC_RETURN_IF_ERROR(CheckGate(file, ffn));
   if (!overrides.ffn_threshold) return {};
   ffn.threshold = *overrides.ffn_threshold;
   if (!(ffn.threshold >= 0.0f && ffn.threshold <= kMaxFloat)) {
@@ -368,6 +376,11 @@ std::string_view NameOf(RopeScaling scaling) {
       return "yarn";
   }
   return "";
+}
+
+Status ReadActivationKeys(const gguf::File& file, FfnConfig& ffn) {
+  TC_RETURN_IF_ERROR(TakeActivationKeys(file, ffn));
+  return CheckGate(file, ffn);
 }
 
 Result<Config> ReadConfig(const gguf::File& file,

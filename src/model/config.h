@@ -118,6 +118,11 @@ inline constexpr int64_t kMaxExperts = 1024;
 Result<Config> ReadConfig(const gguf::File& file,
                           const ConfigOverrides& overrides = {});
 
+// Reads what a file says by keys of ours about the activation into `ffn`; what
+// it does not say stays. kUnsupported: an unknown one; kCorrupt: a threshold
+// out of range; kInvalidArgument: one that needs a gate, and there is none.
+Status ReadActivationKeys(const gguf::File& file, FfnConfig& ffn);
+
 }  // namespace thermocline::model
 
 #endif  // THERMOCLINE_MODEL_CONFIG_H_

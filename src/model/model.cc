@@ -3,8 +3,13 @@
 #include <new>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "model/bundle.h"
+#include "model/predictor_weights.h"
+#include "model/prepared_config.h"
+#include "model/prepared_weights.h"
+#include "model/tensor_binder.h"
 #include "model/vocab_reader.h"
 #include "model/weights.h"
 
@@ -100,6 +105,38 @@ tl::unexpected<Error> OutOfMemory(const std::string& path) {
               "{}: not enough memory for its vocabulary", path);
 }
 
+// What `parts` says in the place of what the model's own file does.
+Status ReadPartsConfig(const gguf::File& parts, Config& config) {
+  Config read = config;
+  read.predictor = {};
+  read.thresholds.clear();
+  read.records.clear();
+  TC_RETURN_IF_ERROR(ReadPrepared(parts, read));
+  TC_RETURN_IF_ERROR(ReadActivationKeys(parts, read.ffn));
+  read.records = config.records;  // parts come without weights
+  config = std::move(read);
+  return {};
+}
+
+Status BindParts(const gguf::File& parts, const Config& config,
+                 std::vector<LayerWeights>& layers) {
+  TensorBinder binder(parts);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    LayerWeights& layer = layers[i];
+    const auto layer_idx = static_cast<int64_t>(i);
+    layer.predictor = {};
+    layer.free_predictor = {};
+    layer.self_test = {};
+    layer.profile_counts = {};
+    layer.order = {};
+    TC_RETURN_IF_ERROR(BindPrepared(binder, config, layer_idx, layer));
+    if (config.predictor.kind == PredictorKind::kNone) continue;
+    TC_ASSIGN_OR_RETURN(layer.predictor,
+                        BindPredictor(binder, config, layer_idx));
+  }
+  return CheckSelfTests(parts, layers);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::Open(
@@ -145,8 +182,10 @@ Result<std::shared_ptr<const Model>> Model::Create(
   }
   if (WantsBundles(model->config_, options)) {
     TC_ASSIGN_OR_RETURN(
-        model->bundles_,
+        auto bundles,
         BundleAtLoad(file->path(), options, model->config_, model->weights_));
+    model->bundles_ = std::make_shared<const std::vector<os::AlignedBuffer>>(
+        std::move(bundles));
   }
   // Nothing throws once the file has moved into the model: callers say its path
   // if there is no memory.
@@ -156,8 +195,26 @@ Result<std::shared_ptr<const Model>> Model::Create(
 
 uint64_t Model::num_bundle_bytes() const {
   uint64_t num_bytes = 0;
-  for (const os::AlignedBuffer& bundle : bundles_) num_bytes += bundle.size();
+  if (!bundles_) return num_bytes;
+  for (const os::AlignedBuffer& bundle : *bundles_) num_bytes += bundle.size();
   return num_bytes;
+}
+
+std::shared_ptr<const Model> Model::WithThresholds(
+    std::vector<float> thresholds) const {
+  TC_CHECK(std::cmp_equal(thresholds.size(), config_.num_layers));
+  std::shared_ptr<Model> model(new Model(*this));
+  model->config_.thresholds = std::move(thresholds);
+  return model;
+}
+
+Result<std::shared_ptr<const Model>> Model::WithParts(
+    std::shared_ptr<const gguf::File> parts) const {
+  std::shared_ptr<Model> model(new Model(*this));
+  TC_RETURN_IF_ERROR(ReadPartsConfig(*parts, model->config_));
+  TC_RETURN_IF_ERROR(BindParts(*parts, model->config_, model->weights_.layers));
+  model->parts_ = std::move(parts);
+  return std::shared_ptr<const Model>(std::move(model));
 }
 
 }  // namespace thermocline::model

@@ -3,6 +3,7 @@
 #ifndef THERMOCLINE_MODEL_MODEL_H_
 #define THERMOCLINE_MODEL_MODEL_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -103,6 +104,13 @@ struct Weights {
   bool tied = false;
   std::vector<float> rope_freq_factors;  // width / 2, or empty
   std::vector<LayerWeights> layers;
+
+  // Whether any layer brings a training-free predictor.
+  bool has_free_predictors() const {
+    return std::ranges::any_of(layers, [](const LayerWeights& layer) {
+      return static_cast<bool>(layer.free_predictor.signs);
+    });
+  }
 };
 
 struct OpenOptions {
@@ -154,17 +162,34 @@ class Model {
   // do.
   uint64_t num_bundle_bytes() const;
 
+  // This model, as it was opened, with other thresholds for --ffn threshold:
+  // [L] (CHECKed). Shares its weights, and may outlive it.
+  std::shared_ptr<const Model> WithThresholds(
+      std::vector<float> thresholds) const;
+
+  // This model, as it was opened, with the predictors, thresholds, self-tests
+  // and activation of `parts`, a file of `thermocline train` or a prepared
+  // model, and none of its own. Shares its weights, and may outlive it. Errors
+  // of a prepared file's parts, among them kCorrupt for a model of other
+  // extents.
+  Result<std::shared_ptr<const Model>> WithParts(
+      std::shared_ptr<const gguf::File> parts) const;
+
  private:
   Model() = default;
+  Model(const Model&) = default;
   static Result<std::shared_ptr<const Model>> Create(
       std::unique_ptr<const gguf::File>&& file, Config config,
       const OpenOptions& options);
-  std::unique_ptr<const gguf::File> file_;
+  // Shared with models that differ in their description alone.
+  std::shared_ptr<const gguf::File> file_;
+  std::shared_ptr<const gguf::File> parts_;  // null: those in file_
   Config config_;
   Weights weights_;
   Split split_;
-  std::unique_ptr<const text::Tokenizer> tokenizer_;
-  std::vector<os::AlignedBuffer> bundles_;  // that weights_ point into
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  // That weights_ point into; null: none.
+  std::shared_ptr<const std::vector<os::AlignedBuffer>> bundles_;
 };
 
 }  // namespace thermocline::model

@@ -8,6 +8,7 @@
 
 #include "model/test_log.h"
 #include "model/test_model.h"
+#include "model/test_prepared.h"
 #include "model/test_split.h"
 #include "os/test_folder.h"
 
@@ -48,6 +49,98 @@ TEST(Model, HasAllParts) {
   EXPECT_EQ(model.tokenizer()->num_tokens(), 6);
   EXPECT_EQ(model.file().path(), "test.gguf");
   EXPECT_THAT(log.lines(), IsEmpty());
+}
+
+TEST(Model, WithThresholdsIsTheModelAsItWasOpened) {
+  const os::TestFolder folder;
+  const std::string path = folder.Write("m.gguf", TestModel().Bytes());
+  auto opened =
+      Model::Open(path, {.bundle_at_load = true,
+                         .overrides = {.ffn_activation = Activation::kGelu}});
+  ASSERT_TRUE(opened) << opened.error().message;
+  const auto model = (*opened)->WithThresholds({0.5f, 0.25f});
+  EXPECT_THAT((*opened)->config().thresholds, IsEmpty());
+  const std::byte* const rows = (*opened)->weights().layers[0].ffn.up.data;
+  opened->reset();
+  EXPECT_THAT(model->config().thresholds, ElementsAre(0.5f, 0.25f));
+  EXPECT_EQ(model->config().ffn.activation, Activation::kGelu);
+  EXPECT_TRUE(model->weights().layers[0].ffn.bundled);
+  EXPECT_EQ(model->weights().layers[0].ffn.up.data, rows);
+  EXPECT_GT(model->num_bundle_bytes(), 0u);
+  EXPECT_EQ(model->file().path(), path);
+  EXPECT_EQ(model->tokenizer()->num_tokens(), 6);
+}
+
+TEST(Model, WithPartsOfAnotherFile) {
+  const os::TestFolder folder;
+  TestFile parts;
+  AddTestParts(parts);
+  parts.SetText("general.architecture", "llama")
+      .SetText(prepared::kActivation, "relu")
+      .SetNumbers<float>(prepared::kThresholds, gguf::ValueType::kF32, {1, 2});
+  const std::string path = folder.Write("m.gguf", TestModel().Bytes());
+  auto opened = Model::Open(path, {.bundle_at_load = true});
+  ASSERT_TRUE(opened) << opened.error().message;
+  auto file = gguf::File::Open(folder.Write("p.gguf", parts.Bytes()));
+  ASSERT_TRUE(file) << file.error().message;
+  const auto both = (*opened)->WithParts(*std::move(file));
+  ASSERT_TRUE(both) << both.error().message;
+  EXPECT_FALSE((*opened)->weights().layers[1].predictor.up);
+  opened->reset();
+  const Model& model = **both;
+  EXPECT_EQ(model.config().predictor.kind, PredictorKind::kThermocline);
+  EXPECT_EQ(model.config().predictor.lookahead, 1);
+  EXPECT_EQ(model.config().ffn.activation, Activation::kRelu);
+  EXPECT_THAT(model.config().thresholds, ElementsAre(1.0f, 2.0f));
+  EXPECT_EQ(model.config().records.size(), 2u);
+  EXPECT_FALSE(model.weights().layers[0].predictor.up);
+  EXPECT_TRUE(model.weights().layers[1].predictor.up);
+  EXPECT_TRUE(model.weights().layers[0].self_test.inputs);
+  EXPECT_EQ(model.file().path(), path);
+}
+
+TEST(Model, WithPartsReplacesItsOwn) {
+  const os::TestFolder folder;
+  const auto prepared =
+      Model::Open(folder.Write("m.gguf", TestModelWithParts().Bytes()));
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  TestFile parts;
+  parts.SetU32(prepared::kVersionKey, 1);
+  const auto bare = (*prepared)->WithParts(
+      gguf::File::Open(folder.Write("p.gguf", parts.Bytes())).value());
+  ASSERT_TRUE(bare) << bare.error().message;
+  EXPECT_EQ((*bare)->config().predictor.kind, PredictorKind::kNone);
+  const LayerWeights& layer = (*bare)->weights().layers[1];
+  EXPECT_FALSE(layer.predictor.up);
+  EXPECT_FALSE(layer.free_predictor.signs);
+  EXPECT_FALSE(layer.self_test.inputs);
+  EXPECT_FALSE(layer.order);
+  EXPECT_TRUE(layer.ffn.bundled);
+}
+
+TEST(Model, PartsThatDoNotFit) {
+  const os::TestFolder folder;
+  const auto model =
+      Model::Open(folder.Write("m.gguf", TestModel("falcon").Bytes()));
+  ASSERT_TRUE(model) << model.error().message;
+  const auto expect_refused = [&](TestFile parts, ErrorCode code,
+                                  const std::string& what) {
+    const auto refused = (*model)->WithParts(
+        gguf::File::Open(folder.Write("p.gguf", parts.Bytes())).value());
+    ASSERT_FALSE(refused) << what;
+    EXPECT_EQ(refused.error().code, code);
+    EXPECT_THAT(refused.error().message,
+                AllOf(HasSubstr("p.gguf"), HasSubstr(what)));
+  };
+  TestFile parts;
+  AddTestParts(parts);
+  expect_refused(TestFile(parts).SetTensor("blk.1.tc_selftest.inputs",
+                                           DType::kF32, {16, 3}),
+                 ErrorCode::kCorrupt, "tc_selftest.inputs");
+  expect_refused(TestFile(parts).SetText(prepared::kActivation, "drelu"),
+                 ErrorCode::kInvalidArgument, "needs a gate");
+  expect_refused(TestFile(parts).SetU32(prepared::kVersionKey, 2),
+                 ErrorCode::kUnsupported, "newer version");
 }
 
 TEST(Model, ErrorsOfAllParts) {

@@ -274,6 +274,12 @@ Status CheckSameModel(const ModelFingerprint& fingerprint, const Model& model,
                  fmt::format("{:016x}", own.hash));
 }
 
+Result<std::optional<ModelFingerprint>> ReadModelFingerprint(
+    const gguf::File& file) {
+  if (file.Find(kModelHash) == nullptr) return std::nullopt;
+  return ReadFingerprint(Keys(file));
+}
+
 std::vector<KeyValue> ProfileKeys(const ProfileFile& file) {
   const neuron::Profile& profile = file.profile;
   const ModelFingerprint& model = file.model;

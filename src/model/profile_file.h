@@ -4,6 +4,7 @@
 #define THERMOCLINE_MODEL_PROFILE_FILE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ ModelFingerprint FingerprintOf(const Model& model);
 // "a.profile: was made".
 Status CheckSameModel(const ModelFingerprint& fingerprint, const Model& model,
                       const std::string& what);
+
+// That in a file of any kind; nullopt: it has none. kCorrupt as ReadProfile.
+Result<std::optional<ModelFingerprint>> ReadModelFingerprint(
+    const gguf::File& file);
 
 struct ProfileFile {
   ModelFingerprint model;

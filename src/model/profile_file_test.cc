@@ -137,6 +137,23 @@ TEST(ProfileFileTest, ReadsThatOfAPreparedModel) {
   EXPECT_TRUE(ReadTestProfile(file));
 }
 
+TEST(ProfileFileTest, TheFingerprintAlone) {
+  const auto read = [](TestFile file) {
+    const ParsedCopy parsed(file.Bytes());
+    return ReadModelFingerprint(**parsed.file);
+  };
+  const auto found = read(Valid());
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(*found, Sample().model);
+  const auto none = read(TestFile());
+  ASSERT_TRUE(none);
+  EXPECT_EQ(*none, std::nullopt);
+  const auto wrong =
+      read(Valid().SetText("thermocline.profile.model.hash", "12"));
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, ErrorCode::kCorrupt);
+}
+
 TEST(ProfileFileTest, NoProfileAtAll) {
   TestFile file;
   file.SetText("general.architecture", "llama");

@@ -2,15 +2,19 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
 #include <cstdlib>
-#include <optional>
+#include <vector>
 
 #include "kernels/isa.h"
+#include "os/memory.h"
 
 namespace thermocline::training {
 namespace {
 
 constexpr char kLibrary[] = "libopenblas.so.0";
+// What OpenBLAS maps for each product at a time, on x86-64 and on aarch64.
+constexpr size_t kSpaceBytes = size_t{128} << 20;
 
 // OpenBLAS knows processors by their model, and takes those that are younger
 // than itself for ones without AVX (0.3.21 did with Emerald Rapids: training
@@ -26,35 +30,61 @@ void NameCore() {
 #endif
 }
 
-// Nothing if the library or one of the functions is missing.
-std::optional<Blas> Load() {
+Error CannotLoad() {
+  const char* reason = ::dlerror();
+  return {
+      ErrorCode::kNotFound,
+      fmt::format("{}: cannot be loaded: {}; predictors are trained with "
+                  "OpenBLAS, Debian's package libopenblas0",
+                  kLibrary, reason == nullptr ? "no reason given" : reason)};
+}
+
+Result<Blas> Load() {
   ::setenv("OPENBLAS_NUM_THREADS", "1", /*overwrite=*/0);
   NameCore();
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return std::nullopt;
+  if (library == nullptr) return tl::unexpected(CannotLoad());
   const auto find = [&]<typename Function>(const char* name, Function*& to) {
     to = reinterpret_cast<Function*>(::dlsym(library, name));
     return to != nullptr;
   };
   Blas blas = {};
+  find("blas_memory_alloc", blas.take_space);
+  find("blas_memory_free", blas.give_space);
   decltype(&::openblas_set_num_threads) set_num_threads = nullptr;
   if (!find("cblas_sgemm", blas.sgemm) || !find("cblas_strsm", blas.strsm) ||
       !find("openblas_set_num_threads", set_num_threads)) {
-    return std::nullopt;
+    return tl::unexpected(CannotLoad());
   }
   set_num_threads(1);
   return blas;
 }
 
+// Mapped and given back: then there is room for what the library maps next.
+Status CheckRoom(int num_threads) {
+  const auto room = os::AlignedBuffer::Allocate(
+      static_cast<size_t>(num_threads) * kSpaceBytes);
+  if (room.has_value()) return {};
+  return Annotate(fmt::format("{}: the working space of {} thread{}", kLibrary,
+                              num_threads, num_threads == 1 ? "" : "s"),
+                  room.error());
+}
+
 }  // namespace
 
 Result<const Blas*> LoadBlas() {
-  static const std::optional<Blas> blas = Load();
+  static const Result<Blas> blas = Load();
   if (blas.has_value()) return &*blas;
-  return Fail(ErrorCode::kNotFound,
-              "{}: cannot be loaded; predictors are trained with OpenBLAS, "
-              "Debian's package libopenblas0",
-              kLibrary);
+  return tl::unexpected(blas.error());
+}
+
+Status ReserveSpace(const Blas& blas, int num_threads) {
+  TC_RETURN_IF_ERROR(CheckRoom(num_threads));
+  if (blas.take_space == nullptr || blas.give_space == nullptr) return {};
+  std::vector<void*> spaces;
+  for (int i = 0; i < num_threads; ++i) spaces.push_back(blas.take_space(0));
+  for (void* space : spaces) blas.give_space(space);
+  return {};
 }
 
 }  // namespace thermocline::training

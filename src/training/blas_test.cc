@@ -1,6 +1,7 @@
 #include "training/blas.h"
 
 #include <dlfcn.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -24,6 +25,18 @@ TEST(BlasTest, ComputesOnceItIsLoaded) {
   EXPECT_EQ(out[1], 2);
   EXPECT_EQ(out[2], 7);
   EXPECT_EQ(out[3], 4);
+}
+
+TEST(BlasTest, HasItsSpaceBeforeTheFirstProduct) {
+  const auto blas = LoadBlas();
+  ASSERT_TRUE(blas) << blas.error().message;
+  EXPECT_TRUE(ReserveSpace(**blas, 2));
+  // More than processors can address: must not ask for it for ever.
+  const Status refused = ReserveSpace(**blas, 1 << 21);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("libopenblas"));
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("no memory"));
 }
 
 // Whatever the library thinks that the processor is.

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
+
 namespace thermocline::training {
 namespace {
 
@@ -93,6 +95,18 @@ Status CheckLength(const std::string& name, size_t num_tokens, size_t chunk) {
               name, num_tokens, kMinChunks * chunk, kMinChunks, chunk);
 }
 
+// Tokens of a chunk.
+size_t ChunkLength(const std::optional<int64_t>& asked,
+                   int64_t context_length) {
+  if (asked.has_value() && *asked > context_length) {
+    LogInfo("chunks of {} tokens instead of {}: the model's context",
+            context_length, *asked);
+  }
+  if (asked == 0) return static_cast<size_t>(context_length);
+  return static_cast<size_t>(
+      std::min(asked.value_or(kDefaultChunk), context_length));
+}
+
 }  // namespace
 
 Result<Corpus> Corpus::Create(const model::Model& model, std::string_view text,
@@ -104,11 +118,10 @@ Result<Corpus> Corpus::Create(const model::Model& model, std::string_view text,
                 model.file().path());
   }
   const text::Tokenizer& tokenizer = *model.tokenizer();
-  const int64_t wanted = options.chunk > 0 ? options.chunk : kDefaultChunk;
-  const auto chunk =
-      static_cast<size_t>(std::min(wanted, model.config().context_length));
-  const size_t most_chunks =
-      std::max(static_cast<size_t>(options.max_tokens / chunk), kMinChunks);
+  const size_t chunk =
+      ChunkLength(options.chunk, model.config().context_length);
+  TC_RETURN_IF_ERROR(CheckLength("-n", options.max_tokens, chunk));
+  const size_t most_chunks = options.max_tokens / chunk;
   const bool is_long = text.size() > options.max_whole_bytes &&
                        text.size() / kBytesPerToken > most_chunks * chunk;
   if (is_long) {

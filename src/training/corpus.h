@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,9 @@
 namespace thermocline::training {
 
 struct CorpusOptions {
-  int64_t chunk = 0;  // tokens; 0: 256, or the model's context if that is less
+  // Tokens, at most the model's context, which 0 stands for; absent: 256, or
+  // that context if it is less.
+  std::optional<int64_t> chunk;
   // The most that are read: of a longer text, chunks at even distances.
   uint64_t max_tokens = uint64_t{1} << 17;
   uint64_t max_whole_bytes = uint64_t{32} << 20;
@@ -32,10 +35,12 @@ inline constexpr size_t kMinChunks = 16;
 class Corpus {
  public:
   // `name` is the text's, for messages. kInvalidArgument: less than kMinChunks
-  // chunks; both numbers are told. kUnsupported: the model has no vocabulary.
-  // A text of more than max_whole_bytes, and of more than 16 bytes for each of
-  // max_tokens, becomes tokens only where a chunk is taken: memory and time are
-  // those of what is used.
+  // chunks, of the text or of max_tokens; both numbers are told. A chunk that
+  // the model's context makes shorter than was asked for is a notice.
+  // kUnsupported: the model has no vocabulary. A text of more than
+  // max_whole_bytes, and of more than 16 bytes for each of max_tokens, becomes
+  // tokens only where a chunk is taken: memory and time are those of what is
+  // used.
   static Result<Corpus> Create(const model::Model& model, std::string_view text,
                                const std::string& name,
                                const CorpusOptions& options);

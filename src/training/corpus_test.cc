@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "base/log.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -82,13 +83,34 @@ TEST(CorpusTest, TooShortATextIsToldWithBothNumbers) {
                     HasSubstr("16 chunks of 64")));
 }
 
+TEST(CorpusTest, AsFewTokensAsNoTextIsLearntFromAreRefused) {
+  const auto model = OpenDemo();
+  const std::string text = ReadTestFile("testdata/demo/valid.txt");
+  const auto corpus =
+      Corpus::Create(*model, text, "text", {.chunk = 64, .max_tokens = 1023});
+  ASSERT_FALSE(corpus);
+  EXPECT_THAT(corpus.error().message,
+              AllOf(HasSubstr("-n: 1023 tokens"), HasSubstr("1024")));
+  EXPECT_TRUE(
+      Corpus::Create(*model, text, "text", {.chunk = 64, .max_tokens = 1024}));
+}
+
 TEST(CorpusTest, ChunksAreNoLongerThanTheModelsContext) {
   const auto model = OpenDemo();
-  const auto corpus =
-      Corpus::Create(*model, ReadTestFile("testdata/demo/valid.txt"), "text",
-                     {.chunk = 100000});
+  const std::string text = ReadTestFile("testdata/demo/valid.txt");
+  std::string told;
+  SetLogSink([&](LogLevel, std::string_view line) { told += line; });
+  for (const std::optional<int64_t> chunk : {std::optional<int64_t>(), {0}}) {
+    const auto corpus = Corpus::Create(*model, text, "text", {.chunk = chunk});
+    ASSERT_TRUE(corpus);
+    EXPECT_EQ(corpus->chunk_tokens(), 256u);
+  }
+  EXPECT_EQ(told, "");
+  const auto corpus = Corpus::Create(*model, text, "text", {.chunk = 100000});
   ASSERT_TRUE(corpus);
   EXPECT_EQ(corpus->chunk_tokens(), 256u);
+  SetLogSink({});
+  EXPECT_THAT(told, HasSubstr("256 tokens instead of 100000"));
 }
 
 TEST(CorpusTest, ARunSeesEveryTokenInEveryLayer) {

@@ -49,7 +49,8 @@ struct FindOptions {
 Status CheckOptions(const model::Model& model, const FindOptions& options);
 
 // What the work folder of such a run is for: every line names something that
-// the results depend on.
+// the results depend on, models by their norms and by the beginnings of their
+// FFNs. Cost: reads those, some 200 KiB a layer.
 std::string DescribeWork(const model::Model& model, const Corpus& corpus,
                          const FindOptions& options);
 

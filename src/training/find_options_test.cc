@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "model/profile_file.h"
+#include "os/test_folder.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -105,6 +107,15 @@ TEST(DescribeWorkTest, AnotherModel) {
   const Corpus corpus = SmallCorpus(*model, 16);
   EXPECT_NE(DescribeWork(*model, corpus, {}),
             DescribeWork(*bamboo, corpus, {}));
+}
+
+TEST(DescribeWorkTest, AModelThatDiffersInItsFfnAlone) {
+  const os::TestFolder folder;
+  const auto model = OpenTiny();
+  const auto twin = OpenTinyTwin(folder / "twin.gguf");
+  ASSERT_EQ(model::FingerprintOf(*twin), model::FingerprintOf(*model));
+  const Corpus corpus = SmallCorpus(*model, 16);
+  EXPECT_NE(DescribeWork(*model, corpus, {}), DescribeWork(*twin, corpus, {}));
 }
 
 }  // namespace

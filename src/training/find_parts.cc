@@ -237,11 +237,12 @@ Result<Findings> FindParts(const std::shared_ptr<const model::Model>& model,
                            const Corpus& corpus, const FindOptions& options,
                            const WorkFolder& work) {
   TC_RETURN_IF_ERROR(CheckOptions(*model, options));
-  TC_RETURN_IF_ERROR(LoadBlas());
+  TC_ASSIGN_OR_RETURN(const Blas* blas, LoadBlas());
   TC_ASSIGN_OR_RETURN(
       const auto pool,
       os::ThreadPool::Create(
           {.num_threads = options.session.num_threads, .pin = false}));
+  TC_RETURN_IF_ERROR(ReserveSpace(*blas, pool->num_threads()));
   return Finder(model, corpus, options, work, pool.get()).Find();
 }
 

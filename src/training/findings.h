@@ -43,7 +43,8 @@ struct LayerFindings {
   std::string reason;  // why there is no trained one
   // Of the training-free one; its rank is the margin's. num_bytes 0: none.
   PredictorFindings free;
-  double free_sign_candidates_per_fired = 0;  // after the signs alone
+  // After the signs alone; 0: nothing fired in held-out text.
+  double free_sign_candidates_per_fired = 0;
   // Recall with the input of the layer itself and of 1, 2, 3 before it, by
   // predictors alike, with as many candidates. Empty: not asked for; fewer
   // where there is no such layer.

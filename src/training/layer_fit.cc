@@ -148,12 +148,12 @@ void LayerFitter::AddFree(const FitData& own_data) {
                .seed = options_.seed,
                .kernels = &kernels::KernelsFor(options_.session.isa)});
   out_.free = std::move(fitted.predictor);
+  out_.findings.free_sign_candidates_per_fired =
+      fitted.signs.candidates_per_fired();
   if (!out_.free) return;
   out_.findings.free = FindingsOf(
       fitted.accuracy, fitted.rank, DType::kQ8_0,
       fitted.num_sign_bytes + fitted.num_margin_bytes, own_data.train);
-  out_.findings.free_sign_candidates_per_fired =
-      fitted.signs.candidates_per_fired();
 }
 
 Status LayerFitter::AddAhead() {

@@ -7,6 +7,7 @@
 
 #include "engine/session.h"
 #include "training/testing.h"
+#include "training/threshold_search.h"
 #include "training/work_folder.h"
 
 namespace thermocline::training {
@@ -96,6 +97,27 @@ TEST_F(PrepareTest, OtherOptionsDoNotGoOn) {
   EXPECT_THAT(other.error().message, HasSubstr("seed: 0"));
 }
 
+// Norms, sizes and all options are the same.
+TEST_F(PrepareTest, AnotherModelsFfnsDoNotGoOn) {
+  std::atomic<bool> cancel = true;
+  options_.session.cancel = &cancel;
+  EXPECT_FALSE(TrainTo(model_, corpus_, options_, output_));
+  const auto twin = OpenTinyTwin(folder_ + "/twin.gguf");
+  const auto other = TrainTo(twin, corpus_, options_, output_);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(other.error().message, HasSubstr("weights: FFNs"));
+}
+
+TEST_F(PrepareTest, TwoAtOnceWithOneOutput) {
+  const auto running = WorkFolder::Open(WorkFolder::PathFor(output_), "a\n");
+  ASSERT_TRUE(running) << running.error().message;
+  const auto second = TrainTo(model_, corpus_, options_, output_);
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("is at work there"));
+  EXPECT_TRUE(fs::exists(running->path()));
+}
+
 // So that the next try may ask for something else.
 TEST_F(PrepareTest, ARefusalLeavesNothing) {
   const auto silu = OpenTestModel("testdata/models/stories260K.gguf");
@@ -106,6 +128,34 @@ TEST_F(PrepareTest, ARefusalLeavesNothing) {
   EXPECT_FALSE(fs::exists(WorkFolder::PathFor(output_)));
   options_.density = 0.5;
   EXPECT_TRUE(PrepareTo(silu, corpus, options_, {}, output_));
+}
+
+// What is told of thresholds holds for the file that is written, also where a
+// flag gave the model its activation.
+TEST_F(PrepareTest, ThresholdsCostWhatIsTold) {
+  model::OpenOptions open;
+  open.overrides.ffn_activation = Activation::kGelu;
+  const auto gelu = OpenTestModel("testdata/models/stories260K.gguf", open);
+  const Corpus corpus = SmallCorpus(*gelu, 16);
+  options_.predictors = false;
+  options_.max_ppl_cost = 0.05;
+  const auto prepared = PrepareTo(gelu, corpus, options_, {}, output_);
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  const Findings& found = prepared->findings;
+  ASSERT_TRUE(found.threshold_perplexity && found.dense_perplexity);
+  EXPECT_LE(*found.threshold_perplexity, 1.05 * *found.dense_perplexity);
+  const auto written = model::Model::Open(output_);
+  ASSERT_TRUE(written) << written.error().message;
+  const auto measure = [&](const std::vector<float>& thresholds) {
+    const auto value =
+        MeasurePerplexity(*written, corpus, 256, options_.session, thresholds);
+    EXPECT_TRUE(value) << value.error().message;
+    return value.value_or(0.0);
+  };
+  EXPECT_NEAR(measure({}) / *found.dense_perplexity, 1.0, 1e-3);
+  EXPECT_NEAR(
+      measure((*written)->config().thresholds) / *found.threshold_perplexity,
+      1.0, 1e-3);
 }
 
 // The file runs in the fast mode, and its self-test holds.
@@ -136,7 +186,8 @@ TEST_F(PrepareTest, AMixtureRunsFast) {
 TEST_F(PrepareTest, TrainingAloneWritesTheSameParts) {
   const auto trained = TrainTo(model_, corpus_, options_, output_);
   ASSERT_TRUE(trained) << trained.error().message;
-  const auto parts = convert::ReadParts(output_, model_->config());
+  const auto parts =
+      convert::ReadParts(**gguf::File::Open(output_), model_->config());
   ASSERT_TRUE(parts) << parts.error().message;
   EXPECT_EQ(parts->predictors, trained->findings.parts.predictors);
   EXPECT_EQ(parts->self_test, trained->findings.parts.self_test);

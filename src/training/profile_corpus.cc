@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/ffn/ffn_choice.h"
+#include "training/low_rank.h"
 
 namespace thermocline::training {
 namespace {
@@ -46,8 +47,9 @@ Result<neuron::Profile> ProfileCorpus(
       static_cast<size_t>(config.num_layers),
       static_cast<size_t>(model::NeuronsPerLayer(config)));
   const auto check = [&] {
-    return CheckSparsity(*model, builder.profile().density(),
-                         builder.profile().num_tokens());
+    return CheckSparsity(
+        *model, DensityOfUsed(builder.profile().density(), NeuronsOf(config)),
+        builder.profile().num_tokens());
   };
   TC_RETURN_IF_ERROR(RunCorpus(
       model, corpus, std::move(options), "profile", progress,

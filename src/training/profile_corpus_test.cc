@@ -94,6 +94,17 @@ TEST(ProfileCorpusTest, AMixture) {
   }
 }
 
+// A quarter of all neurons, since a token uses two experts of eight.
+TEST(ProfileCorpusTest, RefusesAMixtureWithoutSparsity) {
+  const auto profile =
+      ProfileOf(OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"),
+                ReadTestFile("testdata/demo/valid.txt").substr(0, 3000), 16,
+                {.num_threads = 1, .ffn = engine::FfnMode::kDense});
+  ASSERT_FALSE(profile);
+  EXPECT_THAT(profile.error().message,
+              HasSubstr("100.0 % of the neurons of a token's experts fire"));
+}
+
 TEST(ProfileCorpusTest, RefusesAModelWithoutSparsity) {
   uint64_t most_done = 0;
   const auto profile = ProfileOf(

@@ -93,8 +93,9 @@ void Scan::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
   const auto layer_idx = static_cast<size_t>(seen.layer_idx);
   builder_.Add(layer_idx, seen.fired);
   // Each position of a chunk as often as any other: the first is like none.
+  // Not of chunks on which the search measures what thresholds cost.
   const auto turn = static_cast<size_t>(seen.position) + chunk_idx;
-  if (wants_gates_ && turn % kGateStep == 0) {
+  if (wants_gates_ && !Corpus::IsHeldOut(chunk_idx) && turn % kGateStep == 0) {
     gates_.Add(layer_idx, seen.gate);
   }
   convert::LayerSelfTest& test = self_test_[layer_idx];

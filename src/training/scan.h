@@ -20,7 +20,7 @@
 namespace thermocline::training {
 
 // How the sizes |f(gate x)| of opened gates are spread in each layer: counts in
-// bins, 32 to each doubling.
+// bins, 1024 to each doubling.
 // Source: CATS (2404.08763) thresholds them at a quantile.
 class GateSizes {
  public:

@@ -27,7 +27,7 @@ bool IsScanned(const WorkFolder& work);
 // CheckSparsity's error, after the first chunk already, unless thresholds are
 // asked for: of a mixture's neurons those of the experts that a token uses
 // count. Errors of RunCorpus and MeasurePerplexity; kIo.
-// Memory: of a session, of the profile, 8 KiB a layer where thresholds are
+// Memory: of a session, of the profile, 256 KiB a layer where thresholds are
 // wanted.
 Status ScanCorpus(const std::shared_ptr<const model::Model>& model,
                   const Corpus& corpus, const FindOptions& options,

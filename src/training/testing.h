@@ -176,10 +176,30 @@ inline std::string ReadTestFile(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// The tiny model but for a bit in the last layer's up matrix: its copy at
+// `path`.
+inline std::shared_ptr<const model::Model> OpenTinyTwin(
+    const std::string& path) {
+  const auto tiny = OpenTiny();
+  const TensorView& up = tiny->weights().layers.back().ffn.up;
+  std::string bytes =
+      ReadTestFile("testdata/golden-powerinfer/llama-f16.powerinfer.gguf");
+  const size_t place = bytes.find(
+      std::string_view(reinterpret_cast<const char*>(up.data), up.row_bytes()));
+  TC_CHECK(place != std::string::npos);
+  bytes[place] ^= 1;
+  std::ofstream(path, std::ios::binary) << bytes;
+  auto twin = model::Model::Open(path);
+  TC_CHECK(twin.has_value());
+  return *twin;
+}
+
 // Sixteen chunks of `chunk` tokens of the demo model's held-out text.
 inline Corpus SmallCorpus(const model::Model& model, int64_t chunk) {
-  auto corpus = Corpus::Create(model, ReadTestFile("testdata/demo/valid.txt"),
-                               "valid.txt", {.chunk = chunk, .max_tokens = 1});
+  auto corpus = Corpus::Create(
+      model, ReadTestFile("testdata/demo/valid.txt"), "valid.txt",
+      {.chunk = chunk,
+       .max_tokens = kMinChunks * static_cast<uint64_t>(chunk)});
   TC_CHECK(corpus.has_value());
   return *corpus;
 }

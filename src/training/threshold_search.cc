@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <span>
-#include <string_view>
-#include <utility>
 
 #include "base/check.h"
-#include "model/prepared_names.h"
 
 namespace thermocline::training {
 namespace {
@@ -18,58 +14,6 @@ constexpr int kNumHalvings = 7;
 constexpr size_t kMinChunkTokens = 4;
 // Positions whose logits are held at once: a vocabulary's are large.
 constexpr size_t kMaxLogits = 64;
-
-// An open file, with thresholds among its keys. The model that owns the file
-// outlives this.
-class FileWithThresholds : public gguf::File {
- public:
-  FileWithThresholds(const gguf::File* file,
-                     const std::vector<float>& thresholds)
-      : file_(file) {
-    for (const gguf::KeyValue& kv : file->metadata()) {
-      if (kv.key != model::prepared::kThresholds &&
-          kv.key != model::prepared::kVersionKey) {
-        metadata_.push_back(kv);
-      }
-    }
-    metadata_.push_back({.key = model::prepared::kVersionKey,
-                         .type = gguf::ValueType::kU32,
-                         .value = model::prepared::kVersion});
-    metadata_.push_back(
-        {.key = model::prepared::kThresholds,
-         .type = gguf::ValueType::kArray,
-         .value = gguf::Array{.elem_type = gguf::ValueType::kF32,
-                              .values = std::vector<double>(
-                                  thresholds.begin(), thresholds.end())}});
-  }
-
-  Status Hold(const gguf::HoldOptions&, const ProgressFn&) override {
-    return {};
-  }
-  const gguf::HoldOptions& held() const override { return file_->held(); }
-  const std::string& path() const override { return file_->path(); }
-  gguf::Container container() const override { return file_->container(); }
-  uint32_t version() const override { return file_->version(); }
-  uint64_t num_file_bytes() const override { return file_->num_file_bytes(); }
-  int num_shards() const override { return file_->num_shards(); }
-  std::span<const gguf::KeyValue> metadata() const override {
-    return metadata_;
-  }
-  std::span<const gguf::TensorInfo> tensors() const override {
-    return file_->tensors();
-  }
-  const gguf::KeyValue* Find(std::string_view key) const override {
-    const auto found = std::ranges::find(metadata_, key, &gguf::KeyValue::key);
-    return found == metadata_.end() ? nullptr : &*found;
-  }
-  const gguf::TensorInfo* FindTensor(std::string_view name) const override {
-    return file_->FindTensor(name);
-  }
-
- private:
-  const gguf::File* file_;
-  std::vector<gguf::KeyValue> metadata_;
-};
 
 // -log of the softmax at `target`.
 double NegativeLogLikelihood(std::span<const float> logits, size_t target) {
@@ -123,9 +67,7 @@ Result<double> MeasurePerplexity(
   session_options.ffn = engine::FfnMode::kDense;
   if (!thresholds.empty()) {
     session_options.ffn = engine::FfnMode::kThreshold;
-    TC_ASSIGN_OR_RETURN(
-        measured, model::Model::FromFile(std::make_unique<FileWithThresholds>(
-                      &model->file(), thresholds)));
+    measured = model->WithThresholds(thresholds);
   }
   TC_ASSIGN_OR_RETURN(const auto session,
                       engine::Session::Create(measured, session_options));

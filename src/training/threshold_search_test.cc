@@ -58,13 +58,35 @@ TEST(MeasurePerplexityTest, ThresholdsReplaceTheModelsOwn) {
   EXPECT_GT(at(std::vector<float>(num_layers, 1e6f)), 1.05 * dense);
 }
 
+// Gates that are all kept are no cost, whatever flags the model was opened
+// with.
+TEST(MeasurePerplexityTest, TheModelAsItWasOpened) {
+  const std::string path = "testdata/models/stories260K.gguf";
+  const auto silu = OpenTestModel(path);
+  const auto gelu =
+      OpenTestModel(path, {.overrides = {.ffn_activation = Activation::kGelu}});
+  const Corpus corpus = SmallCorpus(*silu, 16);
+  const auto measure = [&](const auto& model, float threshold) {
+    const std::vector<float> thresholds(
+        static_cast<size_t>(model->config().num_layers), threshold);
+    const auto value = MeasurePerplexity(
+        model, corpus, 2, {.num_threads = 2, .products_batch = 16},
+        threshold < 0 ? std::vector<float>() : thresholds);
+    EXPECT_TRUE(value) << value.error().message;
+    return value.value_or(0.0);
+  };
+  const double dense = measure(gelu, -1.0f);
+  EXPECT_NEAR(measure(gelu, 0.0f) / dense, 1.0, 1e-3);
+  EXPECT_GT(std::abs(measure(silu, -1.0f) / dense - 1.0), 0.01);
+}
+
 // More positions than logits are held of at once, in as many pieces as it
 // takes: the products are of one kind.
 TEST(MeasurePerplexityTest, LongChunks) {
   const auto model = OpenTestModel("testdata/models/stories260K.gguf");
   const std::string text = ReadTestFile("testdata/demo/valid.txt");
   const auto corpus =
-      Corpus::Create(*model, text, "text", {.chunk = 300, .max_tokens = 1});
+      Corpus::Create(*model, text, "text", {.chunk = 300, .max_tokens = 4800});
   ASSERT_TRUE(corpus) << corpus.error().message;
   const auto value = MeasurePerplexity(
       model, *corpus, 1, {.num_threads = 2, .products_batch = 512}, {});

@@ -8,6 +8,7 @@
 
 #include "base/quote.h"
 #include "os/file.h"
+#include "os/folder_lock.h"
 
 namespace thermocline::training {
 namespace {
@@ -42,15 +43,25 @@ Status CheckSame(const std::string& path, const std::string& found,
   if (!found.ends_with(kLastLine)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "{}: is no folder of an interrupted preparation, or its {} is "
-                "damaged: delete the folder to begin anew",
+                "damaged: delete the folder to begin anew, or choose another "
+                "-o",
                 path, kDescription);
   }
   const auto [was, is] = FirstDifference(found, wanted);
   return Fail(ErrorCode::kInvalidArgument,
               "{}: holds a preparation that was interrupted, with {}, now {}: "
               "give the same model, text and options to go on with it, or "
-              "delete the folder to begin anew",
+              "delete the folder to begin anew, or choose another -o",
               path, Quote(was), Quote(is));
+}
+
+Result<os::UniqueFd> Lock(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(auto lock, os::LockFolder(path));
+  if (lock) return *std::move(lock);
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: another preparation is at work there: wait for it, or give "
+              "another output",
+              path);
 }
 
 }  // namespace
@@ -60,24 +71,23 @@ Result<WorkFolder> WorkFolder::Open(const std::string& path,
   const std::string wanted = description + std::string(kLastLine);
   const std::string file_path = path + "/" + kDescription;
   std::error_code error;
-  const bool is_there = fs::exists(path, error);
-  const bool is_empty =
-      is_there && fs::is_directory(path, error) && fs::is_empty(path, error);
-  if (is_there && !is_empty) {
-    const auto found = os::ReadFile(file_path, 1 << 20);
-    TC_RETURN_IF_ERROR(
-        CheckSame(path, found.has_value() ? *found : "", wanted));
-    return WorkFolder(path, true);
-  }
-  fs::create_directory(path, error);
+  fs::create_directory(path, error);  // no error if it is there
   if (error) {
     return Fail(ErrorCode::kIo, "{}: cannot make this folder: {}", path,
                 error.message());
   }
+  // Before anything is looked at: somebody else may be writing it.
+  TC_ASSIGN_OR_RETURN(os::UniqueFd lock, Lock(path));
+  if (!fs::is_empty(path, error)) {
+    const auto found = os::ReadFile(file_path, 1 << 20);
+    TC_RETURN_IF_ERROR(
+        CheckSame(path, found.has_value() ? *found : "", wanted));
+    return WorkFolder(path, std::move(lock), true);
+  }
   TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(file_path));
   TC_RETURN_IF_ERROR(file->Write(std::string_view(wanted)));
   TC_RETURN_IF_ERROR(file->Commit());
-  return WorkFolder(path, false);
+  return WorkFolder(path, std::move(lock), false);
 }
 
 bool WorkFolder::Has(const std::string& stage) const {
@@ -108,9 +118,11 @@ Status WorkFolder::Remove() const {
       ours.push_back(name);
     }
   }
-  for (const fs::path& name : ours) fs::remove(name, error);
+  for (const fs::path& name : ours) {
+    if (!error) fs::remove(name, error);
+  }
   if (!error && fs::is_empty(path_, error)) fs::remove(path_, error);
-  if (!error) return {};
+  if (!error || error == std::errc::no_such_file_or_directory) return {};
   return Fail(ErrorCode::kIo, "{}: cannot delete what is no longer needed: {}",
               path_, error.message());
 }

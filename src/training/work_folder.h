@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "base/status.h"
+#include "os/unique_fd.h"
 
 namespace thermocline::training {
 
-// Owns nothing on disk: what is in the folder stays until Remove.
+// Owns the folder's lock: one preparation at a time works in it. What is on
+// disk stays until Remove. Move-only.
 class WorkFolder {
  public:
   // "M.tc.gguf.work" for "M.tc.gguf".
@@ -20,9 +22,10 @@ class WorkFolder {
 
   // Makes the folder, or goes on with one that was made for the same
   // `description`: lines that name everything the stages' results depend on.
-  // kInvalidArgument: it was made for another one (model, text or options),
-  // with the first line that differs, or its description is cut off; kIo. What
-  // is there is not touched then.
+  // kInvalidArgument: another WorkFolder, in whatever process, is open there;
+  // it was made for another description (model, text or options), with the
+  // first line that differs, or its description is cut off; kIo. What is there
+  // is not touched then.
   static Result<WorkFolder> Open(const std::string& path,
                                  const std::string& description);
 
@@ -41,14 +44,17 @@ class WorkFolder {
   tl::unexpected<Error> Unreadable(const Error& error) const;
 
   // Deletes the files that stages wrote, and the folder if nothing else is in
-  // it.
+  // it. What somebody else deleted is no error.
   Status Remove() const;
 
  private:
-  WorkFolder(std::string path, bool is_resumed)
-      : path_(std::move(path)), is_resumed_(is_resumed) {}
+  WorkFolder(std::string path, os::UniqueFd lock, bool is_resumed)
+      : path_(std::move(path)),
+        lock_(std::move(lock)),
+        is_resumed_(is_resumed) {}
 
   std::string path_;
+  os::UniqueFd lock_;
   bool is_resumed_;
 };
 

@@ -28,13 +28,15 @@ class WorkFolderTest : public ::testing::Test {
 };
 
 TEST_F(WorkFolderTest, NewThenResumedThenGone) {
-  const auto fresh = WorkFolder::Open(path_, "model: a\nseed: 1\n");
-  ASSERT_TRUE(fresh) << fresh.error().message;
-  EXPECT_FALSE(fresh->is_resumed());
-  EXPECT_FALSE(fresh->Has("layer-0"));
-  EXPECT_TRUE(fresh->IsEmpty());
-  Write("layer-0.gguf", "x");
-  EXPECT_FALSE(fresh->IsEmpty());
+  {
+    const auto fresh = WorkFolder::Open(path_, "model: a\nseed: 1\n");
+    ASSERT_TRUE(fresh) << fresh.error().message;
+    EXPECT_FALSE(fresh->is_resumed());
+    EXPECT_FALSE(fresh->Has("layer-0"));
+    EXPECT_TRUE(fresh->IsEmpty());
+    Write("layer-0.gguf", "x");
+    EXPECT_FALSE(fresh->IsEmpty());
+  }
   const auto resumed = WorkFolder::Open(path_, "model: a\nseed: 1\n");
   ASSERT_TRUE(resumed);
   EXPECT_TRUE(resumed->is_resumed());
@@ -54,12 +56,39 @@ TEST_F(WorkFolderTest, AnotherModelOrOtherOptionsAreToldByTheirLine) {
   EXPECT_TRUE(fs::exists(path_));
 }
 
+TEST_F(WorkFolderTest, OnePreparationAtATime) {
+  auto first = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_TRUE(first) << first.error().message;
+  {
+    const WorkFolder moved = *std::move(first);
+    // The same work, or another one.
+    for (const char* description : {"model: a\n", "model: b\n"}) {
+      const auto second = WorkFolder::Open(path_, description);
+      ASSERT_FALSE(second);
+      EXPECT_EQ(second.error().code, ErrorCode::kInvalidArgument);
+      EXPECT_THAT(second.error().message,
+                  AllOf(HasSubstr(path_), HasSubstr("is at work there")));
+    }
+  }
+  const auto third = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_TRUE(third) << third.error().message;
+  EXPECT_TRUE(third->is_resumed());
+}
+
+TEST_F(WorkFolderTest, WhatSomebodyElseDeleted) {
+  const auto work = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_TRUE(work) << work.error().message;
+  fs::remove_all(path_);
+  EXPECT_TRUE(work->Remove());
+}
+
 TEST_F(WorkFolderTest, AFolderOfSomebodyElse) {
   fs::create_directory(path_);
   Write("letter.txt", "dear");
   const auto opened = WorkFolder::Open(path_, "model: a\n");
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("is no folder of"));
+  EXPECT_THAT(opened.error().message, HasSubstr("choose another -o"));
   EXPECT_TRUE(fs::exists(path_ + "/letter.txt"));
 }
 

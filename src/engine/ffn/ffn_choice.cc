@@ -15,13 +15,15 @@ FfnMode ModeFor(const model::Config& config, bool has_predictors,
              : FfnMode::kDense;
 }
 
-Status CheckExact(const model::Config& config) {
+Status CheckExact(const model::Config& config, PredictorChoice predictor) {
   if (HasZeros(config.ffn.activation)) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              "--ffn exact: {} lets every neuron through, so none can be left "
-              "out: use --ffn dense, or --ffn threshold with a file for which "
-              "'thermocline prepare' found thresholds",
-              NameOf(config.ffn.activation));
+  return Fail(
+      ErrorCode::kInvalidArgument,
+      "{}: {} lets every neuron through, so none can be left out: use "
+      "--ffn dense, or --ffn threshold with a file for which "
+      "'thermocline prepare' found thresholds",
+      predictor == PredictorChoice::kNone ? "--predictor none" : "--ffn exact",
+      NameOf(config.ffn.activation));
 }
 
 Status CheckThreshold(const model::Config& config) {
@@ -48,20 +50,24 @@ Status CheckFast(const model::Config& config, bool has_free,
                 "'thermocline prepare', which are the only ones that speak of "
                 "experts: use --predictor free, --ffn exact or --ffn dense");
   }
+  const bool is_there = (predictor != PredictorChoice::kFree && has_trained) ||
+                        (predictor != PredictorChoice::kTrained && has_free);
+  if (!is_there && !HasZeros(config.ffn.activation)) {
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "--ffn fast: the model brings no predictors of this kind, and {} lets "
+        "every neuron through, so that signs cannot tell which to "
+        "leave out: use --ffn dense, or --ffn threshold with a file "
+        "for which 'thermocline prepare' found thresholds",
+        NameOf(config.ffn.activation));
+  }
   if (predictor == PredictorChoice::kTrained && !has_trained) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--predictor trained: the model brings no predictors of which "
                 "neurons fire: 'thermocline train' makes them; --predictor "
                 "free needs none");
   }
-  if (predictor != PredictorChoice::kAuto || has_trained || has_free) return {};
-  if (!HasZeros(config.ffn.activation)) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--ffn fast: the model brings no predictors, and {} lets every "
-                "neuron through: use --ffn dense, or --ffn threshold with a "
-                "file for which 'thermocline prepare' found thresholds",
-                NameOf(config.ffn.activation));
-  }
+  if (is_there || predictor == PredictorChoice::kFree) return {};
   return Fail(ErrorCode::kInvalidArgument,
               "--ffn fast: the model brings no predictors of which neurons "
               "fire, as PowerInfer's, KAIROX's and prepared files do: use "
@@ -91,7 +97,7 @@ Result<FfnChoice> ChooseFfn(const model::Config& config, bool has_free,
     choice.mode = FfnMode::kExact;
   }
   if (choice.mode == FfnMode::kExact) {
-    TC_RETURN_IF_ERROR(CheckExact(config));
+    TC_RETURN_IF_ERROR(CheckExact(config, predictor));
   } else if (choice.mode == FfnMode::kThreshold) {
     TC_RETURN_IF_ERROR(CheckThreshold(config));
   } else if (choice.mode == FfnMode::kFast) {

@@ -86,14 +86,23 @@ TEST(FfnChoice, RefusalsSayWhatToDo) {
   EXPECT_THAT(
       Refusal(silu, FfnMode::kExact),
       ::testing::AllOf(HasSubstr("silu"), HasSubstr("--ffn threshold")));
+  EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kNone),
+              ::testing::StartsWith("--predictor none: silu lets"));
   EXPECT_THAT(Refusal(silu, FfnMode::kFast),
               ::testing::AllOf(HasSubstr("silu lets every neuron through"),
                                HasSubstr("--ffn dense")));
+  for (const model::Config& config : {silu, WithPredictor(Activation::kGelu)}) {
+    EXPECT_THAT(Refusal(config, FfnMode::kAuto, PredictorChoice::kFree),
+                HasSubstr("lets every neuron through"));
+  }
   EXPECT_THAT(Refusal(silu, FfnMode::kThreshold), HasSubstr("no thresholds"));
   EXPECT_THAT(Refusal(relu, FfnMode::kThreshold), HasSubstr("--ffn exact"));
   EXPECT_THAT(Refusal(relu, FfnMode::kFast),
               ::testing::AllOf(HasSubstr("brings no predictors"),
                                HasSubstr("--predictor free")));
+  EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kTrained),
+              ::testing::AllOf(HasSubstr("lets every neuron through"),
+                               ::testing::Not(HasSubstr("free"))));
   EXPECT_THAT(Refusal(relu, FfnMode::kAuto, PredictorChoice::kTrained),
               HasSubstr("thermocline train"));
   EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kNone),

@@ -22,13 +22,16 @@ struct Agreement {
   size_t num_common = 0;
 
   bool IsGood() const {
-    const auto most = static_cast<double>(std::max(num_stored, num_found));
-    return static_cast<double>(num_common) >= kSelfTestShare * most;
+    return static_cast<double>(num_common) >=
+           kSelfTestShare * static_cast<double>(num_most());
   }
   double percent() const {
     return 100.0 * static_cast<double>(num_common) /
-           static_cast<double>(std::max<size_t>(num_stored, 1));
+           static_cast<double>(std::max<size_t>(num_most(), 1));
   }
+
+ private:
+  size_t num_most() const { return std::max(num_stored, num_found); }
 };
 
 // Whether row `sample` of `stored` has the neuron: bit i % 8 of byte i / 8.
@@ -65,7 +68,11 @@ class SelfTests {
       return Refuse(layer_idx, "neurons that fired", fired);
     }
     const model::PredictorConfig& config = parts_.model->config().predictor;
-    if (!test.candidates || config.threshold != 0.0f) return {};
+    // Candidates are stored of trained predictors alone.
+    if (parts_.predictor != PredictorChoice::kTrained || !test.candidates ||
+        config.threshold != 0.0f) {
+      return {};
+    }
     const Agreement candidates = CheckCandidates(layer_idx);
     return candidates.IsGood() ? Status()
                                : Refuse(layer_idx, "candidates", candidates);
@@ -75,9 +82,9 @@ class SelfTests {
   Status Refuse(size_t layer_idx, const char* what,
                 const Agreement& agreement) const {
     return Fail(ErrorCode::kCorrupt,
-                "{}: the predictors were made for another model: of the {} "
-                "when layer {} was trained, {:.0f} % come up again: prepare "
-                "the model anew, or use --ffn exact or --ffn dense",
+                "{}: the predictors were made for another model: the {} when "
+                "layer {} was trained and those of today agree by {:.0f} %: "
+                "prepare the model anew, or use --ffn exact or --ffn dense",
                 parts_.model->file().path(), what, layer_idx,
                 agreement.percent());
   }
@@ -191,16 +198,15 @@ class SelfTests {
 }  // namespace
 
 Status CheckSelfTests(const FfnParts& parts) {
-  if (parts.mode != FfnMode::kFast ||
-      parts.predictor != PredictorChoice::kTrained) {
-    return {};
-  }
+  if (parts.mode != FfnMode::kFast) return {};
+  const bool is_trained = parts.predictor == PredictorChoice::kTrained;
   const auto& layers = parts.model->weights().layers;
   std::vector<size_t> tested;
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].self_test.inputs && layers[i].predictor.up) {
-      tested.push_back(i);
-    }
+    // Signs that the session took itself are of its model.
+    const TensorView& predictor =
+        is_trained ? layers[i].predictor.up : layers[i].free_predictor.signs;
+    if (layers[i].self_test.inputs && predictor) tested.push_back(i);
   }
   const size_t count = std::min(tested.size(), kSelfTestLayers);
   SelfTests tests(parts);

@@ -14,8 +14,9 @@ inline constexpr double kSelfTestShare = 0.9;
 
 // Runs the self-tests of a few layers, if the file has any: the neurons that
 // fire for the inputs must be those that fired when the predictor was made, and
-// its candidates those that it chose then. kCorrupt: they are not, the layer
-// named. Only of kFast with trained predictors; overwrites the scratch.
+// a trained one's candidates those that it chose then. kCorrupt: they are not,
+// the layer named. Only of kFast with predictors of the file, trained or free;
+// overwrites the scratch.
 // Cost: reads the FFNs of kSelfTestLayers layers once.
 inline constexpr size_t kSelfTestLayers = 3;
 Status CheckSelfTests(const FfnParts& parts);

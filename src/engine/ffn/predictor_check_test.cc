@@ -33,10 +33,13 @@ std::shared_ptr<const model::Model> OpenBundled(const TinySpec& spec) {
 
 // Opens a session on a model with these parts.
 Status OpenWith(const std::shared_ptr<const model::Model>& source,
-                const PredictorParts& parts, FfnMode mode = FfnMode::kAuto) {
+                const PredictorParts& parts, FfnMode mode = FfnMode::kAuto,
+                PredictorChoice predictor = PredictorChoice::kAuto) {
   TC_ASSIGN_OR_RETURN(const auto model, testing::OpenWithParts(*source, parts));
-  TC_ASSIGN_OR_RETURN(const auto session,
-                      Session::Create(model, {.num_threads = 2, .ffn = mode}));
+  TC_ASSIGN_OR_RETURN(
+      const auto session,
+      Session::Create(model,
+                      {.num_threads = 2, .ffn = mode, .predictor = predictor}));
   EXPECT_EQ(session->ffn(), mode == FfnMode::kAuto ? FfnMode::kFast : mode);
   return {};
 }
@@ -100,6 +103,29 @@ TEST(SelfTest, PredictorsOfAnotherModelAreRefused) {
   EXPECT_THAT(refused.error().message, HasSubstr("another model"));
   EXPECT_THAT(refused.error().message, HasSubstr("neurons that fired"));
   EXPECT_TRUE(OpenWith(other, parts, FfnMode::kExact).has_value());
+}
+
+TEST(SelfTest, SignsOfAnotherModelAreRefused) {
+  const auto model = OpenBundled(SpecOf(1));
+  const auto other = OpenBundled(SpecOf(2));
+  ASSERT_TRUE(model != nullptr && other != nullptr);
+  PredictorParts parts(SpecOf(1));
+  parts.Gather(model);
+  parts.SpoilCandidates();  // of the trained predictor, which is not used
+  for (const bool has_signs : {true, false}) {
+    parts.has_signs = has_signs;
+    const auto open_with = [&](const auto& source) {
+      return OpenWith(source, parts, FfnMode::kFast, PredictorChoice::kFree);
+    };
+    const Status own = open_with(model);
+    EXPECT_TRUE(own.has_value()) << own.error().message;
+    const Status refused = open_with(other);
+    // Without signs in the file they are taken from the model itself.
+    ASSERT_EQ(refused.has_value(), !has_signs);
+    if (!has_signs) continue;
+    EXPECT_EQ(refused.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(refused.error().message, HasSubstr("agree by "));
+  }
 }
 
 TEST(SelfTest, OtherPredictorsAreRefused) {

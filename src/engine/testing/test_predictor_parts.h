@@ -115,11 +115,30 @@ class PredictorParts {
           kNumSamples, BytesOfAll(fired_[i]));
       add(i, "tc_selftest.candidates", DType::kI8, (num_neurons + 7) / 8,
           kNumSamples, BytesOfAll(candidates_[i]));
+      const size_t sign_bytes = (width + 63) / 64 * sizeof(uint64_t);
+      if (has_signs) {
+        add(i, "tc_free_signs.weight", DType::kI8, sign_bytes, num_neurons,
+            std::vector<std::byte>(num_neurons * sign_bytes));
+      }
     }
     return tensors;
   }
 
+  // As many differences as there are signs: every neuron goes on.
+  std::vector<gguf::KeyValue> Keys() const {
+    std::vector<gguf::KeyValue> keys = {
+        {"thermocline.predictor.lookahead", gguf::ValueType::kU32, lookahead}};
+    if (has_signs) {
+      keys.push_back(
+          {"thermocline.free.max_differences", gguf::ValueType::kArray,
+           gguf::Array{gguf::ValueType::kI64,
+                       std::vector<int64_t>(up_.size(), spec_.width)}});
+    }
+    return keys;
+  }
+
   const int64_t lookahead;
+  bool has_signs = false;  // a training-free predictor too
 
   // The neurons whose score for x is not below 0; of a mixture, those of the
   // experts in use. Scores nearer to 0 than `margin` are in `unsure` instead.
@@ -177,10 +196,7 @@ inline Result<std::shared_ptr<const model::Model>> OpenWithParts(
   const os::TestFolder folder;
   const std::string path = folder.path() + "/model.gguf";
   TC_RETURN_IF_ERROR(
-      model::WritePreparedFile(source,
-                               {{"thermocline.predictor.lookahead",
-                                 gguf::ValueType::kU32, parts.lookahead}},
-                               parts.Tensors(), path));
+      model::WritePreparedFile(source, parts.Keys(), parts.Tensors(), path));
   return model::Model::Open(path);
 }
 
