@@ -13,10 +13,9 @@
 namespace thermocline::engine {
 namespace {
 
-// What one thread takes at a time: long enough to hide the taking (~100 ns),
-// short enough that the last one to finish is not waited for. Small products
-// have shorter pieces, as many as threads can share evenly.
-constexpr size_t kPieceBytes = 128 << 10;
+// What one thread takes at a time: what kernels like to read, long enough to
+// hide the taking (~100 ns). Small products have shorter pieces, as many as
+// threads can share evenly, so that the last one to finish is not waited for.
 constexpr size_t kPieceBytesMin = 32 << 10;
 constexpr size_t kPiecesPerThread = 8;
 // Pieces end at whole cache lines of the output.
@@ -50,8 +49,9 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
   const size_t row_bytes = std::max<size_t>(weight.row_bytes(), 1);
   const size_t num_pieces =
       kPiecesPerThread * static_cast<size_t>(compute.pool->num_threads());
-  const size_t piece_bytes = std::clamp<size_t>(weight.num_bytes() / num_pieces,
-                                                kPieceBytesMin, kPieceBytes);
+  const size_t piece_bytes =
+      std::clamp<size_t>(weight.num_bytes() / num_pieces, kPieceBytesMin,
+                         compute.kernels->call_bytes(weight.dtype));
   return RoundUp(std::max<size_t>(piece_bytes / row_bytes, 1),
                  std::max(kRowAlignment, product.done.alignment));
 }

@@ -107,4 +107,13 @@ std::vector<Isa> SupportedIsas() {
 
 Isa BestIsa() { return SupportedIsas().back(); }
 
+bool ReadsStreamsAhead() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 }  // namespace thermocline::kernels

@@ -29,6 +29,11 @@ std::vector<Isa> SupportedIsas();
 // The last of SupportedIsas().
 Isa BestIsa();
 
+// Whether this CPU by itself reads a few long streams of memory ahead as well
+// as with requests by instructions, or better: AMD's. Requests go through the
+// same few buffers as loads there and hold them up.
+bool ReadsStreamsAhead();
+
 }  // namespace thermocline::kernels
 
 #endif  // THERMOCLINE_KERNELS_ISA_H_

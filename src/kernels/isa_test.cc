@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
 
 namespace thermocline::kernels {
 namespace {
@@ -31,6 +34,13 @@ TEST(IsaTest, SupportedStartsWithScalarAndRises) {
   EXPECT_EQ(isas.back(), BestIsa());
   EXPECT_TRUE(std::is_sorted(isas.begin(), isas.end()));
   EXPECT_EQ(std::adjacent_find(isas.begin(), isas.end()), isas.end());
+}
+
+// /proc/cpuinfo is another witness of whose CPU this is.
+TEST(IsaTest, AmdReadsStreamsAhead) {
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(ReadsStreamsAhead(), text.find("AuthenticAMD") != text.npos);
 }
 
 TEST(IsaTest, SupportedBelongsToThisArchitecture) {

@@ -43,6 +43,12 @@ using MatMulFn = void (*)(const MatMulArgs& args);
 // asks memory for what lies behind them.
 constexpr size_t kStreamRows = 16;
 
+// KernelTable::call_bytes() where streams are asked for, and where the hardware
+// reads them ahead alone (Zen 4, F16, one thread: 0.88, 0.95 and 1.0 of a read
+// loop with 128, 256 and 512 KiB).
+constexpr size_t kAskedCallBytes = 128 << 10;
+constexpr size_t kUnaskedCallBytes = 1 << 20;
+
 // Products of quantised weights with many tokens, bound by arithmetic. Weights
 // stay as they lie in the file: a kernel unpacks a tile of them once and
 // multiplies it with all tokens. The input has a form of its own, the same for
@@ -198,6 +204,13 @@ struct KernelTable {
     return matmul_by_type[static_cast<uint32_t>(weight_dtype)];
   }
 
+  // What a call of matmul() with one token should read, where there is so much:
+  // a CPU that reads streams ahead by itself takes a while to notice them.
+  size_t call_bytes_by_type[64];
+  size_t call_bytes(DType weight_dtype) const {
+    return call_bytes_by_type[static_cast<uint32_t>(weight_dtype)];
+  }
+
   // Without functions where an ISA has none (min_tokens is SIZE_MAX then).
   // large_batch takes over from batch at its own min_tokens.
   BatchMatMul batch;
@@ -275,6 +288,10 @@ struct KernelTable {
 
 // The table of an ISA in SupportedIsas() (CHECKed). Lives forever.
 const KernelTable& KernelsFor(Isa isa);
+
+// A table of that ISA for a CPU that reads streams ahead by itself, or does not
+// (ReadsStreamsAhead()): the same results. What KernelsFor() has; for tests.
+KernelTable MakeTable(Isa isa, bool reads_streams_ahead);
 
 }  // namespace thermocline::kernels
 

@@ -16,6 +16,7 @@ namespace {
 KernelTable ScalarTable() {
   KernelTable table = {};
   table.isa = Isa::kScalar;
+  std::ranges::fill(table.call_bytes_by_type, kAskedCallBytes);
   for (uint32_t id = 0; id < std::size(table.matmul_by_type); ++id) {
     table.matmul_by_type[id] = ref::MatMulFor(static_cast<DType>(id));
     table.dot_rows_by_type[id] = ref::DotRowsFor(static_cast<DType>(id));
@@ -37,11 +38,13 @@ KernelTable ScalarTable() {
   return table;
 }
 
+}  // namespace
+
 // What an ISA has no code for stays scalar.
-KernelTable TableOf(Isa isa) {
+KernelTable MakeTable(Isa isa, bool reads_streams_ahead) {
   KernelTable table = ScalarTable();
   table.isa = isa;
-  FillFloatMatMuls(isa, table);
+  FillFloatMatMuls(isa, reads_streams_ahead, table);
   FillFloatAddRows(isa, table);
   FillQuantAddRows(isa, table);
   FillInt8AddRows(isa, table);
@@ -50,17 +53,17 @@ KernelTable TableOf(Isa isa) {
   FillFloatActivate(isa, table);
   FillFloatAttention(isa, table);
   FillFloatQuantize(isa, table);
-  FillInt8MatMuls(isa, table);
+  FillInt8MatMuls(isa, reads_streams_ahead, table);
   FillTileMatMuls(isa, table);
   return table;
 }
 
-}  // namespace
-
 const KernelTable& KernelsFor(Isa isa) {
   static const std::vector<KernelTable> tables = [] {
     std::vector<KernelTable> built;
-    for (Isa supported : SupportedIsas()) built.push_back(TableOf(supported));
+    for (Isa supported : SupportedIsas()) {
+      built.push_back(MakeTable(supported, ReadsStreamsAhead()));
+    }
     return built;
   }();
   const auto table =

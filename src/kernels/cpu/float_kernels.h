@@ -10,7 +10,8 @@
 
 namespace thermocline::kernels {
 
-void FillFloatMatMuls(Isa isa, KernelTable& table);   // and dot_rows
+// And dot_rows, and the types' call_bytes.
+void FillFloatMatMuls(Isa isa, bool reads_streams_ahead, KernelTable& table);
 void FillFloatAddRows(Isa isa, KernelTable& table);   // F32, F16, BF16
 void FillQuantAddRows(Isa isa, KernelTable& table);   // the other types
 void FillFloatSigns(Isa isa, KernelTable& table);     // pack, count_differences

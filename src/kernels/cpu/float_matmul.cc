@@ -40,9 +40,6 @@ struct AskStreams {
   template <size_t kRows>
   HWY_INLINE void Line(const std::byte* const (&rows)[kRows],
                        size_t offset) const {
-    // Zen 3 reads four streams as well on its own; asking for them takes 1.16
-    // times as long there with one thread, and as long with two.
-    if constexpr (HWY_TARGET == HWY_AVX2) return;
     const size_t far =
         kFarBytes + (offset + kFarBytes < left_bytes ? 0 : bytes_past_end);
     for (const std::byte* row : rows) {
@@ -148,12 +145,11 @@ HWY_INLINE void DotTokens(const std::byte* const (&rows)[kRows], Ask& ask,
   if (t < t_end) dot_asking.template operator()<1>();
 }
 
-// One token. Four streams, each a quarter of the rows from its first to its
-// last: memory delivers more to a few streams than to one, and a stream that
-// goes on forever can be asked for ahead of its use.
-template <class Row>
-void MultiplyOne(const MatMulArgs& args) {
-  constexpr size_t kStreams = 4;
+// One token. Streams, each a part of the rows from its first to its last:
+// memory delivers more to a few streams than to one, and a stream that goes on
+// forever can be asked for ahead of its use, by the hardware or here.
+template <class Row, size_t kStreams, bool kAsks>
+void MultiplyStreams(const MatMulArgs& args) {
   const size_t stream_rows = args.num_rows / kStreams;
   const size_t stream_bytes = stream_rows * args.row_bytes;
   const auto dot = [&]<size_t kRows>(const std::byte* const(&rows)[kRows],
@@ -169,7 +165,7 @@ void MultiplyOne(const MatMulArgs& args) {
       rows[s] = args.weights + begin + s * stream_bytes;
     }
     float dots[kStreams];
-    if (args.num_rows >= kStreamRows) {
+    if (kAsks && args.num_rows >= kStreamRows) {
       // Past the streams' ends the caller's next rows begin, whose first stream
       // is where the last of these ends.
       AskStreams ask = {stream_bytes - begin, (kStreams - 1) * stream_bytes};
@@ -186,13 +182,26 @@ void MultiplyOne(const MatMulArgs& args) {
   }
 }
 
+// Four streams read best. But where the input fills half of a first-level cache
+// of 32 KiB, the weights of a few rows push it out before the next rows want
+// it: there Zen 4 reads six rows for each load of it at 1.13 times the speed.
+template <class Row, bool kAsks>
+void MultiplyOne(const MatMulArgs& args) {
+  constexpr size_t kWideBytes = 16 << 10;
+  if (!kAsks && args.n * sizeof(float) > kWideBytes) {
+    MultiplyStreams<Row, 6, kAsks>(args);
+  } else {
+    MultiplyStreams<Row, 4, kAsks>(args);
+  }
+}
+
 // The contract of MatMulFn for float rows. Four rows at a time, so that each
 // load of x serves four; tokens in chunks whose x stays in the L2 cache while
 // all rows pass by.
-template <class Row>
+template <class Row, bool kAsks>
 void FloatMatMul(const MatMulArgs& args) {
   if (args.num_tokens == 1) {
-    MultiplyOne<Row>(args);
+    MultiplyOne<Row, kAsks>(args);
     return;
   }
   constexpr size_t kChunkBytes = 256 * 1024;
@@ -242,10 +251,12 @@ void FloatDotRows(const DotRowsArgs& args) {
   ask.lines.Finish();
 }
 
-void FillMatMuls(KernelTable& table) {
-  const auto fill = [&table]<class Row>(DType dtype) {
+void FillMatMuls(bool asks, KernelTable& table) {
+  const auto fill = [&]<class Row>(DType dtype) {
     const auto id = static_cast<uint32_t>(dtype);
-    table.matmul_by_type[id] = FloatMatMul<Row>;
+    table.matmul_by_type[id] =
+        asks ? FloatMatMul<Row, true> : FloatMatMul<Row, false>;
+    if (!asks) table.call_bytes_by_type[id] = kUnaskedCallBytes;
     table.dot_rows_by_type[id] = FloatDotRows<Row>;
   };
   fill.template operator()<F32Row>(DType::kF32);
@@ -260,8 +271,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace thermocline::kernels {
 
-void FillFloatMatMuls(Isa isa, KernelTable& table) {
-  TC_CALL_FOR_ISA(isa, FillMatMuls, table)
+void FillFloatMatMuls(Isa isa, bool reads_streams_ahead, KernelTable& table) {
+  TC_CALL_FOR_ISA(isa, FillMatMuls, !reads_streams_ahead, table)
 }
 
 }  // namespace thermocline::kernels

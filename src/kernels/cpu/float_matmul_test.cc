@@ -97,6 +97,23 @@ TEST_P(FloatMatMulTest, AgreesWithScalarAtOddSizes) {
   }
 }
 
+// As many streams as there are, asked for or not, and a wide input too.
+TEST_P(FloatMatMulTest, StreamsGiveTheSameBitsWhoeverReadsAhead) {
+  const KernelTable asked = MakeTable(GetParam(), false);
+  const KernelTable unasked = MakeTable(GetParam(), true);
+  for (DType dtype : kFloatTypes) {
+    for (size_t n : {37, 4096, 4099, 5000}) {
+      for (size_t num_rows : {1, 5, 6, 7, 16, 23, 47}) {
+        const Product p(dtype, num_rows, n, 1);
+        const std::vector<float> out = p.Run(asked);
+        ExpectClose(p, out, p.Run(scalar()));
+        ASSERT_TRUE(SameBits(p.Run(unasked), out))
+            << NameOf(dtype) << " n " << n << " rows " << num_rows;
+      }
+    }
+  }
+}
+
 TEST_P(FloatMatMulTest, AnyCutGivesTheSameBits) {
   constexpr size_t kRows = 11, kTokens = 9;
   for (DType dtype : kFloatTypes) {

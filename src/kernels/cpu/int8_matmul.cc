@@ -4,7 +4,8 @@
 
 namespace thermocline::kernels {
 
-void FillInt8MatMuls(Isa isa, KernelTable& table) {
+void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool reads_streams_ahead,
+                     KernelTable& table) {
   switch (isa) {
 #if defined(__x86_64__)
     case Isa::kAvx2:
@@ -15,10 +16,10 @@ void FillInt8MatMuls(Isa isa, KernelTable& table) {
       FillInt8MatMulsAvx512(table);
       break;
     case Isa::kAvx512Vnni:
-      FillInt8MatMulsAvx512Vnni(table);
+      FillInt8MatMulsAvx512Vnni(reads_streams_ahead, table);
       break;
     case Isa::kAmx:
-      FillInt8MatMulsAvx512Vnni(table);
+      FillInt8MatMulsAvx512Vnni(reads_streams_ahead, table);
       FillAmxMatMuls(table);
       break;
 #elif defined(__aarch64__)
