@@ -5,9 +5,12 @@
 
 The peer is any program that takes llama-bench's flags and prints its JSON:
 llama.cpp's, ik_llama.cpp's. Speeds of one machine drift by the minute, so each
-round runs a read probe, this program and the peer one after the other, and
-only the ratio within a round counts. Rounds in which somebody else kept the
-memory busy (a probe far below the best) are dropped and made up for.
+round runs this program and the peer one after the other, with a read probe
+before, between and behind them, and only the ratio within a round counts.
+Rounds in which memory was slow (one of its probes far below the best) are
+dropped and made up for. A virtual machine may have slow and fast memory by
+turns, as the host moves its CPUs: --wait S lets a round begin only when memory
+is fast, or after S seconds. Ctrl-C ends a test with the rounds that it has.
 
 Standard output gets a Markdown table: medians, the median of the rounds' ratios
 with the smallest and the largest, and this program's share of the memory's
@@ -20,6 +23,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import time
 
 UNDISTURBED_SHARE = 0.85  # as in src/bench/samples.h
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -99,28 +103,42 @@ class Bench:
         return row.get("median_ts", row["avg_ts"]), row
 
     def peer(self, test):
-        command = [self.args.peer, "-m", self.args.model, "-r", "1", "-b",
+        model = self.args.peer_model or self.args.model
+        command = [self.args.peer, "-m", model, "-r", "1", "-b",
                    str(self.args.batch), "-ub", str(self.args.batch), "-o",
                    "json", *test.flags(), *self.args.peer_flags]
         return test.row_of(run_json(command), self.args.peer)["avg_ts"]
 
-    def round(self, test, number):
-        """One round; the two take turns in going first."""
-        probe = self.probe(test.threads)
-        if number % 2 == 0:
+    def fast_probe(self, threads, best):
+        """A probe that is not far below the best so far, if one comes in time."""
+        end = time.monotonic() + self.args.wait
+        probe = self.probe(threads)
+        while probe < UNDISTURBED_SHARE * best and time.monotonic() < end:
+            probe = self.probe(threads)
+        return probe
+
+    def round(self, test, rounds):
+        """The next round; the two take turns in going first."""
+        best = max((r["best_gb_per_s"] for r in rounds), default=0)
+        probes = [self.fast_probe(test.threads, best)]
+        if len(rounds) % 2 == 0:
             ours, row = self.ours(test)
+            probes.append(self.probe(test.threads))
             peer = self.peer(test)
         else:
             peer = self.peer(test)
+            probes.append(self.probe(test.threads))
             ours, row = self.ours(test)
-        return {"probe_gb_per_s": probe, "ours_ts": ours, "peer_ts": peer,
+        probes.append(self.probe(test.threads))
+        return {"probe_gb_per_s": min(probes), "best_gb_per_s": max(probes),
+                "ours_ts": ours, "peer_ts": peer,
                 "ratio": ours / peer,
                 "bytes_per_token": row.get("bytes_per_token"),
                 "limit": row.get("limit")}
 
 
 def undisturbed(rounds):
-    best = max(r["probe_gb_per_s"] for r in rounds)
+    best = max(r["best_gb_per_s"] for r in rounds)
     return [r for r in rounds
             if r["probe_gb_per_s"] >= UNDISTURBED_SHARE * best]
 
@@ -134,12 +152,18 @@ def choose(rounds, num_wanted):
     return sorted(rounds, key=lambda r: -r["probe_gb_per_s"])[:at_least]
 
 
-def measure(bench, test, num_wanted, tell):
+def measure(bench, test, num_wanted, num_most, tell):
     rounds = []
     while (len(rounds) < num_wanted
            or (len(undisturbed(rounds)) < num_wanted
-               and len(rounds) < 2 * num_wanted)):
-        rounds.append(bench.round(test, len(rounds)))
+               and len(rounds) < num_most)):
+        try:
+            rounds.append(bench.round(test, rounds))
+        except KeyboardInterrupt:
+            if not rounds:
+                raise
+            tell("interrupted: these are the rounds that were finished")
+            break
         last = rounds[-1]
         tell(f"{test.name}, {test.threads} threads, round {len(rounds)}: probe "
              f"{last['probe_gb_per_s']:.1f} GB/s, ours {last['ours_ts']:.2f}, "
@@ -161,7 +185,7 @@ def summarise(test, rounds, num_wanted):
         return statistics.median(r[key] for r in chosen)
 
     ratios = [r["ratio"] for r in chosen]
-    roof = max(r["probe_gb_per_s"] for r in rounds)
+    roof = max(r["best_gb_per_s"] for r in rounds)
     row = {
         "test": test.name, "n_prompt": test.num_prompt,
         "n_gen": test.num_generate, "n_depth": test.depth,
@@ -261,8 +285,15 @@ def parse_args(argv):
     parser.add_argument("-t", "--threads", type=number_list, default=[1, 2])
     parser.add_argument("-b", "--batch", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--most-rounds", type=int,
+                        help="with those that are dropped (default: twice "
+                        "--rounds)")
+    parser.add_argument("--wait", type=float, default=0, metavar="S",
+                        help="seconds that a round may wait for fast memory")
     parser.add_argument("--repetitions", type=int, default=1,
                         help="of ours in a round (default 1)")
+    parser.add_argument("--peer-model",
+                        help="the peer's file, where it is another than -m")
     parser.add_argument("--ours-flags", type=str.split, default=[],
                         help="more flags for ours, in one argument")
     parser.add_argument("--peer-flags", type=str.split, default=[])
@@ -284,6 +315,7 @@ def main(argv=None):
     try:
         for test in list_tests(args):
             rounds = measure(bench, test, args.rounds,
+                             args.most_rounds or 2 * args.rounds,
                              lambda line: print(line, file=sys.stderr))
             rows.append(summarise(test, rounds, args.rounds))
     except Failure as failure:

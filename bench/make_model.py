@@ -224,8 +224,11 @@ def main():
         out.write(header)
         for i, (_, dtype, width, rows) in enumerate(listed):
             write_tensor(out, rng, dtype, width, rows)
-            print(f"\r{i + 1} of {len(listed)} tensors", end="", file=sys.stderr)
-    print(file=sys.stderr)
+            if sys.stderr.isatty():
+                print(f"\r{i + 1} of {len(listed)} tensors", end="",
+                      file=sys.stderr)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -77,24 +77,63 @@ class CompareTest(unittest.TestCase):
         calls = (self.folder / "calls.txt").read_text().splitlines()
         who = [call.split()[0] + (" probe" if "roof" in call else "")
                for call in calls]
-        self.assertEqual(who, ["./ours probe", "./ours", "./peer",
-                               "./ours probe", "./peer", "./ours"])
-        self.assertEqual(calls[2], "./peer -m m.gguf -r 1 -b 512 -ub 512 -o "
+        self.assertEqual(who, [
+            "./ours probe", "./ours", "./ours probe", "./peer", "./ours probe",
+            "./ours probe", "./peer", "./ours probe", "./ours", "./ours probe"])
+        self.assertEqual(calls[3], "./peer -m m.gguf -r 1 -b 512 -ub 512 -o "
                          "json -p 0 -n 8 -t 1 -d 256 -mmp 0")
 
-    def test_drops_rounds_with_slow_probes(self):
-        (self.folder / "probes.txt").write_text("20\n9\n20\n20\n")
-        done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "3")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(b"| 3 of 4 |", done.stdout)
-
-    def test_ends_on_a_machine_that_stays_busy(self):
-        rates = [20] + [9] * 7
+    def probes(self, *rates):
         (self.folder / "probes.txt").write_text(
             "".join(f"{rate}\n" for rate in rates))
-        done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "4")
+
+    def test_drops_rounds_with_a_slow_probe(self):
+        """Before, between or behind the programs."""
+        for place in range(3):
+            slow = [20] * 3
+            slow[place] = 9
+            self.probes(*[20] * 3, *slow, 20)
+            done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "3")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(b"| 3 of 4 |", done.stdout)
+
+    def test_waits_for_fast_memory(self):
+        self.probes(*[20] * 3, 9, 9, 9, 20)
+        done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "2",
+                            "--wait", "60")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(b"| 3 of 8 |", done.stdout)
+        self.assertIn(b"| 2 of 2 |", done.stdout)
+        calls = (self.folder / "calls.txt").read_text()
+        self.assertEqual(calls.count(" roof "), 9)
+        self.assertEqual(calls.count("./peer"), 2)
+
+    def test_an_interrupt_keeps_what_is_finished(self):
+        (self.folder / "peer").write_text(
+            "#!/bin/sh\nif [ -e once ]; then kill -INT $PPID; sleep 60; fi\n"
+            "touch once\necho '[{\"n_prompt\": 0, \"n_gen\": 8, "
+            "\"avg_ts\": 20}]'\n")
+        done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "9")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"| 1.50 | 1.50..1.50 | 15.00 | 75.0 | 1 of 1 |",
+                      done.stdout)
+        self.assertIn(b"interrupted", done.stderr)
+
+    def test_the_peer_may_have_a_file_of_its_own(self):
+        done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "1",
+                            "--peer-model", "other.gguf")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        calls = (self.folder / "calls.txt").read_text()
+        self.assertIn("./peer -m other.gguf", calls)
+        self.assertIn("./ours bench -m m.gguf", calls)
+
+    def test_ends_on_a_machine_that_stays_busy(self):
+        for more, text in (((), b"| 3 of 8 |"),
+                           (("--most-rounds", "5"), b"| 3 of 5 |")):
+            self.probes(*[20] * 3, 9)
+            done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds",
+                                "4", *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(text, done.stdout)
 
     def test_failures_name_the_program(self):
         (self.folder / "peer").write_text("#!/bin/sh\necho nonsense\n")
