@@ -107,7 +107,7 @@ std::vector<Isa> SupportedIsas() {
 
 Isa BestIsa() { return SupportedIsas().back(); }
 
-bool ReadsStreamsAhead() {
+bool IsAmd() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   return __builtin_cpu_is("amd");

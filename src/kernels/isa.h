@@ -29,10 +29,11 @@ std::vector<Isa> SupportedIsas();
 // The last of SupportedIsas().
 Isa BestIsa();
 
-// Whether this CPU by itself reads a few long streams of memory ahead as well
-// as with requests by instructions, or better: AMD's. Requests go through the
-// same few buffers as loads there and hold them up.
-bool ReadsStreamsAhead();
+// Whether AMD made this CPU. Some kernels have a version for those, of the same
+// instructions and with the same results: AMD's read a few long streams of
+// memory ahead by themselves, where requests by instructions only hold up loads
+// that need the same few buffers, and permute words as fast as longer parts.
+bool IsAmd();
 
 }  // namespace thermocline::kernels
 

@@ -37,10 +37,10 @@ TEST(IsaTest, SupportedStartsWithScalarAndRises) {
 }
 
 // /proc/cpuinfo is another witness of whose CPU this is.
-TEST(IsaTest, AmdReadsStreamsAhead) {
+TEST(IsaTest, AmdIsAmd) {
   std::ifstream file("/proc/cpuinfo");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_EQ(ReadsStreamsAhead(), text.find("AuthenticAMD") != text.npos);
+  EXPECT_EQ(IsAmd(), text.find("AuthenticAMD") != text.npos);
 }
 
 TEST(IsaTest, SupportedBelongsToThisArchitecture) {

@@ -289,9 +289,9 @@ struct KernelTable {
 // The table of an ISA in SupportedIsas() (CHECKed). Lives forever.
 const KernelTable& KernelsFor(Isa isa);
 
-// A table of that ISA for a CPU that reads streams ahead by itself, or does not
-// (ReadsStreamsAhead()): the same results. What KernelsFor() has; for tests.
-KernelTable MakeTable(Isa isa, bool reads_streams_ahead);
+// What KernelsFor() has where IsAmd() is so, or not: the same results. For
+// tests.
+KernelTable MakeTable(Isa isa, bool is_amd);
 
 }  // namespace thermocline::kernels
 

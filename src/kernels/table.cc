@@ -41,10 +41,10 @@ KernelTable ScalarTable() {
 }  // namespace
 
 // What an ISA has no code for stays scalar.
-KernelTable MakeTable(Isa isa, bool reads_streams_ahead) {
+KernelTable MakeTable(Isa isa, bool is_amd) {
   KernelTable table = ScalarTable();
   table.isa = isa;
-  FillFloatMatMuls(isa, reads_streams_ahead, table);
+  FillFloatMatMuls(isa, is_amd, table);
   FillFloatAddRows(isa, table);
   FillQuantAddRows(isa, table);
   FillInt8AddRows(isa, table);
@@ -53,7 +53,7 @@ KernelTable MakeTable(Isa isa, bool reads_streams_ahead) {
   FillFloatActivate(isa, table);
   FillFloatAttention(isa, table);
   FillFloatQuantize(isa, table);
-  FillInt8MatMuls(isa, reads_streams_ahead, table);
+  FillInt8MatMuls(isa, is_amd, table);
   FillTileMatMuls(isa, table);
   return table;
 }
@@ -62,7 +62,7 @@ const KernelTable& KernelsFor(Isa isa) {
   static const std::vector<KernelTable> tables = [] {
     std::vector<KernelTable> built;
     for (Isa supported : SupportedIsas()) {
-      built.push_back(MakeTable(supported, ReadsStreamsAhead()));
+      built.push_back(MakeTable(supported, IsAmd()));
     }
     return built;
   }();

@@ -11,7 +11,7 @@
 namespace thermocline::kernels {
 
 // And dot_rows, and the types' call_bytes.
-void FillFloatMatMuls(Isa isa, bool reads_streams_ahead, KernelTable& table);
+void FillFloatMatMuls(Isa isa, bool is_amd, KernelTable& table);
 void FillFloatAddRows(Isa isa, KernelTable& table);   // F32, F16, BF16
 void FillQuantAddRows(Isa isa, KernelTable& table);   // the other types
 void FillFloatSigns(Isa isa, KernelTable& table);     // pack, count_differences

@@ -271,8 +271,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace thermocline::kernels {
 
-void FillFloatMatMuls(Isa isa, bool reads_streams_ahead, KernelTable& table) {
-  TC_CALL_FOR_ISA(isa, FillMatMuls, !reads_streams_ahead, table)
+void FillFloatMatMuls(Isa isa, bool is_amd, KernelTable& table) {
+  TC_CALL_FOR_ISA(isa, FillMatMuls, !is_amd, table)
 }
 
 }  // namespace thermocline::kernels

@@ -98,7 +98,7 @@ TEST_P(FloatMatMulTest, AgreesWithScalarAtOddSizes) {
 }
 
 // As many streams as there are, asked for or not, and a wide input too.
-TEST_P(FloatMatMulTest, StreamsGiveTheSameBitsWhoeverReadsAhead) {
+TEST_P(FloatMatMulTest, AmdsVersionGivesTheSameBits) {
   const KernelTable asked = MakeTable(GetParam(), false);
   const KernelTable unasked = MakeTable(GetParam(), true);
   for (DType dtype : kFloatTypes) {

@@ -4,7 +4,7 @@
 
 namespace thermocline::kernels {
 
-void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool reads_streams_ahead,
+void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool is_amd,
                      KernelTable& table) {
   switch (isa) {
 #if defined(__x86_64__)
@@ -16,10 +16,10 @@ void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool reads_streams_ahead,
       FillInt8MatMulsAvx512(table);
       break;
     case Isa::kAvx512Vnni:
-      FillInt8MatMulsAvx512Vnni(reads_streams_ahead, table);
+      FillInt8MatMulsAvx512Vnni(is_amd, table);
       break;
     case Isa::kAmx:
-      FillInt8MatMulsAvx512Vnni(reads_streams_ahead, table);
+      FillInt8MatMulsAvx512Vnni(is_amd, table);
       FillAmxMatMuls(table);
       break;
 #elif defined(__aarch64__)

@@ -15,13 +15,13 @@ namespace thermocline::kernels {
 // Does nothing for kScalar and for an ISA of another architecture than the one
 // this is built for. The functions set need a CPU that has `isa`; filling the
 // table does not.
-void FillInt8MatMuls(Isa isa, bool reads_streams_ahead, KernelTable& table);
+void FillInt8MatMuls(Isa isa, bool is_amd, KernelTable& table);
 
 // The parts of FillInt8MatMuls; each is compiled with the flags of its ISA.
 void FillInt8MatMulsAvx2(KernelTable& table);
 void FillInt8MatMulsAvx2K(KernelTable& table);  // K types
 void FillInt8MatMulsAvx512(KernelTable& table);
-void FillInt8MatMulsAvx512Vnni(bool reads_streams_ahead, KernelTable& table);
+void FillInt8MatMulsAvx512Vnni(bool is_amd, KernelTable& table);
 void FillInt8MatMulsNeonDotprod(KernelTable& table);
 
 }  // namespace thermocline::kernels
