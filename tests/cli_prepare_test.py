@@ -7,6 +7,7 @@ import pathlib
 import re
 import resource
 import signal
+import struct
 
 import cli_support
 from cli_support import DATA, IS_SANITIZED, ROOT, STORIES, floats, nmse
@@ -206,6 +207,19 @@ class PrepareErrorsTest(cli_support.CliTest):
             text, "too few to learn from")
         self.assertEqual(self.leftovers(), ["text"])
 
+    def test_chunks_so_long_that_few_fit_the_default(self):
+        """The text is told of, not -n, which was not given."""
+        key = b"llama.context_length" + struct.pack("<I", 4)  # of type u32
+        model = pathlib.Path(STORIES).read_bytes()
+        place = model.index(key) + len(key)
+        long = self.write("long.gguf", model[:place] +
+                          struct.pack("<I", 32768) + model[place + 4:])
+        for chunk, wanted in ((0, 16 * 32768), (16384, 16 * 16384)):
+            result = run("prepare", long, "--corpus", VALID, "-c", chunk, "-o",
+                         self.folder / "x")
+            self.assert_fails(result, f"{VALID}: ", str(wanted))
+            self.assertNotIn(b"-n", result.stderr)
+
     def test_a_model_without_zeros(self):
         output = self.folder / "x"
         self.assert_fails(
@@ -245,6 +259,13 @@ class PrepareErrorsTest(cli_support.CliTest):
             run("prepare", STORIES, "--corpus", VALID, "-c", 32, "-n", 4096,
                 "--density", "0.5", "-o", output)).decode()
         self.assertIn("thresholds for a density of 50.0 %", text)
+        how = "with its thresholds: thermocline run -m {} --ffn threshold\n"
+        self.assertIn(how.format(output), text)
+        again = self.folder / "again.tc.gguf"
+        text = self.assert_ok(
+            run("prepare", STORIES, "--predictors", output, "-o",
+                again)).decode()
+        self.assertIn(how.format(again), text)
         shown = self.assert_ok(
             run("eval", "ppl", "-m", output, "-f",
                 self.write("text", VALID.read_bytes()[:4000]), "-c", 64,
@@ -255,7 +276,7 @@ class PrepareErrorsTest(cli_support.CliTest):
         for victim in (DEMO, VALID):
             self.assert_fails(
                 run("prepare", DEMO, "--corpus", VALID, "-o", victim),
-                str(victim))
+                str(victim), "is one of the files")
 
     def test_predictors_of_another_model(self):
         if IS_SANITIZED:

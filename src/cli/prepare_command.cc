@@ -60,16 +60,16 @@ convert::PackOptions MakePackOptions(const PrepareFlags& flags,
           .cancel = CancelFlag()};
 }
 
-// Of all that is read but the text, which OpenFindInputs looks at.
-Status CheckPrepareOutput(const PrepareFlags& flags) {
-  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+// What is read besides the model and the text.
+std::vector<std::string> MoreInputs(const PrepareFlags& flags) {
+  std::vector<std::string> inputs;
   if (flags.predictors_path) inputs.push_back(*flags.predictors_path);
   if (flags.down_source_path) {
     for (std::string& path : ModelFiles(*flags.down_source_path)) {
       inputs.push_back(std::move(path));
     }
   }
-  return CheckOutput(flags.output, inputs);
+  return inputs;
 }
 
 std::string FormatPacked(const convert::PackSummary& packed,
@@ -85,9 +85,9 @@ std::string FormatPacked(const convert::PackSummary& packed,
 }
 
 // Thresholds change the answers: no mode takes them unasked.
-std::string FormatHowToRun(const training::Findings& findings,
+std::string FormatHowToRun(const convert::PreparedParts& parts,
                            const std::string& output) {
-  if (findings.parts.thresholds.empty()) return "";
+  if (parts.thresholds.empty()) return "";
   return fmt::format(
       "with its thresholds: thermocline run -m {} --ffn threshold\n"
       "(without that flag it runs dense)\n",
@@ -95,9 +95,9 @@ std::string FormatHowToRun(const training::Findings& findings,
 }
 
 Status RunOnText(const PrepareFlags& flags) {
-  TC_RETURN_IF_ERROR(CheckPrepareOutput(flags));
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(FindInputs inputs, OpenFindInputs(flags, progress));
+  TC_ASSIGN_OR_RETURN(FindInputs inputs,
+                      OpenFindInputs(flags, MoreInputs(flags), progress));
   TC_ASSIGN_OR_RETURN(const auto down_source, OpenDownSource(flags));
   inputs.options.predictors = !flags.no_predictor;
   inputs.options.free_predictors = !flags.no_predictor;
@@ -116,7 +116,7 @@ Status RunOnText(const PrepareFlags& flags) {
   TC_RETURN_IF_ERROR(prepared);
   return WriteStdout(FormatFindings(prepared->findings, prepared->is_resumed) +
                      FormatPacked(*prepared->packed, flags.output) +
-                     FormatHowToRun(prepared->findings, flags.output));
+                     FormatHowToRun(prepared->findings.parts, flags.output));
 }
 
 // Refuses parts of another model by the fingerprint that they come with, and
@@ -140,7 +140,9 @@ Status CheckBelong(const model::Model& model,
 
 // With what `train` found earlier.
 Status RunOnParts(const PrepareFlags& flags) {
-  TC_RETURN_IF_ERROR(CheckPrepareOutput(flags));
+  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  for (std::string& path : MoreInputs(flags)) inputs.push_back(std::move(path));
+  TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));
   ProgressLine progress(ProgressUnit::kBytes);
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(const auto down_source, OpenDownSource(flags));
@@ -155,7 +157,8 @@ Status RunOnParts(const PrepareFlags& flags) {
   const auto packed = convert::Pack(*model, parts, flags.output, pack);
   progress.Clear();
   TC_RETURN_IF_ERROR(packed);
-  return WriteStdout(FormatPacked(*packed, flags.output));
+  return WriteStdout(FormatPacked(*packed, flags.output) +
+                     FormatHowToRun(parts, flags.output));
 }
 
 // A usage error if `flag` is given together with one of `others`.

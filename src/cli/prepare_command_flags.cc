@@ -199,7 +199,7 @@ void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
                   "finished, and the same command goes on from there");
   AddInt(app, "-n,--max-tokens", flags->max_tokens, 4096, int64_t{1} << 31,
          "The most tokens of the text to read, in chunks at even distances "
-         "(default 131072)");
+         "(default 131072, or 16 chunks if these are more)");
   AddFloat(app, "--recall", flags->recall, 0.5, 1.0,
            "Share of the neurons that fire to find; up to 0.02 of it is given "
            "up to keep the candidates few (default 0.99)");
@@ -232,9 +232,11 @@ void CheckOneModel(const CLI::App& app) {
 }
 
 Result<FindInputs> OpenFindInputs(const FindFlags& flags,
+                                  std::span<const std::string> more_inputs,
                                   ProgressLine& progress) {
   std::vector<std::string> inputs = ModelFiles(flags.model.path);
   inputs.push_back(flags.corpus);
+  inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
   TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(flags.corpus));
   TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
@@ -243,8 +245,7 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
       training::Corpus::Create(
           *model, text.text(),
           flags.corpus == "-" ? "standard input" : flags.corpus,
-          {.chunk = flags.session.context,
-           .max_tokens = static_cast<uint64_t>(flags.max_tokens)}));
+          {.chunk = flags.session.context, .max_tokens = flags.max_tokens}));
   auto options = MakeFindOptions(flags, model->config(), progress);
   return FindInputs{.model = std::move(model),
                     .corpus = std::move(corpus),
@@ -256,6 +257,13 @@ void TellOfWork(const Error& error, const std::string& output) {
   std::error_code ignored;
   if (error.code != ErrorCode::kCancelled ||
       !std::filesystem::is_directory(work, ignored)) {
+    return;
+  }
+  if (training::WorkFolder::IsEmptyAt(work)) {
+    LogInfo(
+        "nothing is finished yet; {} keeps the place: the same command begins "
+        "anew there",
+        work);
     return;
   }
   LogInfo("{} holds what is finished: the same command goes on from there",

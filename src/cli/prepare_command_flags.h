@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -23,7 +24,7 @@ struct FindFlags {
   std::string corpus;
   std::string output;
   SessionFlags session;
-  int64_t max_tokens = 1 << 17;
+  std::optional<int64_t> max_tokens;
   float recall = 0.99f;
   float max_candidates = 1.5f;
   int64_t lookahead = 0;
@@ -46,11 +47,14 @@ struct FindInputs {
   training::Corpus corpus;
   training::FindOptions options;
 };
-// Refuses first an output that is one of the inputs or cannot be written.
+// Refuses first an output that is one of the inputs, or of `more_inputs`, which
+// the command reads besides, or cannot be written.
 Result<FindInputs> OpenFindInputs(const FindFlags& flags,
+                                  std::span<const std::string> more_inputs,
                                   ProgressLine& progress);
 
-// Says how to go on, if `error` is an interrupt that left finished work.
+// If `error` is an interrupt that left a folder of work: where that is, whether
+// anything is finished in it, and how to go on.
 void TellOfWork(const Error& error, const std::string& output);
 
 // The tables and lines that tell what was found.

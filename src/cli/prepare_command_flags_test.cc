@@ -3,11 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "model/test_log.h"
+#include "os/test_folder.h"
+
 namespace thermocline::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 training::Findings TwoLayers() {
@@ -95,6 +102,25 @@ TEST(FormatFindingsTest, Thresholds) {
               AllOf(HasSubstr("thresholds for a density of 50.0 %"),
                     HasSubstr("10.1000, dense 10.0000 (+1.00 %)"),
                     HasSubstr("    1         0.25\n")));
+}
+
+TEST(TellOfWorkTest, SaysWhetherAnythingIsFinished) {
+  const os::TestFolder folder;
+  const std::string output = folder / "out.gguf";
+  const Error stopped = {ErrorCode::kCancelled, "interrupted"};
+  const model::TestLog log;
+  TellOfWork(stopped, output);
+  EXPECT_THAT(log.lines(), IsEmpty());
+  folder.Write("out.gguf.work/description.txt", "prepare\n");
+  TellOfWork({ErrorCode::kIo, "failed"}, output);
+  EXPECT_THAT(log.lines(), IsEmpty());
+  TellOfWork(stopped, output);
+  folder.Write("out.gguf.work/scan.gguf", "x");
+  TellOfWork(stopped, output);
+  EXPECT_THAT(log.lines(),
+              ElementsAre(AllOf(HasSubstr("nothing is finished yet"),
+                                HasSubstr(output + ".work keeps the place")),
+                          HasSubstr(output + ".work holds what is finished")));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct ProfileFlags {
   std::optional<std::string> corpus_path;
   std::optional<std::string> output_path;
   std::optional<std::string> html_path;
-  int64_t max_tokens = kMaxTokens;
+  std::optional<int64_t> max_tokens;
   bool json = false;
 };
 
@@ -57,12 +57,12 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(path));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
-  TC_ASSIGN_OR_RETURN(
-      const auto corpus,
-      training::Corpus::Create(
-          *model, text.text(), name,
-          {.chunk = flags.session.context,
-           .max_tokens = static_cast<uint64_t>(flags.max_tokens)}));
+  TC_ASSIGN_OR_RETURN(const auto corpus,
+                      training::Corpus::Create(
+                          *model, text.text(), name,
+                          {.chunk = flags.session.context,
+                           .max_tokens = flags.max_tokens,
+                           .default_max_tokens = neuron::kMaxProfileTokens}));
   engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
   options.ffn = training::ProfileMode(model->config());

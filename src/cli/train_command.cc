@@ -16,7 +16,8 @@ namespace {
 
 Status Run(const FindFlags& flags) {
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const FindInputs inputs, OpenFindInputs(flags, progress));
+  TC_ASSIGN_OR_RETURN(const FindInputs inputs,
+                      OpenFindInputs(flags, {}, progress));
   const auto prepared = training::TrainTo(inputs.model, inputs.corpus,
                                           inputs.options, flags.output);
   progress.Clear();

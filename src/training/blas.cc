@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "kernels/isa.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr char kLibrary[] = "libopenblas.so.0";
 // What OpenBLAS maps for each product at a time, on x86-64 and on aarch64.
 constexpr size_t kSpaceBytes = size_t{128} << 20;
+// More than a process has addresses on either.
+constexpr size_t kAddressable = size_t{1} << 48;
 
 // OpenBLAS knows processors by their model, and takes those that are younger
 // than itself for ones without AVX (0.3.21 did with Emerald Rapids: training
@@ -60,14 +63,25 @@ Result<Blas> Load() {
   return blas;
 }
 
-// Mapped and given back: then there is room for what the library maps next.
+// Held all at once and given back: then there is room for what the library maps
+// next. In pieces, as the library does it: the kernel may refuse one that is
+// larger than the machine's memory where it gives as much in many.
 Status CheckRoom(int num_threads) {
-  const auto room = os::AlignedBuffer::Allocate(
-      static_cast<size_t>(num_threads) * kSpaceBytes);
-  if (room.has_value()) return {};
-  return Annotate(fmt::format("{}: the working space of {} thread{}", kLibrary,
-                              num_threads, num_threads == 1 ? "" : "s"),
-                  room.error());
+  const size_t num_bytes = static_cast<size_t>(num_threads) * kSpaceBytes;
+  // What nobody gets takes no million pieces to find out.
+  const size_t piece_bytes = num_bytes < kAddressable ? kSpaceBytes : num_bytes;
+  std::vector<os::AlignedBuffer> room;
+  for (size_t held = 0; held < num_bytes; held += piece_bytes) {
+    auto piece = os::AlignedBuffer::Allocate(piece_bytes);
+    if (!piece.has_value()) {
+      return Annotate(
+          fmt::format("{}: the working space of {} thread{}", kLibrary,
+                      num_threads, num_threads == 1 ? "" : "s"),
+          piece.error());
+    }
+    room.push_back(*std::move(piece));
+  }
+  return {};
 }
 
 }  // namespace

@@ -107,6 +107,15 @@ size_t ChunkLength(const std::optional<int64_t>& asked,
       std::min(asked.value_or(kDefaultChunk), context_length));
 }
 
+// Chunks that are read at most.
+Result<size_t> MostChunks(const CorpusOptions& options, size_t chunk) {
+  if (!options.max_tokens.has_value()) {
+    return std::max(kMinChunks, options.default_max_tokens / chunk);
+  }
+  TC_RETURN_IF_ERROR(CheckLength("-n", *options.max_tokens, chunk));
+  return *options.max_tokens / chunk;
+}
+
 }  // namespace
 
 Result<Corpus> Corpus::Create(const model::Model& model, std::string_view text,
@@ -120,8 +129,7 @@ Result<Corpus> Corpus::Create(const model::Model& model, std::string_view text,
   const text::Tokenizer& tokenizer = *model.tokenizer();
   const size_t chunk =
       ChunkLength(options.chunk, model.config().context_length);
-  TC_RETURN_IF_ERROR(CheckLength("-n", options.max_tokens, chunk));
-  const size_t most_chunks = options.max_tokens / chunk;
+  TC_ASSIGN_OR_RETURN(const size_t most_chunks, MostChunks(options, chunk));
   const bool is_long = text.size() > options.max_whole_bytes &&
                        text.size() / kBytesPerToken > most_chunks * chunk;
   if (is_long) {

@@ -24,8 +24,10 @@ struct CorpusOptions {
   // Tokens, at most the model's context, which 0 stands for; absent: 256, or
   // that context if it is less.
   std::optional<int64_t> chunk;
-  // The most that are read: of a longer text, chunks at even distances.
-  uint64_t max_tokens = uint64_t{1} << 17;
+  // The most that are read: of a longer text, chunks at even distances. Absent:
+  // default_max_tokens, or kMinChunks chunks where those are more.
+  std::optional<uint64_t> max_tokens;
+  uint64_t default_max_tokens = uint64_t{1} << 17;
   uint64_t max_whole_bytes = uint64_t{32} << 20;
 };
 
@@ -35,12 +37,12 @@ inline constexpr size_t kMinChunks = 16;
 class Corpus {
  public:
   // `name` is the text's, for messages. kInvalidArgument: less than kMinChunks
-  // chunks, of the text or of max_tokens; both numbers are told. A chunk that
-  // the model's context makes shorter than was asked for is a notice.
-  // kUnsupported: the model has no vocabulary. A text of more than
-  // max_whole_bytes, and of more than 16 bytes for each of max_tokens, becomes
-  // tokens only where a chunk is taken: memory and time are those of what is
-  // used.
+  // chunks, of the text or of a max_tokens that is given; both numbers are
+  // told. A chunk that the model's context makes shorter than was asked for is
+  // a notice. kUnsupported: the model has no vocabulary. A text of more than
+  // max_whole_bytes, and of more than 16 bytes for each token that is read at
+  // most, becomes tokens only where a chunk is taken: memory and time are those
+  // of what is used.
   static Result<Corpus> Create(const model::Model& model, std::string_view text,
                                const std::string& name,
                                const CorpusOptions& options);
@@ -53,9 +55,18 @@ class Corpus {
   std::span<const text::TokenId> chunk(size_t chunk_idx) const {
     return std::span(tokens_).subspan(chunk_idx * chunk_, chunk_);
   }
-  static bool IsHeldOut(size_t chunk_idx) { return chunk_idx % 8 == 7; }
+  static bool IsHeldOut(size_t chunk_idx) {
+    return chunk_idx % kHeldOutStep == kHeldOutStep - 1;
+  }
+  // How many chunks of its kind, held out or not, lie before it.
+  static size_t RankOf(size_t chunk_idx) {
+    const size_t num_held_out = chunk_idx / kHeldOutStep;
+    return IsHeldOut(chunk_idx) ? num_held_out : chunk_idx - num_held_out;
+  }
 
  private:
+  static constexpr size_t kHeldOutStep = 8;  // the last of so many chunks is
+
   Corpus(size_t chunk, std::vector<text::TokenId> tokens)
       : chunk_(chunk), tokens_(std::move(tokens)) {}
 

@@ -2,14 +2,16 @@
 
 #include <atomic>
 
-#include "base/log.h"
+#include "model/test_log.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(CorpusTest, ChunksAtEvenDistances) {
   const auto model = OpenDemo();
@@ -29,6 +31,9 @@ TEST(CorpusTest, ChunksAtEvenDistances) {
   }
   EXPECT_TRUE(Corpus::IsHeldOut(7));
   EXPECT_FALSE(Corpus::IsHeldOut(8));
+  EXPECT_EQ(Corpus::RankOf(7), 0u);
+  EXPECT_EQ(Corpus::RankOf(8), 7u);
+  EXPECT_EQ(Corpus::RankOf(15), 1u);
 }
 
 // Each chunk is a piece of the text from behind the end of a line on.
@@ -95,22 +100,40 @@ TEST(CorpusTest, AsFewTokensAsNoTextIsLearntFromAreRefused) {
       Corpus::Create(*model, text, "text", {.chunk = 64, .max_tokens = 1024}));
 }
 
+// Long chunks are no mistake of who did not say how many tokens to read.
+TEST(CorpusTest, TheDefaultIsEnoughForTheLeastNumberOfChunks) {
+  const auto model = OpenDemo();
+  const std::string text = ReadTestFile("testdata/demo/valid.txt");
+  const auto corpus = Corpus::Create(*model, text, "text",
+                                     {.chunk = 64, .default_max_tokens = 1000});
+  ASSERT_TRUE(corpus) << corpus.error().message;
+  EXPECT_EQ(corpus->num_chunks(), kMinChunks);
+  const auto more = Corpus::Create(*model, text, "text",
+                                   {.chunk = 64, .default_max_tokens = 2000});
+  ASSERT_TRUE(more) << more.error().message;
+  EXPECT_EQ(more->num_chunks(), 31u);
+  // It is the text that is too short, and the message says so.
+  const auto none = Corpus::Create(*model, text.substr(0, 1000), "text",
+                                   {.chunk = 64, .default_max_tokens = 1000});
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("text: "));
+}
+
 TEST(CorpusTest, ChunksAreNoLongerThanTheModelsContext) {
   const auto model = OpenDemo();
   const std::string text = ReadTestFile("testdata/demo/valid.txt");
-  std::string told;
-  SetLogSink([&](LogLevel, std::string_view line) { told += line; });
+  const model::TestLog log;
   for (const std::optional<int64_t> chunk : {std::optional<int64_t>(), {0}}) {
     const auto corpus = Corpus::Create(*model, text, "text", {.chunk = chunk});
     ASSERT_TRUE(corpus);
     EXPECT_EQ(corpus->chunk_tokens(), 256u);
   }
-  EXPECT_EQ(told, "");
+  EXPECT_THAT(log.lines(), IsEmpty());
   const auto corpus = Corpus::Create(*model, text, "text", {.chunk = 100000});
   ASSERT_TRUE(corpus);
   EXPECT_EQ(corpus->chunk_tokens(), 256u);
-  SetLogSink({});
-  EXPECT_THAT(told, HasSubstr("256 tokens instead of 100000"));
+  EXPECT_THAT(log.lines(),
+              ElementsAre(HasSubstr("256 tokens instead of 100000")));
 }
 
 TEST(CorpusTest, ARunSeesEveryTokenInEveryLayer) {

@@ -53,9 +53,6 @@ class Finder {
   Result<Findings> Find();
 
  private:
-  std::string FileOf(size_t layer_idx) const {
-    return work_.FileOf(StageOf(layer_idx));
-  }
   static std::string StageOf(size_t layer_idx) {
     return fmt::format("layer-{}", layer_idx);
   }
@@ -155,8 +152,9 @@ Status Finder::FitGroup(const LayerRange& group) {
     TC_ASSIGN_OR_RETURN(
         const LayerFile layer,
         FitLayer(gemm_, *model_, *store_, out_.profile.layers[i], i, options_));
-    TC_RETURN_IF_ERROR(WriteLayerFile(layer, i, options_.lookahead,
-                                      model_->config(), FileOf(i)));
+    TC_ASSIGN_OR_RETURN(const auto path, work_.FileToWrite(StageOf(i)));
+    TC_RETURN_IF_ERROR(
+        WriteLayerFile(layer, i, options_.lookahead, model_->config(), path));
   }
   store_.reset();
   if (!is_kept) {
@@ -168,7 +166,8 @@ Status Finder::FitGroup(const LayerRange& group) {
 }
 
 Result<LayerFile> Finder::ReadLayer(size_t layer_idx) const {
-  auto layer = ReadLayerFile(FileOf(layer_idx), layer_idx, model_->config());
+  auto layer = ReadLayerFile(work_.FileOf(StageOf(layer_idx)), layer_idx,
+                             model_->config());
   if (!layer) return work_.Unreadable(layer.error());
   return layer;
 }

@@ -15,9 +15,9 @@
 
 namespace thermocline::training {
 
-// Errors of CheckOptions, LoadBlas, ReserveSpace, PlanFit, ScanCorpus and
-// FitLayer: among them kCancelled, after which the work folder has what was
-// finished. Damage in it is named.
+// Errors of CheckOptions, LoadBlas, ReserveSpace, PlanFit, ScanCorpus, FitLayer
+// and WorkFolder::FileToWrite: among them kCancelled, after which the work
+// folder has what was finished. Damage in it is named.
 // The same model, text, options and machine give the same parts, whatever the
 // number of threads, and whether or not the run was interrupted.
 // Memory: anonymous, options.max_memory_bytes; of the predictors only those of

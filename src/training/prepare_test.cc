@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "engine/session.h"
 #include "training/testing.h"
@@ -116,6 +117,30 @@ TEST_F(PrepareTest, TwoAtOnceWithOneOutput) {
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error().message, HasSubstr("is at work there"));
   EXPECT_TRUE(fs::exists(running->path()));
+}
+
+// Before the first stage is written, and between others. What the next command
+// begins in a new folder of that name stays its own.
+TEST_F(PrepareTest, AFolderThatIsReplacedIsNotWrittenTo) {
+  const std::string path = WorkFolder::PathFor(output_);
+  for (const char* stage : {"profiling", "layer 2 "}) {
+    std::optional<WorkFolder> next;
+    options_.progress = [&](std::string_view what, uint64_t, uint64_t) {
+      if (next || !what.starts_with(stage)) return;
+      fs::remove_all(path);
+      auto opened = WorkFolder::Open(path, "next\n");
+      if (opened) next.emplace(*std::move(opened));
+    };
+    const auto replaced =
+        PrepareTo(model_, corpus_, options_, {.num_threads = 2}, output_);
+    ASSERT_TRUE(next.has_value()) << stage;
+    ASSERT_FALSE(replaced) << stage;
+    EXPECT_THAT(replaced.error().message, HasSubstr("deleted or replaced"));
+    EXPECT_FALSE(fs::exists(output_));
+    EXPECT_TRUE(next->IsEmpty()) << stage;
+    EXPECT_TRUE(fs::exists(path + "/description.txt")) << stage;
+    EXPECT_TRUE(next->Remove());
+  }
 }
 
 // So that the next try may ask for something else.

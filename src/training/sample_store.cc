@@ -10,12 +10,6 @@
 namespace thermocline::training {
 namespace {
 
-// How many chunks of that kind lie before `chunk_idx`.
-size_t RankOfChunk(size_t chunk_idx) {
-  const size_t num_held_out = chunk_idx / 8;
-  return Corpus::IsHeldOut(chunk_idx) ? num_held_out : chunk_idx - num_held_out;
-}
-
 // Adds a set of `num_members` bits to those that are there.
 void AppendSet(std::span<const uint32_t> members, size_t num_members,
                std::vector<uint64_t>& sets) {
@@ -91,7 +85,7 @@ void SampleStore::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
   const auto layer_idx = static_cast<size_t>(seen.layer_idx);
   if (!layers_.contains(layer_idx)) return;
   Split& split = Corpus::IsHeldOut(chunk_idx) ? held_out_ : train_;
-  const uint64_t token_idx = RankOfChunk(chunk_idx) * chunk_tokens_ +
+  const uint64_t token_idx = Corpus::RankOf(chunk_idx) * chunk_tokens_ +
                              static_cast<uint64_t>(seen.position);
   if (!split.Picks(token_idx)) return;
   std::vector<uint16_t>& inputs = split.inputs[layer_idx - layers_.first];

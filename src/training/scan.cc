@@ -94,7 +94,8 @@ void Scan::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
   builder_.Add(layer_idx, seen.fired);
   // Each position of a chunk as often as any other: the first is like none.
   // Not of chunks on which the search measures what thresholds cost.
-  const auto turn = static_cast<size_t>(seen.position) + chunk_idx;
+  const size_t turn =
+      static_cast<size_t>(seen.position) + Corpus::RankOf(chunk_idx);
   if (wants_gates_ && !Corpus::IsHeldOut(chunk_idx) && turn % kGateStep == 0) {
     gates_.Add(layer_idx, seen.gate);
   }

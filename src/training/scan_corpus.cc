@@ -91,13 +91,15 @@ Status ScanCorpus(const std::shared_ptr<const model::Model>& model,
         ChooseThresholds(model, corpus, options, scan.gates(), out));
     stages.push_back({"thresholds", threshold_watch.Seconds()});
   }
+  TC_ASSIGN_OR_RETURN(const auto profile_path, work.FileToWrite(kProfileStage));
   TC_RETURN_IF_ERROR(model::WriteProfile(
       {.model = model::FingerprintOf(*model),
        .corpus = options.corpus_name,
        .context = static_cast<int64_t>(corpus.chunk_tokens()),
        .profile = scan.profile()},
-      work.FileOf(kProfileStage)));
-  return WriteScanFile(out, model->config(), work.FileOf(kScanStage));
+      profile_path));
+  TC_ASSIGN_OR_RETURN(const auto scan_path, work.FileToWrite(kScanStage));
+  return WriteScanFile(out, model->config(), scan_path);
 }
 
 Result<Scanned> ReadScanned(const model::Model& model, const WorkFolder& work) {

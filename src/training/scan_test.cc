@@ -54,6 +54,24 @@ TEST(GateSizesTest, KeepsTheShareThatIsAskedFor) {
   }
 }
 
+// Positions are told apart by what is seen at one of them alone.
+TEST(ScanTest, GatesAreOfEachPositionAsOftenAsOfAnyOther) {
+  const auto model = OpenDemo();
+  const Corpus corpus = SmallCorpus(*model, 8);
+  for (int64_t marked = 0; marked < 8; ++marked) {
+    Scan scan(model->config(), corpus, true, Kernels());
+    for (size_t chunk_idx = 0; chunk_idx < 64; ++chunk_idx) {
+      for (int64_t position = 0; position < 8; ++position) {
+        const float gate = position == marked ? 1.0f : 0.0f;
+        scan.Add(chunk_idx, {.position = position, .gate = {&gate, 1}});
+      }
+    }
+    // The share that is above 0 is an eighth: as large as 1/8, less than 1/7.
+    EXPECT_EQ(scan.gates().ThresholdFor(0, 1.0 / 8), 1.0f) << marked;
+    EXPECT_EQ(scan.gates().ThresholdFor(0, 1.0 / 7), 0.0f) << marked;
+  }
+}
+
 TEST(ScanTest, ProfileAndSelfTestOfTheDemoModel) {
   const auto model = OpenDemo();
   const Corpus corpus = SmallCorpus(*model, 16);

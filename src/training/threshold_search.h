@@ -18,10 +18,9 @@ namespace thermocline::training {
 // The perplexity of the chunks of the corpus that are held out, `max_chunks` of
 // them at most, of the model as it was opened: with its thresholds replaced by
 // `thresholds` [L] and computed in the threshold mode; without thresholds,
-// densely. Every position
-// but the first half of a chunk counts. kInvalidArgument: chunks of fewer than
-// 4 tokens; the session's errors. Memory: a session's, and the logits of 64
-// positions.
+// densely. Every position but the first half of a chunk counts.
+// kInvalidArgument: chunks of fewer than 4 tokens; the session's errors.
+// Memory: a session's, and the logits of 64 positions.
 Result<double> MeasurePerplexity(
     const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
     size_t max_chunks, const engine::SessionOptions& options,

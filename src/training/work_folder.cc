@@ -8,7 +8,6 @@
 
 #include "base/quote.h"
 #include "os/file.h"
-#include "os/folder_lock.h"
 
 namespace thermocline::training {
 namespace {
@@ -55,8 +54,8 @@ Status CheckSame(const std::string& path, const std::string& found,
               path, Quote(was), Quote(is));
 }
 
-Result<os::UniqueFd> Lock(const std::string& path) {
-  TC_ASSIGN_OR_RETURN(auto lock, os::LockFolder(path));
+Result<os::FolderLock> Lock(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(auto lock, os::FolderLock::Take(path));
   if (lock) return *std::move(lock);
   return Fail(ErrorCode::kInvalidArgument,
               "{}: another preparation is at work there: wait for it, or give "
@@ -70,14 +69,9 @@ Result<WorkFolder> WorkFolder::Open(const std::string& path,
                                     const std::string& description) {
   const std::string wanted = description + std::string(kLastLine);
   const std::string file_path = path + "/" + kDescription;
-  std::error_code error;
-  fs::create_directory(path, error);  // no error if it is there
-  if (error) {
-    return Fail(ErrorCode::kIo, "{}: cannot make this folder: {}", path,
-                error.message());
-  }
   // Before anything is looked at: somebody else may be writing it.
-  TC_ASSIGN_OR_RETURN(os::UniqueFd lock, Lock(path));
+  TC_ASSIGN_OR_RETURN(os::FolderLock lock, Lock(path));
+  std::error_code error;
   if (!fs::is_empty(path, error)) {
     const auto found = os::ReadFile(file_path, 1 << 20);
     TC_RETURN_IF_ERROR(
@@ -95,14 +89,31 @@ bool WorkFolder::Has(const std::string& stage) const {
   return fs::exists(FileOf(stage), error);
 }
 
-bool WorkFolder::IsEmpty() const {
+Result<std::string> WorkFolder::FileToWrite(const std::string& stage) const {
+  TC_RETURN_IF_ERROR(CheckIsOurs());
+  return FileOf(stage);
+}
+
+bool WorkFolder::IsEmptyAt(const std::string& path) {
   std::error_code error;
   return std::ranges::none_of(
-      fs::directory_iterator(path_, error),
+      fs::directory_iterator(path, error),
       [](const auto& entry) { return entry.path().extension() == ".gguf"; });
 }
 
+Status WorkFolder::CheckIsOurs() const {
+  if (lock_.IsStillAt(path_)) return {};
+  return Fail(ErrorCode::kIo,
+              "{}: this folder was deleted or replaced while this command "
+              "worked in it, and what was finished went with it: give the "
+              "command again to begin anew",
+              path_);
+}
+
 tl::unexpected<Error> WorkFolder::Unreadable(const Error& error) const {
+  if (const Status ours = CheckIsOurs(); !ours.has_value()) {
+    return tl::unexpected(ours.error());
+  }
   return Fail(error.code,
               "{}; what an interrupted preparation left is damaged: delete {} "
               "to begin anew",
@@ -110,6 +121,7 @@ tl::unexpected<Error> WorkFolder::Unreadable(const Error& error) const {
 }
 
 Status WorkFolder::Remove() const {
+  if (!CheckIsOurs().has_value()) return {};
   std::error_code error;
   std::vector<fs::path> ours;
   for (const auto& entry : fs::directory_iterator(path_, error)) {

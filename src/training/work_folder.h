@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "os/unique_fd.h"
+#include "os/folder_lock.h"
 
 namespace thermocline::training {
 
@@ -35,26 +35,35 @@ class WorkFolder {
   std::string FileOf(const std::string& stage) const {
     return path_ + "/" + stage + ".gguf";
   }
+  // FileOf, to write it. kIo: the folder was deleted since it was opened, and
+  // what has its name now, if anything, is another command's.
+  Result<std::string> FileToWrite(const std::string& stage) const;
   bool Has(const std::string& stage) const;
 
   // Whether no stage is finished: then the folder is worth nothing.
-  bool IsEmpty() const;
+  bool IsEmpty() const { return IsEmptyAt(path_); }
+  // The same of a folder that is not open; true if there is none.
+  static bool IsEmptyAt(const std::string& path);
 
-  // The error of reading a stage's file, with what to do about it.
+  // The error of reading a stage's file, with what to do about it;
+  // FileToWrite's where that is why.
   tl::unexpected<Error> Unreadable(const Error& error) const;
 
   // Deletes the files that stages wrote, and the folder if nothing else is in
-  // it. What somebody else deleted is no error.
+  // it; nothing if another folder has its name. What somebody else deleted is
+  // no error.
   Status Remove() const;
 
  private:
-  WorkFolder(std::string path, os::UniqueFd lock, bool is_resumed)
+  WorkFolder(std::string path, os::FolderLock lock, bool is_resumed)
       : path_(std::move(path)),
         lock_(std::move(lock)),
         is_resumed_(is_resumed) {}
 
+  Status CheckIsOurs() const;
+
   std::string path_;
-  os::UniqueFd lock_;
+  os::FolderLock lock_;
   bool is_resumed_;
 };
 

@@ -36,6 +36,7 @@ TEST_F(WorkFolderTest, NewThenResumedThenGone) {
     EXPECT_TRUE(fresh->IsEmpty());
     Write("layer-0.gguf", "x");
     EXPECT_FALSE(fresh->IsEmpty());
+    EXPECT_FALSE(WorkFolder::IsEmptyAt(path_));
   }
   const auto resumed = WorkFolder::Open(path_, "model: a\nseed: 1\n");
   ASSERT_TRUE(resumed);
@@ -43,6 +44,7 @@ TEST_F(WorkFolderTest, NewThenResumedThenGone) {
   EXPECT_TRUE(resumed->Has("layer-0"));
   EXPECT_TRUE(resumed->Remove());
   EXPECT_FALSE(fs::exists(path_));
+  EXPECT_TRUE(WorkFolder::IsEmptyAt(path_));
 }
 
 TEST_F(WorkFolderTest, AnotherModelOrOtherOptionsAreToldByTheirLine) {
@@ -80,6 +82,37 @@ TEST_F(WorkFolderTest, WhatSomebodyElseDeleted) {
   ASSERT_TRUE(work) << work.error().message;
   fs::remove_all(path_);
   EXPECT_TRUE(work->Remove());
+}
+
+// Others may work there by then.
+TEST_F(WorkFolderTest, OnceTheNameMeansAnotherFolder) {
+  const auto first = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->FileToWrite("layer-0").value_or(""),
+            first->FileOf("layer-0"));
+  fs::remove_all(path_);
+  const auto expect_told = [&] {
+    const auto refused = first->FileToWrite("layer-0");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kIo);
+    EXPECT_THAT(refused.error().message,
+                AllOf(HasSubstr(path_), HasSubstr("deleted or replaced")));
+    // No damage.
+    EXPECT_EQ(first->Unreadable({ErrorCode::kNotFound, "x"}).value().message,
+              refused.error().message);
+  };
+  expect_told();
+  const auto second = WorkFolder::Open(path_, "model: b\n");
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_FALSE(second->is_resumed());
+  Write("layer-0.gguf", "x");
+  expect_told();
+  EXPECT_TRUE(first->Remove());
+  EXPECT_TRUE(fs::exists(path_ + "/description.txt"));
+  EXPECT_TRUE(second->Has("layer-0"));
+  EXPECT_TRUE(second->FileToWrite("layer-1"));
+  EXPECT_TRUE(second->Remove());
+  EXPECT_FALSE(fs::exists(path_));
 }
 
 TEST_F(WorkFolderTest, AFolderOfSomebodyElse) {
