@@ -93,16 +93,27 @@ class MemoryTest(CliTest):
                 self.assertIn(b"error: standard input: ", stderr)
 
     def test_too_little_for_a_command_names_it(self):
-        """Where no file or text is to blame alone."""
+        """Where no file or text is to blame: with the model mapped already."""
         if IS_SANITIZED:
             self.skipTest("shadow memory takes more than the limit")
-        def limit():
-            resource.setrlimit(resource.RLIMIT_AS, (38000 * KIB,) * 2)
-        result = run("quantize", DEMO, self.folder / "out.gguf", "Q4_0", "-t", 1,
-                     preexec_fn=limit)
-        self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertRegex(result.stderr,
-                         rb"error: (thermocline quantize|.*\.gguf): ")
+        output = self.folder / "out.gguf"
+        said = []
+        for mib in range(16, 256, 4):
+            def limit():
+                resource.setrlimit(resource.RLIMIT_AS, (mib * KIB ** 2,) * 2)
+            result = run("quantize", DEMO, output, "Q4_0", "-t", 1,
+                         preexec_fn=limit)
+            if result.returncode != 1:
+                break
+            self.assertFalse(output.exists())
+            said.append(result.stderr)
+        self.assert_ok(result)
+        self.assertRegex(said[-1], rb"^thermocline: error: thermocline "
+                         rb"quantize: out of memory: .*\(ulimit -v\)\n$")
+        for stderr in said:
+            self.assertRegex(stderr, rb"^thermocline: error: (thermocline "
+                             rb"quantize: out of memory|.*\.gguf: cannot map): "
+                             rb".*\n$")
 
     def test_every_command_that_computes(self):
         text = self.write("text.txt", b"Once upon a time there was a girl. " * 20)

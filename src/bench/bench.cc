@@ -107,23 +107,6 @@ void Summarise(const std::vector<Sample>& samples, BenchRow& row) {
   row.gb_per_s = row.median * static_cast<double>(row.bytes_per_token) / 1e9;
 }
 
-// Fills in what follows from the roofs.
-void ApplyLimit(const Arithmetic& arithmetic, double roof_gb_per_s,
-                BenchRow& row) {
-  const auto num_tokens =
-      static_cast<double>(row.num_prompt + row.num_generate);
-  row.roof_gb_per_s = roof_gb_per_s;
-  row.gmac_per_s = row.median * arithmetic.num_macs / num_tokens / 1e9;
-  if (row.is_sparse) return;
-  const double memory_seconds = num_tokens *
-                                static_cast<double>(row.bytes_per_token) /
-                                (roof_gb_per_s * 1e9);
-  const Limit limit =
-      LongerOf(memory_seconds, arithmetic.seconds / row.num_threads);
-  row.limit = limit.kind;
-  row.percent_of_limit = 100.0 * limit.seconds * row.median / num_tokens;
-}
-
 BenchReport ReportOf(const model::Model& model, const BenchOptions& options) {
   const ModelTitle title = TitleOf(model);
   return {.model_name = title.name,
@@ -349,6 +332,22 @@ class Bench {
 };
 
 }  // namespace
+
+void ApplyLimit(const Arithmetic& arithmetic, double roof_gb_per_s,
+                BenchRow& row) {
+  const auto num_tokens =
+      static_cast<double>(row.num_prompt + row.num_generate);
+  row.roof_gb_per_s = roof_gb_per_s;
+  row.gmac_per_s = row.median * arithmetic.num_macs / num_tokens / 1e9;
+  if (row.is_sparse) return;
+  const double memory_seconds = num_tokens *
+                                static_cast<double>(row.bytes_per_token) /
+                                (roof_gb_per_s * 1e9);
+  const Limit limit =
+      LongerOf(memory_seconds, arithmetic.seconds / row.num_threads);
+  row.limit = limit.kind;
+  row.percent_of_limit = 100.0 * limit.seconds * row.median / num_tokens;
+}
 
 Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
                              const BenchOptions& options) {

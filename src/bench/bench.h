@@ -84,6 +84,13 @@ struct BenchReport {
 Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
                              const BenchOptions& options);
 
+// Fills in what follows from the roofs: roof_gb_per_s, gmac_per_s and, where
+// all neurons were computed, limit and percent_of_limit. The roof is that of
+// reads from where the weights are, the cache or memory: they may be the limit
+// in both. Requires the row's median, tokens, threads and bytes.
+void ApplyLimit(const Arithmetic& arithmetic, double roof_gb_per_s,
+                BenchRow& row);
+
 enum class BenchFormat { kMarkdown, kJson, kCsv };
 std::string FormatBench(const BenchReport& report, BenchFormat format);
 

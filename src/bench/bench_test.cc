@@ -133,6 +133,24 @@ TEST(RunBenchTest, AccountsForEveryStage) {
   }
 }
 
+// 10 tokens of 2 GB each, at 100 GB/s: 0.2 s, wherever the weights are.
+TEST(ApplyLimitTest, ReadsFromTheCacheMayBeTheLimit) {
+  for (const bool in_cache : {false, true}) {
+    BenchRow row = {.num_generate = 10,
+                    .num_threads = 2,
+                    .median = 25,
+                    .bytes_per_token = 2'000'000'000,
+                    .in_cache = in_cache};
+    ApplyLimit({.num_macs = 1e9, .seconds = 0.2}, 100, row);
+    EXPECT_EQ(row.limit, LimitKind::kMemory) << in_cache;
+    EXPECT_NEAR(row.percent_of_limit, 50, 1e-9) << in_cache;
+    EXPECT_NEAR(row.gmac_per_s, 2.5, 1e-9);
+    ApplyLimit({.num_macs = 1e9, .seconds = 0.8}, 100, row);
+    EXPECT_EQ(row.limit, LimitKind::kArithmetic) << in_cache;
+    EXPECT_NEAR(row.percent_of_limit, 100, 1e-9) << in_cache;
+  }
+}
+
 // Layer by layer, so that a long prompt does not look stuck.
 TEST(RunBenchTest, TellsOfProgressInsideAPrefill) {
   const auto model = OpenGolden();

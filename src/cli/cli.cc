@@ -4,18 +4,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <exception>
-#include <new>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
 #include "base/quote.h"
-#include "base/status.h"
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/run_action.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -24,7 +22,6 @@
 namespace thermocline::cli {
 namespace {
 
-constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
 std::string VersionText() {
@@ -136,31 +133,6 @@ std::string DescribeParseError(const CLI::App& root,
   return text;
 }
 
-// The failed action's exit code, its message printed. What was stopped on
-// request has none: by a signal, or by the reader of our output going away.
-int Failure(const Error& error) {
-  if (error.code == ErrorCode::kCancelled) {
-    return InterruptSignal() != 0 ? 128 + InterruptSignal() : 0;
-  }
-  WriteStderr(FormatError(error.message, StderrTakesColour()));
-  return kExitFailure;
-}
-
-int RunAction(const CLI::App& app, const Action& action) {
-  Status status;
-  try {
-    status = action();
-  } catch (const std::bad_alloc&) {
-    status = Fail(ErrorCode::kResourceExhausted,
-                  "{}: out of memory: it takes more than there is, or than "
-                  "this process may have (ulimit -v)",
-                  PathOf(app));
-  } catch (const std::exception& error) {
-    status = Fail(ErrorCode::kIo, "unexpected failure: {}", error.what());
-  }
-  return status.has_value() ? 0 : Failure(status.error());
-}
-
 int ParseAndRun(std::vector<std::string> args) {
   CLI::App root("Runs large language models that do not fit fast memory.",
                 "thermocline");
@@ -181,15 +153,16 @@ int ParseAndRun(std::vector<std::string> args) {
     if (NamesUnknownCommand(root)) {
       return UsageError(*app, DescribeExtra(root, typed_args));
     }
-    return RunAction(*app, [app] { return WriteStdout(app->help()); });
+    return RunAction(PathOf(*app), [app] { return WriteStdout(app->help()); });
   } catch (const CLI::CallForVersion& version) {
-    return RunAction(
-        *app, [&] { return WriteStdout(std::string(version.what()) + "\n"); });
+    return RunAction(PathOf(*app), [&] {
+      return WriteStdout(std::string(version.what()) + "\n");
+    });
   } catch (const CLI::ParseError& error) {
     return UsageError(*app, DescribeParseError(root, typed_args, error));
   }
   if (!action) return UsageError(*app, "a command is missing");
-  return RunAction(*app, action);
+  return RunAction(PathOf(*app), action);
 }
 
 }  // namespace

@@ -12,15 +12,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// The one name of a file that is not there yet; empty if it cannot be told.
+fs::path WholeName(const std::string& path) {
+  std::error_code error;
+  const auto target = os::FollowLinks(path);
+  if (!target.has_value()) return {};
+  return fs::weakly_canonical(fs::absolute(*target, error), error);
+}
+
 // Whether writing both would leave one file; devices and pipes take both.
 bool IsOneFile(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::exists(a, error)) {
     return fs::is_regular_file(a, error) && fs::equivalent(a, b, error);
   }
-  const fs::path whole = fs::weakly_canonical(fs::absolute(a, error), error);
-  return !whole.empty() &&
-         whole == fs::weakly_canonical(fs::absolute(b, error), error);
+  const fs::path whole = WholeName(a);
+  return !whole.empty() && whole == WholeName(b);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace thermocline::cli {
 
 // kInvalidArgument if `output` is one of `inputs` by whatever name: writing it
 // would replace what is read; or if it is "-", which people do not mean as a
-// file's name. Devices and pipes replace nothing; paths where
-// nothing is count as different.
+// file's name. Devices and pipes replace nothing; paths where nothing is count
+// as different.
 Status RefuseToReplaceInput(const std::string& output,
                             std::span<const std::string> inputs);
 

@@ -38,17 +38,22 @@ TEST(CheckOutputsTest, RefusesTwoThatAreOne) {
   const os::TestFolder folder;
   const std::string old = folder.Write("old", "x");
   std::filesystem::create_symlink("old", folder / "link");
+  std::filesystem::create_symlink("new", folder / "to-new");
+  std::filesystem::create_symlink("to-new", folder / "to-link");
   const std::string relative =
       std::filesystem::relative(folder / "new").string();
   for (const Paths& outputs :
        {Paths{folder / "new", folder / "other", folder / "./new"},
-        Paths{folder / "new", relative}, Paths{old, folder / "link"}}) {
+        Paths{folder / "new", relative}, Paths{old, folder / "link"},
+        Paths{folder / "new", folder / "to-new"},
+        Paths{folder / "to-link", folder / "new"}}) {
     const Status status = CheckOutputs(outputs, {});
     ASSERT_FALSE(status.has_value()) << outputs.back();
     EXPECT_THAT(status.error().message,
                 HasSubstr(outputs.back() + ": two outputs have this name"));
   }
   EXPECT_TRUE(CheckOutputs(Paths{old, folder / "new", folder / "other"}, {}));
+  EXPECT_TRUE(CheckOutputs(Paths{folder / "other", folder / "to-new"}, {}));
   EXPECT_TRUE(CheckOutputs(Paths{"/dev/null", "/dev/null"}, {}));
   EXPECT_FALSE(CheckOutputs(Paths{folder / "new", old}, Paths{old}));
 }

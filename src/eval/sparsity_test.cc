@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "eval/testing.h"
+#include "model/test_prepared.h"
 
 namespace thermocline::eval {
 namespace {
@@ -35,10 +38,12 @@ engine::SessionOptions Options(FfnMode mode) {
 }
 
 // Two chunks of sixteen random tokens.
-Sparsity Measure(const std::shared_ptr<const model::Model>& model,
-                 FfnMode mode) {
+Sparsity Measure(
+    const std::shared_ptr<const model::Model>& model, FfnMode mode,
+    engine::PredictorChoice predictor = engine::PredictorChoice::kAuto) {
   SparsityMeter meter(model);
   engine::SessionOptions options = Options(mode);
+  options.predictor = predictor;
   options.observer = meter.observer();
   const auto session = engine::Session::Create(model, options);
   EXPECT_TRUE(session.has_value()) << MessageOf(session);
@@ -113,6 +118,45 @@ TEST(MeasureSparsityTest, Fast) {
   }
   EXPECT_LT(sparsity.total.recall(), 1.0);
   EXPECT_GT(sparsity.divergence.kl.value, 0.0);
+}
+
+// A layer without signs in a file that has some reads none.
+TEST(MeasureSparsityTest, SignsOfOneLayerAlone) {
+  model::OpenOptions options;
+  options.overrides.ffn_activation = Activation::kRelu;
+  options.bundle_at_load = true;
+  const auto source = model::Model::Open(
+      std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-f16.gguf",
+      options);
+  ASSERT_TRUE(source.has_value()) << MessageOf(source);
+  const model::Config& config = (*source)->config();
+  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+  const uint64_t sign_bytes =
+      static_cast<uint64_t>((config.width + 63) / 64) * 8;
+  const std::string path =
+      ::testing::TempDir() + "/tc_sparsity_signs_of_one_layer.gguf";
+  const Status written = model::WritePreparedFile(
+      **source,
+      {{model::prepared::kMaxDifferences, gguf::ValueType::kArray,
+        gguf::Array{gguf::ValueType::kI64, std::vector<int64_t>{1, 1}}}},
+      {{std::string("blk.0.") + model::prepared::kFreeSigns,
+        DType::kI8,
+        {{sign_bytes, num_neurons, 1, 1}, 2},
+        std::vector<std::byte>(num_neurons * sign_bytes)}},
+      path);
+  ASSERT_TRUE(written.has_value()) << MessageOf(written);
+  const auto model = model::Model::Open(path, options);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(model.has_value()) << MessageOf(model);
+  const Sparsity sparsity =
+      Measure(*model, FfnMode::kFast, engine::PredictorChoice::kFree);
+  EXPECT_EQ(sparsity.predictor, "free");
+  ASSERT_EQ(sparsity.layers.size(), 2u);
+  EXPECT_EQ(sparsity.layers[0].num_predictor_bytes,
+            kPositions * num_neurons * sign_bytes);
+  EXPECT_LT(sparsity.layers[0].candidates(), 1.0);
+  EXPECT_EQ(sparsity.layers[1].num_predictor_bytes, 0u);
+  EXPECT_EQ(sparsity.layers[1].candidates(), 1.0);
 }
 
 TEST(MeasureSparsityTest, DenseAgainstItself) {

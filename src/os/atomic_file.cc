@@ -23,23 +23,6 @@ namespace {
 // page's size: a model that was just made is then mapped in huge pages.
 constexpr size_t kPieceBytes = 2 * kMiB;
 
-// Where a chain of symbolic links ends, whether or not something is there.
-Result<std::filesystem::path> FollowLinks(const std::string& path) {
-  constexpr int kMaxLinks = 40;  // the kernel's own limit
-  std::filesystem::path target = path;
-  for (int i = 0; i < kMaxLinks; ++i) {
-    std::error_code error;
-    if (!std::filesystem::is_symlink(target, error)) return target;
-    const auto next = std::filesystem::read_symlink(target, error);
-    if (error) {
-      return tl::unexpected(
-          FileError(path, "cannot read the link", error.value()));
-    }
-    target = target.parent_path() / next;  // an absolute `next` replaces it
-  }
-  return tl::unexpected(FileError(path, "cannot write", ELOOP));
-}
-
 int OpenNoInterrupt(const std::string& path, int flags) {
   int fd = -1;
   do {
@@ -104,6 +87,22 @@ UniqueFd OpenUnnamed(const std::filesystem::path& target) {
 }
 
 }  // namespace
+
+Result<std::string> FollowLinks(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // the kernel's own limit
+  std::filesystem::path target = path;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    std::error_code error;
+    if (!std::filesystem::is_symlink(target, error)) return target.string();
+    const auto next = std::filesystem::read_symlink(target, error);
+    if (error) {
+      return tl::unexpected(
+          FileError(path, "cannot read the link", error.value()));
+    }
+    target = target.parent_path() / next;  // an absolute `next` replaces it
+  }
+  return tl::unexpected(FileError(path, "cannot write", ELOOP));
+}
 
 struct AtomicFile::State {
   std::string path;       // as the caller named it
@@ -209,8 +208,7 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(
     if (exists && access(path.c_str(), W_OK) != 0) {
       return tl::unexpected(FileError(path, "cannot replace", errno));
     }
-    TC_ASSIGN_OR_RETURN(const auto target, FollowLinks(path));
-    state->target = target.string();
+    TC_ASSIGN_OR_RETURN(state->target, FollowLinks(path));
     constexpr mode_t kPermissions = 0777;
     TC_RETURN_IF_ERROR(state->OpenTemporary(
         exists ? std::optional<mode_t>(info.st_mode & kPermissions)

@@ -181,6 +181,15 @@ TEST(AtomicFileTest, DanglingLinksGetTheirTarget) {
   EXPECT_EQ(TestFolder::Read(folder / "later"), "new");
 }
 
+TEST(FollowLinksTest, LeadsToWhatIsThereOrNot) {
+  const TestFolder folder;
+  fs::create_directory(folder / "deep");
+  fs::create_symlink("deep/later", folder / "middle");
+  fs::create_symlink(folder / "middle", folder / "link");
+  EXPECT_EQ(FollowLinks(folder / "link").value_or(""), folder / "deep/later");
+  EXPECT_EQ(FollowLinks(folder / "later").value_or(""), folder / "later");
+}
+
 TEST(AtomicFileTest, LoopsOfLinksAreRefused) {
   const TestFolder folder;
   fs::create_symlink("b", folder / "a");

@@ -55,6 +55,11 @@ class MappedFile {
 // safe; the pointer is good while that MappedFile lives.
 const char* FindMappedFile(const void* address);
 
+// Where a chain of symbolic links ends, whether or not something is there: what
+// AtomicFile writes for that name. Links among its folders stay as they are.
+// kIo: a link that cannot be read, or links without an end.
+Result<std::string> FollowLinks(const std::string& path);
+
 // Writes a file that appears under its name at Commit, whole or not at all.
 // Where the name is a device, pipe or other thing that is not a regular file
 // (-o /dev/null), writes go straight to it. A symbolic link keeps pointing: its

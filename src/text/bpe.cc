@@ -128,11 +128,6 @@ void BpeTokenizer::EncodeWord(std::string_view word, EncodeScratch& scratch,
   }
 }
 
-// StarCoder's is <|endoftext|>: no text may become a control token.
-bool BpeTokenizer::HasUnknown() const {
-  return vocab_.unk && Type(*vocab_.unk) != TokenType::kControl;
-}
-
 void BpeTokenizer::EncodeBytes(Symbol symbol,
                                std::vector<TokenId>* tokens) const {
   const size_t other = symbol - vocab_.tokens.size();

@@ -46,8 +46,6 @@ class BpeTokenizer final : public VocabTokenizer {
   }
   void EncodeWord(std::string_view word, EncodeScratch& scratch,
                   std::vector<TokenId>* tokens) const;
-  // Whether there is a token for bytes that have none.
-  bool HasUnknown() const;
   // Appends the tokens of the bytes of a symbol that is none.
   void EncodeBytes(Symbol symbol, std::vector<TokenId>* tokens) const;
 

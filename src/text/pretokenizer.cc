@@ -15,32 +15,39 @@ namespace thermocline::text {
 namespace {
 
 // The patterns below are written as the field writes them. SpellOut replaces
-// \s, \S, \p{L}, \p{N} and \p{P} by these sets, because the regex engine's own
-// differ from those that models were trained with: its \s has U+180E, and its
-// Unicode 14 lacks what came in 15.1.
+// \s, \S and the classes of letters, numbers and punctuation by these sets,
+// because the regex engine's own differ from those that models were trained
+// with: its \s has U+180E, and its Unicode 14 lacks what came in 15.1.
 constexpr std::string_view kSpaces =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029})"
     R"(\x{202F}\x{205F}\x{3000})";
-constexpr std::string_view kLetters =
-    R"(\p{L}\x{1123F}-\x{11240}\x{11F02}\x{11F04}-\x{11F10}\x{11F12}-\x{11F33})"
-    R"(\x{1342F}\x{13441}-\x{13446}\x{1B132}\x{1B155}\x{1DF25}-\x{1DF2A})"
-    R"(\x{1E030}-\x{1E06D}\x{1E4D0}-\x{1E4EB}\x{2B739}\x{2EBF0}-\x{2EE5D})"
-    R"(\x{31350}-\x{323AF})";
-constexpr std::string_view kNumbers =
-    R"(\p{N}\x{11F50}-\x{11F59}\x{1D2C0}-\x{1D2D3}\x{1E4F0}-\x{1E4F9})";
-constexpr std::string_view kPunctuation =
-    R"(\p{P}\x{11B00}-\x{11B09}\x{11F43}-\x{11F4F})";
+constexpr std::string_view kNewSmallLetters = R"(\x{1DF25}-\x{1DF2A})";
+constexpr std::string_view kNewModifierLetters =
+    R"(\x{1E030}-\x{1E06D}\x{1E4EB})";
+constexpr std::string_view kNewOtherLetters =
+    R"(\x{1123F}-\x{11240}\x{11F02}\x{11F04}-\x{11F10}\x{11F12}-\x{11F33})"
+    R"(\x{1342F}\x{13441}-\x{13446}\x{1B132}\x{1B155}\x{1E4D0}-\x{1E4EA})"
+    R"(\x{2B739}\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})";
+constexpr std::string_view kNewNumbers =
+    R"(\x{11F50}-\x{11F59}\x{1D2C0}-\x{1D2D3}\x{1E4F0}-\x{1E4F9})";
+constexpr std::string_view kNewPunctuation =
+    R"(\x{11B00}-\x{11B09}\x{11F43}-\x{11F4F})";
 
 struct Shorthand {
   std::string_view written;
-  std::string_view set;
-  bool negated = false;  // then only outside of [...]
+  std::array<std::string_view, 4> sets;  // together
+  bool negated = false;                  // then only outside of [...]
 };
-constexpr std::array<Shorthand, 5> kShorthands = {{{R"(\s)", kSpaces},
-                                                   {R"(\S)", kSpaces, true},
-                                                   {R"(\p{L})", kLetters},
-                                                   {R"(\p{N})", kNumbers},
-                                                   {R"(\p{P})", kPunctuation}}};
+constexpr std::array<Shorthand, 8> kShorthands = {
+    {{R"(\s)", {kSpaces}},
+     {R"(\S)", {kSpaces}, true},
+     {R"(\p{L})",
+      {R"(\p{L})", kNewSmallLetters, kNewModifierLetters, kNewOtherLetters}},
+     {R"(\p{Ll})", {R"(\p{Ll})", kNewSmallLetters}},
+     {R"(\p{Lm})", {R"(\p{Lm})", kNewModifierLetters}},
+     {R"(\p{Lo})", {R"(\p{Lo})", kNewOtherLetters}},
+     {R"(\p{N})", {R"(\p{N})", kNewNumbers}},
+     {R"(\p{P})", {R"(\p{P})", kNewPunctuation}}}};
 
 std::string SpellOut(std::string_view pattern) {
   std::string spelled;
@@ -52,7 +59,7 @@ std::string SpellOut(std::string_view pattern) {
         [rest](const Shorthand& s) { return rest.starts_with(s.written); });
     if (shorthand != kShorthands.end()) {
       if (!in_class) spelled += shorthand->negated ? "[^" : "[";
-      spelled += shorthand->set;
+      for (const std::string_view set : shorthand->sets) spelled += set;
       if (!in_class) spelled += "]";
       i += shorthand->written.size();
       continue;

@@ -185,6 +185,10 @@ TEST(PreTokenizerTest, UnicodeAsModelsWereTrainedWithIt) {
   EXPECT_THAT(Split("gpt-2", "x\U00031350\U00011F50!"),
               ElementsAre("x\U00031350", "\U00011F50", "!"));
   EXPECT_THAT(Split("falcon", "a\U00011F43"), ElementsAre("a", "\U00011F43"));
+  // An ideograph, a modifier letter and a small letter of 15.
+  EXPECT_THAT(
+      Split("tekken", "x\U00031350 x\U0001E030 xX\U0001DF25X"),
+      ElementsAre("x\U00031350", " x\U0001E030", " x", "X\U0001DF25", "X"));
 }
 
 TEST(PreTokenizerTest, InvalidBytesAreSymbols) {

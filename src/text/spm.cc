@@ -55,7 +55,7 @@ Status SpmTokenizer::FindByteTokens() {
   }
   const auto num_missing =
       std::count(byte_tokens_.begin(), byte_tokens_.end(), -1);
-  if (num_missing > 0 && !vocab_.unk) {
+  if (num_missing > 0 && !HasUnknown()) {
     LogInfo(
         "the vocabulary lacks tokens for {} of 256 bytes and has no unknown "
         "token; text that needs them is left out",
@@ -148,7 +148,7 @@ void SpmTokenizer::EncodeUnknown(std::string_view bytes,
                                      [&](char c) { return token_of(c) >= 0; });
   if (all_known) {
     for (const char c : bytes) tokens->push_back(token_of(c));
-  } else if (vocab_.unk) {
+  } else if (HasUnknown()) {
     tokens->push_back(*vocab_.unk);
   }
 }

@@ -62,6 +62,8 @@ TEST(SpmTest, UnknownCharactersBecomeBytesElseUnknown) {
   EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "ü\xff"), "▁|<0xC3>|<0xBC>|<0xFF>");
   vocab.types[3 + 0xbc] = TokenType::kNormal;  // no longer byte BC
   EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "üx"), "▁|<unk>|<0x78>");
+  vocab.unk = 1;  // <s>: no text becomes a control token
+  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "üx"), "▁|<0x78>");
   vocab.unk.reset();
   EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "üx"), "▁|<0x78>");
 }

@@ -61,6 +61,12 @@ class VocabTokenizer : public Tokenizer {
   // text must not be able to forge.
   std::optional<TokenId> FindPlain(std::string_view text) const;
 
+  // Whether vocab_.unk stands for text that has no token. Not a control token
+  // (StarCoder's is <|endoftext|>), which text must not become.
+  bool HasUnknown() const {
+    return vocab_.unk && Type(*vocab_.unk) != TokenType::kControl;
+  }
+
  private:
   // Control and unknown tokens: they match, and show, only when asked to.
   bool IsHidden(TokenId id) const {

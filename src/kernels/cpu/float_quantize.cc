@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 
 #include "kernels/activation_row.h"
 #include "kernels/cpu/float_kernels.h"
