@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/int8_add_rows.h"
+#include "kernels/cpu/int8_attention.h"
 #include "kernels/cpu/int8_matmul.h"
 #include "kernels/cpu/tile_matmul.h"
 #include "kernels/kernels.h"
@@ -52,6 +53,7 @@ KernelTable MakeTable(Isa isa, bool is_amd) {
   FillFloatOps(isa, table);
   FillFloatActivate(isa, table);
   FillFloatAttention(isa, table);
+  FillInt8Attention(isa, table);
   FillFloatQuantize(isa, table);
   FillInt8MatMuls(isa, is_amd, table);
   FillTileMatMuls(isa, table);

@@ -414,5 +414,9 @@ void FillFloatAttention(Isa isa, KernelTable& table) {
   TC_CALL_FOR_ISA(isa, FillAttention, table)
 }
 
+void FloatAttention(Isa isa, const AttentionArgs& args) {
+  TC_CALL_FOR_ISA(isa, Attention, args)
+}
+
 }  // namespace thermocline::kernels
 #endif

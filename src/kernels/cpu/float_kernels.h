@@ -20,6 +20,9 @@ void FillFloatActivate(Isa isa, KernelTable& table);  // activate
 void FillFloatAttention(Isa isa, KernelTable& table);
 void FillFloatQuantize(Isa isa, KernelTable& table);  // and store_row
 
+// The attention that FillFloatAttention takes for this ISA, which has one.
+void FloatAttention(Isa isa, const AttentionArgs& args);
+
 // The name of the Highway target whose code FillFloatOps takes for this ISA,
 // told by that code: "AVX2", "AVX3", "NEON"; "" where there is none. For tests.
 std::string_view FloatTargetName(Isa isa);

@@ -1,0 +1,35 @@
+#include "kernels/cpu/int8_attention.h"
+
+#include "kernels/cpu/float_kernels.h"
+
+namespace thermocline::kernels {
+#if defined(__x86_64__)
+namespace {
+
+// Types and widths decide, and nothing that differs between two calls for the
+// same cache: a token's bits must not depend on how the work was cut.
+void Avx512VnniAttention(const AttentionArgs& args) {
+  if (args.k_dtype == DType::kQ8_0 && args.v_dtype == DType::kQ8_0 &&
+      args.k_width % kInt8AttentionStep == 0 &&
+      args.v_width % kInt8AttentionStep == 0) {
+    Int8AttentionAvx512Vnni(args);
+  } else {
+    FloatAttention(Isa::kAvx512Vnni, args);
+  }
+}
+
+}  // namespace
+#endif
+
+void FillInt8Attention(Isa isa, KernelTable& table) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512Vnni || isa == Isa::kAmx) {
+    table.attention = Avx512VnniAttention;
+  }
+#else
+  static_cast<void>(isa);
+  static_cast<void>(table);
+#endif
+}
+
+}  // namespace thermocline::kernels
