@@ -7,10 +7,11 @@
 
 namespace thermocline::kernels {
 
-// Sets table.attention for kAvx512Vnni and kAmx, and nothing else: calls whose
-// keys and values are both Q8_0, in rows of a multiple of kInt8AttentionStep
-// elements, go to the kernel below, all others to the float one of the ISA. The
-// function set needs a CPU that has `isa`; filling the table does not.
+// Sets table.attention for kAvx512Vnni and kAmx, and nothing else: calls with
+// several heads whose keys and values are both Q8_0, in rows of a multiple of
+// kInt8AttentionStep elements, go to the kernel below, all others to the float
+// one of the ISA. The function set needs a CPU that has `isa`; filling the
+// table does not.
 void FillInt8Attention(Isa isa, KernelTable& table);
 
 inline constexpr size_t kInt8AttentionStep = 64;
