@@ -18,7 +18,7 @@ struct UnsignedDot {
 // permutations of words. Those are one instruction's work on AMD, where this is
 // 1.03 times as fast in the cache and 1.05 to 1.1 from memory (Zen 4, one
 // thread), and three on Intel.
-struct WordQ4_0 : Q4_0<UnsignedDot> {
+struct WordQ4 : Q4_0<UnsignedDot> {
   static __m512i WordsOf(__m512i low, __m512i high,
                          const uint16_t (&words)[32]) {
     return _mm512_permutex2var_epi16(low, Load512(words), high);
@@ -50,12 +50,12 @@ struct WordQ4_0 : Q4_0<UnsignedDot> {
 };
 
 // With the sign bit flipped the quants are unsigned and 128 too large.
-using AskedQ8_0 = Q8_0<UnsignedDot, -128, Offset::kZeroPoint, 7>;
+using AskedQ8 = Q8_0<UnsignedDot, -128, Offset::kZeroPoint, 7>;
 
 // From memory Zen 4 reads 1.09 times as fast like this, with one thread. Types
 // with more arithmetic for each line hide from the hardware what comes next:
 // Q4_0 and Q4_K are 0.97 to 1.01 times as fast, in the same long calls.
-struct UnaskedQ8_0 : AskedQ8_0 {
+struct UnaskedQ8 : AskedQ8 {
   static constexpr bool kLeavesAskingToHardware = true;
 };
 
@@ -64,12 +64,12 @@ struct UnaskedQ8_0 : AskedQ8_0 {
 void FillInt8MatMulsAvx512Vnni(bool is_amd, KernelTable& table) {
   FillUnsigned<UnsignedDot>(table);
   if (is_amd) {
-    Int8MatMul<WordQ4_0>::Fill(DType::kQ4_0, table);
-    Int8MatMul<UnaskedQ8_0>::Fill(DType::kQ8_0, table);
+    Int8MatMul<WordQ4>::Fill(DType::kQ4_0, table);
+    Int8MatMul<UnaskedQ8>::Fill(DType::kQ8_0, table);
     table.call_bytes_by_type[static_cast<uint32_t>(DType::kQ8_0)] =
         kUnaskedCallBytes;
   } else {
-    Int8MatMul<AskedQ8_0>::Fill(DType::kQ8_0, table);
+    Int8MatMul<AskedQ8>::Fill(DType::kQ8_0, table);
   }
 }
 
