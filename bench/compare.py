@@ -289,7 +289,8 @@ def parse_args(argv):
                         help="with those that are dropped (default: twice "
                         "--rounds)")
     parser.add_argument("--wait", type=float, default=0, metavar="S",
-                        help="seconds that a round may wait for fast memory")
+                        help="seconds that a round may wait for memory as fast "
+                        "as it was in an earlier one")
     parser.add_argument("--repetitions", type=int, default=1,
                         help="of ours in a round (default 1)")
     parser.add_argument("--peer-model",
@@ -303,6 +304,8 @@ def parse_args(argv):
     args = parser.parse_args(argv)
     if args.rounds < 1 or args.repetitions < 1 or args.batch < 1:
         parser.error("rounds, repetitions and batch are at least 1")
+    if args.most_rounds is not None and args.most_rounds < args.rounds:
+        parser.error("--most-rounds is no less than --rounds")
     if not list_tests(args):
         parser.error("nothing to run: -p and -n are both 0")
     return args
@@ -321,6 +324,9 @@ def main(argv=None):
     except Failure as failure:
         print(f"compare.py: error: {failure}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        if not rows:
+            return 130
     print(table(rows, args.peer_name))
     name = pathlib.Path(args.model).name
     if args.json:

@@ -150,7 +150,8 @@ class CompareTest(unittest.TestCase):
         self.assertNotIn(b"Traceback", done.stderr)
 
     def test_refuses_wrong_usage(self):
-        for args in (["-p", "0", "-n", "0"], ["-p", "-4"], ["--rounds", "0"]):
+        for args in (["-p", "0", "-n", "0"], ["-p", "-4"], ["--rounds", "0"],
+                     ["--rounds", "4", "--most-rounds", "3"]):
             self.assertEqual(self.compare(*args).returncode, 2, args)
 
     def test_ours_prints_what_it_reads(self):

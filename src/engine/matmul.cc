@@ -35,7 +35,7 @@ struct Input {
 };
 
 size_t RowsPerPiece(const Compute& compute, const Product& product,
-                    const Input& input) {
+                    const Input& input, size_t num_tokens) {
   const TensorView& weight = product.weight;
   if (product.make) return product.make.rows_max;
   if (input.batch != nullptr) {
@@ -49,9 +49,12 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
   const size_t row_bytes = std::max<size_t>(weight.row_bytes(), 1);
   const size_t num_pieces =
       kPiecesPerThread * static_cast<size_t>(compute.pool->num_threads());
-  const size_t piece_bytes =
-      std::clamp<size_t>(weight.num_bytes() / num_pieces, kPieceBytesMin,
-                         compute.kernels->call_bytes(weight.dtype));
+  // Several tokens pass over a piece again and again: it stays in the cache.
+  const size_t most_bytes = num_tokens == 1
+                                ? compute.kernels->call_bytes(weight.dtype)
+                                : kernels::kAskedCallBytes;
+  const size_t piece_bytes = std::clamp<size_t>(weight.num_bytes() / num_pieces,
+                                                kPieceBytesMin, most_bytes);
   return RoundUp(std::max<size_t>(piece_bytes / row_bytes, 1),
                  std::max(kRowAlignment, product.done.alignment));
 }
@@ -216,7 +219,8 @@ void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
   for (size_t i = 0; i < products.size(); ++i) {
     const TensorView& weight = products[i].weight;
     TC_DCHECK(weight.shape.ne[0] == x.width);
-    pieces.rows_per_piece[i] = RowsPerPiece(compute, products[i], inputs[i]);
+    pieces.rows_per_piece[i] =
+        RowsPerPiece(compute, products[i], inputs[i], num_tokens);
     pieces.counts[i] =
         CeilDiv<size_t>(weight.shape.num_rows(), pieces.rows_per_piece[i]);
   }

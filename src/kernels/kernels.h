@@ -176,7 +176,7 @@ inline constexpr size_t kAttentionQueries = 32;  // of one call, at most
 // As MatMulFn rounds x, an ISA may round the queries of calls with keys and
 // values in Q8_0: scale * q to eight bits, against the largest of its block of
 // 32. And there it may round what a value's quants are multiplied with, e^(s -
-// m) times the scale of their block: by at most 1.5 * 2^-16 of the largest of
+// m) times the scale of their block: by at most 1.5 * 2^-15 of the largest of
 // them for that query, far less than Q8_0 itself rounds values by. Types,
 // widths and num_heads alone decide.
 struct AttentionArgs {

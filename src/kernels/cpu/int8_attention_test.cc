@@ -118,7 +118,7 @@ double LargestValue(const Q8Rows& v, size_t num_rows) {
 
 // Beside what float_attention_test.cc allows for sums of floats, 8 times as
 // much in scores as keys are up to 8: a weight times the scale of its value is
-// rounded by at most 1.5 times 2^-16 of the largest one, which is no more than
+// rounded by at most 1.5 times 2^-15 of the largest one, which is no more than
 // the largest scale times the sum of all weights.
 double Tolerance(const AttentionCase& c, double largest_value) {
   const auto width = static_cast<double>(c.k_width);
@@ -126,7 +126,7 @@ double Tolerance(const AttentionCase& c, double largest_value) {
   const double score_error = (width / 4 + 8) * 8 * std::sqrt(width) * kRounding;
   return largest_value *
          (2 * score_error + (1.25 * positions + 64) * kRounding +
-          positions * 1.5 * 0x1p-16);
+          positions * 1.5 * 0x1p-15);
 }
 
 void ExpectClose(const KernelTable& kernels, const KernelTable& scalar,
