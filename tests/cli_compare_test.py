@@ -118,6 +118,16 @@ class CompareTest(unittest.TestCase):
                       done.stdout)
         self.assertIn(b"interrupted", done.stderr)
 
+    def test_an_interrupt_keeps_the_tests_before(self):
+        (self.folder / "peer").write_text(
+            "#!/bin/sh\nif [ -e once ]; then kill -INT $PPID; sleep 60; fi\n"
+            "touch once\necho '[{\"n_prompt\": 0, \"n_gen\": 8, "
+            "\"avg_ts\": 20}]'\n")
+        done = self.compare("-p", "0", "-n", "8", "-t", "1,2", "--rounds", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"| tg8 | 1 | 30.00", done.stdout)
+        self.assertNotIn(b"| tg8 | 2 |", done.stdout)
+
     def test_the_peer_may_have_a_file_of_its_own(self):
         done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "1",
                             "--peer-model", "other.gguf")
