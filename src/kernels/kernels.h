@@ -163,10 +163,14 @@ inline constexpr size_t kAttentionQueries = 32;  // of one call, at most
   return (v_width + 15) / 16 * 16 + 16;
 }
 
+// From the scores of a query to those of the next. More than the piece: the
+// rows do not all meet in a few sets of the cache.
+inline constexpr size_t kAttentionScoresStride = kAttentionPiece + 16;
+
 // A call's scratch: queries, scores, and a few keys and values as floats.
 [[gnu::always_inline]] constexpr size_t AttentionScratchFloats(size_t k_width,
                                                                size_t v_width) {
-  return kAttentionQueries * (kAttentionPiece + 16) +
+  return kAttentionQueries * kAttentionScoresStride +
          (kAttentionQueries + 4) * ((k_width + 15) / 16 * 16) +
          4 * ((v_width + 15) / 16 * 16);
 }
@@ -199,6 +203,11 @@ struct AttentionArgs {
   float* scratch;  // AttentionScratchFloats(), 64-byte aligned
   float* out;      // [num_tokens * num_heads] partial sums, those of a token's
                    // heads together, PartialAttentionFloats() apart
+
+  // That query query_idx, of all tokens' heads in turn, sees.
+  [[gnu::always_inline]] size_t PositionsOf(size_t query_idx) const {
+    return num_positions + (is_diagonal ? query_idx / num_heads : 0);
+  }
 };
 
 struct KernelTable {

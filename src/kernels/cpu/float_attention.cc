@@ -32,8 +32,6 @@ constexpr size_t kQueries = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 // Up to so many queries read keys and values as they lie in the cache: half as
 // many keys or vectors side by side, and still the same number of accumulators.
 constexpr size_t kFewQueries = 2 * kQueries;
-// More than the piece: the rows do not all meet in a few sets of the cache.
-constexpr size_t kScoresStride = kAttentionPiece + 16;
 
 HWY_INLINE size_t PaddedTo(size_t multiple, size_t n) {
   return (n + multiple - 1) / multiple * multiple;
@@ -47,7 +45,7 @@ struct Work {
         k_stride(PaddedTo(16, args.k_width)),
         v_stride(PaddedTo(16, args.v_width)),
         scores(args.scratch),
-        queries(scores + kAttentionQueries * kScoresStride),
+        queries(scores + kAttentionQueries * kAttentionScoresStride),
         keys(queries + kAttentionQueries * k_stride),
         values(keys + kKeys * k_stride) {}
 
@@ -55,17 +53,11 @@ struct Work {
   size_t k_width;
   size_t k_stride;
   size_t v_stride;
-  float* scores;   // [num_queries, kScoresStride]
+  float* scores;   // [num_queries, kAttentionScoresStride]
   float* queries;  // [num_queries, k_stride] times the scale
   float* keys;     // [kKeys, k_stride]
   float* values;   // [kValues, v_stride]
 };
-
-// Positions that a query sees.
-HWY_INLINE size_t PositionsOf(const AttentionArgs& args, size_t query_idx) {
-  return args.num_positions +
-         (args.is_diagonal ? query_idx / args.num_heads : 0);
-}
 
 void UnpackQueries(const AttentionArgs& args, const Work& work) {
   const FloatVec scale = hn::Set(Floats(), args.scale);
@@ -116,20 +108,20 @@ template <size_t kNum>
 HWY_INLINE void StoreScores(const FloatVec (&sums)[kNum][4], float* scores) {
   for (size_t j = 0; j < kNum; ++j) {
     hn::StoreU(SumsOfLanes(sums[j][0], sums[j][1], sums[j][2], sums[j][3]),
-               FourFloats(), scores + j * kScoresStride);
+               FourFloats(), scores + j * kAttentionScoresStride);
   }
 }
 
 template <size_t kNum>
 HWY_INLINE void StoreScores(const FloatVec (&sums)[kNum][2], float* scores) {
   const hn::Half<FourFloats> two;
-  for (size_t j = 0; j < kNum; j += 2, scores += 2 * kScoresStride) {
+  for (size_t j = 0; j < kNum; j += 2, scores += 2 * kAttentionScoresStride) {
     const size_t other = std::min(j + 1, kNum - 1);
     const auto four =
         SumsOfLanes(sums[j][0], sums[j][1], sums[other][0], sums[other][1]);
     hn::StoreU(hn::LowerHalf(two, four), two, scores);
     if (other == j) return;
-    hn::StoreU(hn::UpperHalf(two, four), two, scores + kScoresStride);
+    hn::StoreU(hn::UpperHalf(two, four), two, scores + kAttentionScoresStride);
   }
 }
 
@@ -159,7 +151,7 @@ HWY_INLINE void ScoreKeys(const Work& work, const Rows& keys, size_t r,
     for (size_t j = 0; j < 32; j += kLanes) add(i + j);
   }
   for (; i < width; i += kLanes) add(i);
-  StoreScores(sums, scores + query_idx * kScoresStride + r);
+  StoreScores(sums, scores + query_idx * kAttentionScoresStride + r);
 }
 
 // Scores of kNum queries with num_rows keys, a multiple of kKeys.
@@ -268,7 +260,8 @@ HWY_INLINE size_t AddVectors(const Rows& values, const float* weights,
         value[c] = values.Load(p, i + c * kLanes);
       }
       for (size_t j = 0; j < kNum; ++j) {
-        const FloatVec weight = hn::Set(floats, weights[j * kScoresStride + p]);
+        const FloatVec weight =
+            hn::Set(floats, weights[j * kAttentionScoresStride + p]);
         for (size_t c = 0; c < kVectors; ++c) {
           sum[j][c] = hn::MulAdd(weight, value[c], sum[j][c]);
         }
@@ -307,17 +300,17 @@ HWY_INLINE void AddSeenValues(const AttentionArgs& args, const Work& work,
   const size_t width = PaddedTo(kLanes, args.v_width);
   const size_t out_stride = PartialAttentionFloats(args.v_width);
   const auto num_seen = [&](size_t query_idx) HWY_ATTR {
-    const size_t seen = PositionsOf(args, query_idx);
+    const size_t seen = args.PositionsOf(query_idx);
     return seen <= p ? 0 : std::min(count, seen - p);
   };
-  const float* weights = work.scores + i * kScoresStride + p;
+  const float* weights = work.scores + i * kAttentionScoresStride + p;
   float* out = args.out + i * out_stride;
   const size_t common = num_seen(i);
   AddValues<kNum>(values, weights, 0, common, width, out, out_stride);
   if (num_seen(i + kNum - 1) == common) return;
   for (size_t j = 0; j < kNum; ++j) {
-    AddValues<1>(values, weights + j * kScoresStride, common, num_seen(i + j),
-                 width, out + j * out_stride, 0);
+    AddValues<1>(values, weights + j * kAttentionScoresStride, common,
+                 num_seen(i + j), width, out + j * out_stride, 0);
   }
 }
 
@@ -353,7 +346,7 @@ HWY_INLINE void WithRow(DType dtype, Function f) {
 
 void Attention(const AttentionArgs& args) {
   const Work work(args);
-  const size_t num_positions = PositionsOf(args, work.num_queries - 1);
+  const size_t num_positions = args.PositionsOf(work.num_queries - 1);
   UnpackQueries(args, work);
   WithRow(args.k_dtype, [&]<class Row>(Row) HWY_ATTR {
     AllScores<Row>({args.k, args.k_stride_bytes, num_positions, args.v}, work);
@@ -362,7 +355,7 @@ void Attention(const AttentionArgs& args) {
   for (size_t i = 0; i < work.num_queries; ++i) {
     float* out = args.out + i * out_stride;
     std::fill_n(out, out_stride, 0.0f);
-    Exponentials(work.scores + i * kScoresStride, PositionsOf(args, i),
+    Exponentials(work.scores + i * kAttentionScoresStride, args.PositionsOf(i),
                  out + work.v_stride);
   }
   WithRow(args.v_dtype, [&]<class Row>(Row) HWY_ATTR {

@@ -180,7 +180,7 @@ void AddChunk(const AttentionArgs& args, const Work& work, const Rows& values,
   for (size_t b = 0; b < work.v_blocks; ++b) {
     for (size_t j = 0; j < kNum; ++j) {
       const auto* of_query = reinterpret_cast<const int16_t*>(
-          work.scores + (query + j) * kScoresStride);
+          work.scores + (query + j) * kAttentionScoresStride);
       for (size_t i = 0; i < kChunk; i += 32) {
         _mm512_store_si512(
             weights[j] + i / 2,
@@ -232,7 +232,7 @@ inline bool HasNotFinite(const ValueRatios& ratios, size_t num_positions) {
 
 void Int8AttentionAvx512Vnni(const AttentionArgs& args) {
   const Work work(args);
-  const size_t num_positions = PositionsOf(args, work.num_queries - 1);
+  const size_t num_positions = args.PositionsOf(work.num_queries - 1);
   const Rows keys = {args.k, args.k_stride_bytes, num_positions, args.v};
   const Rows values = {args.v, args.v_stride_bytes, num_positions,
                        args.k + num_positions * args.k_stride_bytes};
@@ -247,16 +247,15 @@ void Int8AttentionAvx512Vnni(const AttentionArgs& args) {
     for (size_t i = 0; i < stride; i += kLanes) {
       _mm512_store_ps(out + i, _mm512_setzero_ps());
     }
-    units[j] =
-        RoundedWeights(work.scores + j * kScoresStride, PositionsOf(args, j),
-                       largest, out + args.v_width);
+    units[j] = RoundedWeights(work.scores + j * kAttentionScoresStride,
+                              args.PositionsOf(j), largest, out + args.v_width);
   }
   AllValues(args, work, values);
   for (size_t j = 0; j < work.num_queries; ++j) {
     float* out = args.out + j * stride;
     for (size_t b = 0; b < work.v_blocks; ++b) {
       const bool is_finite =
-          all_finite || !HasNotFinite(work.ratios[b], PositionsOf(args, j));
+          all_finite || !HasNotFinite(work.ratios[b], args.PositionsOf(j));
       StoreSums(out + b * kBlock, is_finite ? units[j] : __builtin_nanf(""));
     }
   }

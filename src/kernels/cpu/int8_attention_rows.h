@@ -22,8 +22,6 @@ namespace thermocline::kernels {
 namespace {
 
 constexpr size_t kLanes = 16;
-// More than the piece: the rows do not all meet in a few sets of the cache.
-constexpr size_t kScoresStride = kAttentionPiece + 16;
 constexpr size_t kQueries = 8;  // side by side, at most
 constexpr size_t kLine = 64;
 constexpr size_t kBlockBytes = sizeof(BlockQ8_0);
@@ -120,15 +118,15 @@ struct Work {
         k_blocks(args.k_width / kBlock),
         v_blocks(args.v_width / kBlock),
         scores(args.scratch),
-        keys(reinterpret_cast<KeyBlock*>(scores +
-                                         kAttentionQueries * kScoresStride)),
+        keys(reinterpret_cast<KeyBlock*>(scores + kAttentionQueries *
+                                                      kAttentionScoresStride)),
         ratios(reinterpret_cast<ValueRatios*>(keys + k_blocks)),
         queries(reinterpret_cast<QueryBlock*>(ratios + v_blocks)) {}
 
   size_t num_queries;
   size_t k_blocks;
   size_t v_blocks;
-  float* scores;        // [num_queries, kScoresStride]; then rounded weights
+  float* scores;  // [num_queries, kAttentionScoresStride]; then rounded weights
   KeyBlock* keys;       // [k_blocks]
   ValueRatios* ratios;  // [v_blocks]
   QueryBlock* queries;  // [k_blocks, num_queries]
@@ -138,12 +136,6 @@ static_assert(sizeof(KeyBlock) + kAttentionQueries * sizeof(QueryBlock) <=
               "as much as AttentionScratchFloats() gives a block of keys");
 static_assert(sizeof(ValueRatios) <= 4 * kBlock * sizeof(float),
               "likewise of values");
-
-// Positions that a query sees.
-inline size_t PositionsOf(const AttentionArgs& args, size_t query_idx) {
-  return args.num_positions +
-         (args.is_diagonal ? query_idx / args.num_heads : 0);
-}
 
 // Of the blocks at `offset` and after it: the first one's scales of all rows,
 // then the second one's.

@@ -156,7 +156,7 @@ template <size_t kNum>
     add(ScalesOf<1>(words), b + 1, offset + kBlockBytes);
   }
   for (size_t j = 0; j < kNum; ++j) {
-    _mm512_store_ps(work.scores + j * kScoresStride + p, sums[j]);
+    _mm512_store_ps(work.scores + j * kAttentionScoresStride + p, sums[j]);
   }
 }
 
@@ -170,7 +170,8 @@ void ScoreKept(const Work& work, size_t query, size_t p) {
                    sums);
   }
   for (size_t j = 0; j < kNum; ++j) {
-    _mm512_store_ps(work.scores + (query + j) * kScoresStride + p, sums[j]);
+    _mm512_store_ps(work.scores + (query + j) * kAttentionScoresStride + p,
+                    sums[j]);
   }
 }
 
