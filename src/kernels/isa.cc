@@ -107,6 +107,15 @@ std::vector<Isa> SupportedIsas() {
 
 Isa BestIsa() { return SupportedIsas().back(); }
 
+bool HasGfni() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("gfni");
+#else
+  return false;
+#endif
+}
+
 bool IsAmd() {
 #if defined(__x86_64__)
   __builtin_cpu_init();

@@ -11,7 +11,7 @@ inline __m512i AddPairs(__m512i v) {
 
 // Sums stay in 16 bits: two products of quants up to 63, or four of quants up
 // to 31, with activations up to 127 in magnitude.
-struct UnsignedDot {
+struct UnsignedDot : ShiftedNibbles {
   static __m512i One(__m512i w, __m512i x) {
     return AddPairs(_mm512_maddubs_epi16(w, x));
   }

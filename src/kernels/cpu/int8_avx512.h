@@ -1,5 +1,5 @@
-// The int8 formats in AVX-512, for the two files that differ in how they
-// multiply bytes: int8_avx512.cc and int8_avx512_vnni.cc.
+// The int8 formats in AVX-512, for the files that differ in how they multiply
+// bytes: int8_avx512.cc, int8_avx512_vnni.cc and int8_avx512_amd.cc.
 //
 // A step is 256 quants in four registers. Dot products of bytes leave sums of
 // four in 32-bit lanes; the work is to bring sums and scales together without
@@ -56,9 +56,12 @@ inline __m512i LowNibbles(__m512i v) {
   return _mm512_and_si512(v, _mm512_set1_epi8(0x0F));
 }
 
-inline __m512i HighNibbles(__m512i v) {
-  return LowNibbles(_mm512_srli_epi64(v, 4));
-}
+// High nibbles of bytes, for a Dot without an instruction of its own.
+struct ShiftedNibbles {
+  static __m512i HighNibbles(__m512i v) {
+    return LowNibbles(_mm512_srli_epi64(v, 4));
+  }
+};
 
 // Lanes of 128 bits: a0 a2 b0 b2.
 inline __m512i EvenLanes(__m512i a, __m512i b) {
@@ -129,6 +132,7 @@ struct Avx512Acc {
 };
 
 // Dot::Pair(w0, x0, w1, x1): sums of four of two products of bytes, added.
+// Dot::HighNibbles(v).
 template <class Dot, Offset kOffset, int kZeroBits = 0>
 struct Paired : Avx512Acc {
   static constexpr bool kHasMin =
@@ -201,14 +205,15 @@ struct Block32 {
     return _mm512_inserti32x4(v, Load128(p + 6 * sizeof(Block)), 3);
   }
 
+  template <class Dot>
   static void UnpackNibbles(const std::byte* blocks, __m512i q[4]) {
     const std::byte* qs = blocks + offsetof(Block, qs);
     const __m512i even = Gather16(qs);
     const __m512i odd = Gather16(qs + sizeof(Block));
     q[0] = LowNibbles(even);
-    q[1] = HighNibbles(even);
+    q[1] = Dot::HighNibbles(even);
     q[2] = LowNibbles(odd);
-    q[3] = HighNibbles(odd);
+    q[3] = Dot::HighNibbles(odd);
   }
 
   // The bits of blocks 0, 2, 4, 6: q[0] gets those of the first halves.
@@ -226,8 +231,9 @@ struct Block32 {
     q[1] = _mm512_mask_add_epi8(q[1], high, q[1], sixteen);
   }
 
+  template <class Dot>
   static void UnpackFiveBits(const std::byte* blocks, __m512i q[4]) {
-    UnpackNibbles(blocks, q);
+    UnpackNibbles<Dot>(blocks, q);
     AddFifthBits(blocks + offsetof(Block, qh), q);
     AddFifthBits(blocks + offsetof(Block, qh) + sizeof(Block), q + 2);
   }
@@ -252,9 +258,9 @@ struct Q4_0 : Block32<BlockQ4_0>, Paired<Dot, Offset::kZeroPoint, 3> {
         Load512(blocks + kHalf + 8));
     StepWeights w;
     w.q[0] = LowNibbles(even);
-    w.q[1] = HighNibbles(even);
+    w.q[1] = Dot::HighNibbles(even);
     w.q[2] = LowNibbles(odd);
-    w.q[3] = HighNibbles(odd);
+    w.q[3] = Dot::HighNibbles(odd);
     const __m512i words = _mm512_castsi256_si512(_mm256_setr_epi16(
         0, 0, 9, 9, 18, 18, 27, 27, 0, 0, 9, 9, 18, 18, 27, 27));
     const __m512i heads = _mm512_mask_permutexvar_epi16(
@@ -269,7 +275,7 @@ template <class Dot>
 struct Q4_1 : Block32<BlockQ4_1>, Paired<Dot, Offset::kPlusMin> {
   static StepWeights Unpack(const std::byte* blocks) {
     StepWeights w;
-    Q4_1::UnpackNibbles(blocks, w.q);
+    Q4_1::template UnpackNibbles<Dot>(blocks, w.q);
     w.scale = Q4_1::Heads(blocks);
     return w;
   }
@@ -279,7 +285,7 @@ template <class Dot>
 struct Q5_0 : Block32<BlockQ5_0>, Paired<Dot, Offset::kZeroPoint, 4> {
   static StepWeights Unpack(const std::byte* blocks) {
     StepWeights w;
-    Q5_0::UnpackFiveBits(blocks, w.q);
+    Q5_0::template UnpackFiveBits<Dot>(blocks, w.q);
     w.scale = Q5_0::Scales(blocks);
     return w;
   }
@@ -289,7 +295,7 @@ template <class Dot>
 struct Q5_1 : Block32<BlockQ5_1>, Paired<Dot, Offset::kPlusMin> {
   static StepWeights Unpack(const std::byte* blocks) {
     StepWeights w;
-    Q5_1::UnpackFiveBits(blocks, w.q);
+    Q5_1::template UnpackFiveBits<Dot>(blocks, w.q);
     w.scale = Q5_1::Heads(blocks);
     return w;
   }
@@ -355,6 +361,7 @@ inline __m512 UnpackScales(const std::byte* block) {
 
 // Q4_K and Q5_K: 128 bytes, of which each 32 have the low bits of an even
 // sub-block in their low nibbles, those of the next in the high ones.
+template <class Dot>
 inline void UnpackSubBlocks(const std::byte* qs, __m512i q[4]) {
   const __m512i low = Load512(qs);
   const __m512i high = Load512(qs + 64);
@@ -362,15 +369,15 @@ inline void UnpackSubBlocks(const std::byte* qs, __m512i q[4]) {
   const __m512i second = OddLanes(low, high);
   q[0] = LowNibbles(first);
   q[1] = LowNibbles(second);
-  q[2] = HighNibbles(first);
-  q[3] = HighNibbles(second);
+  q[2] = Dot::HighNibbles(first);
+  q[3] = Dot::HighNibbles(second);
 }
 
 template <class Dot>
 struct Q4_K : Block256<BlockQ4_K>, Paired<Dot, Offset::kMinusMin> {
   static StepWeights Unpack(const std::byte* block) {
     StepWeights w;
-    UnpackSubBlocks(block + offsetof(BlockQ4_K, qs), w.q);
+    UnpackSubBlocks<Dot>(block + offsetof(BlockQ4_K, qs), w.q);
     w.scale = UnpackScales(block);
     return w;
   }
@@ -380,7 +387,7 @@ template <class Dot>
 struct Q5_K : Block256<BlockQ5_K>, Paired<Dot, Offset::kMinusMin> {
   static StepWeights Unpack(const std::byte* block) {
     StepWeights w;
-    UnpackSubBlocks(block + offsetof(BlockQ5_K, qs), w.q);
+    UnpackSubBlocks<Dot>(block + offsetof(BlockQ5_K, qs), w.q);
     // Bit 2l of a byte belongs to the even sub-block of 128-bit lane l, the
     // next to the odd one.
     const __m512i even_bits = _mm512_setr_epi64(
@@ -439,6 +446,17 @@ struct Q6_K : Block256<BlockQ6_K>, Avx512Acc {
                                      kAOrBAndC);
   }
 
+  static __m512 Scales(const std::byte* block) {
+    const __m128i lane_order =
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m128i scales = _mm_shuffle_epi8(
+        Load128(block + offsetof(BlockQ6_K, scales)), lane_order);
+    uint16_t d;
+    __builtin_memcpy(&d, block + offsetof(BlockQ6_K, d), sizeof(d));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(scales)),
+                         _mm512_set1_ps(_cvtsh_ss(d)));
+  }
+
   static StepWeights Unpack(const std::byte* block) {
     StepWeights w;
     for (int half = 0; half < 2; ++half) {
@@ -449,14 +467,7 @@ struct Q6_K : Block256<BlockQ6_K>, Avx512Acc {
       w.q[2 * half + 1] =
           Join(_mm512_srli_epi64(ql, 4), _mm512_srlv_epi64(qh, Halves(0, 2)));
     }
-    const __m128i lane_order =
-        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m128i scales = _mm_shuffle_epi8(
-        Load128(block + offsetof(BlockQ6_K, scales)), lane_order);
-    uint16_t d;
-    __builtin_memcpy(&d, block + offsetof(BlockQ6_K, d), sizeof(d));
-    w.scale = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(scales)),
-                            _mm512_set1_ps(_cvtsh_ss(d)));
+    w.scale = Scales(block);
     return w;
   }
 };

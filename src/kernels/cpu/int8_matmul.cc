@@ -3,6 +3,19 @@
 #include "kernels/cpu/amx_matmul.h"
 
 namespace thermocline::kernels {
+namespace {
+
+#if defined(__x86_64__)
+void FillVnni(bool is_amd, KernelTable& table) {
+  if (is_amd && HasGfni()) {
+    FillInt8MatMulsAmd(table);
+  } else {
+    FillInt8MatMulsAvx512Vnni(table);
+  }
+}
+#endif
+
+}  // namespace
 
 void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool is_amd,
                      KernelTable& table) {
@@ -16,10 +29,10 @@ void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool is_amd,
       FillInt8MatMulsAvx512(table);
       break;
     case Isa::kAvx512Vnni:
-      FillInt8MatMulsAvx512Vnni(is_amd, table);
+      FillVnni(is_amd, table);
       break;
     case Isa::kAmx:
-      FillInt8MatMulsAvx512Vnni(is_amd, table);
+      FillVnni(is_amd, table);
       FillAmxMatMuls(table);
       break;
 #elif defined(__aarch64__)

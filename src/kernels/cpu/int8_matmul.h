@@ -21,7 +21,8 @@ void FillInt8MatMuls(Isa isa, bool is_amd, KernelTable& table);
 void FillInt8MatMulsAvx2(KernelTable& table);
 void FillInt8MatMulsAvx2K(KernelTable& table);  // K types
 void FillInt8MatMulsAvx512(KernelTable& table);
-void FillInt8MatMulsAvx512Vnni(bool is_amd, KernelTable& table);
+void FillInt8MatMulsAvx512Vnni(KernelTable& table);
+void FillInt8MatMulsAmd(KernelTable& table);  // AVX-512 VNNI, GFNI
 void FillInt8MatMulsNeonDotprod(KernelTable& table);
 
 }  // namespace thermocline::kernels
