@@ -18,6 +18,8 @@ namespace {
 // threads can share evenly, so that the last one to finish is not waited for.
 constexpr size_t kPieceBytesMin = 32 << 10;
 constexpr size_t kPiecesPerThread = 8;
+// Where kernels leave reading ahead to the CPU, which is slow to begin.
+constexpr size_t kUnaskedPiecesPerThread = 2;
 // Pieces end at whole cache lines of the output.
 constexpr size_t kRowAlignment = 64 / sizeof(float);
 // In a product with many tokens a piece passes over the whole input, so it is
@@ -47,12 +49,14 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
         kBatchRowsMin, kBatchRowsMax);
   }
   const size_t row_bytes = std::max<size_t>(weight.row_bytes(), 1);
-  const size_t num_pieces =
-      kPiecesPerThread * static_cast<size_t>(compute.pool->num_threads());
   // Several tokens pass over a piece again and again: it stays in the cache.
   const size_t most_bytes = num_tokens == 1
                                 ? compute.kernels->call_bytes(weight.dtype)
                                 : kernels::kAskedCallBytes;
+  const size_t num_pieces = (most_bytes > kernels::kAskedCallBytes
+                                 ? kUnaskedPiecesPerThread
+                                 : kPiecesPerThread) *
+                            static_cast<size_t>(compute.pool->num_threads());
   const size_t piece_bytes = std::clamp<size_t>(weight.num_bytes() / num_pieces,
                                                 kPieceBytesMin, most_bytes);
   return RoundUp(std::max<size_t>(piece_bytes / row_bytes, 1),
