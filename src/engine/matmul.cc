@@ -53,10 +53,10 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
   const size_t most_bytes = num_tokens == 1
                                 ? compute.kernels->call_bytes(weight.dtype)
                                 : kernels::kAskedCallBytes;
-  const size_t num_pieces = (most_bytes > kernels::kAskedCallBytes
-                                 ? kUnaskedPiecesPerThread
-                                 : kPiecesPerThread) *
-                            static_cast<size_t>(compute.pool->num_threads());
+  const size_t num_pieces =
+      (most_bytes > kernels::kAskedCallBytes ? kUnaskedPiecesPerThread
+                                             : kPiecesPerThread) *
+      static_cast<size_t>(compute.pool->num_threads());
   const size_t piece_bytes = std::clamp<size_t>(weight.num_bytes() / num_pieces,
                                                 kPieceBytesMin, most_bytes);
   return RoundUp(std::max<size_t>(piece_bytes / row_bytes, 1),

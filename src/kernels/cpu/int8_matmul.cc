@@ -6,6 +6,17 @@ namespace thermocline::kernels {
 namespace {
 
 #if defined(__x86_64__)
+void FillAvx2(bool is_amd, KernelTable& table) {
+  FillInt8MatMulsAvx2(table);
+  FillInt8MatMulsAvx2K(table);
+  // None of them asks for streams ahead. Others than AMD's were not measured.
+  if (!is_amd) return;
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                      DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+    table.call_bytes_by_type[static_cast<uint32_t>(dtype)] = kUnaskedCallBytes;
+  }
+}
+
 void FillVnni(bool is_amd, KernelTable& table) {
   if (is_amd && HasGfni()) {
     FillInt8MatMulsAmd(table);
@@ -22,8 +33,7 @@ void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool is_amd,
   switch (isa) {
 #if defined(__x86_64__)
     case Isa::kAvx2:
-      FillInt8MatMulsAvx2(table);
-      FillInt8MatMulsAvx2K(table);
+      FillAvx2(is_amd, table);
       break;
     case Isa::kAvx512:
       FillInt8MatMulsAvx512(table);
