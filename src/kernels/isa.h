@@ -29,10 +29,10 @@ std::vector<Isa> SupportedIsas();
 // The last of SupportedIsas().
 Isa BestIsa();
 
-// Whether AMD made this CPU. Some kernels have a version for those, with the same
-// results: AMD's read a few long streams of memory ahead by themselves, where
-// requests by instructions only hold up loads that need the same few buffers,
-// and permute words as fast as longer parts.
+// Whether AMD made this CPU. Some kernels have a version for those, with the
+// same results: AMD's read a few long streams of memory ahead by themselves,
+// where requests by instructions only hold up loads that need the same few
+// buffers, and permute words as fast as longer parts.
 bool IsAmd();
 
 // Whether this CPU has GFNI, of which AMD's versions for AVX-512 VNNI make use.

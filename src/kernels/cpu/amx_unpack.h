@@ -19,7 +19,7 @@
 // Empty unless compiled for it, so that it compiles alone anywhere.
 #if defined(__AVX512BF16__)
 
-#include "kernels/cpu/int8_avx512.h"
+#include "kernels/cpu/int8_avx512_k.h"
 
 // Unnamed in a header for the reason that int8_avx512.h gives.
 namespace thermocline::kernels {

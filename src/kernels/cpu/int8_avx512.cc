@@ -1,5 +1,7 @@
 // Int8 matrix products for AVX-512 without VNNI: F, BW, DQ, VL, CD.
 #include "kernels/cpu/int8_avx512.h"
+
+#include "kernels/cpu/int8_avx512_k.h"
 #include "kernels/cpu/int8_matmul.h"
 
 namespace thermocline::kernels {

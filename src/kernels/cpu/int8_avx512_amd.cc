@@ -2,7 +2,7 @@
 // of int8_avx512_vnni.cc, bit by bit. Zen 4 has four pipes of 256 bits and does
 // half an instruction of 512 at a time, so that fewer instructions are what
 // counts. Speeds are of one thread, against the formats of that file.
-#include "kernels/cpu/int8_avx512.h"
+#include "kernels/cpu/int8_avx512_k.h"
 #include "kernels/cpu/int8_avx512_vnni.h"
 #include "kernels/cpu/int8_matmul.h"
 
@@ -30,10 +30,9 @@ struct GfniDot : VnniDot {
   }
 };
 
-// Keeps the compiler from mixing the instructions of four rows, which leaves
-// each waiting for the others' loads. From memory Q4_K is 1.07 times as fast
-// (with GFNI; without that 1.02), Q5_K 1.05, Q5_1 1.3; Q4_0 and Q4_1 0.8 and
-// 0.95 times.
+// Keeps the compiler from mixing the instructions of four rows. From memory
+// Q4_K is 1.07 times as fast (with GFNI; without that 1.02), Q5_K 1.05,
+// Q5_1 1.3; Q4_0 and Q4_1 0.8 and 0.95 times.
 template <class Format>
 struct RowAfterRow : Format {
   static StepWeights Unpack(const std::byte* blocks) {

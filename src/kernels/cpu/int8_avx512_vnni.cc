@@ -1,5 +1,6 @@
 // Int8 matrix products for AVX-512 with VNNI.
 #include "kernels/cpu/int8_avx512_vnni.h"
+#include "kernels/cpu/int8_avx512_k.h"
 #include "kernels/cpu/int8_matmul.h"
 
 namespace thermocline::kernels {
