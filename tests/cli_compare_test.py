@@ -107,11 +107,14 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(calls.count(" roof "), 9)
         self.assertEqual(calls.count("./peer"), 2)
 
-    def test_an_interrupt_keeps_what_is_finished(self):
+    def peer_interrupts_its_second_run(self):
         (self.folder / "peer").write_text(
             "#!/bin/sh\nif [ -e once ]; then kill -INT $PPID; sleep 60; fi\n"
             "touch once\necho '[{\"n_prompt\": 0, \"n_gen\": 8, "
             "\"avg_ts\": 20}]'\n")
+
+    def test_an_interrupt_keeps_what_is_finished(self):
+        self.peer_interrupts_its_second_run()
         done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "9")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"| 1.50 | 1.50..1.50 | 15.00 | 75.0 | 1 of 1 |",
@@ -119,10 +122,7 @@ class CompareTest(unittest.TestCase):
         self.assertIn(b"interrupted", done.stderr)
 
     def test_an_interrupt_keeps_the_tests_before(self):
-        (self.folder / "peer").write_text(
-            "#!/bin/sh\nif [ -e once ]; then kill -INT $PPID; sleep 60; fi\n"
-            "touch once\necho '[{\"n_prompt\": 0, \"n_gen\": 8, "
-            "\"avg_ts\": 20}]'\n")
+        self.peer_interrupts_its_second_run()
         done = self.compare("-p", "0", "-n", "8", "-t", "1,2", "--rounds", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"| tg8 | 1 | 30.00", done.stdout)

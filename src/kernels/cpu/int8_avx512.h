@@ -125,9 +125,9 @@ struct Avx512Acc {
 
   static Acc Zero() { return _mm512_setzero_ps(); }
   static float Reduce(Acc acc) { return _mm512_reduce_add_ps(acc); }
-  static Acc Add(__m512i lanes, const Weights& w, const Input& x, Acc acc) {
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(lanes),
-                           _mm512_mul_ps(w.scale, x.d), acc);
+  static Acc Add(__m512i lanes, const Weights& w, __m512 d, Acc acc) {
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(lanes), _mm512_mul_ps(w.scale, d),
+                           acc);
   }
 };
 
@@ -169,7 +169,7 @@ struct Paired : Avx512Acc {
     } else if constexpr (kOffset == Offset::kZeroPoint) {
       lanes = _mm512_sub_epi32(lanes, x.addend);
     }
-    return Add(lanes, w, x, acc);
+    return Add(lanes, w, x.d, acc);
   }
 };
 

@@ -65,14 +65,12 @@ struct WordQ4 : Q4_0<GfniDot> {
   }
 
   static Acc Step(const Weights& w, const Input& x, Acc acc) {
-    const auto add_pair = [&](__m512i sum, int i) {
-      sum = _mm512_dpbusd_epi32(sum, w.q[i], x.q[i]);
-      return _mm512_dpbusd_epi32(sum, w.q[i + 1], x.q[i + 1]);
+    const auto pair = [&](__m512i start, int i) {
+      return GfniDot::AddPair(start, w.q[i], x.q[i], w.q[i + 1], x.q[i + 1]);
     };
     const __m512i lanes =
-        AddNeighbours(add_pair(x.start[0], 0), add_pair(x.start[1], 2));
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(lanes),
-                           _mm512_mul_ps(w.scale, x.d), acc);
+        AddNeighbours(pair(x.start[0], 0), pair(x.start[1], 2));
+    return Add(lanes, w, x.d, acc);
   }
 
   static __m512i WordsOf(__m512i low, __m512i high,
@@ -106,7 +104,7 @@ struct WordQ4 : Q4_0<GfniDot> {
 };
 
 // Bits arrive where they belong by one instruction instead of a shift and a
-// mask: 1.1 times as fast from memory, 1.17 in the cache.
+// mask: row after row 1.1 times as fast from memory, 1.17 in the cache.
 struct MovedQ6 : Q6_K<GfniDot> {
   static StepWeights Unpack(const std::byte* block) {
     constexpr int kMaskedAOrB = 0xEA;  // a & b | c

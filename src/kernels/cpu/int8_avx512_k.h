@@ -124,7 +124,7 @@ struct Q6_K : Block256<BlockQ6_K>, Avx512Acc {
     for (int i = 0; i < 4; ++i) fours[i] = Dot::One(w.q[i], x.q[i]);
     const __m512i lanes = AddNeighbours(AddNeighbours(fours[0], fours[1]),
                                         AddNeighbours(fours[2], fours[3]));
-    return Add(_mm512_sub_epi32(lanes, x.addend), w, x, acc);
+    return Add(_mm512_sub_epi32(lanes, x.addend), w, x.d, acc);
   }
 
   // For 64-bit shifts: `low` for the first 32 bytes, `high` for the others.

@@ -17,7 +17,11 @@ struct VnniDot : ShiftedNibbles {
     return _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, x);
   }
   static __m512i Pair(__m512i w0, __m512i x0, __m512i w1, __m512i x1) {
-    return _mm512_dpbusd_epi32(One(w0, x0), w1, x1);
+    return AddPair(_mm512_setzero_si512(), w0, x0, w1, x1);
+  }
+  static __m512i AddPair(__m512i sum, __m512i w0, __m512i x0, __m512i w1,
+                         __m512i x1) {
+    return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(sum, w0, x0), w1, x1);
   }
 };
 
