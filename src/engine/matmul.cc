@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "kernels/activation_row.h"
+#include "os/cache_line.h"
 #include "os/node_shares.h"
 #include "tensor/dtype.h"
 
@@ -21,7 +22,14 @@ constexpr size_t kPiecesPerThread = 8;
 // Where kernels leave reading ahead to the CPU, which is slow to begin.
 constexpr size_t kUnaskedPiecesPerThread = 2;
 // Pieces end at whole cache lines of the output.
-constexpr size_t kRowAlignment = 64 / sizeof(float);
+constexpr size_t kRowAlignment = os::kCacheLine / sizeof(float);
+// An input of one token that is asked for whole, before it is rounded: threads
+// have made it, and have copies of what its place held before.
+constexpr size_t kAskedRowBytes = 16 << 10;
+// What other threads ask for at most while the caller prepares the input, and
+// how much between two looks at whether it has.
+constexpr size_t kAskedWhileWaiting = 64 << 10;
+constexpr size_t kAskedAtOnce = 1 << 10;
 // In a product with many tokens a piece passes over the whole input, so it is
 // longer: a few per thread, of at least and at most these numbers of rows.
 constexpr size_t kBatchPiecesPerThread = 4;
@@ -64,8 +72,10 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
 }
 
 void MultiplyPiece(const Compute& compute, const Product& product,
-                   const Input& input, size_t num_tokens, size_t first_row,
-                   size_t num_rows, int worker_idx) {
+                   const Input& input, size_t num_tokens,
+                   const os::ElemRange& rows, int worker_idx) {
+  const size_t first_row = rows.begin;
+  const size_t num_rows = rows.size();
   const TensorView& weight = product.weight;
   kernels::MatMulArgs args;
   args.weights = product.make
@@ -79,6 +89,8 @@ void MultiplyPiece(const Compute& compute, const Product& product,
   args.x_stride_bytes = input.stride_bytes;
   args.num_tokens = num_tokens;
   args.out = product.out.data + first_row;
+  // The CPU that read it last has a copy, which would hold up the next take.
+  if (num_tokens == 1) os::AskToWrite(args.out, num_rows * sizeof(float));
   args.out_stride = product.out.stride;
   if (input.batch != nullptr) {
     args.scratch =
@@ -106,26 +118,58 @@ struct Pieces {
 };
 
 struct Piece {
-  size_t product_idx, first_row;
+  size_t product_idx;
+  os::ElemRange rows;
 };
 
 // Pieces of all products are numbered through node by node: first every
 // product's share of the first NUMA node. ParallelFor cuts the numbers by the
 // same formula, so a row is read by the same node for every token, up to a
 // piece per product at the borders and what idle nodes take over.
-Piece FindPiece(const Pieces& pieces, std::span<const size_t> first_workers,
-                size_t idx) {
+Piece FindPiece(const Compute& compute, std::span<const Product> products,
+                const Pieces& pieces, size_t idx) {
+  const std::span<const size_t> first_workers = compute.pool->first_workers();
   for (size_t node = 0;; ++node) {
     TC_DCHECK(node + 1 < first_workers.size());
     for (size_t i = 0; i < kMaxProducts; ++i) {
       const os::ElemRange share =
           os::NodeShare(pieces.counts[i], node, first_workers);
       if (idx < share.size()) {
-        return {i, (share.begin + idx) * pieces.rows_per_piece[i]};
+        const size_t first_row = (share.begin + idx) * pieces.rows_per_piece[i];
+        return {
+            i,
+            {first_row, std::min<size_t>(first_row + pieces.rows_per_piece[i],
+                                         products[i].weight.shape.num_rows())}};
       }
       idx -= share.size();
     }
   }
+}
+
+// Asks for what a piece reads first, until it can be computed.
+template <typename IsReady>
+void AskAhead(const Product& product, const os::ElemRange& rows,
+              IsReady&& is_ready) {
+  if (product.make) return;
+  const std::byte* begin = product.weight.row(rows.begin);
+  const size_t num_bytes =
+      std::min(rows.size() * product.weight.row_stride(), kAskedWhileWaiting);
+  for (size_t i = 0; i < num_bytes && !is_ready(); i += kAskedAtOnce) {
+    os::AskToRead(begin + i, kAskedAtOnce);
+  }
+}
+
+Pieces CutAll(const Compute& compute, std::span<const Product> products,
+              std::span<const Input> inputs, size_t num_tokens) {
+  Pieces pieces;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const TensorView& weight = products[i].weight;
+    pieces.rows_per_piece[i] =
+        RowsPerPiece(compute, products[i], inputs[i], num_tokens);
+    pieces.counts[i] =
+        CeilDiv<size_t>(weight.shape.num_rows(), pieces.rows_per_piece[i]);
+  }
+  return pieces;
 }
 
 // Packs x [T, n] into compute.rounded_rows.
@@ -163,20 +207,24 @@ const kernels::BatchMatMul* ChooseBatch(const Compute& compute,
   return has_all ? batch : nullptr;
 }
 
-// x as each of the products takes it; rounds or packs it for those that want
-// that. All quantised ones take the same form.
-std::array<Input, kMaxProducts> PrepareInputs(
-    const Compute& compute, const Rows& x, size_t num_tokens,
-    std::span<const Product> products) {
-  const kernels::BatchMatMul* batch =
-      ChooseBatch(compute, num_tokens, products);
-  if (std::ranges::any_of(products, IsQuantised)) {
-    if (batch != nullptr) {
-      PackBatch(compute, *batch, x, num_tokens);
-    } else {
-      RoundRows(compute, x, num_tokens);
-    }
+// Rounds or packs x for those products that want that.
+void PrepareInput(const Compute& compute, const Rows& x, size_t num_tokens,
+                  std::span<const Product> products,
+                  const kernels::BatchMatMul* batch) {
+  if (!std::ranges::any_of(products, IsQuantised)) return;
+  if (batch != nullptr) {
+    PackBatch(compute, *batch, x, num_tokens);
+  } else {
+    RoundRows(compute, x, num_tokens);
   }
+}
+
+// Where each of the products finds x, prepared. All quantised ones take the
+// same form.
+std::array<Input, kMaxProducts> FindInputs(const Compute& compute,
+                                           const Rows& x,
+                                           std::span<const Product> products,
+                                           const kernels::BatchMatMul* batch) {
   const Input exact = {reinterpret_cast<const std::byte*>(x.data),
                        x.stride * sizeof(float), nullptr};
   const Input rounded = {compute.rounded_rows,
@@ -198,6 +246,10 @@ void RoundRows(const Compute& compute, const Rows& x, size_t num_tokens) {
   compute.pool->ParallelFor(
       num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
         for (size_t t = begin; t < end; ++t) {
+          if (num_tokens == 1 && row_bytes <= kAskedRowBytes) {
+            os::AskToRead(x.row(t), x.width * sizeof(float));
+            os::AskToWrite(compute.rounded_rows + t * row_bytes, row_bytes);
+          }
           compute.kernels->quantize_activations(
               x.row(t), x.width, compute.rounded_rows + t * row_bytes);
         }
@@ -216,32 +268,34 @@ const std::byte* InputFor(const Compute& compute, DType weight_dtype,
 void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
                  std::span<const Product> products) {
   TC_CHECK(products.size() <= kMaxProducts);
+  const kernels::BatchMatMul* batch =
+      ChooseBatch(compute, num_tokens, products);
+  TC_DCHECK(std::ranges::all_of(products, [&](const Product& product) {
+    return product.weight.shape.ne[0] == x.width;
+  }));
   const std::array<Input, kMaxProducts> inputs =
-      PrepareInputs(compute, x, num_tokens, products);
+      FindInputs(compute, x, products, batch);
+  const Pieces pieces = CutAll(compute, products, inputs, num_tokens);
 
-  Pieces pieces;
-  for (size_t i = 0; i < products.size(); ++i) {
-    const TensorView& weight = products[i].weight;
-    TC_DCHECK(weight.shape.ne[0] == x.width);
-    pieces.rows_per_piece[i] =
-        RowsPerPiece(compute, products[i], inputs[i], num_tokens);
-    pieces.counts[i] =
-        CeilDiv<size_t>(weight.shape.num_rows(), pieces.rows_per_piece[i]);
+  auto prepare = [&] { PrepareInput(compute, x, num_tokens, products, batch); };
+  auto multiply = [&](size_t idx, size_t /*end*/, int worker_idx) {
+    const Piece piece = FindPiece(compute, products, pieces, idx);
+    MultiplyPiece(compute, products[piece.product_idx],
+                  inputs[piece.product_idx], num_tokens, piece.rows,
+                  worker_idx);
+  };
+  const size_t num_pieces =
+      std::reduce(pieces.counts.begin(), pieces.counts.end());
+  if (num_tokens > 1) {  // which all threads prepare
+    prepare();
+    compute.pool->ParallelFor(num_pieces, 1, multiply);
+    return;
   }
-  compute.pool->ParallelFor(
-      std::reduce(pieces.counts.begin(), pieces.counts.end()), 1,
-      [&](size_t begin, size_t end, int worker_idx) {
-        for (size_t idx = begin; idx < end; ++idx) {
-          const Piece piece =
-              FindPiece(pieces, compute.pool->first_workers(), idx);
-          const Product& product = products[piece.product_idx];
-          const size_t num_rows = std::min<size_t>(
-              pieces.rows_per_piece[piece.product_idx],
-              product.weight.shape.num_rows() - piece.first_row);
-          MultiplyPiece(compute, product, inputs[piece.product_idx], num_tokens,
-                        piece.first_row, num_rows, worker_idx);
-        }
-      });
+  auto ask_ahead = [&](size_t idx, size_t /*end*/, auto&& is_ready) {
+    const Piece piece = FindPiece(compute, products, pieces, idx);
+    AskAhead(products[piece.product_idx], piece.rows, is_ready);
+  };
+  compute.pool->ParallelFor(num_pieces, 1, multiply, prepare, ask_ahead);
 }
 
 }  // namespace thermocline::engine

@@ -94,7 +94,8 @@ struct Product {
 // parallel region. An input that meets quantised weights is rounded once. In
 // batches of kernels->batch.min_tokens tokens and more, quantised weights are
 // multiplied in tiles, whose sums have another order (kernels/kernels.h), and
-// from large_batch.min_tokens on otherwise again. x: [T, n], rows
+// from large_batch.min_tokens on otherwise again. While the caller rounds the
+// input of one token, the other threads ask for weights. x: [T, n], rows
 // 64-byte aligned, aliases no output. Allocates nothing.
 // Cost: reads every weight once; bit-equal for every thread count.
 inline constexpr size_t kMaxProducts = 3;

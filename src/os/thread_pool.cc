@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "os/cache_line.h"
 #include "os/node_shares.h"
 #include "os/topology.h"
 
@@ -20,8 +21,6 @@ namespace thermocline::os {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr size_t kCacheLine = 64;
 
 inline void CpuRelax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -115,42 +114,82 @@ std::vector<size_t> PositionsByNode(const WorkerPlaces& places) {
 
 }  // namespace
 
-// The fields that workers write are on cache lines of their own. Changes that
-// someone may sleep on are sequentially consistent: the waker looks for
-// sleepers after its change, the sleeper looks for a change after it has
-// announced itself, and one of them must see the other.
+// What a burst's workers do: a job, or the ranges of a ParallelFor.
+struct ThreadPool::Burst {
+  ErasedJob job = nullptr;
+  void* argument = nullptr;  // of the job
+  Callables callables = {};
+  size_t grain = 0;
+
+  // They leave the pool.
+  bool is_last() const { return job == nullptr && callables.body == nullptr; }
+};
+
+// Between CPUs that share no cache a line takes a third of a microsecond to go
+// over, as long as a worker's way into a burst has steps that wait for one. So
+// what all of them read on that way lies in one line, with the gate, and lines
+// to be written are asked for before they are needed.
+//
+// Changes that someone may sleep on are sequentially consistent: the waker
+// looks for sleepers after its change, the sleeper looks for a change after it
+// has announced itself, and one of them must see the other.
 struct ThreadPool::State {
   int spin_us = 0;
   std::vector<std::thread> threads;
   WorkerPlaces places;
   PoolCounters counters;
-
-  // Of the burst; written between bursts, read by those that have entered.
-  ErasedJob job = nullptr;  // null: leave
-  void* argument = nullptr;
   std::vector<Share> shares;      // in the order of nodes, as `positions` says
   std::vector<size_t> positions;  // per worker, of its own share
 
   alignas(kCacheLine) Gate gate;
+  // The burst; written between bursts, read by those that have entered.
+  Burst burst;
+  static_assert(sizeof(Gate) + sizeof(Burst) <= kCacheLine);
+  // Whether body may be called.
+  alignas(kCacheLine) IsReady is_ready{true};
   // Workers that have left the burst, less those that the caller knows to have
   // entered: 0 when all of them are out.
   alignas(kCacheLine) std::atomic<int32_t> num_left{0};
+
+  Share& ShareOf(int worker_idx) {
+    return shares[positions[static_cast<size_t>(worker_idx)]];
+  }
 
   void Work(int worker_idx) {
     uint32_t seen = 0;
     while (true) {
       Await(gate.word(), spin_us,
             [&](Gate::Word word) { return Gate::BurstOf(word) != seen; });
+      AskToWrite(&ShareOf(worker_idx));
       if (!gate.TryEnter(seen)) continue;
-      if (job == nullptr) return;
-      job(argument, worker_idx);
+      if (burst.is_last()) return;
+      TakePart(worker_idx);
       if (num_left.fetch_add(1) == -1) num_left.notify_one();
     }
   }
 
-  void Start(ErasedJob new_job, void* new_argument) {
-    job = new_job;
-    argument = new_argument;
+  void TakePart(int worker_idx) {
+    if (burst.job != nullptr) return burst.job(burst.argument, worker_idx);
+    const size_t own = positions[static_cast<size_t>(worker_idx)];
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const size_t position = (own + i) % shares.size();
+      while (const auto range = TakeRange(position)) {
+        AwaitFirst(*range);
+        burst.callables.body(burst.callables.argument, range->begin, range->end,
+                             worker_idx);
+      }
+    }
+  }
+
+  void AwaitFirst(const ElemRange& range) {
+    if (is_ready.load(std::memory_order_acquire)) return;
+    burst.callables.meanwhile(burst.callables.argument, range.begin, range.end,
+                              is_ready);
+    Await(is_ready, spin_us, [](bool ready) { return ready; });
+  }
+
+  void Start(const Burst& new_burst) {
+    burst = new_burst;
     gate.Open();
   }
 
@@ -164,15 +203,16 @@ struct ThreadPool::State {
   }
 
   void Stop() {
-    Start(nullptr, nullptr);
+    Start({});
     for (std::thread& thread : threads) thread.join();
   }
 
-  std::optional<ElemRange> TakeRange(size_t grain, size_t position) {
+  std::optional<ElemRange> TakeRange(size_t position) {
     Share& share = shares[position];
-    const size_t begin = share.next.fetch_add(grain, std::memory_order_relaxed);
+    const size_t begin =
+        share.next.fetch_add(burst.grain, std::memory_order_relaxed);
     if (begin >= share.end) return std::nullopt;
-    return ElemRange{begin, std::min(begin + grain, share.end)};
+    return ElemRange{begin, std::min(begin + burst.grain, share.end)};
   }
 };
 
@@ -228,43 +268,47 @@ std::span<const size_t> ThreadPool::first_workers() const {
 PoolCounters ThreadPool::counters() const { return state_->counters; }
 
 void ThreadPool::RunErased(ErasedJob job, void* argument) {
-  if (state_->threads.empty()) return job(argument, 0);
-  ++state_->counters.num_joins;
-  state_->Start(job, argument);
+  State& state = *state_;
+  if (state.threads.empty()) return job(argument, 0);
+  ++state.counters.num_joins;
+  state.Start({.job = job, .argument = argument});
   job(argument, 0);
-  state_->AwaitAll(static_cast<uint32_t>(state_->threads.size()));
-  state_->gate.Close();
+  state.AwaitAll(static_cast<uint32_t>(state.threads.size()));
+  state.gate.Close();
 }
 
-void ThreadPool::ForErased(size_t n, size_t grain, ErasedBody body,
-                           void* argument) {
-  if (state_->threads.empty()) {
+void ThreadPool::ForErased(size_t n, size_t grain, const Callables& callables) {
+  State& state = *state_;
+  if (state.threads.empty()) {
+    if (callables.first != nullptr) callables.first(callables.argument);
     for (size_t begin = 0; begin < n; begin += grain) {
-      body(argument, begin, std::min(begin + grain, n), 0);
+      callables.body(callables.argument, begin, std::min(begin + grain, n), 0);
     }
     return;
   }
-  const size_t num_shares = state_->shares.size();
+  for (const Share& share : state.shares) AskToWrite(&share);
+  AskToWrite(&state.gate);
+  const size_t num_shares = state.shares.size();
   const size_t num_ranges = CeilDiv(n, grain);
   for (size_t i = 0; i < num_shares; ++i) {
-    Share& share = state_->shares[i];
+    Share& share = state.shares[i];
     share.next.store(num_ranges * i / num_shares * grain,
                      std::memory_order_relaxed);
     share.end = std::min(num_ranges * (i + 1) / num_shares * grain, n);
   }
-  auto take_all = [&, state = state_.get()](int worker_idx) {
-    const size_t own = state->positions[static_cast<size_t>(worker_idx)];
-    for (size_t i = 0; i < num_shares; ++i) {
-      const size_t position = (own + i) % num_shares;
-      while (const auto range = state->TakeRange(grain, position)) {
-        body(argument, range->begin, range->end, worker_idx);
-      }
-    }
-  };
-  ++state_->counters.num_joins;
-  state_->Start(&InvokeJob<decltype(take_all)>, &take_all);
-  take_all(0);
-  state_->AwaitAll(state_->gate.Close());
+  ++state.counters.num_joins;
+  if (callables.first != nullptr) {
+    state.is_ready.store(false, std::memory_order_relaxed);
+  }
+  state.Start({.callables = callables, .grain = grain});
+  if (callables.first != nullptr) {
+    callables.first(callables.argument);
+    state.is_ready.store(true);
+    state.is_ready.notify_all();
+  }
+  state.TakePart(0);
+  AskToWrite(&state.num_left);
+  state.AwaitAll(state.gate.Close());
 }
 
 }  // namespace thermocline::os

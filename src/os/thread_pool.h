@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_OS_THREAD_POOL_H_
 #define THERMOCLINE_OS_THREAD_POOL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -77,14 +78,46 @@ class ThreadPool {
       if (n > 0) body(size_t{0}, n, 0);
       return;
     }
-    ForErased(n, grain, &InvokeBody<std::remove_reference_t<Body>>,
-              Erase(body));
+    ForErased(n, grain,
+              {.body = &InvokeBody<std::remove_reference_t<Body>>,
+               .argument = Erase(body)});
+  }
+
+  // The same, where body needs what first() makes. The caller calls first()
+  // when it has called the others. Those that have taken a range by then call
+  //   meanwhile(begin, end, is_ready)
+  // with it, which may do what needs nothing of first() and returns soon after
+  // is_ready() is true; then they wait.
+  template <typename Body, typename First, typename Meanwhile>
+  void ParallelFor(size_t n, size_t grain, Body&& body, First&& first,
+                   Meanwhile&& meanwhile) {
+    TC_CHECK(grain > 0);
+    if (n <= grain) {
+      first();
+      if (n > 0) body(size_t{0}, n, 0);
+      return;
+    }
+    WithFirst<Body, First, Meanwhile> callables = {body, first, meanwhile};
+    ForErased(n, grain,
+              {.body = &callables.InvokeBody,
+               .first = &callables.InvokeFirst,
+               .meanwhile = &callables.InvokeMeanwhile,
+               .argument = &callables});
   }
 
  private:
   using ErasedJob = void (*)(void* job, int worker_idx);
   using ErasedBody = void (*)(void* body, size_t begin, size_t end,
                               int worker_idx);
+  using IsReady = std::atomic<bool>;
+  // What a ParallelFor calls. Without `first` there is nothing to wait for.
+  struct Callables {
+    ErasedBody body = nullptr;
+    void (*first)(void* argument) = nullptr;
+    void (*meanwhile)(void* argument, size_t begin, size_t end,
+                      const IsReady& is_ready) = nullptr;
+    void* argument = nullptr;
+  };
   // The invokers give constness back.
   template <typename Callable>
   static void* Erase(Callable& callable) {
@@ -98,9 +131,30 @@ class ThreadPool {
   static void InvokeBody(void* body, size_t begin, size_t end, int worker_idx) {
     (*static_cast<Body*>(body))(begin, end, worker_idx);
   }
-  void RunErased(ErasedJob job, void* argument);
-  void ForErased(size_t n, size_t grain, ErasedBody body, void* argument);
+  template <typename Body, typename First, typename Meanwhile>
+  struct WithFirst {
+    Body& body;
+    First& first;
+    Meanwhile& meanwhile;
 
+    static WithFirst& Of(void* argument) {
+      return *static_cast<WithFirst*>(argument);
+    }
+    static void InvokeBody(void* argument, size_t begin, size_t end,
+                           int worker_idx) {
+      Of(argument).body(begin, end, worker_idx);
+    }
+    static void InvokeFirst(void* argument) { Of(argument).first(); }
+    static void InvokeMeanwhile(void* argument, size_t begin, size_t end,
+                                const IsReady& is_ready) {
+      Of(argument).meanwhile(
+          begin, end, [&] { return is_ready.load(std::memory_order_relaxed); });
+    }
+  };
+  void RunErased(ErasedJob job, void* argument);
+  void ForErased(size_t n, size_t grain, const Callables& callables);
+
+  struct Burst;
   struct State;
   explicit ThreadPool(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

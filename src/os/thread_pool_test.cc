@@ -212,6 +212,68 @@ TEST(ThreadPoolTest, OnlyThoseThatComeAreWaitedFor) {
   }
 }
 
+// What first() makes is there for every range, whoever takes it: plain stores,
+// so that a missing edge shows under the thread sanitizer.
+void CheckFirst(int num_threads, int spin_us) {
+  const auto pool = MakePool(num_threads, spin_us);
+  for (int burst = 0; burst < 1000; ++burst) {
+    const size_t n = static_cast<size_t>(burst) % 7;
+    const size_t grain = 1 + static_cast<size_t>(burst) % 2;
+    int made = -1;
+    std::vector<int> seen(n, -1);
+    std::atomic<int> num_meanwhile{0};
+    pool->ParallelFor(
+        n, grain,
+        [&](size_t begin, size_t end, int) {
+          for (size_t i = begin; i < end; ++i) seen[i] = made;
+        },
+        [&] { made = burst; },
+        [&](size_t begin, size_t end, auto&& is_ready) {
+          EXPECT_LT(begin, end);
+          EXPECT_LE(end, n);
+          while (!is_ready()) std::this_thread::yield();
+          ++num_meanwhile;
+        });
+    ASSERT_EQ(made, burst);
+    ASSERT_EQ(seen, std::vector<int>(n, burst));
+    ASSERT_LT(num_meanwhile, num_threads);
+    // The next burst waits for nothing.
+    pool->ParallelFor(n, 1, [&](size_t i, size_t, int) { ++seen[i]; });
+    ASSERT_EQ(seen, std::vector<int>(n, burst + 1));
+  }
+}
+
+TEST(ThreadPoolTest, RangesWaitForWhatTheCallerMakesFirst) {
+  for (const int num_threads : {1, 2, 5}) CheckFirst(num_threads, 50);
+}
+TEST(ThreadPoolTest, RangesWaitForWhatTheCallerMakesFirstAsleep) {
+  CheckFirst(2, 0);
+}
+
+// With as many ranges as threads each holds one, and the caller, which has
+// none yet, makes what all of them wait for.
+TEST(ThreadPoolTest, OthersAreBusyWhileTheCallerIs) {
+  const auto pool = MakePool(3);
+  std::atomic<int> num_waiting{0};
+  bool is_made = false;
+  std::atomic<int> num_done{0};
+  pool->ParallelFor(
+      2, 1,
+      [&](size_t, size_t, int) {
+        EXPECT_TRUE(is_made);
+        ++num_done;
+      },
+      [&] {
+        while (num_waiting < 2) std::this_thread::yield();
+        is_made = true;
+      },
+      [&](size_t, size_t, auto&& is_ready) {
+        EXPECT_FALSE(is_ready());
+        ++num_waiting;
+      });
+  EXPECT_EQ(num_done, 2);
+}
+
 TEST(ThreadPoolTest, RunAndParallelForTakeTurns) {
   const auto pool = MakePool(3);
   for (int burst = 0; burst < 2000; ++burst) {
