@@ -87,7 +87,8 @@ class ThreadPool {
   // when it has called the others. Those that have taken a range by then call
   //   meanwhile(begin, end, is_ready)
   // with it, which may do what needs nothing of first() and returns soon after
-  // is_ready() is true; then they wait.
+  // is_ready() is true; then they wait. None of the three may throw or start a
+  // burst.
   template <typename Body, typename First, typename Meanwhile>
   void ParallelFor(size_t n, size_t grain, Body&& body, First&& first,
                    Meanwhile&& meanwhile) {
