@@ -243,13 +243,13 @@ std::array<Input, kMaxProducts> FindInputs(const Compute& compute,
 
 void RoundRows(const Compute& compute, const Rows& x, size_t num_tokens) {
   const size_t row_bytes = kernels::ActivationRowBytes(x.width);
+  if (num_tokens == 1 && row_bytes <= kAskedRowBytes) {
+    os::AskToRead(x.row(0), x.width * sizeof(float));
+    os::AskToWrite(compute.rounded_rows, row_bytes);
+  }
   compute.pool->ParallelFor(
       num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
         for (size_t t = begin; t < end; ++t) {
-          if (num_tokens == 1 && row_bytes <= kAskedRowBytes) {
-            os::AskToRead(x.row(t), x.width * sizeof(float));
-            os::AskToWrite(compute.rounded_rows + t * row_bytes, row_bytes);
-          }
           compute.kernels->quantize_activations(
               x.row(t), x.width, compute.rounded_rows + t * row_bytes);
         }

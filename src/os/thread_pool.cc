@@ -116,8 +116,7 @@ std::vector<size_t> PositionsByNode(const WorkerPlaces& places) {
 
 // What a burst's workers do: a job, or the ranges of a ParallelFor.
 struct ThreadPool::Burst {
-  ErasedJob job = nullptr;
-  void* argument = nullptr;  // of the job
+  ErasedJob job = nullptr;  // with the argument of `callables`
   Callables callables = {};
   size_t grain = 0;
 
@@ -169,7 +168,9 @@ struct ThreadPool::State {
   }
 
   void TakePart(int worker_idx) {
-    if (burst.job != nullptr) return burst.job(burst.argument, worker_idx);
+    if (burst.job != nullptr) {
+      return burst.job(burst.callables.argument, worker_idx);
+    }
     const size_t own = positions[static_cast<size_t>(worker_idx)];
     for (size_t i = 0; i < shares.size(); ++i) {
       const size_t position = (own + i) % shares.size();
@@ -271,7 +272,7 @@ void ThreadPool::RunErased(ErasedJob job, void* argument) {
   State& state = *state_;
   if (state.threads.empty()) return job(argument, 0);
   ++state.counters.num_joins;
-  state.Start({.job = job, .argument = argument});
+  state.Start({.job = job, .callables = {.argument = argument}});
   job(argument, 0);
   state.AwaitAll(static_cast<uint32_t>(state.threads.size()));
   state.gate.Close();

@@ -250,8 +250,8 @@ TEST(ThreadPoolTest, RangesWaitForWhatTheCallerMakesFirstAsleep) {
   CheckFirst(2, 0);
 }
 
-// With as many ranges as threads each holds one, and the caller, which has
-// none yet, makes what all of them wait for.
+// Others hold all ranges there are, and the caller, for which none is left,
+// makes what they wait for.
 TEST(ThreadPoolTest, OthersAreBusyWhileTheCallerIs) {
   const auto pool = MakePool(3);
   std::atomic<int> num_waiting{0};

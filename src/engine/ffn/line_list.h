@@ -10,10 +10,10 @@
 
 #include "engine/ffn/neuron_ffn.h"
 #include "kernels/kernels.h"
+#include "os/cache_line.h"
 
 namespace thermocline::engine {
 
-inline constexpr size_t kLineBytes = 64;
 inline constexpr size_t kMaxLines = 4096;
 
 // The lines that are read soon. What does not fit is not asked for.
@@ -33,12 +33,12 @@ class LineList {
       Lines lines = {};
       for (size_t i = 0; i < count; ++i) {
         lines[i] = reinterpret_cast<uintptr_t>(rows.row(ids[first + i])) /
-                   kLineBytes * kLineBytes;
+                   os::kCacheLine * os::kCacheLine;
       }
       // Whole vectors: what is too much is written over by the next.
       for (size_t i = 0; i < lines_per_row; ++i) {
         std::memcpy(lines_ + num_lines_, &lines, sizeof(lines));
-        lines += kLineBytes;
+        lines += os::kCacheLine;
         num_lines_ += count;
       }
     }
@@ -51,7 +51,7 @@ class LineList {
   // Asks for what no kernel has asked for.
   void Finish() {
     for (; ahead_.next != ahead_.end; ++ahead_.next) {
-      __builtin_prefetch(reinterpret_cast<const void*>(*ahead_.next), 0, 2);
+      os::AskToRead(reinterpret_cast<const void*>(*ahead_.next));
     }
   }
 
@@ -60,10 +60,10 @@ class LineList {
   // twentieth of what is read. Else as many as a row may touch.
   static size_t LinesPerRow(const RowPlaces& rows) {
     const size_t before =
-        rows.stride % kLineBytes == 0
-            ? reinterpret_cast<uintptr_t>(rows.data) % kLineBytes
-            : kLineBytes - 1;
-    return (before + rows.num_bytes + kLineBytes - 1) / kLineBytes;
+        rows.stride % os::kCacheLine == 0
+            ? reinterpret_cast<uintptr_t>(rows.data) % os::kCacheLine
+            : os::kCacheLine - 1;
+    return (before + rows.num_bytes + os::kCacheLine - 1) / os::kCacheLine;
   }
 
   static constexpr size_t kLanes = 8;

@@ -34,7 +34,7 @@ std::vector<size_t> LinesFrom(const kernels::LinesAhead& ahead,
   std::vector<size_t> lines;
   for (const uintptr_t* p = ahead.next; p != ahead.end; ++p) {
     lines.push_back((*p - reinterpret_cast<uintptr_t>(rows.bytes)) /
-                    kLineBytes);
+                    os::kCacheLine);
   }
   return lines;
 }

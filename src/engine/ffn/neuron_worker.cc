@@ -387,7 +387,7 @@ class NeuronFfn::Worker {
   // threads write beside them.
   uint32_t num_open_[kTokens];
   uint32_t num_fired_[kTokens];
-  alignas(kLineBytes) float products_[kTokens][kProducts];
+  alignas(os::kCacheLine) float products_[kTokens][kProducts];
 };
 
 void NeuronFfn::Work(size_t share) { Worker(this).Run(share); }
