@@ -39,14 +39,16 @@ struct MatMulArgs {
 };
 using MatMulFn = void (*)(const MatMulArgs& args);
 
-// A call with one token and at least so many rows reads them in streams and
-// asks memory for what lies behind them.
+// A call with one token and at least so many rows reads them in streams, each a
+// part of the rows from its first to its last, and asks memory for what lies
+// behind them. (F16 on AMD: six, where the input is long.)
 constexpr size_t kStreamRows = 16;
+constexpr size_t kStreams = 4;
 
 // KernelTable::call_bytes() where streams are asked for, and where the hardware
 // reads them ahead alone (Zen 4, F16, one thread: 0.88, 0.95 and 1.0 of a read
 // loop with 128, 256 and 512 KiB).
-constexpr size_t kAskedCallBytes = 128 << 10;
+constexpr size_t kAskedCallBytes = 256 << 10;
 constexpr size_t kUnaskedCallBytes = 1 << 20;
 
 // Products of quantised weights with many tokens, bound by arithmetic. Weights

@@ -148,9 +148,9 @@ HWY_INLINE void DotTokens(const std::byte* const (&rows)[kRows], Ask& ask,
 // One token. Streams, each a part of the rows from its first to its last:
 // memory delivers more to a few streams than to one, and a stream that goes on
 // forever can be asked for ahead of its use, by the hardware or here.
-template <class Row, size_t kStreams, bool kAsks>
+template <class Row, size_t kCount, bool kAsks>
 void MultiplyStreams(const MatMulArgs& args) {
-  const size_t stream_rows = args.num_rows / kStreams;
+  const size_t stream_rows = args.num_rows / kCount;
   const size_t stream_bytes = stream_rows * args.row_bytes;
   const auto dot = [&]<size_t kRows>(const std::byte* const(&rows)[kRows],
                                      auto& ask, float* out) HWY_ATTR {
@@ -160,24 +160,24 @@ void MultiplyStreams(const MatMulArgs& args) {
   AskNothing nothing;
   for (size_t r = 0; r < stream_rows; ++r) {
     const size_t begin = r * args.row_bytes;
-    const std::byte* rows[kStreams];
-    for (size_t s = 0; s < kStreams; ++s) {
+    const std::byte* rows[kCount];
+    for (size_t s = 0; s < kCount; ++s) {
       rows[s] = args.weights + begin + s * stream_bytes;
     }
-    float dots[kStreams];
+    float dots[kCount];
     if (kAsks && args.num_rows >= kStreamRows) {
       // Past the streams' ends the caller's next rows begin, whose first stream
       // is where the last of these ends.
-      AskStreams ask = {stream_bytes - begin, (kStreams - 1) * stream_bytes};
+      AskStreams ask = {stream_bytes - begin, (kCount - 1) * stream_bytes};
       dot(rows, ask, dots);
     } else {
       dot(rows, nothing, dots);
     }
-    for (size_t s = 0; s < kStreams; ++s) {
+    for (size_t s = 0; s < kCount; ++s) {
       args.out[r + s * stream_rows] = dots[s];
     }
   }
-  for (size_t r = kStreams * stream_rows; r < args.num_rows; ++r) {
+  for (size_t r = kCount * stream_rows; r < args.num_rows; ++r) {
     dot({args.weights + r * args.row_bytes}, nothing, args.out + r);
   }
 }
@@ -191,7 +191,7 @@ void MultiplyOne(const MatMulArgs& args) {
   if (!kAsks && args.n * sizeof(float) > kWideBytes) {
     MultiplyStreams<Row, 6, kAsks>(args);
   } else {
-    MultiplyStreams<Row, 4, kAsks>(args);
+    MultiplyStreams<Row, kStreams, kAsks>(args);
   }
 }
 

@@ -16,13 +16,10 @@
 
 namespace thermocline::kernels {
 
-// One token reads its rows in as many streams, each a part of the rows from its
-// first to its last: memory delivers more to a few streams than to one, and a
-// stream that goes on forever can be asked for ahead of its use.
-inline constexpr size_t kInt8Streams = 4;
-
-// Streams of stream_bytes, of which left_bytes begin with these parts. A single
-// row is none. kNotAtAll: the hardware reads ahead as well.
+// The streams of one token: memory delivers more to a few of them than to one,
+// and a stream that goes on forever can be asked for ahead of its use. They are
+// stream_bytes long; left_bytes of them begin with these parts. A single row is
+// none. kNotAtAll: the hardware reads ahead as well.
 //
 // How far ahead: into the second level of the cache, then into the first. From
 // memory (Intel, two threads, VNNI, pages of 4 KiB; first step at 2 KiB) this
@@ -81,7 +78,7 @@ struct AskList {
 
   AheadCursor lines;
   size_t part_bytes = 0;
-  uintptr_t following[kInt8Streams] = {};  // less part_bytes
+  uintptr_t following[kStreams] = {};  // less part_bytes
   const uintptr_t* now = nullptr;
   bool is_near_end = false;
 

@@ -120,7 +120,6 @@ class Int8MatMul {
   static constexpr size_t kRowBlock = 32;
   // Tokens that share the unpacking of a step.
   static constexpr size_t kTokenBlock = 16;
-  static constexpr size_t kStreams = kInt8Streams;
   // Rows of each stream that share prepared activations.
   static constexpr size_t kStreamBlock = 4;
   // Prepared activations; small enough to stay in the first-level cache.
