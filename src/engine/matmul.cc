@@ -18,7 +18,7 @@ namespace {
 // hide the taking (~100 ns). Small products have shorter pieces, as many as
 // threads can share evenly, so that the last one to finish is not waited for.
 constexpr size_t kPieceBytesMin = 32 << 10;
-constexpr size_t kPiecesPerThread = 8;
+constexpr size_t kPiecesPerThread = 4;
 // Where kernels leave reading ahead to the CPU, which is slow to begin.
 constexpr size_t kUnaskedPiecesPerThread = 2;
 // A piece that several tokens pass over again and again stays in the cache.

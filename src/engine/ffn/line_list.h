@@ -48,14 +48,17 @@ class LineList {
     ahead_ = {lines_, lines_ + num_lines_};
     return &ahead_;
   }
-  // Asks for what no kernel has asked for.
-  void Finish() {
-    for (; ahead_.next != ahead_.end; ++ahead_.next) {
+  // Asks for the next lines, as many as there are of num_lines.
+  void Ask(size_t num_lines) {
+    const size_t count =
+        std::min(num_lines, static_cast<size_t>(ahead_.end - ahead_.next));
+    for (size_t i = 0; i < count; ++i, ++ahead_.next) {
       os::AskToRead(reinterpret_cast<const void*>(*ahead_.next));
     }
   }
+  // Asks for what no kernel has asked for.
+  void Finish() { Ask(kMaxLines); }
 
- private:
   // Exactly, where all rows begin alike: a line more of each would be a
   // twentieth of what is read. Else as many as a row may touch.
   static size_t LinesPerRow(const RowPlaces& rows) {

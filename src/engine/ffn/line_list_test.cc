@@ -98,6 +98,20 @@ TEST(LineListTest, LeavesOutWhatDoesNotFit) {
   EXPECT_EQ(ahead->next, ahead->end);
 }
 
+TEST(LineListTest, AskingForSomeLeavesTheOthers) {
+  const auto rows = std::make_unique<TestRows>();
+  const auto list = std::make_unique<LineList>();
+  list->Clear();
+  const uint32_t id = 0;
+  list->Add(rows->places(), &id, 1);
+  const kernels::LinesAhead* ahead = list->Start();
+  const ptrdiff_t count = ahead->end - ahead->next;
+  list->Ask(1);
+  EXPECT_EQ(ahead->end - ahead->next, count - 1);
+  list->Ask(1000);
+  EXPECT_EQ(ahead->next, ahead->end);
+}
+
 TEST(LineListTest, IsEmptyAgainOnceCleared) {
   const auto rows = std::make_unique<TestRows>();
   const auto list = std::make_unique<LineList>();

@@ -39,23 +39,23 @@ void NeuronFfn::Run(const Rows& x, std::span<const NeuronList> lists,
   TC_CHECK(!lists.empty() && lists.size() <= kernels::kListedTokens);
   x_ = x;
   std::ranges::copy(lists, list_copies_.begin());
-  lists_ = std::span(list_copies_).first(lists.size());
+  cut_ = {.lists = std::span(list_copies_).first(lists.size()),
+          .num_pieces = std::span(num_pieces_).first(lists.size())};
   hidden_ = hidden;
   out_ = out;
   raw_ = raw;
-  max_pieces_ = 0;
   for (size_t t = 0; t < lists.size(); ++t) {
     TC_DCHECK(listed_ != Listed::kAll || lists[t].count == 0 ||
               lists[t].ids[lists[t].count - 1] == lists[t].count - 1);
     num_pieces_[t] = NumPieces(lists[t].count);
-    max_pieces_ = std::max(max_pieces_, num_pieces_[t]);
+    cut_.max_pieces = std::max(cut_.max_pieces, num_pieces_[t]);
     if (!weights_->down_t) std::ranges::fill(hidden.span(t), 0.0f);
   }
   if (any_rounded_) RoundRows(*compute_, x, lists.size());
-  board_->sums.Start(max_pieces_);
+  board_->sums.Start(cut_.max_pieces);
   const auto num_threads = static_cast<size_t>(compute_->pool->num_threads());
-  const size_t num_shares = std::min(num_threads, max_pieces_);
-  board_->shares.Start(max_pieces_, std::max<size_t>(num_shares, 1));
+  const size_t num_shares = std::min(num_threads, cut_.max_pieces);
+  board_->shares.Start(cut_.max_pieces, std::max<size_t>(num_shares, 1));
   compute_->pool->ParallelFor(
       num_shares, 1, [this](size_t share, size_t /*end*/, int /*worker_idx*/) {
         Work(share);
@@ -65,7 +65,7 @@ void NeuronFfn::Run(const Rows& x, std::span<const NeuronList> lists,
 
 void NeuronFfn::Finish(const Rows& out) const {
   const TensorView& bias = weights_->down_bias;
-  for (size_t t = 0; t < lists_.size(); ++t) {
+  for (size_t t = 0; t < cut_.lists.size(); ++t) {
     if (num_pieces_[t] == 0) std::ranges::fill(out.span(t), 0.0f);
     if (!bias) continue;
     compute_->kernels->add(reinterpret_cast<const float*>(bias.data), out.width,
@@ -101,7 +101,7 @@ uint32_t* NeuronFfn::FiredOf(size_t token_idx) const {
 }
 
 void NeuronFfn::AddPieces(size_t to, size_t from) const {
-  for (size_t t = 0; t < lists_.size(); ++t) {
+  for (size_t t = 0; t < cut_.lists.size(); ++t) {
     if (from >= num_pieces_[t]) continue;
     compute_->kernels->add(SumOf(from, t), out_.width, SumOf(to, t));
   }
@@ -117,9 +117,10 @@ size_t NeuronFfn::num_open(size_t token_idx) const {
 void NeuronFfn::AddFired(size_t token_idx,
                          const predictor::NeuronSet& set) const {
   const size_t num_pieces = num_pieces_[token_idx];
-  const size_t count = lists_[token_idx].count;
+  const size_t count = cut_.lists[token_idx].count;
   for (size_t p = 0; p < num_pieces; ++p) {
-    const uint32_t* ids = FiredOf(token_idx) + PieceBegin(p, num_pieces, count);
+    const uint32_t* ids =
+        FiredOf(token_idx) + CutLists::PieceBegin(p, num_pieces, count);
     for (size_t i = 0; i < board_->num_fired[token_idx][p]; ++i) {
       set.Add(ids[i]);
     }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/ffn/piece_chunks.h"
 #include "engine/ffn/piece_shares.h"
 #include "engine/ffn/piece_sums.h"
 #include "engine/matmul.h"
@@ -19,14 +20,6 @@
 #include "predictor/neuron_set.h"
 
 namespace thermocline::engine {
-
-// Neurons in the order in which their terms are added.
-struct NeuronList {
-  const uint32_t* ids = nullptr;
-  size_t count = 0;
-
-  bool operator==(const NeuronList&) const = default;  // the very same
-};
 
 // What threads leave behind, piece by piece. One for all layers of a session.
 struct PieceBoard {
@@ -105,10 +98,6 @@ class NeuronFfn {
   // those that pass, as many as usually do. The same for every token and batch:
   // sums are rounded by what is computed together.
   double BytesPerTested() const;
-  // The first element of a token's piece in its list.
-  static size_t PieceBegin(size_t piece, size_t num_pieces, size_t count) {
-    return count * piece / num_pieces;
-  }
   // Whether a chunk's rows are tested as part of a matrix. Not where all pass:
   // the long chunks of that then bring too much at once for the rest.
   bool TestsInSequence() const {
@@ -134,9 +123,8 @@ class NeuronFfn {
   bool any_rounded_;
   // Of the run at hand.
   std::array<NeuronList, kernels::kListedTokens> list_copies_;
-  std::span<const NeuronList> lists_;  // those of its tokens
   std::array<size_t, kernels::kListedTokens> num_pieces_ = {};
-  size_t max_pieces_ = 0;
+  CutLists cut_;  // made of these
   Rows x_, hidden_, out_, raw_;
 };
 

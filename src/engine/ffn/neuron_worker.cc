@@ -19,23 +19,13 @@ constexpr size_t kTokens = kernels::kListedTokens;
 // for its neurons.
 constexpr size_t kBytesAhead = 20 << 10;
 // The same where rows are tested in sequence.
-constexpr size_t kStreamedBytes = 128 << 10;
-constexpr size_t kChunkRowsMax = 128;
+constexpr size_t kStreamedBytes = 256 << 10;
+constexpr size_t kChunkRowsMax = 256;
+// Of each stream of such rows, before its kernel asks for what follows.
+constexpr size_t kStreamStartBytes = 3 << 10;
 // Neurons that are computed together: calls on fewer rows cost more per row.
 constexpr size_t kGroup = kernels::kAddRowsGroup;
 constexpr size_t kProducts = kChunkRowsMax + kGroup;
-
-// Listed rows of tokens with the same list.
-struct Chunk {
-  const uint32_t* ids = nullptr;
-  size_t num_rows = 0;  // 0: no chunk
-  size_t first_token = 0;
-  size_t num_tokens = 0;
-  size_t piece = 0;
-  bool begins_piece = false;  // of these tokens
-  bool ends_tokens = false;   // of the piece, likewise
-  bool ends_piece = false;    // of all tokens
-};
 
 // Of the tokens of a chunk, the neurons that are not at rest, and what their
 // test gave: the raw product of the gate, or h without one.
@@ -58,41 +48,51 @@ size_t RowsPerChunk(size_t chunk_bytes, double bytes_per_row) {
 
 }  // namespace
 
-// Takes pieces through one pipeline:
+// Takes pieces through a pipeline. Where the tested rows are listed:
 //   test the rows of chunk k      asking for the records of what chunk k - 1
 //   compute those of chunk k - 1  has left, then for the rows of chunk k + 1
+// and where they follow each other, whose kernel asks for them itself:
+//   test the rows of chunk k
+//   compute what that has left    asking for the records, then for where the
+//                                 rows of chunk k + 1 begin
 // so that arithmetic on one hides the reading of the other. Survivors that fill
 // no group of kGroup wait for those of the next chunk of their piece.
 class NeuronFfn::Worker {
  public:
-  explicit Worker(NeuronFfn* ffn)
+  Worker(NeuronFfn* ffn, size_t share)
       : ffn_(*ffn),
         kernels_(*ffn->compute_->kernels),
         streams_(ffn->TestsInSequence()),
-        chunk_rows_(RowsPerChunk(streams_ ? kStreamedBytes : kBytesAhead,
-                                 ffn->BytesPerTested())) {}
+        chunks_(ffn->cut_, &ffn->board_->shares, share,
+                RowsPerChunk(streams_ ? kStreamedBytes : kBytesAhead,
+                             ffn->BytesPerTested())) {}
 
-  void Run(size_t share) {
-    share_ = share;
-    next_ = {.piece = TakePiece()};
+  void Run() {
+    if (streams_) {
+      RunStreamed();
+    } else {
+      RunListed();
+    }
+  }
+
+ private:
+  void RunListed() {
     Survivors* last = &survivors_[0];
     Survivors* current = &survivors_[1];
     last->chunk = {};
-    Chunk chunk = Next();
+    Chunk chunk = chunks_.Next();
     lines_.Clear();
     AddTested(chunk);
     lines_.Start();
     lines_.Finish();
     while (chunk.num_rows > 0) {
-      const Chunk following = Next();
+      const Chunk following = chunks_.Next();
       current->chunk = chunk;
       MoveUngrouped(*last, *current);
       lines_.Clear();
       AddRecords(*last);
       AddTested(following);
       kernels::LinesAhead* ahead = lines_.Start();
-      // The kernel of the stream takes no list.
-      if (streams_) lines_.Finish();
       Test(*current, ahead);
       Compute(*last, ahead);
       lines_.Finish();
@@ -101,66 +101,34 @@ class NeuronFfn::Worker {
     }
     lines_.Clear();
     AddRecords(*last);
-    Compute(*last, lines_.Start());
+    kernels::LinesAhead* ahead = lines_.Start();
+    AskFirstRecords();
+    Compute(*last, ahead);
   }
 
- private:
-  // Where the next chunk begins.
-  struct Place {
-    size_t piece = 0;
-    size_t token = 0;
-    size_t row = 0;  // in the token's piece
-  };
-
-  size_t TakePiece() { return ffn_.board_->shares.Take(share_); }
-
-  // Piece by piece, in each by tokens with the same list.
-  Chunk Next() {
-    while (next_.piece < ffn_.max_pieces_) {
-      const size_t t = next_.token;
-      if (t == ffn_.lists_.size()) {
-        next_ = {.piece = TakePiece()};
-        continue;
-      }
-      const NeuronList& list = ffn_.lists_[t];
-      const size_t num_pieces = ffn_.num_pieces_[t];
-      const size_t after = EndOfGroup(t);
-      if (next_.piece >= num_pieces) {
-        next_.token = after;
-        continue;
-      }
-      const size_t begin = PieceBegin(next_.piece, num_pieces, list.count);
-      const size_t end = PieceBegin(next_.piece + 1, num_pieces, list.count);
-      Chunk chunk = {.ids = list.ids + begin + next_.row,
-                     .first_token = t,
-                     .num_tokens = after - t,
-                     .piece = next_.piece,
-                     .begins_piece = next_.row == 0};
-      chunk.num_rows = std::min(chunk_rows_, end - begin - next_.row);
-      next_.row += chunk.num_rows;
-      if (begin + next_.row == end) next_ = {next_.piece, after, 0};
-      chunk.ends_tokens = next_.row == 0;
-      chunk.ends_piece = chunk.ends_tokens && IsLastOfPiece(after);
-      return chunk;
+  void RunStreamed() {
+    Survivors* current = &survivors_[0];
+    Survivors* next = &survivors_[1];
+    current->chunk = {};
+    next->chunk = chunks_.Next();
+    MoveUngrouped(*current, *next);
+    lines_.Clear();
+    AddStreamStarts(next->chunk);
+    lines_.Start();
+    lines_.Finish();
+    while (next->chunk.num_rows > 0) {
+      std::swap(current, next);
+      Test(*current, nullptr);
+      next->chunk = chunks_.Next();
+      MoveUngrouped(*current, *next);
+      lines_.Clear();
+      AddRecords(*current);
+      AddStreamStarts(next->chunk);
+      kernels::LinesAhead* ahead = lines_.Start();
+      AskFirstRecords();
+      Compute(*current, ahead);
+      lines_.Finish();
     }
-    return {};
-  }
-
-  size_t EndOfGroup(size_t token_idx) const {
-    size_t end = token_idx + 1;
-    while (end < ffn_.lists_.size() &&
-           ffn_.lists_[end] == ffn_.lists_[token_idx]) {
-      ++end;
-    }
-    return end;
-  }
-
-  // Whether no token from `token_idx` on takes part in the piece at hand.
-  bool IsLastOfPiece(size_t token_idx) const {
-    for (size_t t = token_idx; t < ffn_.lists_.size(); ++t) {
-      if (next_.piece < ffn_.num_pieces_[t]) return false;
-    }
-    return true;
   }
 
   // From one chunk of tokens in a piece to the next.
@@ -177,8 +145,20 @@ class NeuronFfn::Worker {
   }
 
   void AddTested(const Chunk& chunk) {
-    if (streams_) return;  // their kernel asks for what follows
     lines_.Add(ffn_.tested_rows_, chunk.ids, chunk.num_rows);
+  }
+
+  void AddStreamStarts(const Chunk& chunk) {
+    if (chunk.num_rows < kernels::kStreamRows) return;
+    const size_t stream_rows = chunk.num_rows / kernels::kStreams;
+    const size_t stream_bytes = stream_rows * ffn_.tested_rows_.stride;
+    uint32_t ids[kernels::kStreams];
+    for (size_t i = 0; i < kernels::kStreams; ++i) {
+      ids[i] = static_cast<uint32_t>(chunk.ids[0] + i * stream_rows);
+    }
+    RowPlaces starts = ffn_.tested_rows_;
+    starts.num_bytes = std::min(stream_bytes, kStreamStartBytes);
+    lines_.Add(starts, ids, kernels::kStreams);
   }
 
   // In the order in which they are read: each step then asks for what the next
@@ -192,6 +172,13 @@ class NeuronFfn::Worker {
     for (size_t t = 0; t < survivors.chunk.num_tokens; ++t) {
       lines_.Add(rows, survivors.ids[t], survivors.counts[t]);
     }
+  }
+  // The first rows that are read of the records just added, before anything is
+  // computed that could ask for them.
+  void AskFirstRecords() {
+    const RowPlaces& first =
+        ffn_.up_rows_.num_bytes > 0 ? ffn_.up_rows_ : ffn_.down_rows_;
+    lines_.Ask(kGroup * LineList::LinesPerRow(first));
   }
 
   // out[t][i] = row ids[i] of the weight times x[t], + bias.
@@ -278,18 +265,30 @@ class NeuronFfn::Worker {
     const Activation of_gate = config.activation == Activation::kDRelu
                                    ? Activation::kRelu
                                    : config.activation;
+    // ReLU lets through what is above 0, as it is: no need to call it.
+    if (of_gate == Activation::kRelu && ffn_.rest_below_ == 0.0f) {
+      return Keep(chunk, products, ids, values,
+                  [&](size_t i) { return products[i] <= 0.0f; });
+    }
     float opened[kChunkRowsMax];
     kernels_.activate(of_gate, config.threshold, nullptr, products,
                       chunk.num_rows, opened);
-    const float* kept = config.gated ? products : opened;
+    return Keep(
+        chunk, config.gated ? products : opened, ids, values, [&](size_t i) {
+          return !ffn_.computes_all() &&
+                 (opened[i] == 0.0f || std::abs(opened[i]) < ffn_.rest_below_);
+        });
+  }
+
+  // The rows i of a chunk that do not rest, and what their test gave.
+  template <typename Rests>
+  static size_t Keep(const Chunk& chunk, const float* given, uint32_t* ids,
+                     float* values, Rests&& rests) {
     size_t count = 0;
     for (size_t i = 0; i < chunk.num_rows; ++i) {
       ids[count] = chunk.ids[i];
-      values[count] = kept[i];
-      const bool rests =
-          !ffn_.computes_all() &&
-          (opened[i] == 0.0f || std::abs(opened[i]) < ffn_.rest_below_);
-      count += rests ? 0 : 1;
+      values[count] = given[i];
+      count += rests(i) ? 0 : 1;
     }
     return count;
   }
@@ -365,8 +364,8 @@ class NeuronFfn::Worker {
   void NoteFired(size_t piece, size_t i, size_t token_idx,
                  std::span<const uint32_t> ids, const float* hidden) {
     uint32_t& count = num_fired_[i];
-    const size_t begin = PieceBegin(piece, ffn_.num_pieces_[token_idx],
-                                    ffn_.lists_[token_idx].count);
+    const size_t begin = CutLists::PieceBegin(
+        piece, ffn_.num_pieces_[token_idx], ffn_.cut_.lists[token_idx].count);
     uint32_t* fired = ffn_.FiredOf(token_idx) + begin;
     for (size_t j = 0; j < ids.size(); ++j) {
       fired[count] = ids[j];
@@ -377,9 +376,7 @@ class NeuronFfn::Worker {
   NeuronFfn& ffn_;
   const kernels::KernelTable& kernels_;
   bool streams_;
-  size_t chunk_rows_;
-  size_t share_ = 0;  // where it takes pieces from
-  Place next_;
+  PieceChunks chunks_;
   LineList lines_;
   kernels::PreparedInput input_;
   Survivors survivors_[2];
@@ -390,6 +387,6 @@ class NeuronFfn::Worker {
   alignas(os::kCacheLine) float products_[kTokens][kProducts];
 };
 
-void NeuronFfn::Work(size_t share) { Worker(this).Run(share); }
+void NeuronFfn::Work(size_t share) { Worker(this, share).Run(); }
 
 }  // namespace thermocline::engine
