@@ -1,6 +1,7 @@
 #include "probe/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -21,24 +22,47 @@ constexpr int kMaxCacheIndex = 16;
 
 // Four streams per thread, each asked for a KiB ahead: more loads are under way
 // than the hardware prefetcher of one stream keeps, and even 16-byte loads then
-// come as fast as memory gives.
+// come as fast as memory gives. They begin at different places of their pages:
+// side by side in them they are a twentieth slower (Intel).
 constexpr size_t kStreams = 4;
 constexpr size_t kLinesAhead = 16;
+constexpr size_t kPageLines = 64;
+constexpr size_t kLinesApart = 24;
+// Asked for ahead of that, into the second level of the cache, in a second way
+// to read: a quarter faster than the first on an Intel Xeon.
+constexpr size_t kLinesFarAhead = 32;
 
 using Line = uint64_t __attribute__((vector_size(kLineWords * 8)));
 
+// Asks for a line, into the first (kLocality 3) or second level (2) of the
+// cache. The address may be past the memory, where no pointer may point.
+template <int kLocality>
+[[gnu::always_inline]] inline void AskFor(const uint64_t* at, size_t lines) {
+  __builtin_prefetch(
+      reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) +
+                                    lines * sizeof(Line)),
+      0, kLocality);
+}
+
+// The lines of each of kStreams parts, of num_lines together.
+size_t StreamLines(size_t num_lines) {
+  const size_t lines = num_lines / kStreams;
+  if (lines < 2 * kPageLines) return lines;
+  return (lines / kPageLines - 1) * kPageLines + kLinesApart;
+}
+
 // The sum of all words modulo 2^64. An accumulator per stream, so that
 // additions never wait for each other. Inlined into code for several ISAs.
+template <bool kAsksFar>
 [[gnu::always_inline]] inline uint64_t SumStreams(const uint64_t* words,
                                                   size_t num_words) {
-  const size_t stream_lines = num_words / kLineWords / kStreams;
+  const size_t stream_lines = StreamLines(num_words / kLineWords);
   Line sums[kStreams] = {};
   for (size_t i = 0; i < stream_lines; ++i) {
     for (size_t s = 0; s < kStreams; ++s) {
       const uint64_t* at = words + (s * stream_lines + i) * kLineWords;
-      // The address may be past the memory, where no pointer may point.
-      __builtin_prefetch(reinterpret_cast<const void*>(
-          reinterpret_cast<uintptr_t>(at) + kLinesAhead * sizeof(Line)));
+      if constexpr (kAsksFar) AskFor<2>(at, kLinesFarAhead);
+      AskFor<3>(at, kLinesAhead);
       Line line;
       __builtin_memcpy(&line, at, sizeof(line));
       sums[s] += line;
@@ -53,24 +77,30 @@ using Line = uint64_t __attribute__((vector_size(kLineWords * 8)));
   return sum;
 }
 
+template <bool kAsksFar>
 uint64_t SumPortably(const uint64_t* words, size_t num_words) {
-  return SumStreams(words, num_words);
+  return SumStreams<kAsksFar>(words, num_words);
 }
 
 using SumFn = uint64_t (*)(const uint64_t* words, size_t num_words);
+// Which of them is faster depends on the CPU.
+using SumFns = std::array<SumFn, 2>;
+constexpr SumFns kPortable = {SumPortably<false>, SumPortably<true>};
 
 #if defined(__x86_64__)
 // A whole line per load: some 5 % above 16 bytes. With 32 there is no gain.
+template <bool kAsksFar>
 [[gnu::target("avx512f")]] uint64_t SumAvx512(const uint64_t* words,
                                               size_t num_words) {
-  return SumStreams(words, num_words);
+  return SumStreams<kAsksFar>(words, num_words);
 }
 
-SumFn BestSum() {
-  return __builtin_cpu_supports("avx512f") ? SumAvx512 : SumPortably;
+SumFns BestSums() {
+  if (!__builtin_cpu_supports("avx512f")) return kPortable;
+  return {SumAvx512<false>, SumAvx512<true>};
 }
 #else
-SumFn BestSum() { return SumPortably; }
+SumFns BestSums() { return kPortable; }
 #endif
 
 // Worker `idx`'s share, whole cache lines (the last one's end may be odd).
@@ -146,22 +176,23 @@ Result<double> ReadProbe::Measure(int num_rounds) {
     return Fail(ErrorCode::kInvalidArgument,
                 "read probe: {} rounds measure nothing", num_rounds);
   }
-  const SumFn sum = BestSum();
   double best = 0.0;
   for (int round = 0; round < num_rounds; ++round) {
-    Stopwatch watch;
-    pool_->Run([&](int idx) {
-      const std::span<uint64_t> share = ShareOf(words_, idx, num_threads());
-      sums_[static_cast<size_t>(idx)].read = sum(share.data(), share.size());
-    });
-    const double seconds = std::max(watch.Seconds(), 1e-9);
-    if (std::ranges::any_of(
-            sums_, [](const Sums& s) { return s.read != s.written; })) {
-      return Fail(ErrorCode::kCorrupt,
-                  "read probe: memory gave another sum than was written; "
-                  "the machine's memory is faulty");
+    for (const SumFn sum : BestSums()) {
+      Stopwatch watch;
+      pool_->Run([&](int idx) {
+        const std::span<uint64_t> share = ShareOf(words_, idx, num_threads());
+        sums_[static_cast<size_t>(idx)].read = sum(share.data(), share.size());
+      });
+      const double seconds = std::max(watch.Seconds(), 1e-9);
+      if (std::ranges::any_of(
+              sums_, [](const Sums& s) { return s.read != s.written; })) {
+        return Fail(ErrorCode::kCorrupt,
+                    "read probe: memory gave another sum than was written; "
+                    "the machine's memory is faulty");
+      }
+      best = std::max(best, static_cast<double>(num_bytes()) / seconds / 1e9);
     }
-    best = std::max(best, static_cast<double>(num_bytes()) / seconds / 1e9);
   }
   return best;
 }

@@ -26,9 +26,10 @@ class ReadProbe {
   // pool refuses. kResourceExhausted: no memory.
   static Result<ReadProbe> Create(int num_threads, size_t num_bytes);
 
-  // The best rate of `num_rounds` passes over all bytes, in units of 1e9 bytes
-  // per second. Verifies every sum: kCorrupt when memory gave another than was
-  // written. kInvalidArgument: fewer than one round.
+  // The best rate of `num_rounds` rounds, each a pass over all bytes in either
+  // of two ways to read, in units of 1e9 bytes per second. Verifies every sum:
+  // kCorrupt when memory gave another than was written. kInvalidArgument: fewer
+  // than one round.
   Result<double> Measure(int num_rounds);
 
   int num_threads() const { return pool_->num_threads(); }
