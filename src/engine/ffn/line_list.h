@@ -69,6 +69,7 @@ class LineList {
     return (before + rows.num_bytes + os::kCacheLine - 1) / os::kCacheLine;
   }
 
+ private:
   static constexpr size_t kLanes = 8;
   using Lines = uintptr_t __attribute__((ext_vector_type(kLanes)));
 

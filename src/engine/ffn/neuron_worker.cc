@@ -18,7 +18,7 @@ constexpr size_t kTokens = kernels::kListedTokens;
 // tested; the other way round `fast` takes 1.03 and `exact` 1.05 times as long
 // for its neurons.
 constexpr size_t kBytesAhead = 20 << 10;
-// The same where rows are tested in sequence.
+// What is tested in sequence before what it has left is computed.
 constexpr size_t kStreamedBytes = 256 << 10;
 constexpr size_t kChunkRowsMax = 256;
 // Of each stream of such rows, before its kernel asks for what follows.
