@@ -44,6 +44,9 @@ using MatMulFn = void (*)(const MatMulArgs& args);
 // behind them. (F16 on AMD: six, where the input is long.)
 constexpr size_t kStreamRows = 16;
 constexpr size_t kStreams = 4;
+// How far ahead of its use a call asks for a stream at most: what a stream
+// begins with is for the caller to ask for.
+constexpr size_t kStreamAheadBytes = 3 << 10;
 
 // KernelTable::call_bytes() where streams are asked for, and where the hardware
 // reads them ahead alone (Zen 4, F16, one thread: 0.88, 0.95 and 1.0 of a read

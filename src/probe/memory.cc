@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "kernels/cpu/ahead.h"
 #include "os/file.h"
 
 namespace thermocline::probe {
@@ -34,16 +35,6 @@ constexpr size_t kLinesFarAhead = 32;
 
 using Line = uint64_t __attribute__((vector_size(kLineWords * 8)));
 
-// Asks for a line, into the first (kLocality 3) or second level (2) of the
-// cache. The address may be past the memory, where no pointer may point.
-template <int kLocality>
-[[gnu::always_inline]] inline void AskFor(const uint64_t* at, size_t lines) {
-  __builtin_prefetch(
-      reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(at) +
-                                    lines * sizeof(Line)),
-      0, kLocality);
-}
-
 // The lines of each of kStreams parts, of num_lines together.
 size_t StreamLines(size_t num_lines) {
   const size_t lines = num_lines / kStreams;
@@ -61,8 +52,11 @@ template <bool kAsksFar>
   for (size_t i = 0; i < stream_lines; ++i) {
     for (size_t s = 0; s < kStreams; ++s) {
       const uint64_t* at = words + (s * stream_lines + i) * kLineWords;
-      if constexpr (kAsksFar) AskFor<2>(at, kLinesFarAhead);
-      AskFor<3>(at, kLinesAhead);
+      const auto address = reinterpret_cast<uintptr_t>(at);
+      if constexpr (kAsksFar) {
+        kernels::AskForLine<2>(address + kLinesFarAhead * sizeof(Line));
+      }
+      kernels::AskForLine<3>(address + kLinesAhead * sizeof(Line));
       Line line;
       __builtin_memcpy(&line, at, sizeof(line));
       sums[s] += line;
@@ -176,9 +170,10 @@ Result<double> ReadProbe::Measure(int num_rounds) {
     return Fail(ErrorCode::kInvalidArgument,
                 "read probe: {} rounds measure nothing", num_rounds);
   }
+  const SumFns sums = BestSums();
   double best = 0.0;
   for (int round = 0; round < num_rounds; ++round) {
-    for (const SumFn sum : BestSums()) {
+    for (const SumFn sum : sums) {
       Stopwatch watch;
       pool_->Run([&](int idx) {
         const std::span<uint64_t> share = ShareOf(words_, idx, num_threads());

@@ -21,8 +21,6 @@ constexpr size_t kBytesAhead = 20 << 10;
 // What is tested in sequence before what it has left is computed.
 constexpr size_t kStreamedBytes = 256 << 10;
 constexpr size_t kChunkRowsMax = 256;
-// Of each stream of such rows, before its kernel asks for what follows.
-constexpr size_t kStreamStartBytes = 3 << 10;
 // Neurons that are computed together: calls on fewer rows cost more per row.
 constexpr size_t kGroup = kernels::kAddRowsGroup;
 constexpr size_t kProducts = kChunkRowsMax + kGroup;
@@ -148,6 +146,7 @@ class NeuronFfn::Worker {
     lines_.Add(ffn_.tested_rows_, chunk.ids, chunk.num_rows);
   }
 
+  // What the kernel of a stream does not ask for.
   void AddStreamStarts(const Chunk& chunk) {
     if (chunk.num_rows < kernels::kStreamRows) return;
     const size_t stream_rows = chunk.num_rows / kernels::kStreams;
@@ -157,7 +156,7 @@ class NeuronFfn::Worker {
       ids[i] = static_cast<uint32_t>(chunk.ids[0] + i * stream_rows);
     }
     RowPlaces starts = ffn_.tested_rows_;
-    starts.num_bytes = std::min(stream_bytes, kStreamStartBytes);
+    starts.num_bytes = std::min(stream_bytes, kernels::kStreamAheadBytes);
     lines_.Add(starts, ids, kernels::kStreams);
   }
 

@@ -30,7 +30,7 @@ namespace thermocline::kernels {
 // Q4_0, 0.86 with 2 KiB; 4 KiB is as good for Q4_0, worse for Q8_0.
 template <size_t kStepBytes, bool kNotAtAll>
 struct AskStreams {
-  static constexpr size_t kFarBytes = 3072;
+  static constexpr size_t kFarBytes = kStreamAheadBytes;
   static constexpr size_t kNearBytes = 1024;
 
   size_t stream_bytes;
