@@ -160,6 +160,7 @@ inline constexpr size_t kAddRowsGroup = 8;
 // it shares calls with, and whoever computes the pieces.
 inline constexpr size_t kAttentionPiece = 256;   // positions
 inline constexpr size_t kAttentionQueries = 32;  // of one call, at most
+inline constexpr size_t kAttentionPieces = 4;    // likewise
 
 // A partial sum of a query, 64-byte aligned, where m is the largest s[p]:
 //   sum_p exp(s[p] - m) * v[p]   [v_width], then zeros up to a multiple of 16
@@ -208,6 +209,12 @@ struct AttentionArgs {
   float* scratch;  // AttentionScratchFloats(), 64-byte aligned
   float* out;      // [num_tokens * num_heads] partial sums, those of a token's
                    // heads together, PartialAttentionFloats() apart
+  // More than one: whole pieces that follow each other, read side by side,
+  // which memory gives faster than one after the other; all queries see all of
+  // kAttentionPiece positions. At most kAttentionPieces, and num_pieces *
+  // num_tokens * num_heads at most kAttentionQueries.
+  size_t num_pieces = 1;
+  size_t out_piece_stride = 0;  // in floats, from a piece's sums to the next's
 
   // That query query_idx, of all tokens' heads in turn, sees.
   [[gnu::always_inline]] size_t PositionsOf(size_t query_idx) const {

@@ -54,20 +54,24 @@ class GuardedFloats {
   float* floats_;
 };
 
-// The outputs [num_tokens, num_heads, v_width], piece by piece. The tokens'
-// positions lie in one piece.
+// The outputs [num_tokens, num_heads, v_width]; whole pieces before the last,
+// which all tokens' positions lie in, pieces_per_call at a time.
 inline std::vector<float> AttendRows(const KernelTable& kernels,
-                                     const AttentionCase& c) {
+                                     const AttentionCase& c,
+                                     size_t pieces_per_call = 1) {
   const size_t num_queries = c.num_tokens * c.num_heads;
   const size_t stride = PartialAttentionFloats(c.v_width);
   const size_t first_seen = c.num_positions - (c.num_tokens - 1);
   const size_t last_piece = (first_seen - 1) / kAttentionPiece;
   const GuardedFloats scratch(AttentionScratchFloats(c.k_width, c.v_width));
-  const GuardedFloats partials(num_queries * stride);
-  const GuardedFloats sums(num_queries * stride);
-  for (size_t piece = 0; piece <= last_piece; ++piece) {
+  // One more row between the sums of pieces.
+  const size_t piece_stride = (num_queries + 1) * stride;
+  const GuardedFloats partials((last_piece + 1) * piece_stride);
+  for (size_t piece = 0; piece <= last_piece;) {
     const size_t begin = piece * kAttentionPiece;
     const bool is_last = piece == last_piece;
+    const size_t num_pieces =
+        is_last ? 1 : std::min(pieces_per_call, last_piece - piece);
     kernels.attention(
         {.q = c.q.data(),
          .q_stride = c.num_heads * c.k_width,
@@ -85,16 +89,18 @@ inline std::vector<float> AttendRows(const KernelTable& kernels,
          .is_diagonal = is_last,
          .scale = c.scale,
          .scratch = scratch.data(),
-         .out = piece == 0 ? sums.data() : partials.data()});
-    for (size_t i = 0; i < num_queries && piece > 0; ++i) {
-      kernels.merge_attention(partials.data() + i * stride, c.v_width,
-                              sums.data() + i * stride);
-    }
+         .out = partials.data() + piece * piece_stride,
+         .num_pieces = num_pieces,
+         .out_piece_stride = piece_stride});
+    piece += num_pieces;
   }
   std::vector<float> out(num_queries * c.v_width);
   for (size_t i = 0; i < num_queries; ++i) {
-    kernels.finish_attention(sums.data() + i * stride, c.v_width,
-                             out.data() + i * c.v_width);
+    float* sum = partials.data() + i * stride;
+    for (size_t piece = 1; piece <= last_piece; ++piece) {
+      kernels.merge_attention(sum + piece * piece_stride, c.v_width, sum);
+    }
+    kernels.finish_attention(sum, c.v_width, out.data() + i * c.v_width);
   }
   return out;
 }

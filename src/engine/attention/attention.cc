@@ -27,8 +27,15 @@ struct Attention::Tile {
   size_t kv_head;
 
   size_t num_queries() const { return num_tokens * num_heads; }
-  // All tokens of a tile see the same number.
+  // All tokens of a tile see the same number, and all of those before the last.
   size_t num_pieces() const { return position / kAttentionPiece + 1; }
+};
+
+// Pieces of a tile that follow each other, for one call of the kernel: several
+// whole ones, or the last one.
+struct Attention::Pieces {
+  size_t first;
+  size_t count;
 };
 
 // A batch cut into tiles. They begin at multiples of their length, which
@@ -49,6 +56,10 @@ class Attention::Tiling {
     return num_kv_heads_ * TilesOfGroup() * TilesOfTokens();
   }
   size_t num_pieces() const { return CeilDiv(end_position_, kAttentionPiece); }
+  // Of a tile, at most.
+  size_t max_queries() const {
+    return std::min(tile_tokens_, num_tokens()) * tile_heads_;
+  }
 
   // The last tokens, which see most positions, come first.
   Tile tile(size_t i) const {
@@ -161,9 +172,9 @@ void Attention::AttendTiles(const Tiling& tiling) const {
     float* partials = sums + kAttentionQueries * stride;
     for (size_t i = begin; i < end; ++i) {
       const Tile tile = tiling.tile(i);
-      AttendPiece(tile, 0, worker_idx, sums);
+      AttendPart(tile, {.first = 0, .count = 1}, worker_idx, sums, 0);
       for (size_t piece = 1; piece < tile.num_pieces(); ++piece) {
-        AttendPiece(tile, piece, worker_idx, partials);
+        AttendPart(tile, {.first = piece, .count = 1}, worker_idx, partials, 0);
         for (size_t q = 0; q < tile.num_queries(); ++q) {
           compute_->kernels->merge_attention(partials + q * stride, v_width,
                                              sums + q * stride);
@@ -175,25 +186,43 @@ void Attention::AttendTiles(const Tiling& tiling) const {
   compute_->pool->ParallelFor(tiling.num_tiles(), 1, attend);
 }
 
+// How many pieces a call reads side by side: as many as it can, while there are
+// calls enough for all threads.
+size_t Attention::PiecesPerCall(const Tiling& tiling) const {
+  const size_t num_threads = static_cast<size_t>(compute_->pool->num_threads());
+  const size_t fair =
+      tiling.num_tiles() * tiling.num_pieces() / (4 * num_threads);
+  const size_t possible = std::min(kernels::kAttentionPieces,
+                                   kAttentionQueries / tiling.max_queries());
+  return std::clamp<size_t>(fair, 1, possible);
+}
+
 // Every piece of a tile by any thread: a few tokens are enough work for all.
 void Attention::AttendPieces(const Tiling& tiling) const {
   const Rows& partials = scratch_->attention.partials;
   const size_t num_heads = static_cast<size_t>(config_->num_heads);
   const size_t num_partials = tiling.num_tokens() * num_heads;  // of a piece
-  const size_t num_pieces = tiling.num_pieces();
-  const size_t num_items = tiling.num_tiles() * num_pieces;
+  const size_t per_call = PiecesPerCall(tiling);
+  // Of a tile; one more for its last piece.
+  const size_t num_calls = CeilDiv(tiling.num_pieces() - 1, per_call) + 1;
+  const size_t num_items = tiling.num_tiles() * num_calls;
   const auto attend = [&](size_t begin, size_t end, int worker_idx) {
     for (size_t i = begin; i < end; ++i) {
-      const Tile tile = tiling.tile(i / num_pieces);
-      const size_t piece_idx = i % num_pieces;
-      if (piece_idx >= tile.num_pieces()) continue;
-      AttendPiece(tile, piece_idx, worker_idx,
-                  partials.row(piece_idx * num_partials + FirstPartial(tile)));
+      const Tile tile = tiling.tile(i / num_calls);
+      const size_t last = tile.num_pieces() - 1;
+      const bool is_last = i % num_calls == num_calls - 1;
+      const size_t first = is_last ? last : i % num_calls * per_call;
+      if (!is_last && first >= last) continue;
+      const size_t count = is_last ? 1 : std::min(per_call, last - first);
+      AttendPart(tile, {.first = first, .count = count}, worker_idx,
+                 partials.row(first * num_partials + FirstPartial(tile)),
+                 num_partials * partials.stride);
     }
   };
   // Threads follow the stream of a head for a while, and still end together.
   const size_t num_threads = static_cast<size_t>(compute_->pool->num_threads());
-  const size_t grain = std::clamp<size_t>(num_items / (8 * num_threads), 1, 8);
+  const size_t grain =
+      std::clamp<size_t>(num_items / (8 * num_threads), 1, 8 / per_call);
   compute_->pool->ParallelFor(num_items, grain, attend);
   compute_->pool->ParallelFor(
       tiling.num_tiles(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
@@ -209,12 +238,13 @@ size_t Attention::FirstPartial(const Tile& tile) const {
          tile.head * tile.num_tokens;
 }
 
-// The sums of a tile over one piece of positions.
-void Attention::AttendPiece(const Tile& tile, size_t piece_idx, int worker_idx,
-                            float* sums) const {
+// The sums of a tile over each of some pieces, sums_stride floats apart.
+void Attention::AttendPart(const Tile& tile, const Pieces& pieces,
+                           int worker_idx, float* sums,
+                           size_t sums_stride) const {
   const KvLayout& layout = cache_->layout();
-  const size_t first = piece_idx * kAttentionPiece;
-  const bool is_last = piece_idx + 1 == tile.num_pieces();
+  const size_t first = pieces.first * kAttentionPiece;
+  const bool is_last = pieces.first + pieces.count == tile.num_pieces();
   kernels::AttentionArgs args;
   args.k_width = static_cast<size_t>(config_->key_width);
   args.v_width = static_cast<size_t>(config_->value_width);
@@ -234,6 +264,8 @@ void Attention::AttendPiece(const Tile& tile, size_t piece_idx, int worker_idx,
   args.scale = 1.0f / std::sqrt(static_cast<float>(args.k_width));
   args.scratch = scratch_->attention.work.row(static_cast<size_t>(worker_idx));
   args.out = sums;
+  args.num_pieces = pieces.count;
+  args.out_piece_stride = sums_stride;
   compute_->kernels->attention(args);
 }
 

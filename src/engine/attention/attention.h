@@ -39,14 +39,16 @@ class Attention {
 
  private:
   struct Tile;
+  struct Pieces;
   class Tiling;
 
   void RotateAndStore(int64_t first_position, size_t num_tokens) const;
   void Attend(size_t first_position, size_t num_tokens) const;
   void AttendTiles(const Tiling& tiling) const;
   void AttendPieces(const Tiling& tiling) const;
-  void AttendPiece(const Tile& tile, size_t piece_idx, int worker_idx,
-                   float* sums) const;
+  size_t PiecesPerCall(const Tiling& tiling) const;
+  void AttendPart(const Tile& tile, const Pieces& pieces, int worker_idx,
+                  float* sums, size_t sums_stride) const;
   size_t FirstPartial(const Tile& tile) const;
   void MergePieces(const Tile& tile, size_t num_partials) const;
   void Finish(const Tile& tile, const float* sums) const;

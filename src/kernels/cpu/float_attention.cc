@@ -1,8 +1,8 @@
-// Attention over one piece of positions: scores over all keys, their
-// exponentials, the weighted sum of all values. A few queries read keys and
-// values as they lie in the cache; for more, a few of them at a time become
-// floats in the scratch. The sums are the same code for every type, and their
-// order does not depend on how many queries share them.
+// Attention over one piece of positions, or a few side by side: scores over all
+// keys, their exponentials, the weighted sum of all values. A few queries read
+// keys and values as they lie in the cache; for more, a few of them at a time
+// become floats in the scratch. The sums are the same code for every type, and
+// their order does not depend on how many queries share them.
 #include <algorithm>
 #include <limits>
 
@@ -26,6 +26,8 @@ constexpr size_t kValues = 4;  // likewise
 // Read from the cache at a time: so near that they come in their order, so many
 // that it pays to load and store the sums.
 constexpr size_t kNearValues = 16;
+// Likewise of each of several pieces.
+constexpr size_t kSideBySideValues = 4;
 // Side by side: their accumulators with four keys, or four vectors of a value,
 // take 16 registers, or 8 of the 16 that AVX2 has.
 constexpr size_t kQueries = HWY_TARGET == HWY_AVX2 ? 2 : 4;
@@ -37,26 +39,40 @@ HWY_INLINE size_t PaddedTo(size_t multiple, size_t n) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-// A call's scratch.
+// A call's scratch, and where its sums go.
 struct Work {
   explicit Work(const AttentionArgs& args)
       : num_queries(args.num_tokens * args.num_heads),
+        num_pieces(args.num_pieces),
         k_width(args.k_width),
         k_stride(PaddedTo(16, args.k_width)),
         v_stride(PaddedTo(16, args.v_width)),
+        out(args.out),
+        out_piece_stride(args.out_piece_stride),
         scores(args.scratch),
         queries(scores + kAttentionQueries * kAttentionScoresStride),
         keys(queries + kAttentionQueries * k_stride),
         values(keys + kKeys * k_stride) {}
 
   size_t num_queries;
+  size_t num_pieces;
   size_t k_width;
   size_t k_stride;
   size_t v_stride;
-  float* scores;   // [num_queries, kAttentionScoresStride]
+  float* out;
+  size_t out_piece_stride;
+  float* scores;   // [num_queries, kAttentionScoresStride], of every piece
   float* queries;  // [num_queries, k_stride] times the scale
   float* keys;     // [kKeys, k_stride]
   float* values;   // [kValues, v_stride]
+
+  // With the scores and sums of that piece.
+  HWY_INLINE Work OfPiece(size_t piece_idx) const {
+    Work work = *this;
+    work.scores += piece_idx * num_queries * kAttentionScoresStride;
+    work.out += piece_idx * out_piece_stride;
+    return work;
+  }
 };
 
 void UnpackQueries(const AttentionArgs& args, const Work& work) {
@@ -154,17 +170,6 @@ HWY_INLINE void ScoreKeys(const Work& work, const Rows& keys, size_t r,
   StoreScores(sums, scores + query_idx * kAttentionScoresStride + r);
 }
 
-// Scores of kNum queries with num_rows keys, a multiple of kKeys.
-template <size_t kNum, class Rows>
-HWY_INLINE void ScoreRows(const Work& work, const Rows& keys, size_t num_rows,
-                          size_t query_idx, float* scores) {
-  constexpr size_t kStep = kNum <= kQueries ? kKeys : kKeys / 2;
-  const size_t width = PaddedTo(kLanes, work.k_width);
-  for (size_t r = 0; r < num_rows; r += kStep) {
-    ScoreKeys<kNum, kStep>(work, keys, r, width, query_idx, scores);
-  }
-}
-
 // Calls f with a constant: the number, at most kMax.
 template <size_t kMax, class Function>
 HWY_INLINE void WithNumber(size_t number, Function f) {
@@ -187,25 +192,41 @@ HWY_INLINE void ForEachBlock(size_t num_queries, Function f) {
   }
 }
 
-// Scores of every query with every key that any query sees. With fewer keys
-// left than four, the rest of the scratch is what it was: those scores are
-// beyond what a query sees.
+// Scores of every query with the keys of a piece from key p on, a few of which
+// at a time become floats.
 template <class Row>
-void AllScores(const Stored<Row>& keys, const Work& work) {
-  size_t p = 0;
-  if (work.k_width % kLanes == 0) {
-    WithNumber<kFewQueries>(work.num_queries, [&]<size_t kNum>() HWY_ATTR {
-      p = keys.num_rows / kKeys * kKeys;
-      ScoreRows<kNum>(work, keys, p, 0, work.scores);
-    });
-  }
+void ScoreUnpacked(const Stored<Row>& keys, const Work& work, size_t p) {
+  const size_t width = PaddedTo(kLanes, work.k_width);
   const Unpacked unpacked = {work.keys, work.k_stride};
   for (; p < keys.num_rows; p += kKeys) {
     Unpack(keys, p, std::min(p + kKeys, keys.num_rows), work.k_width,
            work.k_stride, work.keys);
     ForEachBlock(work.num_queries, [&]<size_t kNum>(size_t i) HWY_ATTR {
-      ScoreRows<kNum>(work, unpacked, kKeys, i, work.scores + p);
+      ScoreKeys<kNum, kKeys>(work, unpacked, 0, width, i, work.scores + p);
     });
+  }
+}
+
+// Scores of every query with every key that any query sees. With fewer keys
+// left than four, the rest of the scratch is what it was: those scores are
+// beyond what a query sees.
+template <class Row>
+void AllScores(const Stored<Row>& keys, const Work& work) {
+  size_t num_scored = 0;
+  if (work.k_width % kLanes == 0) {
+    WithNumber<kFewQueries>(work.num_queries, [&]<size_t kNum>() HWY_ATTR {
+      constexpr size_t kStep = kNum <= kQueries ? kKeys : kKeys / 2;
+      num_scored = keys.num_rows / kKeys * kKeys;
+      for (size_t r = 0; r < num_scored; r += kStep) {
+        for (size_t i = 0; i < work.num_pieces; ++i) {
+          ScoreKeys<kNum, kStep>(work, keys.OfPiece(i), r, work.k_width, 0,
+                                 work.OfPiece(i).scores);
+        }
+      }
+    });
+  }
+  for (size_t i = 0; i < work.num_pieces; ++i) {
+    ScoreUnpacked(keys.OfPiece(i), work.OfPiece(i), num_scored);
   }
 }
 
@@ -291,8 +312,8 @@ HWY_INLINE void AddValues(const Rows& values, const float* weights,
   AddVectors<kNum, 1>(values, weights, begin, end, i, width, sums, sums_stride);
 }
 
-// out[q] += sum of weights[q][p] * v[p] over the positions that q sees, of the
-// `count` ones from p, for kNum queries from query i.
+// out[q] += sum of weights[q][p] * v[p] over the positions of a piece that q
+// sees, of the `count` ones from p, for kNum queries from query i.
 template <size_t kNum, class Rows>
 HWY_INLINE void AddSeenValues(const AttentionArgs& args, const Work& work,
                               const Rows& values, size_t p, size_t count,
@@ -304,7 +325,7 @@ HWY_INLINE void AddSeenValues(const AttentionArgs& args, const Work& work,
     return seen <= p ? 0 : std::min(count, seen - p);
   };
   const float* weights = work.scores + i * kAttentionScoresStride + p;
-  float* out = args.out + i * out_stride;
+  float* out = work.out + i * out_stride;
   const size_t common = num_seen(i);
   AddValues<kNum>(values, weights, 0, common, width, out, out_stride);
   if (num_seen(i + kNum - 1) == common) return;
@@ -315,17 +336,8 @@ HWY_INLINE void AddSeenValues(const AttentionArgs& args, const Work& work,
 }
 
 template <class Row>
-void AllValues(const AttentionArgs& args, const Stored<Row>& values,
-               const Work& work) {
-  if (work.num_queries <= kFewQueries && args.v_width % kLanes == 0) {
-    WithNumber<kFewQueries>(work.num_queries, [&]<size_t kNum>() HWY_ATTR {
-      for (size_t p = 0; p < values.num_rows; p += kNearValues) {
-        const size_t count = std::min(kNearValues, values.num_rows - p);
-        AddSeenValues<kNum>(args, work, values.From(p), p, count, 0);
-      }
-    });
-    return;
-  }
+void AddUnpacked(const AttentionArgs& args, const Stored<Row>& values,
+                 const Work& work) {
   const Unpacked unpacked = {work.values, work.v_stride};
   for (size_t p = 0; p < values.num_rows; p += kValues) {
     const size_t count = std::min(kValues, values.num_rows - p);
@@ -336,6 +348,27 @@ void AllValues(const AttentionArgs& args, const Stored<Row>& values,
   }
 }
 
+template <class Row>
+void AllValues(const AttentionArgs& args, const Stored<Row>& values,
+               const Work& work) {
+  if (work.num_queries > kFewQueries || args.v_width % kLanes != 0) {
+    for (size_t i = 0; i < work.num_pieces; ++i) {
+      AddUnpacked(args, values.OfPiece(i), work.OfPiece(i));
+    }
+    return;
+  }
+  const size_t step = work.num_pieces > 1 ? kSideBySideValues : kNearValues;
+  WithNumber<kFewQueries>(work.num_queries, [&]<size_t kNum>() HWY_ATTR {
+    for (size_t p = 0; p < values.num_rows; p += step) {
+      const size_t count = std::min(step, values.num_rows - p);
+      for (size_t i = 0; i < work.num_pieces; ++i) {
+        AddSeenValues<kNum>(args, work.OfPiece(i), values.OfPiece(i).From(p), p,
+                            count, 0);
+      }
+    }
+  });
+}
+
 // Calls f with a reader of rows of that type.
 template <class Function>
 HWY_INLINE void WithRow(DType dtype, Function f) {
@@ -344,24 +377,50 @@ HWY_INLINE void WithRow(DType dtype, Function f) {
   f(Q8Row());
 }
 
-void Attention(const AttentionArgs& args) {
-  const Work work(args);
-  const size_t num_positions = args.PositionsOf(work.num_queries - 1);
-  UnpackQueries(args, work);
-  WithRow(args.k_dtype, [&]<class Row>(Row) HWY_ATTR {
-    AllScores<Row>({args.k, args.k_stride_bytes, num_positions, args.v}, work);
-  });
+// The weights of all queries; clears their sums.
+void AllWeights(const AttentionArgs& args, const Work& work) {
   const size_t out_stride = PartialAttentionFloats(args.v_width);
   for (size_t i = 0; i < work.num_queries; ++i) {
-    float* out = args.out + i * out_stride;
+    float* out = work.out + i * out_stride;
     std::fill_n(out, out_stride, 0.0f);
     Exponentials(work.scores + i * kAttentionScoresStride, args.PositionsOf(i),
                  out + work.v_stride);
   }
+}
+
+// The rows of the first piece.
+template <class Row>
+Stored<Row> RowsOf(const AttentionArgs& args, const std::byte* rows,
+                   size_t row_bytes, const std::byte* next,
+                   size_t next_row_bytes) {
+  const size_t num_queries = args.num_tokens * args.num_heads;
+  return {.rows = rows,
+          .row_bytes = row_bytes,
+          .num_rows = args.PositionsOf(num_queries - 1),
+          .next = next,
+          .next_row_bytes = next_row_bytes,
+          .rows_ahead = kAheadBytes / args.num_pieces / row_bytes};
+}
+
+void Attention(const AttentionArgs& args) {
+  const Work work(args);
+  UnpackQueries(args, work);
+  WithRow(args.k_dtype, [&]<class Row>(Row) HWY_ATTR {
+    AllScores(RowsOf<Row>(args, args.k, args.k_stride_bytes, args.v,
+                          args.v_stride_bytes),
+              work);
+  });
+  for (size_t i = 0; i < args.num_pieces; ++i) {
+    AllWeights(args, work.OfPiece(i));
+  }
+  const size_t num_positions =
+      args.num_pieces * args.PositionsOf(work.num_queries - 1);
+  const std::byte* next_keys = args.k + num_positions * args.k_stride_bytes;
   WithRow(args.v_dtype, [&]<class Row>(Row) HWY_ATTR {
-    const std::byte* next_keys = args.k + num_positions * args.k_stride_bytes;
-    AllValues<Row>(
-        args, {args.v, args.v_stride_bytes, num_positions, next_keys}, work);
+    AllValues(args,
+              RowsOf<Row>(args, args.v, args.v_stride_bytes, next_keys,
+                          args.k_stride_bytes),
+              work);
   });
 }
 

@@ -12,23 +12,16 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/float_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thermocline::kernels::HWY_NAMESPACE {
 
-// So far ahead of what is read: more is not faster. Half as much does for
-// Intel; Zen 4 reads F16 for one to four heads 1.1 to 1.3 times as fast with
-// this.
+// So far ahead of what is read, in all pieces together: more is not faster. For
+// one piece, half as much does for Intel; Zen 4 reads F16 for one to four heads
+// 1.1 to 1.3 times as fast with this.
 constexpr size_t kAheadBytes = 8192;
-
-// Asks for the cache lines of num_bytes that are read later, in the
-// second-level cache: in the first they would push out what is used now.
-HWY_INLINE void PrefetchBytes(uintptr_t address, size_t num_bytes) {
-  for (size_t i = 0; i < num_bytes; i += 64) {
-    __builtin_prefetch(reinterpret_cast<const void*>(address + i), 0, 2);
-  }
-}
 
 // The keys or the values of a piece, as they lie in the cache.
 template <class Row>
@@ -37,31 +30,43 @@ struct Stored {
   size_t row_bytes;
   size_t num_rows;
   const std::byte* next;  // what is read after them
-  size_t rows_ahead = kAheadBytes / row_bytes;
+  size_t next_row_bytes;
+  size_t rows_ahead;  // of what is read, asked for
 
   HWY_INLINE const std::byte* row(size_t r) const {
     return rows + r * row_bytes;
   }
 
   HWY_INLINE Stored From(size_t r) const {
-    return {row(r), row_bytes, num_rows - r, next};
+    Stored rest = *this;
+    rest.rows += r * row_bytes;
+    rest.num_rows -= r;
+    return rest;
+  }
+
+  HWY_INLINE Stored OfPiece(size_t piece_idx) const {
+    Stored piece = *this;
+    piece.rows += piece_idx * kAttentionPiece * row_bytes;
+    piece.next += piece_idx * kAttentionPiece * next_row_bytes;
+    return piece;
   }
 
   HWY_INLINE FloatVec Load(size_t r, size_t i) const {
     return Row::Load(row(r), i);
   }
 
-  // Asks for what lies kAheadBytes after the elements [i, i + n) of row r. The
-  // hardware alone stops at every page, and sees nothing coming while few
-  // instructions read.
+  // Asks for what is read rows_ahead after the elements [i, i + n) of row r, in
+  // the second level of the cache: in the first it would push out what is used
+  // now. The hardware alone stops at every page, and sees nothing coming while
+  // few instructions read.
   HWY_INLINE void Prefetch(size_t r, size_t i, size_t n) const {
     const size_t ahead = r + rows_ahead;
     // The address may be past the cache, where no pointer may point.
     const uintptr_t row =
         ahead < num_rows ? reinterpret_cast<uintptr_t>(rows) + ahead * row_bytes
                          : reinterpret_cast<uintptr_t>(next) +
-                               (ahead - num_rows) * row_bytes;
-    PrefetchBytes(row + i * Row::kBytesOf32 / 32, n * Row::kBytesOf32 / 32);
+                               (ahead - num_rows) * next_row_bytes;
+    AskForBytes<2>(row + i * Row::kBytesOf32 / 32, n * Row::kBytesOf32 / 32);
   }
 };
 

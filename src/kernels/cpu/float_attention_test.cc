@@ -41,6 +41,12 @@ std::vector<float> Attend(const KernelTable& kernels, const Case& c) {
       .num_positions = c.num_positions,
       .scale = 1 / std::sqrt(static_cast<float>(c.k_width))};
   const std::vector<float> together = AttendRows(kernels, all);
+  const size_t most = std::min(
+      kAttentionPieces, kAttentionQueries / (c.num_tokens * c.num_queries));
+  for (size_t num_pieces = 2; num_pieces <= most; ++num_pieces) {
+    EXPECT_TRUE(SameBits(AttendRows(kernels, all, num_pieces), together))
+        << Describe(c) << " pieces " << num_pieces;
+  }
   if (c.num_tokens == 1) return together;
   // Every token alone has the same bits.
   const AttentionCase batch = all;
@@ -102,6 +108,20 @@ TEST_P(FloatAttentionTest, OddWidthsAgreeWithScalar) {
 
 TEST_P(FloatAttentionTest, LongContextsAgreeWithScalar) {
   ExpectClose(kernels(), scalar(), {DType::kF16, DType::kF16, 4, 64, 64, 4099});
+}
+
+TEST_P(FloatAttentionTest, PiecesSideBySideAreAsAlone) {
+  for (DType k_dtype : kKvTypes) {
+    for (DType v_dtype : kKvTypes) {
+      for (size_t num_queries : {1, 2, 3, 5, 8, 9}) {
+        ExpectClose(kernels(), scalar(),
+                    {k_dtype, v_dtype, num_queries, 64, 32, 1500});
+      }
+    }
+  }
+  ExpectClose(kernels(), scalar(), {DType::kF16, DType::kF32, 2, 33, 19, 1300});
+  ExpectClose(kernels(), scalar(),
+              {DType::kF16, DType::kF16, 3, 32, 32, 1100, 3});
 }
 
 TEST_P(FloatAttentionTest, TokensOfATileAreAsAlone) {

@@ -77,10 +77,7 @@ void AttendOne(const AttentionArgs& args, const float* q, size_t num_positions,
   }
 }
 
-}  // namespace
-
-void Attention(const AttentionArgs& args) {
-  TC_DCHECK(args.num_tokens * args.num_heads <= kAttentionQueries);
+void AttendPiece(const AttentionArgs& args) {
   float* out = args.out;
   for (size_t t = 0; t < args.num_tokens; ++t) {
     const size_t num_positions =
@@ -91,6 +88,23 @@ void Attention(const AttentionArgs& args) {
                 num_positions, out);
       out += PartialAttentionFloats(args.v_width);
     }
+  }
+}
+
+}  // namespace
+
+void Attention(const AttentionArgs& args) {
+  TC_DCHECK(args.num_pieces * args.num_tokens * args.num_heads <=
+            kAttentionQueries);
+  TC_DCHECK(args.num_pieces >= 1 && args.num_pieces <= kAttentionPieces);
+  TC_DCHECK(args.num_pieces == 1 ||
+            (args.num_positions == kAttentionPiece && !args.is_diagonal));
+  AttentionArgs piece = args;
+  for (size_t i = 0; i < args.num_pieces; ++i) {
+    AttendPiece(piece);
+    piece.k += kAttentionPiece * args.k_stride_bytes;
+    piece.v += kAttentionPiece * args.v_stride_bytes;
+    piece.out += args.out_piece_stride;
   }
 }
 
