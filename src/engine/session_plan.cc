@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "base/units.h"
 #include "engine/ffn/free_selector.h"
+#include "kernels/kv_group.h"
 #include "os/thread_pool.h"
 #include "os/topology.h"
 
@@ -96,6 +97,13 @@ uint64_t FixedWeightBytes(const model::Model& model, uint64_t num_tokens) {
   return num_bytes;
 }
 
+kernels::KvOrder KvOrderOf(const model::Config& config,
+                           const SessionOptions& options) {
+  return kernels::KvOrderFor(options.isa, options.k_type, options.v_type,
+                             static_cast<size_t>(config.key_width),
+                             static_cast<size_t>(config.value_width));
+}
+
 }  // namespace
 
 Result<SessionPlan> PlanSession(const model::Config& config,
@@ -121,7 +129,8 @@ Result<SessionPlan> PlanSession(const model::Config& config,
   plan.scratch.context = context;
   plan.scratch.batch = std::min(options.batch, context);
   TC_ASSIGN_OR_RETURN(
-      plan.kv, PlanKvCache(config, options.k_type, options.v_type, context));
+      plan.kv, PlanKvCache(config, options.k_type, options.v_type, context,
+                           KvOrderOf(config, options)));
   plan.need.kv_bytes = plan.kv.num_bytes;
   TC_ASSIGN_OR_RETURN(plan.need.scratch_bytes,
                       ScratchBytes(config, plan.scratch));

@@ -20,6 +20,7 @@ struct AttentionCase {
   size_t num_heads = 1;
   DType k_dtype;
   DType v_dtype;
+  KvOrder kv_order = KvOrder::kRows;
   const std::byte* k;
   size_t k_stride_bytes;
   const std::byte* v;
@@ -79,6 +80,7 @@ inline std::vector<float> AttendRows(const KernelTable& kernels,
          .num_heads = c.num_heads,
          .k_dtype = c.k_dtype,
          .v_dtype = c.v_dtype,
+         .kv_order = c.kv_order,
          .k = c.k + begin * c.k_stride_bytes,
          .k_stride_bytes = c.k_stride_bytes,
          .v = c.v + begin * c.v_stride_bytes,

@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "engine/profile.h"
 #include "kernels/kernels.h"
+#include "kernels/kv_group.h"
 
 namespace thermocline::engine {
 namespace {
@@ -124,34 +125,54 @@ void Attention::Run(int64_t first_position, size_t num_tokens) const {
 void Attention::RotateAndStore(int64_t first_position,
                                size_t num_tokens) const {
   const kernels::KernelTable& kernels = *compute_->kernels;
-  const KvLayout& layout = cache_->layout();
-  const size_t num_kv_heads = static_cast<size_t>(config_->num_kv_heads);
   const size_t head_width = static_cast<size_t>(config_->key_width);
-  const size_t value_width = static_cast<size_t>(config_->value_width);
   const size_t num_pairs = scratch_->rope_cos.width;
   const auto rotate = [&](float* heads, int64_t num_heads, size_t t) {
     kernels.rope(heads, static_cast<size_t>(num_heads), head_width,
                  config_->rope.kind, scratch_->rope_cos.row(t),
                  scratch_->rope_sin.row(t), num_pairs);
   };
+  // Tokens next to each other share cache lines of groups.
+  const size_t num_threads = static_cast<size_t>(compute_->pool->num_threads());
+  const size_t grain =
+      std::clamp<size_t>(num_tokens / (4 * num_threads), 1, 16);
   compute_->pool->ParallelFor(
-      num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+      num_tokens, grain, [&](size_t begin, size_t end, int /*worker_idx*/) {
         for (size_t t = begin; t < end; ++t) {
           const int64_t position = first_position + static_cast<int64_t>(t);
           if (config_->rope.kind != RopeKind::kNone) {
             rotate(scratch_->q.row(t), config_->num_heads, t);
             rotate(scratch_->k.row(t), config_->num_kv_heads, t);
           }
-          for (size_t head = 0; head < num_kv_heads; ++head) {
-            kernels.store_row(
-                layout.k_type, scratch_->k.row(t) + head * head_width,
-                head_width, cache_->keys(layer_idx_, head, position));
-            kernels.store_row(
-                layout.v_type, scratch_->v.row(t) + head * value_width,
-                value_width, cache_->values(layer_idx_, head, position));
-          }
+          Store(t, position);
         }
       });
+}
+
+// Keys and values of token t of the batch, into the cache.
+void Attention::Store(size_t t, int64_t position) const {
+  const kernels::KernelTable& kernels = *compute_->kernels;
+  const KvLayout& layout = cache_->layout();
+  const size_t k_width = static_cast<size_t>(config_->key_width);
+  const size_t v_width = static_cast<size_t>(config_->value_width);
+  const bool in_groups = layout.order == kernels::KvOrder::kGroups;
+  constexpr int64_t kGroup = static_cast<int64_t>(kernels::kKvGroup);
+  const size_t place = static_cast<size_t>(position % kGroup);
+  if (in_groups) position -= position % kGroup;
+  for (size_t head = 0; head < static_cast<size_t>(config_->num_kv_heads);
+       ++head) {
+    const float* k = scratch_->k.row(t) + head * k_width;
+    const float* v = scratch_->v.row(t) + head * v_width;
+    std::byte* keys = cache_->keys(layer_idx_, head, position);
+    std::byte* values = cache_->values(layer_idx_, head, position);
+    if (in_groups) {
+      kernels::StoreKeyInGroup(kernels, k, k_width, place, keys);
+      kernels::StoreValueInGroup(kernels, v, v_width, place, values);
+    } else {
+      kernels.store_row(layout.k_type, k, k_width, keys);
+      kernels.store_row(layout.v_type, v, v_width, values);
+    }
+  }
 }
 
 void Attention::Attend(size_t first_position, size_t num_tokens) const {
@@ -254,6 +275,7 @@ void Attention::AttendPart(const Tile& tile, const Pieces& pieces,
   args.num_heads = tile.num_heads;
   args.k_dtype = layout.k_type;
   args.v_dtype = layout.v_type;
+  args.kv_order = layout.order;
   args.k = cache_->keys(layer_idx_, tile.kv_head, static_cast<int64_t>(first));
   args.k_stride_bytes = layout.k_head_bytes;
   args.v =

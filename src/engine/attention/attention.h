@@ -43,6 +43,7 @@ class Attention {
   class Tiling;
 
   void RotateAndStore(int64_t first_position, size_t num_tokens) const;
+  void Store(size_t t, int64_t position) const;
   void Attend(size_t first_position, size_t num_tokens) const;
   void AttendTiles(const Tiling& tiling) const;
   void AttendPieces(const Tiling& tiling) const;

@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "base/units.h"
+#include "kernels/kv_group.h"
 
 namespace thermocline::engine {
 namespace {
@@ -31,12 +32,14 @@ Status CheckType(std::string_view flag, std::string_view what, DType dtype,
 }  // namespace
 
 Result<KvLayout> PlanKvCache(const model::Config& config, DType k_type,
-                             DType v_type, int64_t context) {
+                             DType v_type, int64_t context,
+                             kernels::KvOrder order) {
   TC_RETURN_IF_ERROR(CheckType("-ctk", "key", k_type, config.key_width));
   TC_RETURN_IF_ERROR(CheckType("-ctv", "value", v_type, config.value_width));
   KvLayout layout = {};
   layout.k_type = k_type;
   layout.v_type = v_type;
+  layout.order = order;
   layout.num_layers = config.num_layers;
   layout.context = context;
   // Widths and head counts are limited by ReadConfig: their products fit.
@@ -48,7 +51,9 @@ Result<KvLayout> PlanKvCache(const model::Config& config, DType k_type,
   layout.k_row_bytes = num_heads * layout.k_head_bytes;
   layout.v_row_bytes = num_heads * layout.v_head_bytes;
 
-  const uint64_t positions = static_cast<uint64_t>(context);
+  const uint64_t positions =
+      RoundUp(static_cast<uint64_t>(context),
+              order == kernels::KvOrder::kGroups ? kernels::kKvGroup : 1);
   const std::optional<uint64_t> k_bytes =
       CheckedMul(positions, layout.k_row_bytes);
   const std::optional<uint64_t> v_bytes =

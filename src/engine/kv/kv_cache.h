@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "kernels/kernels.h"
 #include "model/config.h"
 #include "os/memory.h"
 #include "tensor/dtype.h"
@@ -15,9 +16,12 @@ namespace thermocline::engine {
 
 // Per layer: K [KVH, context, K], then V [KVH, context, Kv]. A head's positions
 // lie together, as attention reads them: one stream of memory after the other.
+// In groups (kernels/kv_group.h) there are so many positions that all are
+// whole.
 struct KvLayout {
   DType k_type;
   DType v_type;
+  kernels::KvOrder order;
   int64_t num_layers;
   int64_t context;
   uint64_t k_row_bytes;  // of one position, all heads
@@ -40,7 +44,8 @@ struct KvLayout {
 // kInvalidArgument: a type other than F32, F16, Q8_0, or a head width that
 // Q8_0's blocks do not divide; kResourceExhausted: the size overflows.
 Result<KvLayout> PlanKvCache(const model::Config& config, DType k_type,
-                             DType v_type, int64_t context);
+                             DType v_type, int64_t context,
+                             kernels::KvOrder order = kernels::KvOrder::kRows);
 
 // Owns the memory. Threads: readers and writers of different rows.
 class KvCache {
@@ -48,7 +53,8 @@ class KvCache {
   static Result<KvCache> Create(const KvLayout& layout);
 
   const KvLayout& layout() const { return layout_; }
-  // The rows of a head's next positions follow.
+  // The rows of a head's next positions follow. In groups: of positions that
+  // are multiples of kKvGroup.
   std::byte* keys(int64_t layer_idx, size_t kv_head, int64_t position) const {
     return layer(layer_idx) + kv_head * layout_.k_stream_bytes +
            static_cast<uint64_t>(position) * layout_.k_head_bytes;

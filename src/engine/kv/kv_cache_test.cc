@@ -34,6 +34,20 @@ TEST(KvCache, CountsTheBytesOfEachType) {
   EXPECT_EQ(mixed->num_bytes, 3u * (2 * 384 + 10 * 512));
 }
 
+TEST(KvCache, GroupsAreWhole) {
+  const auto layout = PlanKvCache(SmallConfig(64, 128), DType::kQ8_0,
+                                  DType::kQ8_0, 65, kernels::KvOrder::kGroups);
+  ASSERT_TRUE(layout.has_value());
+  EXPECT_EQ(layout->context, 65);
+  EXPECT_EQ(layout->BytesRead(65), 3u * 65 * 2 * (68 + 136));
+  EXPECT_EQ(layout->num_bytes, 3u * 128 * 2 * (68 + 136));
+  const auto cache = KvCache::Create(*layout);
+  ASSERT_TRUE(cache.has_value());
+  EXPECT_EQ(cache->keys(0, 1, 64) - cache->keys(0, 0, 64), 128 * 68);
+  EXPECT_EQ(cache->values(2, 1, 64) - cache->keys(0, 0, 0),
+            static_cast<int64_t>(layout->num_bytes) - 64 * 136);
+}
+
 TEST(KvCache, RowsAreDisjointAndInside) {
   const auto layout =
       PlanKvCache(SmallConfig(7, 5), DType::kF32, DType::kF16, 9);

@@ -11,8 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/int8_attention_rows.h"
+#include "kernels/cpu/int8_attention_groups.h"
 #include "kernels/kernels.h"
+#include "kernels/kv_group.h"
 #include "tensor/blocks.h"
 
 // Unnamed in a header on purpose: the including file must keep its own copy,
@@ -54,139 +55,93 @@ inline void RoundQueries(const AttentionArgs& args, const Work& work) {
   for (size_t t = 0; t < args.num_tokens; ++t) {
     for (size_t g = 0; g < args.num_heads; ++g, ++out) {
       const float* q = args.q + t * args.q_stride + g * args.k_width;
-      for (size_t b = 0; b < work.k_blocks; ++b) {
+      for (size_t b = 0; b < args.k_width / kBlock; ++b) {
         RoundQuery(q + b * kBlock, args.scale, out + b * work.num_queries);
       }
     }
   }
 }
 
-// Lane p of out[i] becomes the four quants 4i .. of row p, plus 128.
-[[gnu::always_inline]] inline void Transpose(const RowGroup& group,
-                                             size_t offset,
-                                             __m512i (&out)[kBlock / 4]) {
-  __m512i in[8];
-#pragma clang loop unroll(full)
-  for (size_t i = 0; i < 8; ++i) {
-    const size_t r = i + i / 4 * 4;  // the halves: rows r and r + 4
-    in[i] = _mm512_inserti64x4(
-        _mm512_castsi256_si512(Load256(group.rows[r] + offset)),
-        Load256(group.rows[r + 4] + offset), 1);
-    // Else clang makes words of general registers of some of them.
-    asm("" : "+v"(in[i]));
-  }
-  // Columns 0 and 4 of four rows and four rows, columns 1 and 5, and so on.
-  __m512i columns[2][4];
-#pragma clang loop unroll(full)
-  for (size_t i = 0; i < 2; ++i) {
-    const __m512i* rows = in + 4 * i;
-    const __m512i a = _mm512_unpacklo_epi32(rows[0], rows[1]);
-    const __m512i b = _mm512_unpackhi_epi32(rows[0], rows[1]);
-    const __m512i c = _mm512_unpacklo_epi32(rows[2], rows[3]);
-    const __m512i d = _mm512_unpackhi_epi32(rows[2], rows[3]);
-    columns[i][0] = _mm512_unpacklo_epi64(a, c);
-    columns[i][1] = _mm512_unpackhi_epi64(a, c);
-    columns[i][2] = _mm512_unpacklo_epi64(b, d);
-    columns[i][3] = _mm512_unpackhi_epi64(b, d);
-  }
-  const __m512i sign = _mm512_set1_epi8(-128);
-#pragma clang loop unroll(full)
-  for (size_t i = 0; i < 4; ++i) {
-    const __m512i a = _mm512_xor_si512(columns[0][i], sign);
-    const __m512i b = _mm512_xor_si512(columns[1][i], sign);
-    out[i] = _mm512_shuffle_i64x2(a, b, _MM_SHUFFLE(2, 0, 2, 0));
-    out[i + 4] = _mm512_shuffle_i64x2(a, b, _MM_SHUFFLE(3, 1, 3, 1));
-  }
-}
-
-// sums[j] += what a block adds to the scores of 16 keys with query j.
-template <size_t kNum>
-[[gnu::always_inline]] inline void AddBlock(const KeyBlock& key,
-                                            const QueryBlock* queries,
-                                            __m512 (&sums)[kNum]) {
+// What a block adds to the scores of kNum queries with 16 keys.
+template <bool kAsks, size_t kNum>
+[[gnu::always_inline]] inline void AddProducts(const std::byte* quants,
+                                               __m256i scales,
+                                               const QueryBlock* queries,
+                                               const Asking& asking,
+                                               __m512 (&sums)[kNum]) {
   __m512i dots[kNum];
 #pragma clang loop unroll(full)
   for (size_t j = 0; j < kNum; ++j) {
     dots[j] = _mm512_set1_epi32(queries[j].offset);
   }
 #pragma clang loop unroll(full)
-  for (size_t i = 0; i < kBlock / 4; ++i) {
+  for (size_t i = 0; i < kTurnLines; ++i) {
+    if constexpr (kAsks) asking.ForLine(i);
+    const __m512i key = _mm512_load_si512(quants + i * kLineBytes);
 #pragma clang loop unroll(full)
     for (size_t j = 0; j < kNum; ++j) {
       dots[j] = _mm512_dpbusd_epi32(
-          dots[j], key.quads[i],
-          _mm512_set1_epi32(LoadI32(queries[j].quants + 4 * i)));
+          dots[j], key, _mm512_set1_epi32(LoadI32(queries[j].quants + 4 * i)));
     }
   }
+  // NaN for infinity too.
+  const __m512 factors = _mm512_cvtph_ps(scales);
+  const __m512 key_scales =
+      _mm512_fmadd_ps(factors, _mm512_setzero_ps(), factors);
 #pragma clang loop unroll(full)
   for (size_t j = 0; j < kNum; ++j) {
     const __m512 scale =
-        _mm512_mul_ps(key.scales, _mm512_set1_ps(queries[j].scale));
+        _mm512_mul_ps(key_scales, _mm512_set1_ps(queries[j].scale));
     sums[j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[j]), scale, sums[j]);
   }
 }
 
-// Scores of kNum queries with 16 keys from key p. Further queries find the
-// transposed keys in work.keys.
-template <size_t kNum>
-[[gnu::always_inline]] inline void ScoreRows(const Work& work, const Rows& keys,
-                                             size_t p) {
-  const RowGroup group(keys, p);
-  const uintptr_t ahead = keys.Ahead(p);
-  const bool keep = work.num_queries > kNum;
-  __m512 sums[kNum];
-  for (__m512& sum : sums) sum = _mm512_setzero_ps();
-  for (size_t b = 0; b < work.k_blocks; b += 2) {
-    const size_t offset = b * kBlockBytes;
-    const __m512i words = PairOfScales(group, offset);
-    const auto add = [&](__m512 scales, size_t block,
-                         size_t at) __attribute__((always_inline)) {
-      // As if the rows lay one after another: in a cache, they do.
-      for (size_t i = 0; i < kLanes * kBlockBytes; i += kLine) {
-        Ask(ahead + block * kLanes * kBlockBytes + i);
-      }
-      KeyBlock key;
-      Transpose(group, at + offsetof(BlockQ8_0, qs), key.quads);
-      // NaN for infinity too.
-      key.scales = _mm512_fmadd_ps(scales, _mm512_setzero_ps(), scales);
-      if (keep) work.keys[block] = key;
-      AddBlock<kNum>(key, work.queries + block * work.num_queries, sums);
-    };
-    add(ScalesOf<0>(words), b, offset);
-    add(ScalesOf<1>(words), b + 1, offset + kBlockBytes);
+// Scores of kNum queries from number `query` with 16 keys from position p of
+// kPieces pieces.
+template <bool kAsks, size_t kPieces, size_t kNum>
+void ScoreKeys(const Work& work, const Groups& keys, size_t first_piece,
+               size_t p, size_t query) {
+  const size_t position = p % kKvGroup;
+  Groups pieces[kPieces];
+  const std::byte* quants[kPieces];
+  __m512 sums[kPieces][kNum];
+#pragma clang loop unroll(full)
+  for (size_t i = 0; i < kPieces; ++i) {
+    pieces[i] = keys.OfPiece(first_piece + i);
+    quants[i] = pieces[i].group(p / kKvGroup) +
+                KeyInGroup(keys.num_blocks, 0, position, 0);
+#pragma clang loop unroll(full)
+    for (size_t j = 0; j < kNum; ++j) sums[i][j] = _mm512_setzero_ps();
   }
-  for (size_t j = 0; j < kNum; ++j) {
-    _mm512_store_ps(work.scores + j * kAttentionScoresStride + p, sums[j]);
-  }
-}
-
-// The same with the keys in work.keys, for kNum queries from number `query`.
-template <size_t kNum>
-void ScoreKept(const Work& work, size_t query, size_t p) {
-  __m512 sums[kNum];
-  for (__m512& sum : sums) sum = _mm512_setzero_ps();
-  for (size_t b = 0; b < work.k_blocks; ++b) {
-    AddBlock<kNum>(work.keys[b], work.queries + b * work.num_queries + query,
-                   sums);
-  }
-  for (size_t j = 0; j < kNum; ++j) {
-    _mm512_store_ps(work.scores + (query + j) * kAttentionScoresStride + p,
-                    sums[j]);
-  }
-}
-
-inline void AllScores(const Rows& keys, const Work& work) {
-  const size_t num_first = Min(work.num_queries, kQueries);
-  WithNumber<kQueries>(num_first, [&]<size_t kNum>() {
-    for (size_t p = 0; p < keys.num_rows; p += kLanes) {
-      ScoreRows<kNum>(work, keys, p);
-      for (size_t j = kNum; j < work.num_queries; j += kQueries) {
-        WithNumber<kQueries>(
-            Min(work.num_queries - j, kQueries),
-            [&]<size_t kRest>() { ScoreKept<kRest>(work, j, p); });
-      }
+  for (size_t b = 0; b < keys.num_blocks; ++b) {
+    const QueryBlock* queries = work.queries + b * work.num_queries + query;
+#pragma clang loop unroll(full)
+    for (size_t i = 0; i < kPieces; ++i) {
+      AddProducts<kAsks, kNum>(quants[i],
+                               pieces[i].scales(p / kKvGroup, b, position),
+                               queries, Asking(pieces[i], quants[i]), sums[i]);
+      quants[i] += kTurnBytes;
     }
-  });
+  }
+  for (size_t i = 0; i < kPieces; ++i) {
+    const Work of_piece = work.OfPiece(first_piece + i);
+    for (size_t j = 0; j < kNum; ++j) {
+      _mm512_store_ps(of_piece.scores_of(query + j) + p, sums[i][j]);
+    }
+  }
+}
+
+inline void AllScores(const Groups& keys, const Work& work) {
+  for (size_t p = 0; p < keys.num_groups * kKvGroup; p += kLanes) {
+    ForEachBlock<kScoreColumns>(
+        work, [&]<size_t kPieces, size_t kNum>(size_t piece, size_t query) {
+          if (query == 0) {
+            ScoreKeys<true, kPieces, kNum>(work, keys, piece, p, query);
+          } else {
+            ScoreKeys<false, kPieces, kNum>(work, keys, piece, p, query);
+          }
+        });
+  }
 }
 
 }  // namespace

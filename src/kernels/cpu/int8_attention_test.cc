@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/kv_group.h"
 #include "kernels/test_attention.h"
 #include "kernels/testing.h"
 #include "tensor/blocks.h"
@@ -18,61 +19,111 @@ struct Q8Case {
   size_t num_tokens = 1;
 };
 
-// Rows that tests can change.
+// Keys or values that tests can change: rows whose scales are not negative.
 class Q8Rows {
  public:
-  Q8Rows(size_t num_rows, size_t n, size_t pad, uint64_t seed)
-      : rows_(DType::kQ8_0, num_rows, n, pad, seed), n_(n) {
-    bytes_.assign(rows_.data(),
-                  rows_.row(num_rows - 1) + BytesOf(DType::kQ8_0, n));
+  Q8Rows(size_t num_rows, size_t n, uint64_t seed)
+      : num_rows_(num_rows), num_blocks_(n / kBlock) {
+    const WeightRows rows(DType::kQ8_0, num_rows, n, 0, seed);
+    blocks_.resize(num_rows * num_blocks_);
+    for (size_t r = 0; r < num_rows; ++r) {
+      std::memcpy(blocks_.data() + r * num_blocks_, rows.row(r), row_bytes());
+    }
+    for (BlockQ8_0& block : blocks_) block.d &= 0x7FFF;
   }
-  const std::byte* data() const { return bytes_.data(); }
-  size_t row_bytes() const { return rows_.row_bytes(); }
+  size_t num_blocks() const { return num_blocks_; }
+  size_t row_bytes() const { return num_blocks_ * sizeof(BlockQ8_0); }
   float scale(size_t r, size_t block) const {
-    uint16_t half;
-    std::memcpy(&half, Place(r, block), sizeof(half));
-    return F16ToF32(half);
+    return F16ToF32(blocks_[r * num_blocks_ + block].d);
   }
   void set_scale(size_t r, size_t block, float scale) {
-    const uint16_t half = F32ToF16(scale);
-    std::memcpy(bytes_.data() + (Place(r, block) - bytes_.data()), &half,
-                sizeof(half));
+    blocks_[r * num_blocks_ + block].d = F32ToF16(scale);
   }
-  size_t num_blocks() const { return n_ / kBlock; }
+  void set_row(size_t r, const std::vector<float>& x) {
+    KernelsFor(Isa::kScalar)
+        .store_row(DType::kQ8_0, x.data(), x.size(),
+                   reinterpret_cast<std::byte*>(&blocks_[r * num_blocks_]));
+  }
+
+  // In that order; 0xFF, which is NaN as a scale, behind the last position.
+  AlignedBytes Keys(KvOrder order) const { return In(order, true); }
+  AlignedBytes Values(KvOrder order) const { return In(order, false); }
 
  private:
-  const std::byte* Place(size_t r, size_t block) const {
-    return bytes_.data() + r * row_bytes() + block * sizeof(BlockQ8_0);
+  AlignedBytes In(KvOrder order, bool are_keys) const {
+    if (order == KvOrder::kRows) {
+      AlignedBytes rows = MakeAligned(num_rows_ * row_bytes());
+      std::memcpy(rows.get(), blocks_.data(), num_rows_ * row_bytes());
+      return rows;
+    }
+    const size_t num_groups = (num_rows_ + kKvGroup - 1) / kKvGroup;
+    const size_t group_bytes = kKvGroup * row_bytes();
+    AlignedBytes groups = MakeAligned(num_groups * group_bytes);
+    std::memset(groups.get(), 0xFF, num_groups * group_bytes);
+    for (size_t r = 0; r < num_rows_; ++r) {
+      std::byte* group = groups.get() + r / kKvGroup * group_bytes;
+      for (size_t b = 0; b < num_blocks_; ++b) {
+        PutBlock(blocks_[r * num_blocks_ + b], b, r % kKvGroup, are_keys,
+                 group);
+      }
+    }
+    return groups;
   }
-  WeightRows rows_;
-  size_t n_;
-  std::vector<std::byte> bytes_;
+
+  void PutBlock(const BlockQ8_0& block, size_t b, size_t position,
+                bool are_keys, std::byte* group) const {
+    std::memcpy(group + ScaleInGroup(b, position), &block.d, sizeof(block.d));
+    for (size_t i = 0; i < kBlock; ++i) {
+      const size_t place = are_keys ? KeyInGroup(num_blocks_, b, position, i)
+                                    : ValueInGroup(num_blocks_, b, position, i);
+      group[place] = static_cast<std::byte>(block.qs[i] + (are_keys ? 128 : 0));
+    }
+  }
+
+  size_t num_rows_;
+  size_t num_blocks_;
+  std::vector<BlockQ8_0> blocks_;
 };
 
 struct Q8Inputs {
   explicit Q8Inputs(const Q8Case& c)
-      : k(c.num_positions, c.k_width, 10, 1),
-        v(c.num_positions, c.v_width, 6, 2),
+      : k(c.num_positions, c.k_width, 1),
+        v(c.num_positions, c.v_width, 2),
         q(RandomFloats(c.num_tokens * c.num_heads * c.k_width, 3)) {}
   Q8Rows k;
   Q8Rows v;
   std::vector<float> q;
 };
 
-AttentionCase AllOf(const Q8Case& c, const Q8Inputs& in) {
-  return {.q = in.q,
-          .num_tokens = c.num_tokens,
-          .num_heads = c.num_heads,
-          .k_dtype = DType::kQ8_0,
-          .v_dtype = DType::kQ8_0,
-          .k = in.k.data(),
-          .k_stride_bytes = in.k.row_bytes(),
-          .v = in.v.data(),
-          .v_stride_bytes = in.v.row_bytes(),
-          .k_width = c.k_width,
-          .v_width = c.v_width,
-          .num_positions = c.num_positions,
-          .scale = 1 / std::sqrt(static_cast<float>(c.k_width))};
+// A case with keys and values in memory of its own.
+struct OwnedCase {
+  AlignedBytes k;
+  AlignedBytes v;
+  AttentionCase args;
+};
+
+OwnedCase AllOf(const Q8Case& c, const Q8Inputs& in, KvOrder order) {
+  OwnedCase out = {.k = in.k.Keys(order), .v = in.v.Values(order), .args = {}};
+  out.args = {.q = in.q,
+              .num_tokens = c.num_tokens,
+              .num_heads = c.num_heads,
+              .k_dtype = DType::kQ8_0,
+              .v_dtype = DType::kQ8_0,
+              .kv_order = order,
+              .k = out.k.get(),
+              .k_stride_bytes = in.k.row_bytes(),
+              .v = out.v.get(),
+              .v_stride_bytes = in.v.row_bytes(),
+              .k_width = c.k_width,
+              .v_width = c.v_width,
+              .num_positions = c.num_positions,
+              .scale = 1 / std::sqrt(static_cast<float>(c.k_width))};
+  return out;
+}
+
+KvOrder OrderFor(const KernelTable& kernels, const Q8Case& c) {
+  return KvOrderFor(kernels.isa, DType::kQ8_0, DType::kQ8_0, c.k_width,
+                    c.v_width);
 }
 
 std::string Describe(const Q8Case& c) {
@@ -82,14 +133,7 @@ std::string Describe(const Q8Case& c) {
          std::to_string(c.num_positions);
 }
 
-// Whether that ISA computes such a call with rounded queries (kernels.h).
-bool RoundsQueries(Isa isa, const AttentionCase& c) {
-  return (isa == Isa::kAvx512Vnni || isa == Isa::kAmx) && c.num_heads > 1 &&
-         c.k_width % kInt8AttentionStep == 0 &&
-         c.v_width % kInt8AttentionStep == 0;
-}
-
-// The queries times the scale, as such an ISA rounds them.
+// The queries times the scale, as they are rounded for groups.
 std::vector<float> RoundedQueries(const AttentionCase& c) {
   std::vector<float> out(c.q.size());
   for (size_t begin = 0; begin < c.q.size(); begin += kBlock) {
@@ -132,16 +176,36 @@ double Tolerance(const AttentionCase& c, double largest_value) {
 void ExpectClose(const KernelTable& kernels, const KernelTable& scalar,
                  const Q8Case& c) {
   const Q8Inputs in(c);
-  AttentionCase all = AllOf(c, in);
-  const std::vector<float> out = AttendRows(kernels, all);
-  const double tolerance = Tolerance(all, LargestValue(in.v, c.num_positions));
-  if (RoundsQueries(kernels.isa, all)) {
-    all.q = RoundedQueries(all);
-    all.scale = 1;
+  const OwnedCase all = AllOf(c, in, OrderFor(kernels, c));
+  const std::vector<float> out = AttendRows(kernels, all.args);
+  const size_t most = std::min(
+      kAttentionPieces, kAttentionQueries / (c.num_tokens * c.num_heads));
+  for (size_t num_pieces = 2; num_pieces <= most; ++num_pieces) {
+    EXPECT_TRUE(SameBits(AttendRows(kernels, all.args, num_pieces), out))
+        << Describe(c) << " pieces " << num_pieces;
   }
-  const std::vector<float> truth = AttendRows(scalar, all);
+  OwnedCase rows = AllOf(c, in, KvOrder::kRows);
+  if (all.args.kv_order == KvOrder::kGroups) {
+    rows.args.q = RoundedQueries(all.args);
+    rows.args.scale = 1;
+  }
+  const std::vector<float> truth = AttendRows(scalar, rows.args);
+  const double tolerance =
+      Tolerance(all.args, LargestValue(in.v, c.num_positions));
   for (size_t i = 0; i < out.size(); ++i) {
     ASSERT_NEAR(out[i], truth[i], tolerance) << Describe(c) << " element " << i;
+  }
+}
+
+// The reference reads both orders.
+TEST(Int8AttentionReferenceTest, GroupsAreAsRows) {
+  for (const Q8Case& c :
+       {Q8Case{2, 64, 32, 300}, Q8Case{1, 96, 160, 65}, Q8Case{3, 32, 64, 1}}) {
+    const Q8Inputs in(c);
+    const KernelTable& scalar = KernelsFor(Isa::kScalar);
+    EXPECT_TRUE(
+        SameBits(AttendRows(scalar, AllOf(c, in, KvOrder::kRows).args),
+                 AttendRows(scalar, AllOf(c, in, KvOrder::kGroups).args)));
   }
 }
 
@@ -168,6 +232,14 @@ TEST_P(Int8AttentionTest, WidthsAgreeWithScalar) {
   }
 }
 
+TEST_P(Int8AttentionTest, PiecesSideBySideAgreeWithScalar) {
+  for (size_t num_heads : {1, 2, 3, 4, 5, 7, 8, 9, 16}) {
+    for (size_t num_positions : {1024, 1500, 1792, 2048 + 33}) {
+      ExpectClose(kernels(), scalar(), {num_heads, 64, 128, num_positions});
+    }
+  }
+}
+
 TEST_P(Int8AttentionTest, PositionsAroundThePiecesBorders) {
   for (size_t num_positions : {255, 256, 257, 259, 511, 512, 513, 768, 770}) {
     ExpectClose(kernels(), scalar(), {3, 128, 256, num_positions});
@@ -181,24 +253,18 @@ TEST_P(Int8AttentionTest, QueriesAreAsAlone) {
                           Q8Case{7, 192, 64, 40, 4}}) {
     Q8Inputs in(c);
     in.v.set_scale(c.num_positions - 1, 1, 100);
-    const AttentionCase all = AllOf(c, in);
-    const std::vector<float> together = AttendRows(kernels(), all);
+    const OwnedCase all = AllOf(c, in, OrderFor(kernels(), c));
+    const std::vector<float> together = AttendRows(kernels(), all.args);
     for (size_t i = 0; i < c.num_tokens * c.num_heads; ++i) {
-      // A head that shares its keys keeps doing so, with itself.
-      AttentionCase alone = all;
-      alone.num_tokens = 1;
-      alone.num_heads = std::min<size_t>(c.num_heads, 2);
-      alone.q.clear();
-      for (size_t head = 0; head < alone.num_heads; ++head) {
-        alone.q.insert(alone.q.end(), all.q.begin() + i * c.k_width,
-                       all.q.begin() + (i + 1) * c.k_width);
-      }
+      AttentionCase alone = all.args;
+      alone.num_tokens = alone.num_heads = 1;
+      alone.q.assign(in.q.begin() + i * c.k_width,
+                     in.q.begin() + (i + 1) * c.k_width);
       alone.num_positions =
           c.num_positions - (c.num_tokens - 1 - i / c.num_heads);
-      std::vector<float> out = AttendRows(kernels(), alone);
-      out.resize(c.v_width);
-      EXPECT_TRUE(SameBits(out, {together.begin() + i * c.v_width,
-                                 together.begin() + (i + 1) * c.v_width}))
+      EXPECT_TRUE(SameBits(AttendRows(kernels(), alone),
+                           {together.begin() + i * c.v_width,
+                            together.begin() + (i + 1) * c.v_width}))
           << Describe(c) << " query " << i;
     }
   }
@@ -211,23 +277,17 @@ TEST_P(Int8AttentionTest, AnOutlierDoesNotSpoilOtherBlocks) {
   Q8Inputs in(c);
   for (size_t i = 0; i < 128; ++i) in.q[i] = i % 64 < 32 ? 0.0f : 1.0f / 32;
   in.q[0] = in.q[64] = 1000;
-  std::vector<float> row(64);
-  std::vector<std::byte> k(2 * 68), v(2 * 68);
   for (size_t r = 0; r < 2; ++r) {
+    std::vector<float> row(64);
     for (size_t i = 32; i < 64; ++i) row[i] = r == 0 ? 0.0f : 1.0f;
-    kernels().store_row(DType::kQ8_0, row.data(), 64, k.data() + r * 68);
-    row.assign(64, r == 0 ? 0.0f : 1.0f);
-    kernels().store_row(DType::kQ8_0, row.data(), 64, v.data() + r * 68);
-    row.assign(64, 0.0f);
+    in.k.set_row(r, row);
+    in.v.set_row(r, std::vector<float>(64, r == 0 ? 0.0f : 1.0f));
   }
-  AttentionCase all = AllOf(c, in);
-  all.k = k.data();
-  all.v = v.data();
-  all.k_stride_bytes = all.v_stride_bytes = 68;
-  all.scale = 1;
+  OwnedCase all = AllOf(c, in, OrderFor(kernels(), c));
+  all.args.scale = 1;
   // Scores 0 and 1.
   const float expected = 1 / (1 + std::exp(-1.0f));
-  for (const float out : AttendRows(kernels(), all)) {
+  for (const float out : AttendRows(kernels(), all.args)) {
     EXPECT_NEAR(out, expected, 2e-3f);
   }
 }
@@ -239,7 +299,8 @@ class Int8AttentionNaNTest : public Int8AttentionTest {
   static constexpr size_t kOutputs = 2 * 128;  // of a token
 
   std::vector<float> Attend(const Q8Inputs& in) const {
-    return AttendRows(kernels(), AllOf(kCase, in));
+    return AttendRows(kernels(),
+                      AllOf(kCase, in, OrderFor(kernels(), kCase)).args);
   }
   // In which tokens' outputs, of those columns, there is NaN; elsewhere nothing
   // changed but what is rounded against the largest scale of a position.
@@ -307,7 +368,7 @@ TEST_P(Int8AttentionNaNTest, TheLargestScalesOverflowNothing) {
   Q8Inputs in(kCase);
   for (size_t p = 0; p < kCase.num_positions; ++p) {
     for (size_t b = 0; b < in.v.num_blocks(); ++b) {
-      in.v.set_scale(p, b, p % 2 == 0 ? 65504.0f : -65504.0f);
+      in.v.set_scale(p, b, 65504.0f);
     }
   }
   for (const float out : Attend(in)) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/kv_group.h"
 #include "kernels/ref/ref.h"
 #include "tensor/blocks.h"
 #include "tensor/float16.h"
@@ -33,14 +34,46 @@ float ElementAt(DType dtype, const std::byte* row, size_t idx) {
   return F16ToF32(block.d) * block.qs[idx % kBlock];
 }
 
+// The scale of a block of a position in its group.
+float ScaleAt(const std::byte* group, size_t block_idx, size_t position) {
+  uint16_t half;
+  std::memcpy(&half, group + ScaleInGroup(block_idx, position), sizeof(half));
+  return F16ToF32(half);
+}
+
+// Element i of the key of position p.
+float KeyAt(const AttentionArgs& args, size_t p, size_t i) {
+  if (args.kv_order == KvOrder::kRows) {
+    return ElementAt(args.k_dtype, args.k + p * args.k_stride_bytes, i);
+  }
+  const size_t block = i / kBlock;
+  const size_t position = p % kKvGroup;
+  const std::byte* group = args.k + (p - position) * args.k_stride_bytes;
+  const auto quant = std::to_integer<int>(
+      group[KeyInGroup(args.k_width / kBlock, block, position, i % kBlock)]);
+  return ScaleAt(group, block, position) * static_cast<float>(quant - 128);
+}
+
+// Element i of the value of position p.
+float ValueAt(const AttentionArgs& args, size_t p, size_t i) {
+  if (args.kv_order == KvOrder::kRows) {
+    return ElementAt(args.v_dtype, args.v + p * args.v_stride_bytes, i);
+  }
+  const size_t block = i / kBlock;
+  const size_t position = p % kKvGroup;
+  const std::byte* group = args.v + (p - position) * args.v_stride_bytes;
+  const auto quant = static_cast<int8_t>(
+      group[ValueInGroup(args.v_width / kBlock, block, position, i % kBlock)]);
+  return ScaleAt(group, block, position) * quant;
+}
+
 // scores[p] = scale * dot(q, k[p]); returns the largest.
 float Scores(const AttentionArgs& args, const float* q, size_t num_positions,
              float* scores) {
   for (size_t p = 0; p < num_positions; ++p) {
-    const std::byte* k = args.k + p * args.k_stride_bytes;
     double dot = 0;
     for (size_t i = 0; i < args.k_width; ++i) {
-      dot += static_cast<double>(q[i]) * ElementAt(args.k_dtype, k, i);
+      dot += static_cast<double>(q[i]) * KeyAt(args, p, i);
     }
     scores[p] = static_cast<float>(dot * args.scale);
   }
@@ -70,8 +103,7 @@ void AttendOne(const AttentionArgs& args, const float* q, size_t num_positions,
   for (size_t i = 0; i < args.v_width; ++i) {
     double sum = 0;
     for (size_t p = 0; p < num_positions; ++p) {
-      sum += static_cast<double>(scores[p]) *
-             ElementAt(args.v_dtype, args.v + p * args.v_stride_bytes, i);
+      sum += static_cast<double>(scores[p]) * ValueAt(args, p, i);
     }
     out[i] = static_cast<float>(sum);
   }
@@ -97,6 +129,8 @@ void Attention(const AttentionArgs& args) {
   TC_DCHECK(args.num_pieces * args.num_tokens * args.num_heads <=
             kAttentionQueries);
   TC_DCHECK(args.num_pieces >= 1 && args.num_pieces <= kAttentionPieces);
+  TC_DCHECK(args.kv_order == KvOrder::kRows ||
+            (args.k_dtype == DType::kQ8_0 && args.v_dtype == DType::kQ8_0));
   TC_DCHECK(args.num_pieces == 1 ||
             (args.num_positions == kAttentionPiece && !args.is_diagonal));
   AttentionArgs piece = args;

@@ -1,0 +1,193 @@
+// Pieces of a KV cache in groups of positions, and the scratch of a call: what
+// scores and values of int8_attention_avx512_vnni.cc share.
+#ifndef THERMOCLINE_KERNELS_CPU_INT8_ATTENTION_GROUPS_H_
+#define THERMOCLINE_KERNELS_CPU_INT8_ATTENTION_GROUPS_H_
+
+// Empty unless compiled for AVX-512 with VNNI, so that it compiles alone
+// anywhere.
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/ahead.h"
+#include "kernels/kernels.h"
+#include "kernels/kv_group.h"
+#include "tensor/blocks.h"
+
+// Unnamed in a header on purpose: the including file must keep its own copy,
+// compiled with its own flags.
+namespace thermocline::kernels {
+namespace {
+
+constexpr size_t kLanes = 16;
+// Queries, or queries times pieces, side by side: as many as have their sums in
+// registers.
+constexpr size_t kScoreColumns = 8;
+constexpr size_t kValueColumns = 4;
+constexpr size_t kVectors = kKvGroup / kLanes;  // of positions
+constexpr size_t kPieceGroups = kAttentionPiece / kKvGroup;
+// Read of a piece in turn: what a block has of 16 keys, or 16 of its values.
+constexpr size_t kTurnLines = 8;
+constexpr size_t kTurnBytes = kTurnLines * kLineBytes;
+// Asked for ahead of what is read, in all pieces together, into the second
+// level of the cache; and of each piece into the first.
+constexpr size_t kFarBytes = 8192;
+constexpr size_t kNearBytes = 1024;
+constexpr int16_t kNotFinite = INT16_MIN;
+
+// 32 elements of a query: scale * quants[i], and what a sum of products begins
+// with, because keys are stored 128 too large.
+struct QueryBlock {
+  int8_t quants[kBlock];
+  int32_t offset;
+  float scale;
+};
+
+// The scales of a block of a group of values, relative to the largest of their
+// positions: 32767 is 1. kNotFinite where the scale was NaN or infinite.
+struct alignas(64) ValueRatios {
+  int16_t of[kKvGroup];
+};
+
+constexpr size_t Min(size_t a, size_t b) { return a < b ? a : b; }
+
+inline int32_t LoadI32(const void* p) {
+  int32_t value;
+  __builtin_memcpy(&value, p, sizeof(value));
+  return value;
+}
+
+inline __mmask16 FirstLanes(size_t count) {
+  return static_cast<__mmask16>((1U << count) - 1);
+}
+
+// Calls f with a constant: the number, 1 to kMax.
+template <size_t kMax, class Function>
+[[gnu::always_inline]] inline void WithNumber(size_t number,
+                                              const Function& f) {
+  if constexpr (kMax > 1) {
+    if (number < kMax) return WithNumber<kMax - 1>(number, f);
+  }
+  f.template operator()<kMax>();
+}
+
+// Keys or values of a piece as they lie in the cache.
+struct Groups {
+  const std::byte* first;
+  size_t group_bytes;
+  size_t num_groups;
+  size_t num_blocks;
+  const std::byte* next;  // what is read after them
+  size_t next_group_bytes;
+  size_t far_bytes;
+
+  const std::byte* group(size_t g) const { return first + g * group_bytes; }
+
+  __m256i scales(size_t g, size_t block_idx, size_t position) const {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(
+        group(g) + ScaleInGroup(block_idx, position)));
+  }
+
+  // What is read so many bytes after a place of the piece. May be past the
+  // cache, where no pointer may point.
+  uintptr_t Later(const std::byte* at, size_t distance) const {
+    const size_t end = num_groups * group_bytes;
+    const size_t offset = static_cast<size_t>(at - first) + distance;
+    return offset < end ? reinterpret_cast<uintptr_t>(first) + offset
+                        : reinterpret_cast<uintptr_t>(next) + (offset - end);
+  }
+
+  Groups OfPiece(size_t piece_idx) const {
+    Groups piece = *this;
+    piece.first += piece_idx * kPieceGroups * group_bytes;
+    piece.next += piece_idx * kPieceGroups * next_group_bytes;
+    return piece;
+  }
+};
+
+// Where lines are asked for while a place of a piece is read.
+struct Asking {
+  [[gnu::always_inline]] Asking(const Groups& piece, const std::byte* at)
+      : far(piece.Later(at, piece.far_bytes)),
+        near(piece.Later(at, kNearBytes)) {}
+  [[gnu::always_inline]] void ForLine(size_t i) const {
+    AskForLine<2>(far + i * kLineBytes);
+    AskForLine<3>(near + i * kLineBytes);
+  }
+  uintptr_t far;
+  uintptr_t near;
+};
+
+// A call's scratch, and where its sums go.
+struct Work {
+  explicit Work(const AttentionArgs& args)
+      : num_queries(args.num_tokens * args.num_heads),
+        num_pieces(args.num_pieces),
+        out(args.out),
+        out_stride(PartialAttentionFloats(args.v_width)),
+        out_piece_stride(args.out_piece_stride),
+        scores(args.scratch),
+        ratios(reinterpret_cast<ValueRatios*>(
+            scores + kAttentionQueries * kAttentionScoresStride)),
+        queries(reinterpret_cast<QueryBlock*>(ratios + args.v_width / kBlock)) {
+  }
+
+  float* scores_of(size_t query) const {
+    return scores + query * kAttentionScoresStride;
+  }
+
+  // With the scores and sums of that piece.
+  Work OfPiece(size_t piece_idx) const {
+    Work work = *this;
+    work.scores += piece_idx * num_queries * kAttentionScoresStride;
+    work.out += piece_idx * out_piece_stride;
+    return work;
+  }
+
+  size_t num_queries;
+  size_t num_pieces;
+  float* out;
+  size_t out_stride;
+  size_t out_piece_stride;
+  // [num_queries, kAttentionScoresStride] of every piece; then weights.
+  float* scores;
+  ValueRatios* ratios;  // [kAttentionPieces, v_blocks]
+  QueryBlock* queries;  // [k_blocks, num_queries]
+};
+static_assert(kAttentionQueries * sizeof(QueryBlock) <=
+                  kAttentionQueries * kBlock * sizeof(float) +
+                      4 * kBlock * sizeof(float),
+              "as much as AttentionScratchFloats() gives a block of keys");
+static_assert(kAttentionPieces * sizeof(ValueRatios) <=
+                  4 * kBlock * sizeof(float),
+              "likewise of values");
+
+// Calls f with constant numbers of pieces and queries, at most kColumns
+// together, and the first ones, for all pieces and all queries of each.
+template <size_t kColumns, class Function>
+[[gnu::always_inline]] inline void ForEachBlock(const Work& work,
+                                                const Function& f) {
+  const size_t together = kColumns / Min(work.num_queries, kColumns);
+  for (size_t i = 0; i < work.num_pieces; i += together) {
+    WithNumber<Min(kColumns, kAttentionPieces)>(
+        Min(work.num_pieces - i, together), [&]<size_t kPieces>() {
+          constexpr size_t kQueries = kColumns / kPieces;
+          for (size_t j = 0; j < work.num_queries; j += kQueries) {
+            WithNumber<kQueries>(Min(work.num_queries - j, kQueries),
+                                 [&]<size_t kNum>() {
+                                   f.template operator()<kPieces, kNum>(i, j);
+                                 });
+          }
+        });
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::kernels
+
+#endif
+
+#endif  // THERMOCLINE_KERNELS_CPU_INT8_ATTENTION_GROUPS_H_
