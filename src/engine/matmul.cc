@@ -68,6 +68,14 @@ size_t WithStreamsApart(size_t num_rows, size_t row_bytes, size_t alignment) {
   return num_rows;
 }
 
+// As many rows as most_rows, or fewer: so that every thread gets as many pieces
+// as the others.
+size_t SharedEvenly(size_t num_rows, size_t most_rows, size_t num_threads,
+                    size_t alignment) {
+  const size_t num_pieces = RoundUp(CeilDiv(num_rows, most_rows), num_threads);
+  return std::min(most_rows, RoundUp(CeilDiv(num_rows, num_pieces), alignment));
+}
+
 size_t RowsPerPiece(const Compute& compute, const Product& product,
                     const Input& input, size_t num_tokens) {
   const TensorView& weight = product.weight;
@@ -91,8 +99,11 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
   const size_t piece_bytes = std::clamp<size_t>(weight.num_bytes() / num_pieces,
                                                 kPieceBytesMin, most_bytes);
   const size_t alignment = std::max(kRowAlignment, product.done.alignment);
-  const size_t num_rows =
+  const size_t most_rows =
       RoundUp(std::max<size_t>(piece_bytes / row_bytes, 1), alignment);
+  const size_t num_rows =
+      SharedEvenly(weight.shape.num_rows(), most_rows,
+                   static_cast<size_t>(compute.pool->num_threads()), alignment);
   return num_tokens == 1 ? WithStreamsApart(num_rows, row_bytes, alignment)
                          : num_rows;
 }

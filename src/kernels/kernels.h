@@ -221,6 +221,9 @@ struct AttentionArgs {
   // num_tokens * num_heads at most kAttentionQueries.
   size_t num_pieces = 1;
   size_t out_piece_stride = 0;  // in floats, from a piece's sums to the next's
+  // The keys of the call that follows, whose beginning is asked for early; null
+  // if there is none.
+  const std::byte* next_k = nullptr;
 
   // That query query_idx, of all tokens' heads in turn, sees.
   [[gnu::always_inline]] size_t PositionsOf(size_t query_idx) const {

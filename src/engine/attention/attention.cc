@@ -16,6 +16,11 @@ namespace {
 using kernels::kAttentionPiece;
 using kernels::kAttentionQueries;
 
+// The first one of a piece.
+int64_t PositionOf(size_t piece_idx) {
+  return static_cast<int64_t>(piece_idx * kAttentionPiece);
+}
+
 }  // namespace
 
 // Queries that share one KV head and the reads of its positions.
@@ -34,7 +39,8 @@ struct Attention::Tile {
 
 // Pieces of a tile that follow each other, for one call of the kernel: several
 // whole ones, or the last one.
-struct Attention::Pieces {
+struct Attention::Part {
+  Tile tile;
   size_t first;
   size_t count;
 };
@@ -188,15 +194,20 @@ void Attention::Attend(size_t first_position, size_t num_tokens) const {
 void Attention::AttendTiles(const Tiling& tiling) const {
   const size_t v_width = static_cast<size_t>(config_->value_width);
   const size_t stride = kernels::PartialAttentionFloats(v_width);
+  const size_t last_tile = tiling.num_tiles() - 1;
   const auto attend = [&](size_t begin, size_t end, int worker_idx) {
     float* sums = scratch_->attention.sums.row(static_cast<size_t>(worker_idx));
     float* partials = sums + kAttentionQueries * stride;
     for (size_t i = begin; i < end; ++i) {
       const Tile tile = tiling.tile(i);
-      AttendPart(tile, {.first = 0, .count = 1}, worker_idx, sums, 0);
-      for (size_t piece = 1; piece < tile.num_pieces(); ++piece) {
-        AttendPart(tile, {.first = piece, .count = 1}, worker_idx, partials, 0);
-        for (size_t q = 0; q < tile.num_queries(); ++q) {
+      const Tile next_tile = tiling.tile(std::min(i + 1, last_tile));
+      for (size_t piece = 0; piece < tile.num_pieces(); ++piece) {
+        const Part next = piece + 1 < tile.num_pieces()
+                              ? Part{.tile = tile, .first = piece + 1}
+                              : Part{.tile = next_tile, .first = 0};
+        AttendPart({.tile = tile, .first = piece, .count = 1}, next, worker_idx,
+                   piece == 0 ? sums : partials, 0);
+        for (size_t q = 0; q < tile.num_queries() && piece > 0; ++q) {
           compute_->kernels->merge_attention(partials + q * stride, v_width,
                                              sums + q * stride);
         }
@@ -227,17 +238,22 @@ void Attention::AttendPieces(const Tiling& tiling) const {
   // Of a tile; one more for its last piece.
   const size_t num_calls = CeilDiv(tiling.num_pieces() - 1, per_call) + 1;
   const size_t num_items = tiling.num_tiles() * num_calls;
+  // Without pieces where a tile has fewer than another.
+  const auto part_of = [&](size_t i) -> Part {
+    const Tile tile = tiling.tile(i / num_calls);
+    const size_t last = tile.num_pieces() - 1;
+    if (i % num_calls == num_calls - 1) return {tile, last, 1};
+    const size_t first = std::min(i % num_calls * per_call, last);
+    return {tile, first, std::min(per_call, last - first)};
+  };
   const auto attend = [&](size_t begin, size_t end, int worker_idx) {
     for (size_t i = begin; i < end; ++i) {
-      const Tile tile = tiling.tile(i / num_calls);
-      const size_t last = tile.num_pieces() - 1;
-      const bool is_last = i % num_calls == num_calls - 1;
-      const size_t first = is_last ? last : i % num_calls * per_call;
-      if (!is_last && first >= last) continue;
-      const size_t count = is_last ? 1 : std::min(per_call, last - first);
-      AttendPart(tile, {.first = first, .count = count}, worker_idx,
-                 partials.row(first * num_partials + FirstPartial(tile)),
-                 num_partials * partials.stride);
+      const Part part = part_of(i);
+      if (part.count == 0) continue;
+      AttendPart(
+          part, part_of(std::min(i + 1, num_items - 1)), worker_idx,
+          partials.row(part.first * num_partials + FirstPartial(part.tile)),
+          num_partials * partials.stride);
     }
   };
   // Threads follow the stream of a head for a while, and still end together.
@@ -259,13 +275,14 @@ size_t Attention::FirstPartial(const Tile& tile) const {
          tile.head * tile.num_tokens;
 }
 
-// The sums of a tile over each of some pieces, sums_stride floats apart.
-void Attention::AttendPart(const Tile& tile, const Pieces& pieces,
-                           int worker_idx, float* sums,
-                           size_t sums_stride) const {
+// The sums of a tile over each of its pieces, sums_stride floats apart; asks
+// for what the next part begins with.
+void Attention::AttendPart(const Part& part, const Part& next, int worker_idx,
+                           float* sums, size_t sums_stride) const {
   const KvLayout& layout = cache_->layout();
-  const size_t first = pieces.first * kAttentionPiece;
-  const bool is_last = pieces.first + pieces.count == tile.num_pieces();
+  const Tile& tile = part.tile;
+  const int64_t position = PositionOf(part.first);
+  const bool is_last = part.first + part.count == tile.num_pieces();
   kernels::AttentionArgs args;
   args.k_width = static_cast<size_t>(config_->key_width);
   args.v_width = static_cast<size_t>(config_->value_width);
@@ -276,18 +293,21 @@ void Attention::AttendPart(const Tile& tile, const Pieces& pieces,
   args.k_dtype = layout.k_type;
   args.v_dtype = layout.v_type;
   args.kv_order = layout.order;
-  args.k = cache_->keys(layer_idx_, tile.kv_head, static_cast<int64_t>(first));
+  args.k = cache_->keys(layer_idx_, tile.kv_head, position);
   args.k_stride_bytes = layout.k_head_bytes;
-  args.v =
-      cache_->values(layer_idx_, tile.kv_head, static_cast<int64_t>(first));
+  args.v = cache_->values(layer_idx_, tile.kv_head, position);
   args.v_stride_bytes = layout.v_head_bytes;
-  args.num_positions = is_last ? tile.position + 1 - first : kAttentionPiece;
+  args.num_positions = is_last
+                           ? tile.position + 1 - static_cast<size_t>(position)
+                           : kAttentionPiece;
   args.is_diagonal = is_last;
   args.scale = 1.0f / std::sqrt(static_cast<float>(args.k_width));
   args.scratch = scratch_->attention.work.row(static_cast<size_t>(worker_idx));
   args.out = sums;
-  args.num_pieces = pieces.count;
+  args.num_pieces = part.count;
   args.out_piece_stride = sums_stride;
+  args.next_k =
+      cache_->keys(layer_idx_, next.tile.kv_head, PositionOf(next.first));
   compute_->kernels->attention(args);
 }
 

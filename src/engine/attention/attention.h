@@ -39,7 +39,7 @@ class Attention {
 
  private:
   struct Tile;
-  struct Pieces;
+  struct Part;
   class Tiling;
 
   void RotateAndStore(int64_t first_position, size_t num_tokens) const;
@@ -48,7 +48,7 @@ class Attention {
   void AttendTiles(const Tiling& tiling) const;
   void AttendPieces(const Tiling& tiling) const;
   size_t PiecesPerCall(const Tiling& tiling) const;
-  void AttendPart(const Tile& tile, const Pieces& pieces, int worker_idx,
+  void AttendPart(const Part& part, const Part& next, int worker_idx,
                   float* sums, size_t sums_stride) const;
   size_t FirstPartial(const Tile& tile) const;
   void MergePieces(const Tile& tile, size_t num_partials) const;

@@ -413,12 +413,9 @@ void Attention(const AttentionArgs& args) {
   for (size_t i = 0; i < args.num_pieces; ++i) {
     AllWeights(args, work.OfPiece(i));
   }
-  const size_t num_positions =
-      args.num_pieces * args.PositionsOf(work.num_queries - 1);
-  const std::byte* next_keys = args.k + num_positions * args.k_stride_bytes;
   WithRow(args.v_dtype, [&]<class Row>(Row) HWY_ATTR {
     AllValues(args,
-              RowsOf<Row>(args, args.v, args.v_stride_bytes, next_keys,
+              RowsOf<Row>(args, args.v, args.v_stride_bytes, args.next_k,
                           args.k_stride_bytes),
               work);
   });

@@ -98,14 +98,13 @@ void Int8AttentionAvx512Vnni(const AttentionArgs& args) {
                        .next = args.v,
                        .next_group_bytes = v_bytes,
                        .far_bytes = far_bytes};
-  const Groups values = {
-      .first = args.v,
-      .group_bytes = v_bytes,
-      .num_groups = num_groups,
-      .num_blocks = args.v_width / kBlock,
-      .next = args.k + args.num_pieces * num_groups * k_bytes,
-      .next_group_bytes = k_bytes,
-      .far_bytes = far_bytes};
+  const Groups values = {.first = args.v,
+                         .group_bytes = v_bytes,
+                         .num_groups = num_groups,
+                         .num_blocks = args.v_width / kBlock,
+                         .next = args.next_k,
+                         .next_group_bytes = k_bytes,
+                         .far_bytes = far_bytes};
   RoundQueries(args, work);
   AllScores(keys, work);
   for (size_t i = 0; i < args.num_pieces; ++i) {
