@@ -182,6 +182,111 @@ void MultiplyStreams(const MatMulArgs& args) {
   }
 }
 
+// MultiplyStreams() for streams that lie a multiple of a page apart, or nearly:
+// read at one place of their pages they are slower, so each is a quarter of a
+// page behind the one before it. Every sum is the one that DotBlock() makes.
+template <class Row>
+class StaggeredStreams {
+ public:
+  // Whether streams lie so, and rows are whole steps.
+  static bool Fit(const MatMulArgs& args) {
+    constexpr size_t kPageBytes = 4096;
+    constexpr size_t kApart = 512;
+    const size_t apart = args.num_rows / kStreams * args.row_bytes % kPageBytes;
+    return (apart < kApart || apart > kPageBytes - kApart) &&
+           args.row_bytes * 32 == args.n * Row::kBytesOf32 &&
+           args.n % kElems == 0 && args.num_rows >= kStreamRows;
+  }
+
+  explicit StaggeredStreams(const MatMulArgs& args)
+      : args_(args),
+        rows_(args.num_rows / kStreams),
+        stream_bytes_(rows_ * args.row_bytes) {}
+
+  void Run() {
+    const size_t num_steps = stream_bytes_ / kStepBytes;  // of a page at least
+    Place places[kStreams];
+    for (size_t s = 0; s < kStreams; ++s) {
+      places[s] = {args_.weights + s * stream_bytes_, args_.x,
+                   args_.out + s * rows_, stream_bytes_};
+      for (size_t i = kLag * s; i < kMostLag; ++i) Step<1>(places + s);
+    }
+    for (size_t i = kMostLag; i < num_steps; ++i) Step<kStreams>(places);
+    for (size_t s = 1; s < kStreams; ++s) {
+      for (size_t i = 0; i < kLag * s; ++i) Step<1>(places + s);
+    }
+    for (size_t r = kStreams * rows_; r < args_.num_rows; ++r) {
+      AskNothing nothing;
+      DotBlock<Row, 1, 1>({args_.weights + r * args_.row_bytes}, nothing,
+                          args_.x, args_.x_stride_bytes, args_.n, args_.out + r,
+                          args_.out_stride);
+    }
+  }
+
+ private:
+  static constexpr size_t kStepBytes = 512;
+  static constexpr size_t kElems = kStepBytes * 32 / Row::kBytesOf32;
+  static constexpr size_t kLag = 2;  // steps behind the stream before
+  static constexpr size_t kMostLag = kLag * (kStreams - 1);
+
+  // Where a stream is; its sum so far.
+  struct Place {
+    const std::byte* weights;
+    const std::byte* x;
+    float* out;
+    size_t left_bytes;  // of the stream
+    HWY_ALIGN float sums[kLanes] = {};
+  };
+
+  // The next step of kCount streams.
+  template <size_t kCount>
+  HWY_INLINE void Step(Place* places) {
+    const Floats floats;
+    FloatVec sums[kCount];
+    uintptr_t far[kCount];
+    for (size_t s = 0; s < kCount; ++s) {
+      sums[s] = hn::Load(floats, places[s].sums);
+      // Past the streams' ends the caller's next rows begin (MultiplyStreams).
+      far[s] = reinterpret_cast<uintptr_t>(places[s].weights) + kFarBytes;
+      if (places[s].left_bytes <= kFarBytes) {
+        far[s] += (kStreams - 1) * stream_bytes_;
+      }
+    }
+    for (size_t i = 0; i < kElems; i += kLanes) {
+      const size_t offset = i * Row::kBytesOf32 / 32;
+      for (size_t s = 0; s < kCount; ++s) {
+        if (offset % kLineBytes == 0) {
+          AskForLine<2>(far[s] + offset);
+          AskForLine<3>(reinterpret_cast<uintptr_t>(places[s].weights) +
+                        kNearBytes + offset);
+        }
+        sums[s] = hn::MulAdd(Row::Load(places[s].weights, i),
+                             F32Row::Load(places[s].x, i), sums[s]);
+      }
+    }
+    for (size_t s = 0; s < kCount; ++s) {
+      hn::Store(sums[s], floats, places[s].sums);
+      Advance(places[s]);
+    }
+  }
+
+  HWY_INLINE void Advance(Place& place) const {
+    place.weights += kStepBytes;
+    place.x += kElems * sizeof(float);
+    place.left_bytes -= kStepBytes;
+    if (place.left_bytes % args_.row_bytes != 0) return;
+    const Floats floats;
+    place.x = args_.x;
+    *place.out++ =
+        hn::GetLane(hn::SumOfLanes(floats, hn::Load(floats, place.sums)));
+    hn::Store(hn::Zero(floats), floats, place.sums);
+  }
+
+  const MatMulArgs& args_;
+  size_t rows_;  // of a stream
+  size_t stream_bytes_;
+};
+
 // Four streams read best. But where the input fills half of a first-level cache
 // of 32 KiB, the weights of a few rows push it out before the next rows want
 // it: there Zen 4 reads six rows for each load of it at 1.13 times the speed.
@@ -190,6 +295,8 @@ void MultiplyOne(const MatMulArgs& args) {
   constexpr size_t kWideBytes = 16 << 10;
   if (!kAsks && args.n * sizeof(float) > kWideBytes) {
     MultiplyStreams<Row, 6, kAsks>(args);
+  } else if (kAsks && StaggeredStreams<Row>::Fit(args)) {
+    StaggeredStreams<Row>(args).Run();
   } else {
     MultiplyStreams<Row, kStreams, kAsks>(args);
   }

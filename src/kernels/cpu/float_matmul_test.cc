@@ -9,12 +9,12 @@ TC_FOR_EACH_ISA(FloatMatMulTest);
 // A product with padded rows and tokens; out starts as sentinels.
 struct Product {
   Product(DType dtype_arg, size_t num_rows_arg, size_t n_arg,
-          size_t num_tokens_arg)
+          size_t num_tokens_arg, size_t pad = 6)
       : dtype(dtype_arg),
         num_rows(num_rows_arg),
         n(n_arg),
         num_tokens(num_tokens_arg),
-        weights(dtype, num_rows, n, 6, n + num_rows),
+        weights(dtype, num_rows, n, pad, n + num_rows),
         x(RandomFloats((num_tokens - 1) * x_stride() + n, n + 1)) {}
 
   size_t x_stride() const { return n + 3; }
@@ -108,6 +108,24 @@ TEST_P(FloatMatMulTest, AmdsVersionGivesTheSameBits) {
         const std::vector<float> out = p.Run(asked);
         ExpectClose(p, out, p.Run(scalar()));
         ASSERT_TRUE(SameBits(p.Run(unasked), out))
+            << NameOf(dtype) << " n " << n << " rows " << num_rows;
+      }
+    }
+  }
+}
+
+// Streams a multiple of a page apart, or nearly, and others.
+TEST_P(FloatMatMulTest, StaggeredStreamsGiveTheSameBits) {
+  const KernelTable asked = MakeTable(GetParam(), false);
+  for (DType dtype : kFloatTypes) {
+    for (size_t n : {256, 512, 768, 2048, 2056, 2304, 4096}) {
+      for (size_t num_rows : {16, 17, 19, 32, 35, 48, 64}) {
+        const Product p(dtype, num_rows, n, 1, 0);
+        std::vector<float> row_by_row = p.NewOut();
+        for (size_t r = 0; r < num_rows; ++r) {
+          p.Run(asked, r, r + 1, 0, 1, row_by_row);
+        }
+        ASSERT_TRUE(SameBits(p.Run(asked), row_by_row))
             << NameOf(dtype) << " n " << n << " rows " << num_rows;
       }
     }
