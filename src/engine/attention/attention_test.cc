@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "engine/testing/compute_fixture.h"
+#include "kernels/kv_group.h"
 
 namespace thermocline::engine {
 namespace {
@@ -132,20 +133,31 @@ TEST_F(RotatedAttentionTest, KeysAreStoredRotatedAndValuesAreNot) {
   EXPECT_FLOAT_EQ(value[1], 24.0f);
 }
 
-// Several pieces of positions, groups that fill a call and one that does not
-// fit, and keys and values of different widths and types.
-class LongAttentionTest : public ::testing::TestWithParam<int64_t> {
- protected:
-  static constexpr int64_t kContext = 600;
+struct LongCase {
+  int64_t num_heads;
+  int64_t num_kv_heads;
+  DType k_type;
+  DType v_type;
+  int64_t k_width;
+  int64_t v_width;
+};
 
-  static model::Config LongConfig(int64_t num_heads) {
+// So many pieces of positions that one thread reads a few side by side, groups
+// that fill a call and one that does not fit, and keys and values of different
+// widths and types.
+class LongAttentionTest : public ::testing::TestWithParam<LongCase> {
+ protected:
+  static constexpr int64_t kContext = 1300;
+
+  static model::Config LongConfig() {
+    const LongCase& c = GetParam();
     model::Config config;
     config.num_layers = 1;
     config.width = config.ffn_width = 8;
-    config.num_heads = num_heads;
-    config.num_kv_heads = num_heads == 40 ? 1 : 2;
-    config.key_width = 8;
-    config.value_width = 5;
+    config.num_heads = c.num_heads;
+    config.num_kv_heads = c.num_kv_heads;
+    config.key_width = c.k_width;
+    config.value_width = c.v_width;
     config.rope.kind = RopeKind::kNone;
     return config;
   }
@@ -158,15 +170,19 @@ class LongAttentionTest : public ::testing::TestWithParam<int64_t> {
 
   // The outputs for all positions, batch by batch of the given lengths, the
   // last length again and again.
-  std::vector<float> Run(const std::vector<size_t>& lengths, int num_threads) {
-    const model::Config config = LongConfig(GetParam());
-    const size_t k_width = 8 * static_cast<size_t>(config.num_kv_heads);
-    const size_t v_width = 5 * static_cast<size_t>(config.num_kv_heads);
-    const size_t heads = static_cast<size_t>(config.num_heads);
-    const OwnedTensor q(DType::kF32, Values(8 * heads * 8, 1), 8);
+  std::vector<float> Run(const std::vector<size_t>& lengths, int num_threads,
+                         kernels::Isa isa = kernels::BestIsa()) {
+    const model::Config config = LongConfig();
+    const LongCase& c = GetParam();
+    const auto size = [](int64_t n) { return static_cast<size_t>(n); };
+    const size_t q_width = size(c.num_heads * c.k_width);
+    const size_t k_width = size(c.num_kv_heads * c.k_width);
+    const size_t v_width = size(c.num_kv_heads * c.v_width);
+    const size_t out_width = size(c.num_heads * c.v_width);
+    const OwnedTensor q(DType::kF32, Values(8 * q_width, 1), 8);
     const OwnedTensor k(DType::kF32, Values(8 * k_width, 2), 8);
     const OwnedTensor v(DType::kF32, Values(8 * v_width, 3), 8);
-    const OwnedTensor out(DType::kF32, Values(heads * 5 * 8, 4), heads * 5);
+    const OwnedTensor out(DType::kF32, Values(out_width * 8, 4), out_width);
     model::AttentionWeights weights;
     weights.q = q.view();
     weights.k = k.view();
@@ -175,10 +191,12 @@ class LongAttentionTest : public ::testing::TestWithParam<int64_t> {
     const ComputeFixture fixture(
         config,
         {.batch = kContext, .context = kContext, .num_threads = num_threads},
-        kernels::SupportedIsas().back());
+        isa);
+    const kernels::KvOrder order = kernels::KvOrderFor(
+        isa, c.k_type, c.v_type, size(c.k_width), size(c.v_width));
     const KvCache cache =
         KvCache::Create(
-            PlanKvCache(config, DType::kF16, DType::kF32, kContext).value())
+            PlanKvCache(config, c.k_type, c.v_type, kContext, order).value())
             .value();
     const Attention attention(&config, &weights, 0, &fixture.compute(),
                               &fixture.scratch(), &cache);
@@ -204,16 +222,36 @@ class LongAttentionTest : public ::testing::TestWithParam<int64_t> {
 };
 
 TEST_P(LongAttentionTest, SameBitsForEveryCutAndThreadCount) {
-  const std::vector<float> whole = Run({600}, 1);
-  EXPECT_EQ(Run({600}, 3), whole);
+  const std::vector<float> whole = Run({kContext}, 1);
+  EXPECT_EQ(Run({kContext}, 3), whole);
   EXPECT_EQ(Run({1}, 1), whole);
   EXPECT_EQ(Run({1}, 3), whole);
+  EXPECT_EQ(Run({250, 8}, 1), whole);
   EXPECT_EQ(Run({250, 8}, 3), whole);
   EXPECT_EQ(Run({3, 7, 300, 5}, 2), whole);
   EXPECT_EQ(Run({77}, 2), whole);
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, LongAttentionTest, ::testing::Values(2, 6, 40));
+// In its own order of the cache; queries and weights may be rounded.
+TEST_P(LongAttentionTest, AgreesWithScalar) {
+  const std::vector<float> out = Run({kContext}, 2);
+  const std::vector<float> truth = Run({kContext}, 2, kernels::Isa::kScalar);
+  double error = 0, power = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    error += (out[i] - truth[i]) * (out[i] - truth[i]);
+    power += truth[i] * truth[i];
+  }
+  const bool is_rounded = GetParam().k_type == DType::kQ8_0;
+  EXPECT_LT(error, power * (is_rounded ? 1e-4 : 1e-9));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, LongAttentionTest,
+    ::testing::Values(LongCase{2, 2, DType::kF16, DType::kF32, 8, 5},
+                      LongCase{6, 2, DType::kF16, DType::kF32, 8, 5},
+                      LongCase{40, 1, DType::kF16, DType::kF32, 8, 5},
+                      LongCase{1, 1, DType::kQ8_0, DType::kQ8_0, 64, 128},
+                      LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64}));
 
 }  // namespace
 }  // namespace thermocline::engine
