@@ -397,7 +397,7 @@ Stored<Row> RowsOf(const AttentionArgs& args, const std::byte* rows,
   return {.rows = rows,
           .row_bytes = row_bytes,
           .num_rows = args.PositionsOf(num_queries - 1),
-          .next = next,
+          .next = reinterpret_cast<uintptr_t>(next),
           .next_row_bytes = next_row_bytes,
           .rows_ahead = kAheadBytes / args.num_pieces / row_bytes};
 }

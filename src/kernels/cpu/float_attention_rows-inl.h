@@ -29,7 +29,9 @@ struct Stored {
   const std::byte* rows;
   size_t row_bytes;
   size_t num_rows;
-  const std::byte* next;  // what is read after them
+  // What is read after them: an address, as it may be past what a pointer may
+  // point to, or 0.
+  uintptr_t next;
   size_t next_row_bytes;
   size_t rows_ahead;  // of what is read, asked for
 
@@ -61,11 +63,9 @@ struct Stored {
   // few instructions read.
   HWY_INLINE void Prefetch(size_t r, size_t i, size_t n) const {
     const size_t ahead = r + rows_ahead;
-    // The address may be past the cache, where no pointer may point.
     const uintptr_t row =
         ahead < num_rows ? reinterpret_cast<uintptr_t>(rows) + ahead * row_bytes
-                         : reinterpret_cast<uintptr_t>(next) +
-                               (ahead - num_rows) * next_row_bytes;
+                         : next + (ahead - num_rows) * next_row_bytes;
     AskForBytes<2>(row + i * Row::kBytesOf32 / 32, n * Row::kBytesOf32 / 32);
   }
 };

@@ -16,6 +16,7 @@
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/cpu/int8_attention.h"
 #include "kernels/cpu/int8_attention_groups.h"
@@ -95,14 +96,14 @@ void Int8AttentionAvx512Vnni(const AttentionArgs& args) {
                        .group_bytes = k_bytes,
                        .num_groups = num_groups,
                        .num_blocks = args.k_width / kBlock,
-                       .next = args.v,
+                       .next = reinterpret_cast<uintptr_t>(args.v),
                        .next_group_bytes = v_bytes,
                        .far_bytes = far_bytes};
   const Groups values = {.first = args.v,
                          .group_bytes = v_bytes,
                          .num_groups = num_groups,
                          .num_blocks = args.v_width / kBlock,
-                         .next = args.next_k,
+                         .next = reinterpret_cast<uintptr_t>(args.next_k),
                          .next_group_bytes = k_bytes,
                          .far_bytes = far_bytes};
   RoundQueries(args, work);

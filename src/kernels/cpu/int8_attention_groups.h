@@ -80,7 +80,9 @@ struct Groups {
   size_t group_bytes;
   size_t num_groups;
   size_t num_blocks;
-  const std::byte* next;  // what is read after them
+  // What is read after them: an address, as it may be past what a pointer may
+  // point to, or 0.
+  uintptr_t next;
   size_t next_group_bytes;
   size_t far_bytes;
 
@@ -91,13 +93,12 @@ struct Groups {
         group(g) + ScaleInGroup(block_idx, position)));
   }
 
-  // What is read so many bytes after a place of the piece. May be past the
-  // cache, where no pointer may point.
+  // What is read so many bytes after a place of the piece.
   uintptr_t Later(const std::byte* at, size_t distance) const {
     const size_t end = num_groups * group_bytes;
     const size_t offset = static_cast<size_t>(at - first) + distance;
     return offset < end ? reinterpret_cast<uintptr_t>(first) + offset
-                        : reinterpret_cast<uintptr_t>(next) + (offset - end);
+                        : next + (offset - end);
   }
 
   Groups OfPiece(size_t piece_idx) const {
