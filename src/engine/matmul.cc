@@ -68,8 +68,8 @@ size_t WithStreamsApart(size_t num_rows, size_t row_bytes, size_t alignment) {
   return num_rows;
 }
 
-// As many rows as most_rows, or fewer: so that every thread gets as many pieces
-// as the others.
+// As many rows as most_rows, or fewer, so that every thread gets about as many
+// pieces as the others.
 size_t SharedEvenly(size_t num_rows, size_t most_rows, size_t num_threads,
                     size_t alignment) {
   const size_t num_pieces = RoundUp(CeilDiv(num_rows, most_rows), num_threads);

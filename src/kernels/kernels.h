@@ -163,7 +163,7 @@ inline constexpr size_t kAttentionQueries = 32;  // of one call, at most
 inline constexpr size_t kAttentionPieces = 4;    // likewise
 
 // How keys and values lie in a KV cache: position after position, as
-// store_row() writes them, or in groups of 16 positions (kv_group.h).
+// store_row() writes them, or in groups of 64 positions (kv_group.h).
 enum class KvOrder { kRows, kGroups };
 
 // A partial sum of a query, 64-byte aligned, where m is the largest s[p]:
@@ -187,12 +187,11 @@ inline constexpr size_t kAttentionScoresStride = kAttentionPiece + 16;
 
 // The queries of num_tokens consecutive tokens, num_heads of each. Reads each
 // key and each value once.
-// As MatMulFn rounds x, the queries of calls with groups are rounded, except
-// by the reference: scale * q to eight bits, against the largest of its block
-// of
+// As MatMulFn rounds x, the queries of calls with groups are rounded, except by
+// the reference: scale * q to eight bits, against the largest of its block of
 // 32. And so is what a value's quants are multiplied with there, e^(s - m)
 // times the scale of their block: by at most 1.5 * 2^-15 of the largest of them
-// for that query in 64 positions, far less than Q8_0 itself rounds values by.
+// for that query in any block of 64 positions.
 struct AttentionArgs {
   const float* q;   // of token t, head g: q + t * q_stride + g * k_width
   size_t q_stride;  // in floats
@@ -202,7 +201,7 @@ struct AttentionArgs {
   DType v_dtype;
   KvOrder kv_order = KvOrder::kRows;
   const std::byte* k;  // position p at k + p * k_stride_bytes, unaligned; or
-                       // groups of 16 times as many bytes, 64-byte aligned
+                       // groups of 64 times as many bytes, 64-byte aligned
   size_t k_stride_bytes;
   const std::byte* v;
   size_t v_stride_bytes;

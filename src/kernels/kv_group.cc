@@ -5,7 +5,7 @@
 namespace thermocline::kernels {
 namespace {
 
-// Groups that begin at a cache line keep their quants at one.
+// Heads of other widths are read as rows: not tried in groups.
 constexpr size_t kWidthStep = 64;
 
 // Rounds x block by block; place(quants, block_idx) copies them.

@@ -47,7 +47,8 @@ Result<KvLayout> PlanKvCache(const model::Config& config, DType k_type,
                              DType v_type, int64_t context,
                              kernels::KvOrder order = kernels::KvOrder::kRows);
 
-// Owns the memory. Threads: readers and writers of different rows.
+// Owns the memory. Threads: readers and writers of different rows;
+// in groups, writers of different positions, and readers of different groups.
 class KvCache {
  public:
   static Result<KvCache> Create(const KvLayout& layout);

@@ -182,19 +182,17 @@ void MultiplyStreams(const MatMulArgs& args) {
   }
 }
 
-// MultiplyStreams() for streams that lie a multiple of a page apart, or nearly:
-// read at one place of their pages they are slower, so each is a quarter of a
-// page behind the one before it. Every sum is the one that DotBlock() makes.
+// MultiplyStreams() for streams that lie a multiple of a page apart: read at
+// one place of their pages they are slower, so each is a quarter of a page
+// behind the one before it. Every sum is the one that DotBlock() makes.
 template <class Row>
 class StaggeredStreams {
  public:
   // Whether streams lie so, and rows are whole steps.
   static bool Fit(const MatMulArgs& args) {
     constexpr size_t kPageBytes = 4096;
-    constexpr size_t kApart = 512;
-    const size_t apart = args.num_rows / kStreams * args.row_bytes % kPageBytes;
-    return (apart < kApart || apart > kPageBytes - kApart) &&
-           args.row_bytes * 32 == args.n * Row::kBytesOf32 &&
+    return args.num_rows / kStreams * args.row_bytes % kPageBytes == 0 &&
+           args.n > 0 && args.row_bytes * 32 == args.n * Row::kBytesOf32 &&
            args.n % kElems == 0 && args.num_rows >= kStreamRows;
   }
 

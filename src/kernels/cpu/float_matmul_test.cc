@@ -114,7 +114,7 @@ TEST_P(FloatMatMulTest, AmdsVersionGivesTheSameBits) {
   }
 }
 
-// Streams a multiple of a page apart, or nearly, and others.
+// Streams a multiple of a page apart, and others.
 TEST_P(FloatMatMulTest, StaggeredStreamsGiveTheSameBits) {
   const KernelTable asked = MakeTable(GetParam(), false);
   for (DType dtype : kFloatTypes) {

@@ -44,9 +44,9 @@ namespace {
   return _mm512_maskz_scalef_ps(seen, power, whole);
 }
 
-// The n scores of a query become weights, zero behind them up to a whole group.
+// The n scores of a query become weights, zero behind them up to `end`.
 // Writes the largest score and the sum of the weights.
-void Exponentials(float* scores, size_t n, float* max_and_sum) {
+void Exponentials(float* scores, size_t n, size_t end, float* max_and_sum) {
   const auto for_each_vector = [&](const auto& f) {
     for (size_t p = 0; p < n; p += kLanes) {
       f(scores + p, FirstLanes(Min(n - p, kLanes)));
@@ -67,19 +67,21 @@ void Exponentials(float* scores, size_t n, float* max_and_sum) {
   });
   max_and_sum[1] = _mm512_reduce_add_ps(sum);
   const size_t num_written = (n + kLanes - 1) / kLanes * kLanes;
-  for (size_t p = num_written; p % kKvGroup != 0; p += kLanes) {
+  for (size_t p = num_written; p < end; p += kLanes) {
     _mm512_store_ps(scores + p, _mm512_setzero_ps());
   }
 }
 
-// The weights of a piece; clears its sums.
-void AllWeights(const AttentionArgs& args, const Work& work) {
+// The weights of a piece, for all positions of its groups; clears its sums.
+void AllWeights(const AttentionArgs& args, const Work& work,
+                size_t num_positions) {
   for (size_t j = 0; j < work.num_queries; ++j) {
     float* out = work.out + j * work.out_stride;
     for (size_t i = 0; i < work.out_stride; i += kLanes) {
       _mm512_store_ps(out + i, _mm512_setzero_ps());
     }
-    Exponentials(work.scores_of(j), args.PositionsOf(j), out + args.v_width);
+    Exponentials(work.scores_of(j), args.PositionsOf(j), num_positions,
+                 out + args.v_width);
   }
 }
 
@@ -109,7 +111,7 @@ void Int8AttentionAvx512Vnni(const AttentionArgs& args) {
   RoundQueries(args, work);
   AllScores(keys, work);
   for (size_t i = 0; i < args.num_pieces; ++i) {
-    AllWeights(args, work.OfPiece(i));
+    AllWeights(args, work.OfPiece(i), num_groups * kKvGroup);
   }
   AllValues(args, work, values);
 }

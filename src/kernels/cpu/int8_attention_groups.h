@@ -133,8 +133,8 @@ struct Work {
         scores(args.scratch),
         ratios(reinterpret_cast<ValueRatios*>(
             scores + kAttentionQueries * kAttentionScoresStride)),
-        queries(reinterpret_cast<QueryBlock*>(ratios + args.v_width / kBlock)) {
-  }
+        queries(reinterpret_cast<QueryBlock*>(
+            ratios + kAttentionPieces * (args.v_width / kBlock))) {}
 
   float* scores_of(size_t query) const {
     return scores + query * kAttentionScoresStride;
