@@ -25,10 +25,9 @@ constexpr size_t kUnaskedPiecesPerThread = 2;
 constexpr size_t kSeveralTokensBytes = 128 << 10;
 // Pieces end at whole cache lines of the output.
 constexpr size_t kRowAlignment = os::kCacheLine / sizeof(float);
-// Streams of a piece that begin at one place of their pages, or so near it,
-// stay side by side and are slower to read: with streams 36 KiB apart, 128 rows
-// of llama-1b in Q4_0, two threads take 1.05 times as long as with 31.5.
-constexpr size_t kPageBytes = 4096;
+// How far apart in their pages (kernels::kPageBytes) streams of a piece begin:
+// with streams 36 KiB apart, 128 rows of llama-1b in Q4_0, two threads
+// take 1.05 times as long as with 31.5.
 constexpr size_t kStreamsApart = 512;
 // An input of one token that is asked for whole, before it is rounded: threads
 // have made it, and have copies of what its place held before.
@@ -53,8 +52,9 @@ struct Input {
 
 // Of a piece's streams.
 bool BeginApartInPages(size_t num_rows, size_t row_bytes) {
-  const size_t apart = num_rows / kernels::kStreams * row_bytes % kPageBytes;
-  return apart >= kStreamsApart && apart <= kPageBytes - kStreamsApart;
+  const size_t apart =
+      num_rows / kernels::kStreams * row_bytes % kernels::kPageBytes;
+  return apart >= kStreamsApart && apart <= kernels::kPageBytes - kStreamsApart;
 }
 
 // The number of rows, or one that is little larger, whose streams are read
@@ -68,12 +68,14 @@ size_t WithStreamsApart(size_t num_rows, size_t row_bytes, size_t alignment) {
   return num_rows;
 }
 
-// As many rows as most_rows, or fewer, so that every thread gets about as many
-// pieces as the others.
-size_t SharedEvenly(size_t num_rows, size_t most_rows, size_t num_threads,
-                    size_t alignment) {
+// As many rows as most_rows, or fewer where every thread then gets about as
+// many pieces, none too short.
+size_t SharedEvenly(size_t num_rows, size_t most_rows, size_t row_bytes,
+                    size_t num_threads, size_t alignment) {
   const size_t num_pieces = RoundUp(CeilDiv(num_rows, most_rows), num_threads);
-  return std::min(most_rows, RoundUp(CeilDiv(num_rows, num_pieces), alignment));
+  const size_t even = RoundUp(CeilDiv(num_rows, num_pieces), alignment);
+  return even * row_bytes < kPieceBytesMin ? most_rows
+                                           : std::min(even, most_rows);
 }
 
 size_t RowsPerPiece(const Compute& compute, const Product& product,
@@ -102,7 +104,7 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
   const size_t most_rows =
       RoundUp(std::max<size_t>(piece_bytes / row_bytes, 1), alignment);
   const size_t num_rows =
-      SharedEvenly(weight.shape.num_rows(), most_rows,
+      SharedEvenly(weight.shape.num_rows(), most_rows, row_bytes,
                    static_cast<size_t>(compute.pool->num_threads()), alignment);
   return num_tokens == 1 ? WithStreamsApart(num_rows, row_bytes, alignment)
                          : num_rows;

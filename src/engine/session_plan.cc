@@ -97,13 +97,6 @@ uint64_t FixedWeightBytes(const model::Model& model, uint64_t num_tokens) {
   return num_bytes;
 }
 
-kernels::KvOrder KvOrderOf(const model::Config& config,
-                           const SessionOptions& options) {
-  return kernels::KvOrderFor(options.isa, options.k_type, options.v_type,
-                             static_cast<size_t>(config.key_width),
-                             static_cast<size_t>(config.value_width));
-}
-
 }  // namespace
 
 Result<SessionPlan> PlanSession(const model::Config& config,
@@ -130,7 +123,8 @@ Result<SessionPlan> PlanSession(const model::Config& config,
   plan.scratch.batch = std::min(options.batch, context);
   TC_ASSIGN_OR_RETURN(
       plan.kv, PlanKvCache(config, options.k_type, options.v_type, context,
-                           KvOrderOf(config, options)));
+                           kernels::KvOrderFor(options.isa, options.k_type,
+                                               options.v_type)));
   plan.need.kv_bytes = plan.kv.num_bytes;
   TC_ASSIGN_OR_RETURN(plan.need.scratch_bytes,
                       ScratchBytes(config, plan.scratch));

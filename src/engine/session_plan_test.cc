@@ -42,6 +42,19 @@ TEST(SessionPlan, ContextDefaultsToTheModelsAtMost4096) {
   EXPECT_EQ(asked->kv.context, 300);
 }
 
+TEST(SessionPlan, TheCacheLiesAsAttentionReadsIt) {
+  const auto order = [](const SessionOptions& options) {
+    return PlanSession(SevenBillion(), options)->kv.order;
+  };
+  SessionOptions options;
+  options.isa = kernels::Isa::kAvx512Vnni;
+  EXPECT_EQ(order(options), kernels::KvOrder::kRows);
+  options.k_type = options.v_type = DType::kQ8_0;
+  EXPECT_EQ(order(options), kernels::KvOrder::kGroups);
+  options.isa = kernels::Isa::kScalar;
+  EXPECT_EQ(order(options), kernels::KvOrder::kRows);
+}
+
 TEST(SessionPlan, ZeroThreadsAreThePhysicalCores) {
   const auto plan = PlanSession(SevenBillion(), {});
   ASSERT_TRUE(plan.has_value());

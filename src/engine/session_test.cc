@@ -164,13 +164,11 @@ TEST(Session, KvTypesRoundWithinBounds) {
   EXPECT_LT(nmse_of(DType::kF16, DType::kQ8_0), 1e-3);
 }
 
-TEST(Session, TruncateForgets) {
-  const auto model = MakeTinyModel(MixedSpec());
+void ExpectTruncateForgets(const std::shared_ptr<const model::Model>& model,
+                           const SessionOptions& options) {
   ASSERT_NE(model, nullptr);
   const Tokens tokens = RandomTokens(12, kVocab);
   const Tokens others = RandomTokens(9, kVocab, 8);
-  SessionOptions options;
-  options.batch = 3;  // one kind of product for all lengths
   const auto session = Open(model, options);
   const auto expected = DecodeAll(*session, tokens);
   session->Truncate(4);
@@ -182,6 +180,17 @@ TEST(Session, TruncateForgets) {
       std::equal(again.begin(), again.end(), expected.begin() + 4 * kVocab));
   session->Truncate(0);
   EXPECT_EQ(DecodeAll(*session, tokens), expected);
+}
+
+// Batches of 3: one kind of product for all lengths.
+TEST(Session, TruncateForgets) {
+  ExpectTruncateForgets(MakeTinyModel(MixedSpec()), {.batch = 3});
+}
+
+TEST(Session, TruncateForgetsPositionsOfGroups) {
+  ExpectTruncateForgets(
+      MakeTinyModel(WideSpec(DType::kF32)),
+      {.k_type = DType::kQ8_0, .v_type = DType::kQ8_0, .batch = 3});
 }
 
 TEST(Session, MemoryIsWhatWasPlanned) {

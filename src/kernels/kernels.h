@@ -44,6 +44,9 @@ using MatMulFn = void (*)(const MatMulArgs& args);
 // behind them. (F16 on AMD: six, where the input is long.)
 constexpr size_t kStreamRows = 16;
 constexpr size_t kStreams = 4;
+// Streams that begin at one place of pages of so many bytes stay side by side
+// in them and are slower to read.
+constexpr size_t kPageBytes = 4096;
 // How far ahead of its use a call asks for a stream at most: what a stream
 // begins with is for the caller to ask for.
 constexpr size_t kStreamAheadBytes = 3 << 10;

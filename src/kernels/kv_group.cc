@@ -5,9 +5,6 @@
 namespace thermocline::kernels {
 namespace {
 
-// Heads of other widths are read as rows: not tried in groups.
-constexpr size_t kWidthStep = 64;
-
 // Rounds x block by block; place(quants, block_idx) copies them.
 template <class Function>
 void StoreInGroup(const KernelTable& kernels, const float* x, size_t n,
@@ -23,12 +20,10 @@ void StoreInGroup(const KernelTable& kernels, const float* x, size_t n,
 
 }  // namespace
 
-KvOrder KvOrderFor(Isa isa, DType k_dtype, DType v_dtype, size_t k_width,
-                   size_t v_width) {
+KvOrder KvOrderFor(Isa isa, DType k_dtype, DType v_dtype) {
   const bool has_kernel = isa == Isa::kAvx512Vnni || isa == Isa::kAmx;
   const bool are_q8 = k_dtype == DType::kQ8_0 && v_dtype == DType::kQ8_0;
-  const bool are_whole = k_width % kWidthStep == 0 && v_width % kWidthStep == 0;
-  return has_kernel && are_q8 && are_whole ? KvOrder::kGroups : KvOrder::kRows;
+  return has_kernel && are_q8 ? KvOrder::kGroups : KvOrder::kRows;
 }
 
 void StoreKeyInGroup(const KernelTable& kernels, const float* x, size_t n,

@@ -46,8 +46,7 @@ static_assert(kAttentionPiece % kKvGroup == 0);
 
 // In which order attention() of an ISA reads best. kGroups: only for keys and
 // values that are both Q8_0, with positions from a multiple of kKvGroup on.
-KvOrder KvOrderFor(Isa isa, DType k_dtype, DType v_dtype, size_t k_width,
-                   size_t v_width);
+KvOrder KvOrderFor(Isa isa, DType k_dtype, DType v_dtype);
 
 // Write x [n], n % 32 == 0, as position `position` < kKvGroup of a group; the
 // others stay. As KernelTable::store_row rounds. Threads: different positions

@@ -64,21 +64,15 @@ TEST_P(KvGroupStoreTest, PositionsAreAsRows) {
   }
 }
 
-TEST(KvGroup, OrderDependsOnIsaTypesAndWidths) {
-  const auto order = [](Isa isa, DType k, DType v, size_t k_width,
-                        size_t v_width) {
-    return KvOrderFor(isa, k, v, k_width, v_width);
-  };
+TEST(KvGroup, OrderDependsOnIsaAndTypes) {
   constexpr DType kQ8 = DType::kQ8_0;
   for (const Isa isa : {Isa::kAvx512Vnni, Isa::kAmx}) {
-    EXPECT_EQ(order(isa, kQ8, kQ8, 128, 64), KvOrder::kGroups);
-    EXPECT_EQ(order(isa, kQ8, kQ8, 96, 64), KvOrder::kRows);
-    EXPECT_EQ(order(isa, kQ8, kQ8, 64, 32), KvOrder::kRows);
-    EXPECT_EQ(order(isa, DType::kF16, kQ8, 128, 128), KvOrder::kRows);
-    EXPECT_EQ(order(isa, kQ8, DType::kF32, 128, 128), KvOrder::kRows);
+    EXPECT_EQ(KvOrderFor(isa, kQ8, kQ8), KvOrder::kGroups);
+    EXPECT_EQ(KvOrderFor(isa, DType::kF16, kQ8), KvOrder::kRows);
+    EXPECT_EQ(KvOrderFor(isa, kQ8, DType::kF32), KvOrder::kRows);
   }
-  EXPECT_EQ(order(Isa::kScalar, kQ8, kQ8, 128, 128), KvOrder::kRows);
-  EXPECT_EQ(order(Isa::kAvx2, kQ8, kQ8, 128, 128), KvOrder::kRows);
+  EXPECT_EQ(KvOrderFor(Isa::kScalar, kQ8, kQ8), KvOrder::kRows);
+  EXPECT_EQ(KvOrderFor(Isa::kAvx2, kQ8, kQ8), KvOrder::kRows);
 }
 
 }  // namespace

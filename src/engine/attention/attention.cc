@@ -85,7 +85,24 @@ class Attention::Tiling {
             .kv_head = kv_head};
   }
 
+  // Of all tiles, each in whole pieces, per_call together, and its last one.
+  size_t num_parts(size_t per_call) const {
+    return num_tiles() * PartsOfTile(per_call);
+  }
+  // Without pieces where a tile has fewer than another.
+  Part part(size_t i, size_t per_call) const {
+    const size_t num_parts = PartsOfTile(per_call);
+    const Tile its_tile = tile(i / num_parts);
+    const size_t last = its_tile.num_pieces() - 1;
+    if (i % num_parts == num_parts - 1) return {its_tile, last, 1};
+    const size_t first = std::min(i % num_parts * per_call, last);
+    return {its_tile, first, std::min(per_call, last - first)};
+  }
+
  private:
+  size_t PartsOfTile(size_t per_call) const {
+    return CeilDiv(num_pieces() - 1, per_call) + 1;
+  }
   size_t TilesOfGroup() const { return CeilDiv(group_, tile_heads_); }
   size_t TilesOfTokens() const {
     return CeilDiv(end_position_, tile_tokens_) -
@@ -235,23 +252,14 @@ void Attention::AttendPieces(const Tiling& tiling) const {
   const size_t num_heads = static_cast<size_t>(config_->num_heads);
   const size_t num_partials = tiling.num_tokens() * num_heads;  // of a piece
   const size_t per_call = PiecesPerCall(tiling);
-  // Of a tile; one more for its last piece.
-  const size_t num_calls = CeilDiv(tiling.num_pieces() - 1, per_call) + 1;
-  const size_t num_items = tiling.num_tiles() * num_calls;
-  // Without pieces where a tile has fewer than another.
-  const auto part_of = [&](size_t i) -> Part {
-    const Tile tile = tiling.tile(i / num_calls);
-    const size_t last = tile.num_pieces() - 1;
-    if (i % num_calls == num_calls - 1) return {tile, last, 1};
-    const size_t first = std::min(i % num_calls * per_call, last);
-    return {tile, first, std::min(per_call, last - first)};
-  };
+  const size_t num_items = tiling.num_parts(per_call);
   const auto attend = [&](size_t begin, size_t end, int worker_idx) {
     for (size_t i = begin; i < end; ++i) {
-      const Part part = part_of(i);
+      const Part part = tiling.part(i, per_call);
       if (part.count == 0) continue;
+      const Part next = tiling.part(std::min(i + 1, num_items - 1), per_call);
       AttendPart(
-          part, part_of(std::min(i + 1, num_items - 1)), worker_idx,
+          part, next, worker_idx,
           partials.row(part.first * num_partials + FirstPartial(part.tile)),
           num_partials * partials.stride);
     }

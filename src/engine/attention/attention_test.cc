@@ -192,8 +192,7 @@ class LongAttentionTest : public ::testing::TestWithParam<LongCase> {
         config,
         {.batch = kContext, .context = kContext, .num_threads = num_threads},
         isa);
-    const kernels::KvOrder order = kernels::KvOrderFor(
-        isa, c.k_type, c.v_type, size(c.k_width), size(c.v_width));
+    const kernels::KvOrder order = kernels::KvOrderFor(isa, c.k_type, c.v_type);
     const KvCache cache =
         KvCache::Create(
             PlanKvCache(config, c.k_type, c.v_type, kContext, order).value())
@@ -250,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(LongCase{2, 2, DType::kF16, DType::kF32, 8, 5},
                       LongCase{6, 2, DType::kF16, DType::kF32, 8, 5},
                       LongCase{40, 1, DType::kF16, DType::kF32, 8, 5},
-                      LongCase{1, 1, DType::kQ8_0, DType::kQ8_0, 64, 128},
+                      LongCase{2, 2, DType::kQ8_0, DType::kQ8_0, 96, 128},
                       LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64}));
 
 }  // namespace

@@ -145,6 +145,17 @@ HWY_INLINE void DotTokens(const std::byte* const (&rows)[kRows], Ask& ask,
   if (t < t_end) dot_asking.template operator()<1>();
 }
 
+// One token and the rows from number `row` on, one by one.
+template <class Row>
+void MultiplyRest(const MatMulArgs& args, size_t row) {
+  AskNothing nothing;
+  for (; row < args.num_rows; ++row) {
+    DotBlock<Row, 1, 1>({args.weights + row * args.row_bytes}, nothing, args.x,
+                        args.x_stride_bytes, args.n, args.out + row,
+                        args.out_stride);
+  }
+}
+
 // One token. Streams, each a part of the rows from its first to its last:
 // memory delivers more to a few streams than to one, and a stream that goes on
 // forever can be asked for ahead of its use, by the hardware or here.
@@ -177,9 +188,7 @@ void MultiplyStreams(const MatMulArgs& args) {
       args.out[r + s * stream_rows] = dots[s];
     }
   }
-  for (size_t r = kCount * stream_rows; r < args.num_rows; ++r) {
-    dot({args.weights + r * args.row_bytes}, nothing, args.out + r);
-  }
+  MultiplyRest<Row>(args, kCount * stream_rows);
 }
 
 // MultiplyStreams() for streams that lie a multiple of a page apart: read at
@@ -190,7 +199,6 @@ class StaggeredStreams {
  public:
   // Whether streams lie so, and rows are whole steps.
   static bool Fit(const MatMulArgs& args) {
-    constexpr size_t kPageBytes = 4096;
     return args.num_rows / kStreams * args.row_bytes % kPageBytes == 0 &&
            args.n > 0 && args.row_bytes * 32 == args.n * Row::kBytesOf32 &&
            args.n % kElems == 0 && args.num_rows >= kStreamRows;
@@ -213,12 +221,7 @@ class StaggeredStreams {
     for (size_t s = 1; s < kStreams; ++s) {
       for (size_t i = 0; i < kLag * s; ++i) Step<1>(places + s);
     }
-    for (size_t r = kStreams * rows_; r < args_.num_rows; ++r) {
-      AskNothing nothing;
-      DotBlock<Row, 1, 1>({args_.weights + r * args_.row_bytes}, nothing,
-                          args_.x, args_.x_stride_bytes, args_.n, args_.out + r,
-                          args_.out_stride);
-    }
+    MultiplyRest<Row>(args_, kStreams * rows_);
   }
 
  private:
@@ -241,25 +244,20 @@ class StaggeredStreams {
   HWY_INLINE void Step(Place* places) {
     const Floats floats;
     FloatVec sums[kCount];
-    uintptr_t far[kCount];
     for (size_t s = 0; s < kCount; ++s) {
       sums[s] = hn::Load(floats, places[s].sums);
-      // Past the streams' ends the caller's next rows begin (MultiplyStreams).
-      far[s] = reinterpret_cast<uintptr_t>(places[s].weights) + kFarBytes;
-      if (places[s].left_bytes <= kFarBytes) {
-        far[s] += (kStreams - 1) * stream_bytes_;
-      }
     }
+    const size_t bytes_past_end = (kStreams - 1) * stream_bytes_;
     for (size_t i = 0; i < kElems; i += kLanes) {
       const size_t offset = i * Row::kBytesOf32 / 32;
       for (size_t s = 0; s < kCount; ++s) {
+        const Place& place = places[s];
         if (offset % kLineBytes == 0) {
-          AskForLine<2>(far[s] + offset);
-          AskForLine<3>(reinterpret_cast<uintptr_t>(places[s].weights) +
-                        kNearBytes + offset);
+          AskStreams{place.left_bytes, bytes_past_end}.template Line<1>(
+              {place.weights}, offset);
         }
-        sums[s] = hn::MulAdd(Row::Load(places[s].weights, i),
-                             F32Row::Load(places[s].x, i), sums[s]);
+        sums[s] = hn::MulAdd(Row::Load(place.weights, i),
+                             F32Row::Load(place.x, i), sums[s]);
       }
     }
     for (size_t s = 0; s < kCount; ++s) {

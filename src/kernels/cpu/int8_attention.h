@@ -14,8 +14,8 @@ namespace thermocline::kernels {
 void FillInt8Attention(Isa isa, KernelTable& table);
 
 // A KernelTable::attention for KvOrder::kGroups, with the rounding that
-// AttentionArgs tells of; widths are multiples of 64, scales not negative.
-// Compiled for AVX-512 with VNNI.
+// AttentionArgs tells of; scales are not negative. Compiled for AVX-512 with
+// VNNI.
 void Int8AttentionAvx512Vnni(const AttentionArgs& args);
 
 }  // namespace thermocline::kernels

@@ -85,33 +85,34 @@ void AllWeights(const AttentionArgs& args, const Work& work,
   }
 }
 
+// The groups of the first piece, in rows of n elements.
+Groups GroupsOf(const AttentionArgs& args, const std::byte* first,
+                size_t row_bytes, size_t n, const std::byte* next,
+                size_t next_row_bytes) {
+  const size_t num_queries = args.num_tokens * args.num_heads;
+  const size_t num_positions = args.PositionsOf(num_queries - 1);
+  return {.first = first,
+          .group_bytes = kKvGroup * row_bytes,
+          .num_groups = (num_positions + kKvGroup - 1) / kKvGroup,
+          .num_blocks = n / kBlock,
+          .next = reinterpret_cast<uintptr_t>(next),
+          .next_group_bytes = kKvGroup * next_row_bytes,
+          .far_bytes = kFarBytes / args.num_pieces};
+}
+
 }  // namespace
 
 void Int8AttentionAvx512Vnni(const AttentionArgs& args) {
   const Work work(args);
-  const size_t num_positions = args.PositionsOf(work.num_queries - 1);
-  const size_t num_groups = (num_positions + kKvGroup - 1) / kKvGroup;
-  const size_t k_bytes = kKvGroup * args.k_stride_bytes;
-  const size_t v_bytes = kKvGroup * args.v_stride_bytes;
-  const size_t far_bytes = kFarBytes / args.num_pieces;
-  const Groups keys = {.first = args.k,
-                       .group_bytes = k_bytes,
-                       .num_groups = num_groups,
-                       .num_blocks = args.k_width / kBlock,
-                       .next = reinterpret_cast<uintptr_t>(args.v),
-                       .next_group_bytes = v_bytes,
-                       .far_bytes = far_bytes};
-  const Groups values = {.first = args.v,
-                         .group_bytes = v_bytes,
-                         .num_groups = num_groups,
-                         .num_blocks = args.v_width / kBlock,
-                         .next = reinterpret_cast<uintptr_t>(args.next_k),
-                         .next_group_bytes = k_bytes,
-                         .far_bytes = far_bytes};
+  const Groups keys = GroupsOf(args, args.k, args.k_stride_bytes, args.k_width,
+                               args.v, args.v_stride_bytes);
+  const Groups values =
+      GroupsOf(args, args.v, args.v_stride_bytes, args.v_width, args.next_k,
+               args.k_stride_bytes);
   RoundQueries(args, work);
   AllScores(keys, work);
   for (size_t i = 0; i < args.num_pieces; ++i) {
-    AllWeights(args, work.OfPiece(i), num_groups * kKvGroup);
+    AllWeights(args, work.OfPiece(i), keys.num_groups * kKvGroup);
   }
   AllValues(args, work, values);
 }

@@ -122,6 +122,13 @@ struct Asking {
   uintptr_t near;
 };
 
+// Asks while the scales of a group are read.
+inline void AskForScales(const Groups& piece, size_t g) {
+  const Asking asking(piece, piece.group(g));
+  const size_t num_lines = LinesOf(ScaleInGroup(piece.num_blocks, 0));
+  for (size_t i = 0; i < num_lines; ++i) asking.ForLine(i);
+}
+
 // A call's scratch, and where its sums go.
 struct Work {
   explicit Work(const AttentionArgs& args)

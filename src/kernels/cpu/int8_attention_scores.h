@@ -110,6 +110,7 @@ void ScoreKeys(const Work& work, const Groups& keys, size_t first_piece,
     pieces[i] = keys.OfPiece(first_piece + i);
     quants[i] = pieces[i].group(p / kKvGroup) +
                 KeyInGroup(keys.num_blocks, 0, position, 0);
+    if (kAsks && position == 0) AskForScales(pieces[i], p / kKvGroup);
 #pragma clang loop unroll(full)
     for (size_t j = 0; j < kNum; ++j) sums[i][j] = _mm512_setzero_ps();
   }

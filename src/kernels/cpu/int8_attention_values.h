@@ -60,10 +60,7 @@ inline __mmask16 ReadScales(const Groups& values, size_t g, size_t position,
 
 inline void ReadGroupScales(const Groups& values, size_t g,
                             GroupScales* scales) {
-  const Asking asking(values, values.group(g));
-  for (size_t i = 0; i * kLineBytes < ScaleInGroup(values.num_blocks, 0); ++i) {
-    asking.ForLine(i);
-  }
+  AskForScales(values, g);
   __mmask16 finite = FirstLanes(kLanes);
   for (size_t p = 0; p < kKvGroup; p += kLanes) {
     finite &= ReadScales(values, g, p, scales);
@@ -71,8 +68,9 @@ inline void ReadGroupScales(const Groups& values, size_t g,
   scales->all_finite = finite == FirstLanes(kLanes);
 }
 
-// Of the first `num_seen` positions of a group.
-inline bool HasNotFinite(const ValueRatios& ratios, size_t num_seen) {
+// Of the positions of a group from `begin` on, those before `end`.
+inline bool HasNotFinite(const ValueRatios& ratios, size_t begin, size_t end) {
+  const size_t num_seen = end <= begin ? 0 : Min(end - begin, kKvGroup);
   for (size_t i = 0; i < num_seen; ++i) {
     if (ratios.of[i] == kNotFinite) return true;
   }
@@ -251,10 +249,9 @@ void AddGroup(const AttentionArgs& args, const Work& work, const Groups& values,
       const ValueRatios& ratios = scales[i].ratios[b];
       for (size_t j = 0; j < kNum; ++j) {
         SplitBytes(rounded[i][j], ratios, &block.weights[i][j]);
-        const size_t end = args.PositionsOf(query + j);
-        const size_t num_seen = end <= begin ? 0 : Min(end - begin, kKvGroup);
         const bool is_finite =
-            scales[i].all_finite || !HasNotFinite(ratios, num_seen);
+            scales[i].all_finite ||
+            !HasNotFinite(ratios, begin, args.PositionsOf(query + j));
         block.units[i][j] = is_finite ? rounded[i][j].unit : __builtin_nanf("");
       }
     }
@@ -273,10 +270,10 @@ void AddGroup(const AttentionArgs& args, const Work& work, const Groups& values,
 inline void AllValues(const AttentionArgs& args, const Work& work,
                       const Groups& values) {
   GroupScales scales[kAttentionPieces];
+  for (size_t i = 0; i < work.num_pieces; ++i) {
+    scales[i].ratios = work.ratios + i * values.num_blocks;
+  }
   for (size_t g = 0; g < values.num_groups; ++g) {
-    for (size_t i = 0; i < work.num_pieces; ++i) {
-      scales[i].ratios = work.ratios + i * values.num_blocks;
-    }
     ForEachBlock<kValueColumns>(
         work, [&]<size_t kPieces, size_t kNum>(size_t piece, size_t query) {
           for (size_t i = piece; i < piece + kPieces && query == 0; ++i) {

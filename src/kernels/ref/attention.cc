@@ -34,11 +34,19 @@ float ElementAt(DType dtype, const std::byte* row, size_t idx) {
   return F16ToF32(block.d) * block.qs[idx % kBlock];
 }
 
-// The scale of a block of a position in its group.
-float ScaleAt(const std::byte* group, size_t block_idx, size_t position) {
-  uint16_t half;
-  std::memcpy(&half, group + ScaleInGroup(block_idx, position), sizeof(half));
-  return F16ToF32(half);
+// Element i of position p in groups of rows of n elements; place(): KeyInGroup
+// or ValueInGroup, whose quants have these bits flipped.
+template <class Place>
+float ElementInGroups(const std::byte* groups, size_t row_bytes, size_t n,
+                      size_t p, size_t i, Place place, std::byte flipped) {
+  const size_t position = p % kKvGroup;
+  const std::byte* group = groups + (p - position) * row_bytes;
+  uint16_t scale;
+  std::memcpy(&scale, group + ScaleInGroup(i / kBlock, position),
+              sizeof(scale));
+  const std::byte quant =
+      group[place(n / kBlock, i / kBlock, position, i % kBlock)];
+  return F16ToF32(scale) * static_cast<int8_t>(quant ^ flipped);
 }
 
 // Element i of the key of position p.
@@ -46,12 +54,8 @@ float KeyAt(const AttentionArgs& args, size_t p, size_t i) {
   if (args.kv_order == KvOrder::kRows) {
     return ElementAt(args.k_dtype, args.k + p * args.k_stride_bytes, i);
   }
-  const size_t block = i / kBlock;
-  const size_t position = p % kKvGroup;
-  const std::byte* group = args.k + (p - position) * args.k_stride_bytes;
-  const auto quant = std::to_integer<int>(
-      group[KeyInGroup(args.k_width / kBlock, block, position, i % kBlock)]);
-  return ScaleAt(group, block, position) * static_cast<float>(quant - 128);
+  return ElementInGroups(args.k, args.k_stride_bytes, args.k_width, p, i,
+                         KeyInGroup, std::byte{0x80});
 }
 
 // Element i of the value of position p.
@@ -59,12 +63,8 @@ float ValueAt(const AttentionArgs& args, size_t p, size_t i) {
   if (args.kv_order == KvOrder::kRows) {
     return ElementAt(args.v_dtype, args.v + p * args.v_stride_bytes, i);
   }
-  const size_t block = i / kBlock;
-  const size_t position = p % kKvGroup;
-  const std::byte* group = args.v + (p - position) * args.v_stride_bytes;
-  const auto quant = static_cast<int8_t>(
-      group[ValueInGroup(args.v_width / kBlock, block, position, i % kBlock)]);
-  return ScaleAt(group, block, position) * quant;
+  return ElementInGroups(args.v, args.v_stride_bytes, args.v_width, p, i,
+                         ValueInGroup, std::byte{0});
 }
 
 // scores[p] = scale * dot(q, k[p]); returns the largest.
