@@ -6,7 +6,8 @@
 // function and the ISA only, never on how the caller cut the work: each output
 // element is computed by the same instruction sequence whatever the range, so
 // logits are bit-equal for every thread count. Of functions for the same,
-// matmul(), batch.multiply() and large_batch.multiply() differ by rounding.
+// matmul(), batch.multiply() and large_batch.multiply() differ by rounding, and
+// so do attention() and large_batch_attention().
 // Inputs and outputs do not alias unless said.
 //
 // kernels/ref holds the scalar table, the reference; kernels/cpu the others.
@@ -162,7 +163,7 @@ inline constexpr size_t kAddRowsGroup = 8;
 // merged in their order, a query's output has the same bits whatever queries
 // it shares calls with, and whoever computes the pieces.
 inline constexpr size_t kAttentionPiece = 256;   // positions
-inline constexpr size_t kAttentionQueries = 32;  // of one call, at most
+inline constexpr size_t kAttentionQueries = 64;  // of one call, at most
 inline constexpr size_t kAttentionPieces = 4;    // likewise
 
 // How keys and values lie in a KV cache: position after position, as
@@ -180,12 +181,14 @@ enum class KvOrder { kRows, kGroups };
 // rows do not all meet in a few sets of the cache.
 inline constexpr size_t kAttentionScoresStride = kAttentionPiece + 16;
 
-// A call's scratch: queries, scores, and a few keys and values as floats.
+// A call's scratch: queries, scores, and a few keys and values as floats, or
+// some of either in AMX tiles.
 [[gnu::always_inline]] constexpr size_t AttentionScratchFloats(size_t k_width,
                                                                size_t v_width) {
   return kAttentionQueries * kAttentionScoresStride +
          (kAttentionQueries + 4) * ((k_width + 15) / 16 * 16) +
-         4 * ((v_width + 15) / 16 * 16);
+         4 * ((v_width + 15) / 16 * 16) + 32 * (k_width > 128 ? k_width : 128) +
+         128 * kAttentionQueries;
 }
 
 // The queries of num_tokens consecutive tokens, num_heads of each. Reads each
@@ -313,6 +316,10 @@ struct KernelTable {
   void (*store_row)(DType dtype, const float* x, size_t n, std::byte* out);
 
   void (*attention)(const AttentionArgs& args);
+
+  // The same for batches whose products are large_batch's, likewise rounded
+  // otherwise. Null where an ISA has none: attention().
+  void (*large_batch_attention)(const AttentionArgs& args);
 
   // sum += partial, the sum over later positions.
   void (*merge_attention)(const float* partial, size_t v_width, float* sum);

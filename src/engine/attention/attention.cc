@@ -50,14 +50,19 @@ struct Attention::Part {
 // more positions.
 class Attention::Tiling {
  public:
-  Tiling(const model::Config& config, size_t first_position, size_t num_tokens)
-      : num_kv_heads_(static_cast<size_t>(config.num_kv_heads)),
+  using Kernel = void (*)(const kernels::AttentionArgs& args);
+
+  Tiling(const model::Config& config, size_t first_position, size_t num_tokens,
+         Kernel attend)
+      : attend_(attend),
+        num_kv_heads_(static_cast<size_t>(config.num_kv_heads)),
         group_(static_cast<size_t>(config.num_heads) / num_kv_heads_),
         tile_heads_(std::min(group_, kAttentionQueries)),
         tile_tokens_(std::bit_floor(kAttentionQueries / tile_heads_)),
         first_position_(first_position),
         end_position_(first_position + num_tokens) {}
 
+  Kernel attend() const { return attend_; }
   size_t num_tokens() const { return end_position_ - first_position_; }
   size_t num_tiles() const {
     return num_kv_heads_ * TilesOfGroup() * TilesOfTokens();
@@ -109,6 +114,7 @@ class Attention::Tiling {
            first_position_ / tile_tokens_;
   }
 
+  Kernel attend_;
   size_t num_kv_heads_;
   size_t group_;
   size_t tile_heads_;
@@ -199,7 +205,12 @@ void Attention::Store(size_t t, int64_t position) const {
 }
 
 void Attention::Attend(size_t first_position, size_t num_tokens) const {
-  const Tiling tiling(*config_, first_position, num_tokens);
+  const kernels::KernelTable& kernels = *compute_->kernels;
+  const bool is_large =
+      kernels.large_batch_attention != nullptr && IsLargeBatch(num_tokens);
+  const Tiling tiling(
+      *config_, first_position, num_tokens,
+      is_large ? kernels.large_batch_attention : kernels.attention);
   if (tiling.num_pieces() > 1 && num_tokens <= AttentionScratch::kSplitTokens) {
     AttendPieces(tiling);
   } else {
@@ -222,8 +233,8 @@ void Attention::AttendTiles(const Tiling& tiling) const {
         const Part next = piece + 1 < tile.num_pieces()
                               ? Part{.tile = tile, .first = piece + 1}
                               : Part{.tile = next_tile, .first = 0};
-        AttendPart({.tile = tile, .first = piece, .count = 1}, next, worker_idx,
-                   piece == 0 ? sums : partials, 0);
+        AttendPart(tiling, {.tile = tile, .first = piece, .count = 1}, next,
+                   worker_idx, piece == 0 ? sums : partials, 0);
         for (size_t q = 0; q < tile.num_queries() && piece > 0; ++q) {
           compute_->kernels->merge_attention(partials + q * stride, v_width,
                                              sums + q * stride);
@@ -259,7 +270,7 @@ void Attention::AttendPieces(const Tiling& tiling) const {
       if (part.count == 0) continue;
       const Part next = tiling.part(std::min(i + 1, num_items - 1), per_call);
       AttendPart(
-          part, next, worker_idx,
+          tiling, part, next, worker_idx,
           partials.row(part.first * num_partials + FirstPartial(part.tile)),
           num_partials * partials.stride);
     }
@@ -285,8 +296,9 @@ size_t Attention::FirstPartial(const Tile& tile) const {
 
 // The sums of a tile over each of its pieces, sums_stride floats apart; asks
 // for what the next part begins with.
-void Attention::AttendPart(const Part& part, const Part& next, int worker_idx,
-                           float* sums, size_t sums_stride) const {
+void Attention::AttendPart(const Tiling& tiling, const Part& part,
+                           const Part& next, int worker_idx, float* sums,
+                           size_t sums_stride) const {
   const KvLayout& layout = cache_->layout();
   const Tile& tile = part.tile;
   const int64_t position = PositionOf(part.first);
@@ -316,7 +328,15 @@ void Attention::AttendPart(const Part& part, const Part& next, int worker_idx,
   args.out_piece_stride = sums_stride;
   args.next_k =
       cache_->keys(layer_idx_, next.tile.kv_head, PositionOf(next.first));
-  compute_->kernels->attention(args);
+  tiling.attend()(args);
+}
+
+bool Attention::IsLargeBatch(size_t num_tokens) const {
+  const kernels::BatchMatMul& large = compute_->kernels->large_batch;
+  const size_t batch_tokens =
+      compute_->batch_tokens > 0 ? compute_->batch_tokens : num_tokens;
+  return compute_->kernels->batch_for(batch_tokens) == &large &&
+         large.multiply(weights_->q.dtype) != nullptr;
 }
 
 void Attention::MergePieces(const Tile& tile, size_t num_partials) const {

@@ -34,7 +34,8 @@ class Attention {
   // Requires first_position + num_tokens <= context, and the angles of these
   // positions in scratch.rope_cos and rope_sin. Allocates nothing. A few tokens
   // share the work by heads and pieces of the positions, many by tokens and
-  // heads; the bits are the same.
+  // heads; the bits are the same. Batches whose products are those of
+  // KernelTable::large_batch attend by its kernel, whose bits are others.
   void Run(int64_t first_position, size_t num_tokens) const;
 
  private:
@@ -48,8 +49,9 @@ class Attention {
   void AttendTiles(const Tiling& tiling) const;
   void AttendPieces(const Tiling& tiling) const;
   size_t PiecesPerCall(const Tiling& tiling) const;
-  void AttendPart(const Part& part, const Part& next, int worker_idx,
-                  float* sums, size_t sums_stride) const;
+  void AttendPart(const Tiling& tiling, const Part& part, const Part& next,
+                  int worker_idx, float* sums, size_t sums_stride) const;
+  bool IsLargeBatch(size_t num_tokens) const;
   size_t FirstPartial(const Tile& tile) const;
   void MergePieces(const Tile& tile, size_t num_partials) const;
   void Finish(const Tile& tile, const float* sums) const;

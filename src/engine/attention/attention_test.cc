@@ -133,6 +133,48 @@ TEST_F(RotatedAttentionTest, KeysAreStoredRotatedAndValuesAreNot) {
   EXPECT_FLOAT_EQ(value[1], 24.0f);
 }
 
+// A table whose large batches begin with two tokens, and products of F32 among
+// them.
+kernels::KernelTable WithLargeBatches(kernels::Isa isa) {
+  kernels::KernelTable table = kernels::KernelsFor(isa);
+  table.large_batch.min_tokens = 2;
+  table.large_batch.group_bytes = [](size_t) { return size_t{64}; };
+  table.large_batch.multiply_by_type[static_cast<uint32_t>(DType::kF32)] =
+      [](const kernels::MatMulArgs&) {};  // floats are not multiplied by it
+  return table;
+}
+
+TEST_F(AttentionTest, LargeBatchesHaveTheirKernel) {
+  static int num_calls;
+  num_calls = 0;
+  kernels::KernelTable table = WithLargeBatches(kernels::Isa::kScalar);
+  table.large_batch_attention = [](const kernels::AttentionArgs& args) {
+    ++num_calls;
+    kernels::KernelsFor(kernels::Isa::kScalar).attention(args);
+  };
+  Compute compute = fixture_.compute();
+  compute.kernels = &table;
+  const Attention attention(&config_, &weights_, 0, &compute,
+                            &fixture_.scratch(), &cache_);
+  const auto calls_of = [&](size_t num_tokens) {
+    const int before = num_calls;
+    SetInput(0, {1, 0, 3, 4});
+    SetInput(1, {0, 2, 5, 6});
+    attention.Run(0, num_tokens);
+    return num_calls - before;
+  };
+  EXPECT_EQ(calls_of(1), 0);
+  EXPECT_EQ(calls_of(2), 1);
+  compute.batch_tokens = 2;  // as one of many
+  EXPECT_EQ(calls_of(1), 1);
+  compute.batch_tokens = 1;
+  EXPECT_EQ(calls_of(2), 0);
+  compute.batch_tokens = 2;
+  table.large_batch.multiply_by_type[static_cast<uint32_t>(DType::kF32)] =
+      nullptr;
+  EXPECT_EQ(calls_of(2), 0);
+}
+
 struct LongCase {
   int64_t num_heads;
   int64_t num_kv_heads;
@@ -140,6 +182,7 @@ struct LongCase {
   DType v_type;
   int64_t k_width;
   int64_t v_width;
+  bool is_large_batch = false;  // every batch computes as one
 };
 
 // So many pieces of positions that one thread reads a few side by side, groups
@@ -197,7 +240,13 @@ class LongAttentionTest : public ::testing::TestWithParam<LongCase> {
         KvCache::Create(
             PlanKvCache(config, c.k_type, c.v_type, kContext, order).value())
             .value();
-    const Attention attention(&config, &weights, 0, &fixture.compute(),
+    const kernels::KernelTable table = WithLargeBatches(isa);
+    Compute compute = fixture.compute();
+    if (c.is_large_batch) {
+      compute.kernels = &table;
+      compute.batch_tokens = kContext;
+    }
+    const Attention attention(&config, &weights, 0, &compute,
                               &fixture.scratch(), &cache);
     const std::vector<float> x = Values(8 * kContext, 5);
     std::vector<float> outputs;
@@ -248,7 +297,9 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, LongAttentionTest,
     ::testing::Values(LongCase{2, 2, DType::kF16, DType::kF32, 8, 5},
                       LongCase{6, 2, DType::kF16, DType::kF32, 8, 5},
-                      LongCase{40, 1, DType::kF16, DType::kF32, 8, 5},
+                      LongCase{70, 1, DType::kF16, DType::kF32, 8, 5},
+                      LongCase{6, 2, DType::kF16, DType::kF16, 32, 64, true},
+                      LongCase{20, 1, DType::kF16, DType::kF16, 32, 32, true},
                       LongCase{2, 2, DType::kQ8_0, DType::kQ8_0, 96, 128},
                       LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64}));
 

@@ -21,13 +21,12 @@
 // The sums of an element are in the order of steps, whatever else is computed.
 #include "kernels/cpu/amx_matmul.h"
 
+#include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/amx_unpack.h"
 
 namespace thermocline::kernels {
 namespace {
 
-constexpr size_t kTile = 16;
-constexpr size_t kTileBytes = 1024;
 constexpr size_t kTokenBlock = 2 * kTile;
 constexpr size_t kTokenStepBytes = 2 * kTileBytes;
 constexpr size_t kTokenChunk = 512;  // tokens that meet weights unpacked once
@@ -41,42 +40,6 @@ constexpr size_t kSumsBytes = 4 * kTileBytes;  // of 32 rows by 32 tokens
 constexpr size_t kScratchBytes =
     2 * kPanelBytes + kSumsBytes +
     kRowChunk / kRowBlock * (kTokenChunk / kTokenBlock) * kSumsBytes;
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t line_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t num_lines[16] = {kTile, kTile, kTile, kTile,
-                           kTile, kTile, kTile, kTile};
-};
-
-// Turns 16 rows of 16 lanes of 32 bits into its columns.
-inline void Transpose(__m512i v[kTile]) {
-  __m512i w[kTile];
-  for (int i = 0; i < 16; i += 2) {
-    w[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-    w[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-  }
-  // v[4j + c]: in each 128 bits, column c of them of rows 4j .. 4j + 3.
-  for (int j = 0; j < 16; j += 4) {
-    v[j] = _mm512_unpacklo_epi64(w[j], w[j + 2]);
-    v[j + 1] = _mm512_unpackhi_epi64(w[j], w[j + 2]);
-    v[j + 2] = _mm512_unpacklo_epi64(w[j + 1], w[j + 3]);
-    v[j + 3] = _mm512_unpackhi_epi64(w[j + 1], w[j + 3]);
-  }
-  for (int c = 0; c < 4; ++c) {
-    const __m512i even_top = EvenLanes(v[c], v[c + 4]);
-    const __m512i even_bottom = EvenLanes(v[c + 8], v[c + 12]);
-    const __m512i odd_top = OddLanes(v[c], v[c + 4]);
-    const __m512i odd_bottom = OddLanes(v[c + 8], v[c + 12]);
-    w[c] = EvenLanes(even_top, even_bottom);
-    w[c + 4] = EvenLanes(odd_top, odd_bottom);
-    w[c + 8] = OddLanes(even_top, even_bottom);
-    w[c + 12] = OddLanes(odd_top, odd_bottom);
-  }
-  for (size_t i = 0; i < kTile; ++i) v[i] = w[i];
-}
 
 // An odd number of panels: those of many groups, used together, would share few
 // sets of the caches if they were a power of two apart.

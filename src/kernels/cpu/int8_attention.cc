@@ -1,5 +1,6 @@
 #include "kernels/cpu/int8_attention.h"
 
+#include "kernels/cpu/amx_attention.h"
 #include "kernels/cpu/float_kernels.h"
 
 namespace thermocline::kernels {
@@ -22,6 +23,7 @@ void FillInt8Attention(Isa isa, KernelTable& table) {
   if (isa == Isa::kAvx512Vnni || isa == Isa::kAmx) {
     table.attention = Avx512VnniAttention;
   }
+  if (isa == Isa::kAmx) FillAmxAttention(table);
 #else
   static_cast<void>(isa);
   static_cast<void>(table);

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/attention_weights_avx512.h"
 #include "kernels/cpu/int8_attention.h"
 #include "kernels/cpu/int8_attention_groups.h"
 #include "kernels/cpu/int8_attention_scores.h"
@@ -25,52 +26,6 @@
 
 namespace thermocline::kernels {
 namespace {
-
-// e^x for x <= 0, but 0 below e^-64, where it could not be seen beside the 1 of
-// the largest score. Relative error 2^-22; 1 for 0; NaN for NaN.
-[[gnu::always_inline]] inline __m512 Weight(__m512 x) {
-  const __m512 log2e = _mm512_set1_ps(1.44269504f);
-  const __m512 whole =
-      _mm512_roundscale_ps(_mm512_mul_ps(x, log2e), _MM_FROUND_TO_NEAREST_INT);
-  const __m512 f = _mm512_fmsub_ps(x, log2e, whole);
-  // 2^f on [-1/2, 1/2]
-  __m512 power = _mm512_set1_ps(0.00133813025f);
-  for (const float c :
-       {0.00966636852f, 0.0555038101f, 0.24022349f, 0.693147181f, 1.0f}) {
-    power = _mm512_fmadd_ps(power, f, _mm512_set1_ps(c));
-  }
-  const __mmask16 seen =
-      _mm512_cmp_ps_mask(x, _mm512_set1_ps(-64.0f), _CMP_NLT_UQ);
-  return _mm512_maskz_scalef_ps(seen, power, whole);
-}
-
-// The n scores of a query become weights, zero behind them up to `end`.
-// Writes the largest score and the sum of the weights.
-void Exponentials(float* scores, size_t n, size_t end, float* max_and_sum) {
-  const auto for_each_vector = [&](const auto& f) {
-    for (size_t p = 0; p < n; p += kLanes) {
-      f(scores + p, FirstLanes(Min(n - p, kLanes)));
-    }
-  };
-  __m512 max = _mm512_set1_ps(-3.40282347e38f);
-  for_each_vector([&](const float* score, __mmask16 lanes) {
-    max = _mm512_mask_max_ps(max, lanes, max, _mm512_load_ps(score));
-  });
-  max_and_sum[0] = _mm512_reduce_max_ps(max);
-  max = _mm512_set1_ps(max_and_sum[0]);
-  __m512 sum = _mm512_setzero_ps();
-  for_each_vector([&](float* score, __mmask16 lanes) {
-    const __m512 weight = _mm512_maskz_mov_ps(
-        lanes, Weight(_mm512_sub_ps(_mm512_load_ps(score), max)));
-    _mm512_store_ps(score, weight);
-    sum = _mm512_add_ps(sum, weight);
-  });
-  max_and_sum[1] = _mm512_reduce_add_ps(sum);
-  const size_t num_written = (n + kLanes - 1) / kLanes * kLanes;
-  for (size_t p = num_written; p < end; p += kLanes) {
-    _mm512_store_ps(scores + p, _mm512_setzero_ps());
-  }
-}
 
 // The weights of a piece, for all positions of its groups; clears its sums.
 void AllWeights(const AttentionArgs& args, const Work& work,

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/ahead.h"
+#include "kernels/cpu/attention_weights_avx512.h"
 #include "kernels/kernels.h"
 #include "kernels/kv_group.h"
 #include "tensor/blocks.h"
@@ -22,7 +23,6 @@
 namespace thermocline::kernels {
 namespace {
 
-constexpr size_t kLanes = 16;
 // Queries, or queries times pieces, side by side: as many as have their sums in
 // registers.
 constexpr size_t kScoreColumns = 8;
@@ -52,16 +52,10 @@ struct alignas(64) ValueRatios {
   int16_t of[kKvGroup];
 };
 
-constexpr size_t Min(size_t a, size_t b) { return a < b ? a : b; }
-
 inline int32_t LoadI32(const void* p) {
   int32_t value;
   __builtin_memcpy(&value, p, sizeof(value));
   return value;
-}
-
-inline __mmask16 FirstLanes(size_t count) {
-  return static_cast<__mmask16>((1U << count) - 1);
 }
 
 // Calls f with a constant: the number, 1 to kMax.

@@ -1,0 +1,409 @@
+// Attention over keys and values in F16 in AMX tiles of bf16.
+//
+// A number of F16 is the sum of two of bf16, its halves; queries and weights
+// are rounded to two. Of the four products of halves three are computed: the
+// fourth is as small as what rounding left. A tile instruction computes 32
+// terms of 16 by 16 sums in 16 cycles, so three of them are still several times
+// as fast as vectors.
+//
+// Scores: a tile has 16 keys as they lie, 32 elements of them; it meets a tile
+// with the same elements of 16 queries in its columns. Values: a tile has 16
+// queries' weights of 32 positions and meets a tile with 16 columns of them.
+// Either way two tiles meet two others.
+//
+// Keys are split 32 at a time, values 32 columns of 128 at a time, into the
+// first levels of the cache, where all queries meet them. (Splitting between
+// the tiles' instructions took longer than one after the other.)
+//
+// Every query's sums are of its own and in one order: they do not depend on
+// what other queries are in the call.
+#include "kernels/cpu/amx_attention.h"
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/amx_attention_split.h"
+#include "kernels/cpu/amx_tiles.h"
+#include "kernels/cpu/attention_weights_avx512.h"
+#include "kernels/cpu/float_kernels.h"
+#include "kernels/cpu/int8_attention.h"
+
+namespace thermocline::kernels {
+namespace {
+
+// Split at a time.
+constexpr size_t kKeys = 2 * kTile;
+constexpr size_t kValues = 4 * kStep;
+constexpr size_t kColumns = 2 * kTile;
+constexpr size_t kValueSteps = kValues / kStep;
+
+constexpr size_t CeilDiv(size_t a, size_t b) { return (a + b - 1) / b; }
+
+class Call {
+ public:
+  explicit Call(const AttentionArgs& args)
+      : args_(args),
+        num_queries_(args.num_tokens * args.num_heads),
+        num_positions_(args.PositionsOf(num_queries_ - 1)),
+        num_blocks_(CeilDiv(num_queries_, kTile)),
+        block_queries_(CeilDiv(num_queries_, num_blocks_)),
+        key_steps_(args.k_width / kStep),
+        out_stride_(PartialAttentionFloats(args.v_width)),
+        scores_(args.scratch),
+        queries_(reinterpret_cast<std::byte*>(
+            scores_ + kAttentionQueries * kAttentionScoresStride)),
+        tiles_(queries_ + kMaxBlocks * key_steps_ * kHalfTiles),
+        chunk_(tiles_ + kMaxBlocks * kValueSteps * kHalfTiles) {}
+
+  // Whether all sums are finite. If not, they are not those that are asked for:
+  // what a query does not see may have come into them.
+  bool Run() {
+    SplitQueries();
+    Configure(kTile);
+    const HalfRows keys = RowsOf(args_.k, args_.k_stride_bytes, args_.v);
+    for (size_t i = 0; i < args_.num_pieces; ++i) ScoreAll(keys, i);
+    for (size_t i = 0; i < args_.num_pieces; ++i) Weigh(i);
+    Configure(block_queries_);
+    const HalfRows values = RowsOf(args_.v, args_.v_stride_bytes, args_.next_k);
+    for (size_t i = 0; i < args_.num_pieces; ++i) SumAll(values, i);
+    _tile_release();
+    return AllFinite();
+  }
+
+ private:
+  static constexpr size_t kMaxBlocks = CeilDiv(kAttentionQueries, kTile);
+
+  // A block's queries, block_queries_ of them; the last ones overlap.
+  size_t FirstOf(size_t block) const {
+    return Min(block * block_queries_, num_queries_ - block_queries_);
+  }
+  float* scores_of(size_t piece, size_t query) const {
+    return scores_ + (piece * num_queries_ + query) * kAttentionScoresStride;
+  }
+  float* out_of(size_t piece, size_t query) const {
+    return args_.out + piece * args_.out_piece_stride + query * out_stride_;
+  }
+  const float* query(size_t i) const {
+    return args_.q + i / args_.num_heads * args_.q_stride +
+           i % args_.num_heads * args_.k_width;
+  }
+  std::byte* query_tiles(size_t block) const {
+    return queries_ + block * key_steps_ * kHalfTiles;
+  }
+  std::byte* weight_tiles(size_t block) const {
+    return tiles_ + block * kValueSteps * kHalfTiles;
+  }
+
+  HalfRows RowsOf(const std::byte* first, size_t row_bytes,
+                  const std::byte* next) const {
+    return {
+        .first = first,
+        .row_bytes = row_bytes,
+        .num_rows = (args_.num_pieces - 1) * kAttentionPiece + num_positions_,
+        .next = reinterpret_cast<uintptr_t>(next)};
+  }
+
+  // So many lines in tiles 0 to 5, 16 in 6 and 7.
+  static void Configure(size_t num_lines) {
+    TileConfig config;
+    for (size_t i = 0; i < 6; ++i) {
+      config.num_lines[i] = static_cast<uint8_t>(num_lines);
+    }
+    _tile_loadconfig(&config);
+  }
+
+  void SplitQueries() const {
+    for (size_t block = 0; block < num_blocks_; ++block) {
+      const float* rows[kTile] = {};
+      for (size_t i = 0; i < block_queries_; ++i) {
+        rows[i] = query(FirstOf(block) + i);
+      }
+      for (size_t step = 0; step < key_steps_; ++step) {
+        SplitQueryTile(rows, step * kStep,
+                       query_tiles(block) + step * kHalfTiles);
+      }
+    }
+  }
+  // Of a step of a block's queries both halves: a line has the elements i and
+  // 16 + i of each.
+  void SplitQueryTile(const float* const (&rows)[kTile], size_t elem,
+                      std::byte* out) const {
+    const __m512 scale = _mm512_set1_ps(args_.scale);
+    __m512i upper[kTile];
+    __m512i lower[kTile];
+    for (size_t i = 0; i < kTile; ++i) {
+      upper[i] = lower[i] = _mm512_setzero_si512();
+      if (i >= block_queries_) continue;
+      const float* q = rows[i] + elem;
+      const Halves halves =
+          SplitPairs(_mm512_mul_ps(_mm512_loadu_ps(q), scale),
+                     _mm512_mul_ps(_mm512_loadu_ps(q + kLanes), scale));
+      upper[i] = halves.upper;
+      lower[i] = halves.lower;
+    }
+    Transpose(upper);
+    Transpose(lower);
+    for (size_t i = 0; i < kTile; ++i) {
+      Store({upper[i], lower[i]}, out + i * kTileLineBytes);
+    }
+  }
+
+  void ScoreAll(const HalfRows& keys, size_t piece) const {
+    const size_t num_multiplies = CeilDiv(num_blocks_, 2) * key_steps_ * 3;
+    for (size_t p = 0; p < num_positions_; p += kKeys) {
+      const size_t first = piece * kAttentionPiece + p;
+      LinesToAsk ahead(keys, first + kKeys, kKeys);
+      const size_t num_lines = CeilDiv(ahead.num_left(), num_multiplies);
+      for (size_t i = 0; i < kKeys; ++i) {
+        SplitKey(keys, first + i, key_steps_,
+                 chunk_ + i / kTile * key_steps_ * kHalfTiles +
+                     i % kTile * kTileLineBytes);
+      }
+      for (size_t block = 0; block < num_blocks_; block += 2) {
+        if (block + 1 < num_blocks_) {
+          ScoreBlocks<2>(block, ahead, num_lines);
+        } else {
+          ScoreBlocks<1>(block, ahead, num_lines);
+        }
+        for (size_t i = block; i < Min(block + 2, num_blocks_); ++i) {
+          const std::byte* sums = tiles_ + i % 2 * 2 * kTileBytes;
+          float* scores = scores_of(piece, FirstOf(i)) + p;
+          StoreScores(sums, scores);
+          StoreScores(sums + kTileBytes, scores + kTile);
+        }
+      }
+    }
+  }
+
+  // Sums of a block of queries and the keys at hand in tiles 0 and 1, of the
+  // next in 2 and 3.
+  template <size_t kBlocks>
+  void ScoreBlocks(size_t block, LinesToAsk& ahead, size_t num_lines) const {
+    const auto multiply = [&]() __attribute__((always_inline)) {
+      ahead.Ask(num_lines);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 5, 6);
+      if constexpr (kBlocks == 2) {
+        _tile_dpbf16ps(2, 4, 7);
+        _tile_dpbf16ps(3, 5, 7);
+      }
+    };
+    const size_t key_block = key_steps_ * kHalfTiles;
+    const std::byte* keys = chunk_;
+    const std::byte* queries = query_tiles(block);
+    const auto load_keys = [&](size_t half) __attribute__((always_inline)) {
+      _tile_loadd(4, keys + half, kTileLineBytes);
+      _tile_loadd(5, keys + half + key_block, kTileLineBytes);
+    };
+    const auto load_queries = [&](size_t half) __attribute__((always_inline)) {
+      _tile_loadd(6, queries + half, kTileLineBytes);
+      if constexpr (kBlocks == 2) {
+        _tile_loadd(7, queries + half + key_block, kTileLineBytes);
+      }
+    };
+    ClearSums();
+    for (size_t step = 0; step < key_steps_; ++step) {
+      load_keys(0);
+      load_queries(0);
+      multiply();
+      load_queries(kTileBytes);
+      multiply();
+      load_keys(kTileBytes);
+      load_queries(0);
+      multiply();
+      keys += kHalfTiles;
+      queries += kHalfTiles;
+    }
+    _tile_stored(0, tiles_, kTileLineBytes);
+    _tile_stored(1, tiles_ + kTileBytes, kTileLineBytes);
+    if constexpr (kBlocks == 2) {
+      _tile_stored(2, tiles_ + 2 * kTileBytes, kTileLineBytes);
+      _tile_stored(3, tiles_ + 3 * kTileBytes, kTileLineBytes);
+    }
+  }
+
+  static void ClearSums() {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+
+  // Sums in tile [key][query].
+  void StoreScores(const std::byte* sums, float* scores) const {
+    __m512i lines[kTile];
+    for (size_t i = 0; i < kTile; ++i) {
+      lines[i] = _mm512_load_si512(sums + i * kTileLineBytes);
+    }
+    Transpose(lines);
+    for (size_t j = 0; j < block_queries_; ++j) {
+      _mm512_store_si512(scores + j * kAttentionScoresStride, lines[j]);
+    }
+  }
+
+  // The weights of a piece, for whole steps of positions; clears its sums.
+  void Weigh(size_t piece) const {
+    for (size_t q = 0; q < num_queries_; ++q) {
+      float* out = out_of(piece, q);
+      for (size_t i = 0; i < out_stride_; i += kLanes) {
+        _mm512_store_ps(out + i, _mm512_setzero_ps());
+      }
+      Exponentials(scores_of(piece, q), args_.PositionsOf(q),
+                   CeilDiv(num_positions_, kStep) * kStep, out + args_.v_width);
+    }
+  }
+
+  void SumAll(const HalfRows& values, size_t piece) const {
+    for (size_t p = 0; p < num_positions_; p += kValues) {
+      const size_t num_steps =
+          Min(CeilDiv(num_positions_ - p, kStep), kValueSteps);
+      const size_t first = piece * kAttentionPiece + p;
+      LinesToAsk ahead(values, first + kValues, kValues);
+      const size_t num_multiplies =
+          CeilDiv(num_blocks_, 2) * num_steps * 3 * (args_.v_width / kColumns);
+      const size_t num_lines = CeilDiv(ahead.num_left(), num_multiplies);
+      for (size_t block = 0; block < num_blocks_; ++block) {
+        SplitWeights(block, scores_of(piece, FirstOf(block)) + p, num_steps);
+      }
+      for (size_t column = 0; column < args_.v_width; column += kColumns) {
+        for (size_t i = 0; i < num_steps * kTile; ++i) {
+          SplitValues<kColumns / kTile>(
+              values, first + 2 * i, column,
+              chunk_ + i / kTile * (kColumns / kTile) * kHalfTiles +
+                  i % kTile * kTileLineBytes);
+        }
+        for (size_t block = 0; block < num_blocks_; block += 2) {
+          if (block + 1 < num_blocks_) {
+            SumBlocks<2>(piece, block, column, num_steps, ahead, num_lines);
+          } else {
+            SumBlocks<1>(piece, block, column, num_steps, ahead, num_lines);
+          }
+        }
+      }
+    }
+  }
+
+  // [step] of both halves: a line has a query's weights of 32 positions; of a
+  // query that another block has too, nothing.
+  void SplitWeights(size_t block, const float* weights,
+                    size_t num_steps) const {
+    const size_t num_shared = block * block_queries_ - FirstOf(block);
+    for (size_t j = 0; j < block_queries_; ++j) {
+      std::byte* line = weight_tiles(block) + j * kTileLineBytes;
+      for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
+        const float* from = weights + j * kAttentionScoresStride + step * kStep;
+        Store(j < num_shared ? Halves{}
+                             : SplitInOrder(_mm512_load_ps(from),
+                                            _mm512_load_ps(from + kLanes)),
+              line);
+      }
+    }
+  }
+
+  // Adds the columns at hand to the sums of a block of queries, in tiles 0 and
+  // 1, and of the next, in 2 and 3.
+  template <size_t kBlocks>
+  void SumBlocks(size_t piece, size_t block, size_t column, size_t num_steps,
+                 LinesToAsk& ahead, size_t num_lines) const {
+    const size_t stride = out_stride_ * sizeof(float);
+    float* out = out_of(piece, FirstOf(block)) + column;
+    float* next_out = out_of(piece, FirstOf(block + kBlocks - 1)) + column;
+    _tile_loadd(0, out, stride);
+    _tile_loadd(1, out + kTile, stride);
+    if constexpr (kBlocks == 2) {
+      _tile_loadd(2, next_out, stride);
+      _tile_loadd(3, next_out + kTile, stride);
+    }
+    const auto multiply = [&]() __attribute__((always_inline)) {
+      ahead.Ask(num_lines);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (kBlocks == 2) {
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+      }
+    };
+    const std::byte* values = chunk_;
+    const std::byte* weights = weight_tiles(block);
+    const auto load_weights = [&](size_t half) __attribute__((always_inline)) {
+      _tile_loadd(4, weights + half, kTileLineBytes);
+      if constexpr (kBlocks == 2) {
+        _tile_loadd(5, weights + half + kValueSteps * kHalfTiles,
+                    kTileLineBytes);
+      }
+    };
+    const auto load_values = [&](size_t half) __attribute__((always_inline)) {
+      _tile_loadd(6, values + half, kTileLineBytes);
+      _tile_loadd(7, values + half + kHalfTiles, kTileLineBytes);
+    };
+    for (size_t step = 0; step < num_steps; ++step) {
+      load_weights(0);
+      load_values(0);
+      multiply();
+      load_values(kTileBytes);
+      multiply();
+      load_weights(kTileBytes);
+      load_values(0);
+      multiply();
+      weights += kHalfTiles;
+      values += kColumns / kTile * kHalfTiles;
+    }
+    // Of a query in both blocks, what the first one has stays.
+    if constexpr (kBlocks == 2) {
+      _tile_stored(2, next_out, stride);
+      _tile_stored(3, next_out + kTile, stride);
+    }
+    _tile_stored(0, out, stride);
+    _tile_stored(1, out + kTile, stride);
+  }
+
+  bool AllFinite() const {
+    __mmask16 finite = FirstLanes(kLanes);
+    for (size_t i = 0; i < args_.num_pieces; ++i) {
+      for (size_t q = 0; q < num_queries_; ++q) {
+        const float* out = out_of(i, q);
+        for (size_t c = 0; c < out_stride_; c += kLanes) {
+          const __m512 x = _mm512_load_ps(out + c);
+          finite &= _mm512_cmp_ps_mask(_mm512_sub_ps(x, x), _mm512_setzero_ps(),
+                                       _CMP_EQ_OQ);
+        }
+      }
+    }
+    return finite == FirstLanes(kLanes);
+  }
+
+  const AttentionArgs& args_;
+  const size_t num_queries_;
+  const size_t num_positions_;
+  const size_t num_blocks_;  // of up to 16 queries
+  const size_t block_queries_;
+  const size_t key_steps_;
+  const size_t out_stride_;
+  float* const scores_;  // [num_queries, kAttentionScoresStride] of every piece
+  std::byte* const queries_;
+  std::byte* const tiles_;  // of sums of scores; of weights, [blocks]
+  std::byte* const chunk_;  // what was split of keys or values
+};
+
+bool IsForTiles(const AttentionArgs& args) {
+  return args.k_dtype == DType::kF16 && args.v_dtype == DType::kF16 &&
+         args.k_width % kStep == 0 && args.v_width % kColumns == 0;
+}
+
+void Attention(const AttentionArgs& args) {
+  if (args.kv_order == KvOrder::kGroups) {
+    Int8AttentionAvx512Vnni(args);
+  } else if (!IsForTiles(args) || !Call(args).Run()) {
+    FloatAttention(Isa::kAvx512Vnni, args);
+  }
+}
+
+}  // namespace
+
+void FillAmxAttention(KernelTable& table) {
+  table.large_batch_attention = Attention;
+}
+
+}  // namespace thermocline::kernels

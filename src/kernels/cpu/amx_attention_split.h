@@ -1,0 +1,155 @@
+// Numbers as the sums of two of bf16, and keys and values in tiles of such
+// halves: what amx_attention.cc multiplies.
+#ifndef THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_SPLIT_H_
+#define THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_SPLIT_H_
+
+// Empty unless compiled for it, so that it compiles alone anywhere.
+#if defined(__AVX512BF16__) && defined(__AMX_TILE__)
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/ahead.h"
+#include "kernels/cpu/amx_tiles.h"
+#include "kernels/cpu/attention_weights_avx512.h"
+#include "kernels/kernels.h"
+
+// Unnamed in a header for the reason that int8_avx512.h gives.
+namespace thermocline::kernels {
+namespace {
+
+constexpr size_t kStep = 32;  // terms of a tile's products
+constexpr size_t kTileLineBytes = kTileBytes / kTile;
+constexpr size_t kHalfTiles = 2 * kTileBytes;  // the upper halves, the lower
+// 32 numbers: what 16 bits of sign, exponent and mantissa hold of them, and
+// what is left.
+struct Halves {
+  __m512i upper;
+  __m512i lower;
+};
+
+inline void Store(const Halves& halves, std::byte* line) {
+  _mm512_store_si512(line, halves.upper);
+  _mm512_store_si512(line + kTileBytes, halves.lower);
+}
+
+inline __m512i UpperBits() {
+  return _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
+}
+
+// In lane i, the upper 16 bits of b[i] above those of a[i].
+inline __m512i PairUpper(__m512 a, __m512 b) {
+  constexpr int kFirstOrBothOfOthers = 0xF8;
+  return _mm512_ternarylogic_epi32(
+      _mm512_srli_epi32(_mm512_castps_si512(a), 16), _mm512_castps_si512(b),
+      UpperBits(), kFirstOrBothOfOthers);
+}
+
+inline __m512 WithoutUpper(__m512 x) {
+  const __m512i upper = _mm512_and_si512(_mm512_castps_si512(x), UpperBits());
+  return _mm512_sub_ps(x, _mm512_castsi512_ps(upper));
+}
+
+// Pairs of a[i] and b[i]. Exact for what was F16.
+inline Halves SplitPairs(__m512 a, __m512 b) {
+  return {PairUpper(a, b), PairUpper(WithoutUpper(a), WithoutUpper(b))};
+}
+
+// a, then b; rounded.
+inline Halves SplitInOrder(__m512 a, __m512 b) {
+  const auto round = [](__m512 low, __m512 high) {
+    return __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(high, low));
+  };
+  const auto rest = [](__m512 x, __m256i upper) {
+    return _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(
+                                _mm512_cvtepu16_epi32(upper), 16)));
+  };
+  const __m512i upper = round(a, b);
+  return {upper, round(rest(a, _mm512_castsi512_si256(upper)),
+                       rest(b, _mm512_extracti64x4_epi64(upper, 1)))};
+}
+
+inline __m512 LoadF16(const std::byte* at) {
+  return _mm512_cvtph_ps(
+      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+}
+
+// Keys or values of all pieces as they lie in the cache, in F16.
+struct HalfRows {
+  const std::byte* first;
+  size_t row_bytes;
+  size_t num_rows;
+  // What is read after them: an address, as it may be past what a pointer may
+  // point to, or 0.
+  uintptr_t next;
+
+  const std::byte* row(size_t r) const { return first + r * row_bytes; }
+  // Of what is read so many rows after the first.
+  uintptr_t AddressOf(size_t r) const {
+    return r < num_rows ? reinterpret_cast<uintptr_t>(row(r))
+                        : next + (r - num_rows) * row_bytes;
+  }
+};
+
+// Lines that are asked for, into the second level of the cache, a few at a time
+// while something else is done: many at once wait for each other.
+class LinesToAsk {
+ public:
+  LinesToAsk(const HalfRows& rows, size_t begin, size_t num_rows)
+      : next_(rows.AddressOf(begin)), end_(next_ + num_rows * rows.row_bytes) {}
+
+  size_t num_left() const { return LinesOf(end_ - next_); }
+  void Ask(size_t num_lines) {
+    for (size_t i = 0; i < num_lines && next_ < end_; ++i) {
+      AskForLine<2>(next_);
+      next_ += kLineBytes;
+    }
+  }
+
+ private:
+  uintptr_t next_;
+  uintptr_t end_;
+};
+
+// A key in lines of tiles [step] of both halves: the elements i and 16 + i of a
+// step. Behind the last row it is zero.
+inline void SplitKey(const HalfRows& keys, size_t r, size_t num_steps,
+                     std::byte* line) {
+  const std::byte* row = keys.row(r);
+  for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
+    if (r >= keys.num_rows) {
+      Store({}, line);
+      continue;
+    }
+    const size_t offset = step * kStep * 2;
+    Store(SplitPairs(LoadF16(row + offset), LoadF16(row + offset + kStep)),
+          line);
+  }
+}
+
+// The values r and r + 1 in lines of tiles [kTiles] of both halves: pairs of
+// what they have in 16 columns. Behind the last row they are zero.
+template <size_t kTiles>
+[[gnu::always_inline]] inline void SplitValues(const HalfRows& values, size_t r,
+                                               size_t first_column,
+                                               std::byte* line) {
+  const size_t offset = first_column * 2;
+  const __m512 zero = _mm512_setzero_ps();
+  const bool has_first = r < values.num_rows;
+  const bool has_second = r + 1 < values.num_rows;
+  for (size_t i = 0; i < kTiles; ++i) {
+    const std::byte* at = values.row(r) + offset + i * kTile * 2;
+    Store(SplitPairs(has_first ? LoadF16(at) : zero,
+                     has_second ? LoadF16(at + values.row_bytes) : zero),
+          line + i * kHalfTiles);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::kernels
+
+#endif
+
+#endif  // THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_SPLIT_H_

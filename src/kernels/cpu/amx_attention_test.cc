@@ -1,0 +1,209 @@
+#include "kernels/cpu/amx_attention.h"
+
+#include <limits>
+
+#include "kernels/test_attention.h"
+#include "kernels/testing.h"
+
+namespace thermocline::kernels {
+namespace {
+
+struct TileCase {
+  size_t num_tokens, num_heads, k_width, v_width, num_positions;
+  DType k_dtype = DType::kF16, v_dtype = DType::kF16;
+};
+
+std::string DescribeTile(const TileCase& c) {
+  return "tokens " + std::to_string(c.num_tokens) + " heads " +
+         std::to_string(c.num_heads) + " widths " + std::to_string(c.k_width) +
+         ", " + std::to_string(c.v_width) + " positions " +
+         std::to_string(c.num_positions);
+}
+
+class AmxAttentionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::ranges::count(SupportedIsas(), Isa::kAmx) == 0) {
+      GTEST_SKIP() << "needs a CPU with AMX";
+    }
+    few_ = KernelsFor(Isa::kAmx);
+    many_ = few_;
+    many_.attention = few_.large_batch_attention;
+  }
+
+  KernelTable few_;   // with attention()
+  KernelTable many_;  // with large_batch_attention() in its place
+};
+
+// Keys, values and the calls over them.
+class TileProblem {
+ public:
+  explicit TileProblem(const TileCase& c)
+      : k_(c.k_dtype, c.num_positions, c.k_width, 10, 1),
+        v_(c.v_dtype, c.num_positions, c.v_width, 6, 2),
+        args_{.q = RandomFloats(c.num_tokens * c.num_heads * c.k_width, 3),
+              .num_tokens = c.num_tokens,
+              .num_heads = c.num_heads,
+              .k_dtype = c.k_dtype,
+              .v_dtype = c.v_dtype,
+              .k = k_.data(),
+              .k_stride_bytes = k_.row_bytes(),
+              .v = v_.data(),
+              .v_stride_bytes = v_.row_bytes(),
+              .k_width = c.k_width,
+              .v_width = c.v_width,
+              .num_positions = c.num_positions,
+              // So that some weights are far larger than others.
+              .scale = 8 / std::sqrt(static_cast<float>(c.k_width))} {}
+
+  AttentionCase& args() { return args_; }
+
+  void SetValue(size_t position, size_t i, float value) {
+    SetF16(v_.row(position), i, value);
+  }
+  void SetKey(size_t position, size_t i, float value) {
+    SetF16(k_.row(position), i, value);
+  }
+
+  // Of one of its queries alone.
+  AttentionCase Alone(size_t query) const {
+    AttentionCase alone = args_;
+    alone.num_tokens = alone.num_heads = 1;
+    alone.q.assign(args_.q.begin() + query * args_.k_width,
+                   args_.q.begin() + (query + 1) * args_.k_width);
+    alone.num_positions =
+        args_.num_positions - (args_.num_tokens - 1 - query / args_.num_heads);
+    return alone;
+  }
+
+ private:
+  static void SetF16(const std::byte* row, size_t i, float value) {
+    const uint16_t bits = F32ToF16(value);
+    std::memcpy(const_cast<std::byte*>(row) + i * sizeof(bits), &bits,
+                sizeof(bits));
+  }
+
+  WeightRows k_;
+  WeightRows v_;
+  AttentionCase args_;
+};
+
+std::vector<float> Part(const std::vector<float>& all, size_t i, size_t n) {
+  return {all.begin() + i * n, all.begin() + (i + 1) * n};
+}
+
+// The powers of the differences and of the truth.
+double RelativeError(const std::vector<float>& out,
+                     const std::vector<float>& truth) {
+  double error = 0, power = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    error += (out[i] - truth[i]) * (out[i] - truth[i]);
+    power += truth[i] * truth[i];
+  }
+  return error / power;
+}
+
+constexpr TileCase kCases[] = {
+    {1, 1, 32, 32, 1},     {1, 2, 32, 64, 2},     {1, 7, 64, 32, 31},
+    {1, 8, 128, 128, 700}, {2, 8, 96, 160, 33},   {17, 1, 64, 64, 64},
+    {33, 1, 32, 96, 300},  {9, 7, 64, 64, 300},   {21, 3, 256, 64, 63},
+    {64, 1, 128, 128, 64}, {64, 1, 64, 128, 512}, {16, 4, 32, 32, 255},
+    {1, 40, 64, 64, 129},  {3, 6, 32, 32, 97},
+};
+
+TEST_F(AmxAttentionTest, AgreesWithScalar) {
+  for (const TileCase& c : kCases) {
+    TileProblem problem(c);
+    EXPECT_LT(
+        RelativeError(AttendRows(many_, problem.args()),
+                      AttendRows(KernelsFor(Isa::kScalar), problem.args())),
+        1e-9)
+        << DescribeTile(c);
+  }
+}
+
+TEST_F(AmxAttentionTest, QueriesAreAsAlone) {
+  for (const TileCase& c : kCases) {
+    TileProblem problem(c);
+    const std::vector<float> together = AttendRows(many_, problem.args());
+    for (size_t i = 0; i < c.num_tokens * c.num_heads; ++i) {
+      EXPECT_TRUE(SameBits(AttendRows(many_, problem.Alone(i)),
+                           Part(together, i, c.v_width)))
+          << DescribeTile(c) << " query " << i;
+    }
+  }
+}
+
+TEST_F(AmxAttentionTest, PiecesSideBySideAreAsAlone) {
+  for (size_t num_heads : {1, 3, 16}) {
+    TileProblem problem({1, num_heads, 64, 96, 1300});
+    const std::vector<float> truth = AttendRows(many_, problem.args());
+    for (size_t num_pieces = 2; num_pieces <= kAttentionPieces; ++num_pieces) {
+      EXPECT_TRUE(
+          SameBits(AttendRows(many_, problem.args(), num_pieces), truth))
+          << num_heads << " heads, " << num_pieces << " pieces";
+    }
+  }
+}
+
+// Numbers of F16 too small for an exponent of their own.
+TEST_F(AmxAttentionTest, SubnormalValuesAreExact) {
+  TileProblem problem({1, 1, 32, 32, 1});
+  for (size_t i = 0; i < 32; ++i) {
+    problem.SetValue(0, i, std::ldexp(static_cast<float>(i + 1), -24));
+  }
+  const std::vector<float> out = AttendRows(many_, problem.args());
+  for (size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(out[i], std::ldexp(static_cast<float>(i + 1), -24));
+  }
+}
+
+// What a token does not see does not come into its sums: those calls are
+// computed again as floats.
+TEST_F(AmxAttentionTest, NotFiniteShowsToThoseWhoSeeIt) {
+  const TileCase c = {4, 2, 32, 32, 40};
+  for (const float bad : {std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    for (const bool is_key : {false, true}) {
+      TileProblem problem(c);
+      if (is_key) {
+        problem.SetKey(38, 5, bad);  // seen by the last two tokens
+      } else {
+        problem.SetValue(38, 5, bad);
+      }
+      const std::vector<float> out = AttendRows(many_, problem.args());
+      EXPECT_TRUE(SameBits(out, AttendRows(few_, problem.args())));
+      for (size_t i = 0; i < out.size(); ++i) {
+        const bool sees = i / (c.num_heads * c.v_width) >= 2;
+        if (!sees) EXPECT_TRUE(std::isfinite(out[i])) << i;
+      }
+      // Infinity in a key may leave it without weight.
+      if (!is_key || std::isnan(bad)) {
+        EXPECT_FALSE(std::isfinite(out[out.size() - c.v_width + 5]));
+      }
+    }
+  }
+}
+
+TEST_F(AmxAttentionTest, OtherCallsAreThoseOfFewTokens) {
+  for (const TileCase& c :
+       {TileCase{20, 1, 32, 32, 50, DType::kF32, DType::kF16},
+        TileCase{20, 1, 32, 32, 50, DType::kF16, DType::kF32},
+        TileCase{20, 1, 32, 32, 50, DType::kQ8_0, DType::kF16},
+        TileCase{20, 1, 48, 32, 50}, TileCase{20, 1, 32, 48, 50}}) {
+    TileProblem problem(c);
+    EXPECT_TRUE(SameBits(AttendRows(many_, problem.args()),
+                         AttendRows(few_, problem.args())))
+        << DescribeTile(c);
+  }
+}
+
+TEST(AmxAttentionTablesTest, OnlyAmxHasIt) {
+  for (Isa isa : SupportedIsas()) {
+    EXPECT_EQ(KernelsFor(isa).large_batch_attention != nullptr,
+              isa == Isa::kAmx);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::kernels
