@@ -235,8 +235,8 @@ bool IsQuantised(const Product& product) {
 const kernels::BatchMatMul* ChooseBatch(const Compute& compute,
                                         size_t num_tokens,
                                         std::span<const Product> products) {
-  const kernels::BatchMatMul* batch = compute.kernels->batch_for(
-      compute.batch_tokens > 0 ? compute.batch_tokens : num_tokens);
+  const kernels::BatchMatMul* batch =
+      compute.kernels->batch_for(compute.TokensThatChoose(num_tokens));
   if (batch == nullptr) return nullptr;
   const bool has_all =
       std::ranges::all_of(products, [&](const Product& product) {

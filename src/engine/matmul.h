@@ -25,10 +25,14 @@ struct Compute {
   std::byte* tiles = nullptr;
   size_t tile_bytes = 0;
   // Tokens of the batch that is computed, or SessionOptions::products_batch.
-  // They choose between the forms of products, also where only some of them
-  // take part (the experts of a mixture, the head): a token's result does not
-  // depend on how many those are. 0: each product's own number of tokens.
+  // They choose between the forms of products and of attention, also where only
+  // some of them take part (the experts of a mixture, the head): a token's
+  // result does not depend on how many those are. 0: each product's own number
+  // of tokens.
   size_t batch_tokens = 0;
+  size_t TokensThatChoose(size_t num_tokens) const {
+    return batch_tokens > 0 ? batch_tokens : num_tokens;
+  }
   Profile* profile = nullptr;  // where stages add their time (profile.h)
 };
 

@@ -181,14 +181,15 @@ enum class KvOrder { kRows, kGroups };
 // rows do not all meet in a few sets of the cache.
 inline constexpr size_t kAttentionScoresStride = kAttentionPiece + 16;
 
-// A call's scratch: queries, scores, and a few keys and values as floats, or
-// some of either in AMX tiles.
+// A call's scratch: scores, queries, a few keys and values as floats, or some
+// of either in AMX tiles, and tiles beside them.
+inline constexpr size_t kAttentionTileFloats = 128 * kAttentionQueries;
 [[gnu::always_inline]] constexpr size_t AttentionScratchFloats(size_t k_width,
                                                                size_t v_width) {
   return kAttentionQueries * kAttentionScoresStride +
          (kAttentionQueries + 4) * ((k_width + 15) / 16 * 16) +
          4 * ((v_width + 15) / 16 * 16) + 32 * (k_width > 128 ? k_width : 128) +
-         128 * kAttentionQueries;
+         kAttentionTileFloats;
 }
 
 // The queries of num_tokens consecutive tokens, num_heads of each. Reads each
@@ -318,7 +319,9 @@ struct KernelTable {
   void (*attention)(const AttentionArgs& args);
 
   // The same for batches whose products are large_batch's, likewise rounded
-  // otherwise. Null where an ISA has none: attention().
+  // otherwise (cpu/amx_attention.h): a query's output has the same bits in all
+  // such calls, as long as all of them are finite. Null where an ISA has none:
+  // attention().
   void (*large_batch_attention)(const AttentionArgs& args);
 
   // sum += partial, the sum over later positions.

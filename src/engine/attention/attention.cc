@@ -16,6 +16,11 @@ namespace {
 using kernels::kAttentionPiece;
 using kernels::kAttentionQueries;
 
+// Of a tile, at most, but in large batches: half as many as a call takes are as
+// fast where they do not become tiles of the CPU, and leave more for threads to
+// share.
+constexpr size_t kTileQueries = kAttentionQueries / 2;
+
 // The first one of a piece.
 int64_t PositionOf(size_t piece_idx) {
   return static_cast<int64_t>(piece_idx * kAttentionPiece);
@@ -53,16 +58,18 @@ class Attention::Tiling {
   using Kernel = void (*)(const kernels::AttentionArgs& args);
 
   Tiling(const model::Config& config, size_t first_position, size_t num_tokens,
-         Kernel attend)
+         Kernel attend, size_t tile_queries)
       : attend_(attend),
+        tile_queries_(tile_queries),
         num_kv_heads_(static_cast<size_t>(config.num_kv_heads)),
         group_(static_cast<size_t>(config.num_heads) / num_kv_heads_),
-        tile_heads_(std::min(group_, kAttentionQueries)),
-        tile_tokens_(std::bit_floor(kAttentionQueries / tile_heads_)),
+        tile_heads_(std::min(group_, tile_queries)),
+        tile_tokens_(std::bit_floor(tile_queries / tile_heads_)),
         first_position_(first_position),
         end_position_(first_position + num_tokens) {}
 
   Kernel attend() const { return attend_; }
+  size_t tile_queries() const { return tile_queries_; }
   size_t num_tokens() const { return end_position_ - first_position_; }
   size_t num_tiles() const {
     return num_kv_heads_ * TilesOfGroup() * TilesOfTokens();
@@ -115,6 +122,7 @@ class Attention::Tiling {
   }
 
   Kernel attend_;
+  size_t tile_queries_;
   size_t num_kv_heads_;
   size_t group_;
   size_t tile_heads_;
@@ -210,7 +218,8 @@ void Attention::Attend(size_t first_position, size_t num_tokens) const {
       kernels.large_batch_attention != nullptr && IsLargeBatch(num_tokens);
   const Tiling tiling(
       *config_, first_position, num_tokens,
-      is_large ? kernels.large_batch_attention : kernels.attention);
+      is_large ? kernels.large_batch_attention : kernels.attention,
+      is_large ? kAttentionQueries : kTileQueries);
   if (tiling.num_pieces() > 1 && num_tokens <= AttentionScratch::kSplitTokens) {
     AttendPieces(tiling);
   } else {
@@ -252,8 +261,8 @@ size_t Attention::PiecesPerCall(const Tiling& tiling) const {
   const size_t num_threads = static_cast<size_t>(compute_->pool->num_threads());
   const size_t fair =
       tiling.num_tiles() * tiling.num_pieces() / (4 * num_threads);
-  const size_t possible = std::min(kernels::kAttentionPieces,
-                                   kAttentionQueries / tiling.max_queries());
+  const size_t possible = std::min(
+      kernels::kAttentionPieces, tiling.tile_queries() / tiling.max_queries());
   return std::clamp<size_t>(fair, 1, possible);
 }
 
@@ -333,9 +342,8 @@ void Attention::AttendPart(const Tiling& tiling, const Part& part,
 
 bool Attention::IsLargeBatch(size_t num_tokens) const {
   const kernels::BatchMatMul& large = compute_->kernels->large_batch;
-  const size_t batch_tokens =
-      compute_->batch_tokens > 0 ? compute_->batch_tokens : num_tokens;
-  return compute_->kernels->batch_for(batch_tokens) == &large &&
+  return compute_->kernels->batch_for(compute_->TokensThatChoose(num_tokens)) ==
+             &large &&
          large.multiply(weights_->q.dtype) != nullptr;
 }
 

@@ -301,7 +301,9 @@ INSTANTIATE_TEST_SUITE_P(
                       LongCase{6, 2, DType::kF16, DType::kF16, 32, 64, true},
                       LongCase{20, 1, DType::kF16, DType::kF16, 32, 32, true},
                       LongCase{2, 2, DType::kQ8_0, DType::kQ8_0, 96, 128},
-                      LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64}));
+                      LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64},
+                      LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64,
+                               true}));
 
 }  // namespace
 }  // namespace thermocline::engine

@@ -104,8 +104,7 @@ class BundledFfn final : public FfnExecutor {
         matrices_(std::move(matrices)) {}
 
   void Run(size_t num_tokens) override {
-    const size_t batch_tokens =
-        compute_->batch_tokens > 0 ? compute_->batch_tokens : num_tokens;
+    const size_t batch_tokens = compute_->TokensThatChoose(num_tokens);
     const bool is_few = compute_->kernels->batch_for(batch_tokens) == nullptr;
     (is_few ? neurons_ : matrices_)->Run(num_tokens);
   }

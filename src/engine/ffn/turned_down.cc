@@ -108,8 +108,7 @@ uint64_t TurnedBytes(uint64_t num_neurons) {
 
 bool CanTurnDown(const Compute& compute, const Scratch& scratch,
                  const TensorView& down_t, size_t num_tokens) {
-  const size_t batch_tokens =
-      compute.batch_tokens > 0 ? compute.batch_tokens : num_tokens;
+  const size_t batch_tokens = compute.TokensThatChoose(num_tokens);
   return scratch.turned_bytes > 0 &&
          compute.kernels->batch_for(batch_tokens) != nullptr &&
          (IsFloat(down_t.dtype) || down_t.shape.num_rows() % 32 == 0);

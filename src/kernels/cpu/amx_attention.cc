@@ -2,9 +2,9 @@
 //
 // A number of F16 is the sum of two of bf16, its halves; queries and weights
 // are rounded to two. Of the four products of halves three are computed: the
-// fourth is as small as what rounding left. A tile instruction computes 32
-// terms of 16 by 16 sums in 16 cycles, so three of them are still several times
-// as fast as vectors.
+// fourth is hardly larger than what rounding left. A tile instruction computes
+// 32 terms of 16 by 16 sums in 16 cycles, so three of them are still several
+// times as fast as vectors.
 //
 // Scores: a tile has 16 keys as they lie, 32 elements of them; it meets a tile
 // with the same elements of 16 queries in its columns. Values: a tile has 16
@@ -16,7 +16,8 @@
 // the tiles' instructions took longer than one after the other.)
 //
 // Every query's sums are of its own and in one order: they do not depend on
-// what other queries are in the call.
+// what other queries are in the call. But if any of the call's sums is not
+// finite, all are computed again as floats.
 #include "kernels/cpu/amx_attention.h"
 
 #include <immintrin.h>
@@ -60,13 +61,15 @@ class Call {
   // Whether all sums are finite. If not, they are not those that are asked for:
   // what a query does not see may have come into them.
   bool Run() {
-    SplitQueries();
+    RoundQueries();
     Configure(kTile);
-    const HalfRows keys = RowsOf(args_.k, args_.k_stride_bytes, args_.v);
+    const HalfRows keys =
+        RowsOf(args_.k, args_.k_stride_bytes, args_.v, args_.v_stride_bytes);
     for (size_t i = 0; i < args_.num_pieces; ++i) ScoreAll(keys, i);
     for (size_t i = 0; i < args_.num_pieces; ++i) Weigh(i);
     Configure(block_queries_);
-    const HalfRows values = RowsOf(args_.v, args_.v_stride_bytes, args_.next_k);
+    const HalfRows values = RowsOf(args_.v, args_.v_stride_bytes, args_.next_k,
+                                   args_.k_stride_bytes);
     for (size_t i = 0; i < args_.num_pieces; ++i) SumAll(values, i);
     _tile_release();
     return AllFinite();
@@ -74,6 +77,15 @@ class Call {
 
  private:
   static constexpr size_t kMaxBlocks = CeilDiv(kAttentionQueries, kTile);
+  // In the scratch: 32 floats times the width of keys or more are left for what
+  // is split.
+  static_assert(kMaxBlocks * kValueSteps * kHalfTiles <=
+                kAttentionTileFloats * sizeof(float));
+  static_assert(kMaxBlocks * kHalfTiles / kStep <=
+                kAttentionQueries * sizeof(float));
+  static_assert(kKeys * kHalfTiles / kTile <= 32 * kStep * sizeof(float));
+  static_assert(kValueSteps * (kColumns / kTile) * kHalfTiles <=
+                32 * 128 * sizeof(float));
 
   // A block's queries, block_queries_ of them; the last ones overlap.
   size_t FirstOf(size_t block) const {
@@ -97,12 +109,13 @@ class Call {
   }
 
   HalfRows RowsOf(const std::byte* first, size_t row_bytes,
-                  const std::byte* next) const {
+                  const std::byte* next, size_t next_row_bytes) const {
     return {
         .first = first,
         .row_bytes = row_bytes,
         .num_rows = (args_.num_pieces - 1) * kAttentionPiece + num_positions_,
-        .next = reinterpret_cast<uintptr_t>(next)};
+        .next = reinterpret_cast<uintptr_t>(next),
+        .next_row_bytes = next_row_bytes};
   }
 
   // So many lines in tiles 0 to 5, 16 in 6 and 7.
@@ -114,21 +127,21 @@ class Call {
     _tile_loadconfig(&config);
   }
 
-  void SplitQueries() const {
+  void RoundQueries() const {
     for (size_t block = 0; block < num_blocks_; ++block) {
       const float* rows[kTile] = {};
       for (size_t i = 0; i < block_queries_; ++i) {
         rows[i] = query(FirstOf(block) + i);
       }
       for (size_t step = 0; step < key_steps_; ++step) {
-        SplitQueryTile(rows, step * kStep,
+        RoundQueryTile(rows, step * kStep,
                        query_tiles(block) + step * kHalfTiles);
       }
     }
   }
   // Of a step of a block's queries both halves: a line has the elements i and
   // 16 + i of each.
-  void SplitQueryTile(const float* const (&rows)[kTile], size_t elem,
+  void RoundQueryTile(const float* const (&rows)[kTile], size_t elem,
                       std::byte* out) const {
     const __m512 scale = _mm512_set1_ps(args_.scale);
     __m512i upper[kTile];
@@ -138,7 +151,7 @@ class Call {
       if (i >= block_queries_) continue;
       const float* q = rows[i] + elem;
       const Halves halves =
-          SplitPairs(_mm512_mul_ps(_mm512_loadu_ps(q), scale),
+          RoundPairs(_mm512_mul_ps(_mm512_loadu_ps(q), scale),
                      _mm512_mul_ps(_mm512_loadu_ps(q + kLanes), scale));
       upper[i] = halves.upper;
       lower[i] = halves.lower;
@@ -265,7 +278,7 @@ class Call {
           CeilDiv(num_blocks_, 2) * num_steps * 3 * (args_.v_width / kColumns);
       const size_t num_lines = CeilDiv(ahead.num_left(), num_multiplies);
       for (size_t block = 0; block < num_blocks_; ++block) {
-        SplitWeights(block, scores_of(piece, FirstOf(block)) + p, num_steps);
+        RoundWeights(block, scores_of(piece, FirstOf(block)) + p, num_steps);
       }
       for (size_t column = 0; column < args_.v_width; column += kColumns) {
         for (size_t i = 0; i < num_steps * kTile; ++i) {
@@ -287,7 +300,7 @@ class Call {
 
   // [step] of both halves: a line has a query's weights of 32 positions; of a
   // query that another block has too, nothing.
-  void SplitWeights(size_t block, const float* weights,
+  void RoundWeights(size_t block, const float* weights,
                     size_t num_steps) const {
     const size_t num_shared = block * block_queries_ - FirstOf(block);
     for (size_t j = 0; j < block_queries_; ++j) {

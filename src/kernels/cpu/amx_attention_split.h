@@ -52,7 +52,8 @@ inline __m512 WithoutUpper(__m512 x) {
   return _mm512_sub_ps(x, _mm512_castsi512_ps(upper));
 }
 
-// Pairs of a[i] and b[i]. Exact for what was F16.
+// Pairs of a[i] and b[i]. Exact for what was F16; of all else the lower half is
+// cut off.
 inline Halves SplitPairs(__m512 a, __m512 b) {
   return {PairUpper(a, b), PairUpper(WithoutUpper(a), WithoutUpper(b))};
 }
@@ -71,6 +72,18 @@ inline Halves SplitInOrder(__m512 a, __m512 b) {
                        rest(b, _mm512_extracti64x4_epi64(upper, 1)))};
 }
 
+// Pairs of a[i] and b[i], rounded.
+inline Halves RoundPairs(__m512 a, __m512 b) {
+  const Halves in_order = SplitInOrder(a, b);
+  const __m512i of_words = _mm512_add_epi32(
+      _mm512_set1_epi32(16 << 16),  // i, and 16 + i above it
+      _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+                                           12, 13, 14, 15),
+                         _mm512_set1_epi32(0x00010001)));
+  return {_mm512_permutexvar_epi16(of_words, in_order.upper),
+          _mm512_permutexvar_epi16(of_words, in_order.lower)};
+}
+
 inline __m512 LoadF16(const std::byte* at) {
   return _mm512_cvtph_ps(
       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
@@ -84,21 +97,25 @@ struct HalfRows {
   // What is read after them: an address, as it may be past what a pointer may
   // point to, or 0.
   uintptr_t next;
+  size_t next_row_bytes;
 
   const std::byte* row(size_t r) const { return first + r * row_bytes; }
-  // Of what is read so many rows after the first.
-  uintptr_t AddressOf(size_t r) const {
-    return r < num_rows ? reinterpret_cast<uintptr_t>(row(r))
-                        : next + (r - num_rows) * row_bytes;
-  }
 };
 
 // Lines that are asked for, into the second level of the cache, a few at a time
 // while something else is done: many at once wait for each other.
 class LinesToAsk {
  public:
-  LinesToAsk(const HalfRows& rows, size_t begin, size_t num_rows)
-      : next_(rows.AddressOf(begin)), end_(next_ + num_rows * rows.row_bytes) {}
+  // Of rows from `begin` on; behind the last, of what is read next.
+  LinesToAsk(const HalfRows& rows, size_t begin, size_t num_rows) {
+    if (begin < rows.num_rows) {
+      next_ = reinterpret_cast<uintptr_t>(rows.row(begin));
+      end_ = next_ + Min(num_rows, rows.num_rows - begin) * rows.row_bytes;
+    } else {
+      next_ = rows.next;
+      end_ = next_ + num_rows * rows.next_row_bytes;
+    }
+  }
 
   size_t num_left() const { return LinesOf(end_ - next_); }
   void Ask(size_t num_lines) {
@@ -117,15 +134,16 @@ class LinesToAsk {
 // step. Behind the last row it is zero.
 inline void SplitKey(const HalfRows& keys, size_t r, size_t num_steps,
                      std::byte* line) {
-  const std::byte* row = keys.row(r);
-  for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
-    if (r >= keys.num_rows) {
+  if (r >= keys.num_rows) {
+    for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
       Store({}, line);
-      continue;
     }
-    const size_t offset = step * kStep * 2;
-    Store(SplitPairs(LoadF16(row + offset), LoadF16(row + offset + kStep)),
-          line);
+    return;
+  }
+  const std::byte* at = keys.row(r);
+  for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
+    Store(SplitPairs(LoadF16(at), LoadF16(at + kStep)), line);
+    at += kStep * 2;
   }
 }
 
@@ -135,15 +153,13 @@ template <size_t kTiles>
 [[gnu::always_inline]] inline void SplitValues(const HalfRows& values, size_t r,
                                                size_t first_column,
                                                std::byte* line) {
-  const size_t offset = first_column * 2;
-  const __m512 zero = _mm512_setzero_ps();
-  const bool has_first = r < values.num_rows;
-  const bool has_second = r + 1 < values.num_rows;
+  const auto load = [&](size_t row, size_t tile) {
+    return row < values.num_rows
+               ? LoadF16(values.row(row) + (first_column + tile * kTile) * 2)
+               : _mm512_setzero_ps();
+  };
   for (size_t i = 0; i < kTiles; ++i) {
-    const std::byte* at = values.row(r) + offset + i * kTile * 2;
-    Store(SplitPairs(has_first ? LoadF16(at) : zero,
-                     has_second ? LoadF16(at + values.row_bytes) : zero),
-          line + i * kHalfTiles);
+    Store(SplitPairs(load(r, i), load(r + 1, i)), line + i * kHalfTiles);
   }
 }
 

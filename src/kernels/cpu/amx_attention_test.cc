@@ -117,7 +117,7 @@ TEST_F(AmxAttentionTest, AgreesWithScalar) {
     EXPECT_LT(
         RelativeError(AttendRows(many_, problem.args()),
                       AttendRows(KernelsFor(Isa::kScalar), problem.args())),
-        1e-9)
+        2e-10)
         << DescribeTile(c);
   }
 }
@@ -161,26 +161,45 @@ TEST_F(AmxAttentionTest, SubnormalValuesAreExact) {
 // What a token does not see does not come into its sums: those calls are
 // computed again as floats.
 TEST_F(AmxAttentionTest, NotFiniteShowsToThoseWhoSeeIt) {
-  const TileCase c = {4, 2, 32, 32, 40};
+  for (const TileCase& c :
+       {TileCase{4, 2, 32, 32, 40}, TileCase{17, 1, 64, 32, 300},
+        TileCase{20, 2, 32, 64, 50}}) {
+    const size_t bad_position = c.num_positions - 2;  // two tokens see it
+    for (const float bad : {std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()}) {
+      for (const bool is_key : {false, true}) {
+        TileProblem problem(c);
+        if (is_key) {
+          problem.SetKey(bad_position, 5, bad);
+        } else {
+          problem.SetValue(bad_position, 5, bad);
+        }
+        const std::vector<float> out = AttendRows(many_, problem.args());
+        const std::vector<float> truth = AttendRows(few_, problem.args());
+        const size_t unseen = (c.num_tokens - 2) * c.num_heads * c.v_width;
+        for (size_t i = 0; i < out.size(); ++i) {
+          ASSERT_EQ(std::isfinite(out[i]), std::isfinite(truth[i]))
+              << DescribeTile(c) << " element " << i;
+          if (i < unseen) ASSERT_TRUE(std::isfinite(out[i])) << i;
+        }
+        // Infinity in a key may leave it without weight.
+        if (!is_key || std::isnan(bad)) {
+          EXPECT_FALSE(std::isfinite(out[out.size() - c.v_width + 5]));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AmxAttentionTest, AQueryThatIsNotFiniteShowsInItsOutputs) {
   for (const float bad : {std::numeric_limits<float>::infinity(),
                           std::numeric_limits<float>::quiet_NaN()}) {
-    for (const bool is_key : {false, true}) {
-      TileProblem problem(c);
-      if (is_key) {
-        problem.SetKey(38, 5, bad);  // seen by the last two tokens
-      } else {
-        problem.SetValue(38, 5, bad);
-      }
-      const std::vector<float> out = AttendRows(many_, problem.args());
-      EXPECT_TRUE(SameBits(out, AttendRows(few_, problem.args())));
-      for (size_t i = 0; i < out.size(); ++i) {
-        const bool sees = i / (c.num_heads * c.v_width) >= 2;
-        if (!sees) EXPECT_TRUE(std::isfinite(out[i])) << i;
-      }
-      // Infinity in a key may leave it without weight.
-      if (!is_key || std::isnan(bad)) {
-        EXPECT_FALSE(std::isfinite(out[out.size() - c.v_width + 5]));
-      }
+    TileProblem problem({3, 7, 64, 32, 100});
+    problem.args().q[10 * 64 + 3] = bad;
+    const std::vector<float> out = AttendRows(many_, problem.args());
+    EXPECT_TRUE(SameBits(out, AttendRows(few_, problem.args())));
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (i / 32 != 10) EXPECT_TRUE(std::isfinite(out[i])) << i;
     }
   }
 }
@@ -195,6 +214,43 @@ TEST_F(AmxAttentionTest, OtherCallsAreThoseOfFewTokens) {
     EXPECT_TRUE(SameBits(AttendRows(many_, problem.args()),
                          AttendRows(few_, problem.args())))
         << DescribeTile(c);
+  }
+}
+
+// Rows and queries that lie further apart than they are wide.
+TEST_F(AmxAttentionTest, WhatLiesBetweenIsNotRead) {
+  TileProblem wide({5, 3, 64, 64, 70});
+  std::vector<float> q(5 * 500, std::numeric_limits<float>::quiet_NaN());
+  for (size_t t = 0; t < 5; ++t) {
+    std::copy_n(wide.args().q.begin() + t * 96, 96, q.begin() + t * 500);
+  }
+  const GuardedFloats scratch(AttentionScratchFloats(32, 32));
+  AttentionArgs args = {.q = q.data(),
+                        .q_stride = 500,
+                        .num_tokens = 5,
+                        .num_heads = 3,
+                        .k_dtype = DType::kF16,
+                        .v_dtype = DType::kF16,
+                        .k = wide.args().k,
+                        .k_stride_bytes = wide.args().k_stride_bytes,
+                        .v = wide.args().v,
+                        .v_stride_bytes = wide.args().v_stride_bytes,
+                        .k_width = 32,
+                        .v_width = 32,
+                        .num_positions = 66,
+                        .is_diagonal = true,
+                        .scale = 0.5f,
+                        .scratch = scratch.data(),
+                        .next_k = wide.args().k};
+  const size_t num_floats = 15 * PartialAttentionFloats(32);
+  const GuardedFloats out(num_floats), truth(num_floats);
+  args.out = truth.data();
+  few_.attention(args);
+  args.out = out.data();
+  many_.attention(args);
+  for (size_t i = 0; i < num_floats; ++i) {
+    EXPECT_NEAR(out.data()[i], truth.data()[i],
+                1e-4 * (1 + std::abs(truth.data()[i])));
   }
 }
 

@@ -127,8 +127,10 @@ TEST_P(FloatAttentionTest, PiecesSideBySideAreAsAlone) {
 TEST_P(FloatAttentionTest, TokensOfATileAreAsAlone) {
   for (DType dtype : kKvTypes) {
     for (size_t num_queries : {1, 3, 5, 6, 8, 16}) {
-      for (size_t num_positions : {32, 61, 256, 300}) {
-        const size_t num_tokens = 32 / num_queries;
+      for (size_t num_positions :
+           {size_t{32}, size_t{61}, size_t{256}, size_t{320}}) {
+        const size_t num_tokens =
+            std::min(num_positions, kAttentionQueries / num_queries);
         ExpectClose(
             kernels(), scalar(),
             {dtype, dtype, num_queries, 32, 64, num_positions, num_tokens});
@@ -149,8 +151,9 @@ TEST_P(FloatAttentionTest, PositionsAroundThePiecesBorders) {
       ExpectClose(kernels(), scalar(),
                   {DType::kF16, dtype, 3, 128, 256, num_positions});
     }
-    ExpectClose(kernels(), scalar(),
-                {DType::kF16, DType::kF16, 32, 80, 3, num_positions});
+    ExpectClose(
+        kernels(), scalar(),
+        {DType::kF16, DType::kF16, kAttentionQueries, 80, 3, num_positions});
   }
 }
 

@@ -256,7 +256,7 @@ TEST_P(Int8AttentionTest, QueriesAreAsAlone) {
   for (const Q8Case& c :
        {Q8Case{8, 64, 128, 300, 4}, Q8Case{5, 128, 64, 61, 6},
         Q8Case{16, 64, 64, 17, 2}, Q8Case{1, 64, 64, 256, 32},
-        Q8Case{7, 192, 64, 40, 4}, Q8Case{1, 64, 64, 80, 32}}) {
+        Q8Case{7, 192, 64, 40, 4}, Q8Case{1, 64, 64, 80, 64}}) {
     Q8Inputs in(c);
     in.v.set_scale(c.num_positions - 1, 1, 100);
     const OwnedCase all = AllOf(c, in, OrderFor(kernels()));
