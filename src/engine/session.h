@@ -32,9 +32,9 @@ struct SessionOptions {
   DType k_type = DType::kF16;  // F32, F16, Q8_0
   DType v_type = DType::kF16;
   int64_t batch = 512;  // tokens computed together in prefill, at most
-  // > 0: products take the form that batches of so many tokens get
-  // (KernelTable::batch_for), whatever is decoded together: then no cut of a
-  // sequence changes a bit. 0: the form that is fastest for each batch.
+  // > 0: products and attention take the form that batches of so many tokens
+  // get (KernelTable::batch_for), whatever is decoded together: then no cut of
+  // a sequence changes a bit. 0: the form that is fastest for each batch.
   int64_t products_batch = 0;
   kernels::Isa isa = kernels::BestIsa();
   FfnMode ffn = FfnMode::kAuto;
@@ -72,8 +72,8 @@ enum class LogitsOf { kNone, kLast, kAll };
 //   1. Logits depend on the tokens, model, ISA and KV types only: not on the
 //      number of threads, on what logits are asked for, or on how a sequence
 //      was cut into Decode calls and batches, as long as these are of sizes
-//      that get the same form of products (products_batch). Results of
-//      different forms differ by rounding.
+//      that get the same form of products and attention (products_batch).
+//      Results of different forms differ by rounding.
 //   2. After an error, position() is what it was before the call.
 //   3. Decode allocates nothing.
 class Session {
