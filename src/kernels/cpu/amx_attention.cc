@@ -42,6 +42,21 @@ constexpr size_t kValueSteps = kValues / kStep;
 
 constexpr size_t CeilDiv(size_t a, size_t b) { return (a + b - 1) / b; }
 
+// The three products of a step: the loaders get the offset of a half.
+template <class LoadA, class LoadB, class Multiply>
+[[gnu::always_inline]] inline void MultiplyHalves(const LoadA& load_a,
+                                                  const LoadB& load_b,
+                                                  const Multiply& multiply) {
+  load_a(0);
+  load_b(0);
+  multiply();
+  load_b(kTileBytes);
+  multiply();
+  load_a(kTileBytes);
+  load_b(0);
+  multiply();
+}
+
 class Call {
  public:
   explicit Call(const AttentionArgs& args)
@@ -216,16 +231,12 @@ class Call {
         _tile_loadd(7, queries + half + key_block, kTileLineBytes);
       }
     };
-    ClearSums();
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
     for (size_t step = 0; step < key_steps_; ++step) {
-      load_keys(0);
-      load_queries(0);
-      multiply();
-      load_queries(kTileBytes);
-      multiply();
-      load_keys(kTileBytes);
-      load_queries(0);
-      multiply();
+      MultiplyHalves(load_keys, load_queries, multiply);
       keys += kHalfTiles;
       queries += kHalfTiles;
     }
@@ -235,13 +246,6 @@ class Call {
       _tile_stored(2, tiles_ + 2 * kTileBytes, kTileLineBytes);
       _tile_stored(3, tiles_ + 3 * kTileBytes, kTileLineBytes);
     }
-  }
-
-  static void ClearSums() {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
   }
 
   // Sums in tile [key][query].
@@ -259,12 +263,9 @@ class Call {
   // The weights of a piece, for whole steps of positions; clears its sums.
   void Weigh(size_t piece) const {
     for (size_t q = 0; q < num_queries_; ++q) {
-      float* out = out_of(piece, q);
-      for (size_t i = 0; i < out_stride_; i += kLanes) {
-        _mm512_store_ps(out + i, _mm512_setzero_ps());
-      }
-      Exponentials(scores_of(piece, q), args_.PositionsOf(q),
-                   CeilDiv(num_positions_, kStep) * kStep, out + args_.v_width);
+      BeginSum(scores_of(piece, q), args_.PositionsOf(q),
+               CeilDiv(num_positions_, kStep) * kStep, args_.v_width,
+               out_of(piece, q));
     }
   }
 
@@ -352,14 +353,7 @@ class Call {
       _tile_loadd(7, values + half + kHalfTiles, kTileLineBytes);
     };
     for (size_t step = 0; step < num_steps; ++step) {
-      load_weights(0);
-      load_values(0);
-      multiply();
-      load_values(kTileBytes);
-      multiply();
-      load_weights(kTileBytes);
-      load_values(0);
-      multiply();
+      MultiplyHalves(load_weights, load_values, multiply);
       weights += kHalfTiles;
       values += kColumns / kTile * kHalfTiles;
     }

@@ -2,8 +2,6 @@
 #ifndef THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_H_
 #define THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_H_
 
-#include <cstddef>
-
 #include "kernels/kernels.h"
 
 namespace thermocline::kernels {

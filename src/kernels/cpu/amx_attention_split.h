@@ -23,6 +23,7 @@ namespace {
 constexpr size_t kStep = 32;  // terms of a tile's products
 constexpr size_t kTileLineBytes = kTileBytes / kTile;
 constexpr size_t kHalfTiles = 2 * kTileBytes;  // the upper halves, the lower
+
 // 32 numbers: what 16 bits of sign, exponent and mantissa hold of them, and
 // what is left.
 struct Halves {

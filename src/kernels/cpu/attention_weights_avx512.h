@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "kernels/kernels.h"
+
 // Unnamed in a header on purpose: the including file must keep its own copy,
 // compiled with its own flags.
 namespace thermocline::kernels {
@@ -79,6 +81,16 @@ inline void Exponentials(float* scores, size_t n, size_t end,
   for (size_t p = (n + kLanes - 1) / kLanes * kLanes; p < end; p += kLanes) {
     _mm512_store_ps(scores + p, _mm512_setzero_ps());
   }
+}
+
+// The same; clears the query's partial sum, whose last floats these two are.
+// The width of values is a multiple of kLanes.
+inline void BeginSum(float* scores, size_t n, size_t end, size_t v_width,
+                     float* out) {
+  for (size_t i = 0; i < PartialAttentionFloats(v_width); i += kLanes) {
+    _mm512_store_ps(out + i, _mm512_setzero_ps());
+  }
+  Exponentials(scores, n, end, out + v_width);
 }
 
 }  // namespace

@@ -31,12 +31,8 @@ namespace {
 void AllWeights(const AttentionArgs& args, const Work& work,
                 size_t num_positions) {
   for (size_t j = 0; j < work.num_queries; ++j) {
-    float* out = work.out + j * work.out_stride;
-    for (size_t i = 0; i < work.out_stride; i += kLanes) {
-      _mm512_store_ps(out + i, _mm512_setzero_ps());
-    }
-    Exponentials(work.scores_of(j), args.PositionsOf(j), num_positions,
-                 out + args.v_width);
+    BeginSum(work.scores_of(j), args.PositionsOf(j), num_positions,
+             args.v_width, work.out + j * work.out_stride);
   }
 }
 
