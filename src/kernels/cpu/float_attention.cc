@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/float_targets.h"
+#include "kernels/isa.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/float_attention.cc"
@@ -369,12 +370,23 @@ void AllValues(const AttentionArgs& args, const Stored<Row>& values,
   });
 }
 
+// Where it is measured to be faster: three heads or more and pieces side by
+// side, on Intel's CPUs with AVX-512 (docs/perf/cpu.md).
+bool AsksIntoFirstLevel(const AttentionArgs& args) {
+  if constexpr (HWY_TARGET != HWY_AVX3) return false;
+  static const bool kIsAmd = IsAmd();
+  const size_t num_queries = args.num_tokens * args.num_heads;
+  return !kIsAmd && args.num_pieces > 1 && num_queries > 2 &&
+         num_queries <= kFewQueries;
+}
+
 // Calls f with a reader of rows of that type.
 template <class Function>
-HWY_INLINE void WithRow(DType dtype, Function f) {
+HWY_INLINE void WithRow(const AttentionArgs& args, DType dtype, Function f) {
   if (dtype == DType::kF32) return f(F32Row());
-  if (dtype == DType::kF16) return f(F16Row());
-  f(Q8Row());
+  if (dtype == DType::kQ8_0) return f(Q8Row());
+  if (AsksIntoFirstLevel(args)) return f(IntoFirstLevel<F16Row>());
+  f(F16Row());
 }
 
 // The weights of all queries; clears their sums.
@@ -405,7 +417,7 @@ Stored<Row> RowsOf(const AttentionArgs& args, const std::byte* rows,
 void Attention(const AttentionArgs& args) {
   const Work work(args);
   UnpackQueries(args, work);
-  WithRow(args.k_dtype, [&]<class Row>(Row) HWY_ATTR {
+  WithRow(args, args.k_dtype, [&]<class Row>(Row) HWY_ATTR {
     AllScores(RowsOf<Row>(args, args.k, args.k_stride_bytes, args.v,
                           args.v_stride_bytes),
               work);
@@ -413,7 +425,7 @@ void Attention(const AttentionArgs& args) {
   for (size_t i = 0; i < args.num_pieces; ++i) {
     AllWeights(args, work.OfPiece(i));
   }
-  WithRow(args.v_dtype, [&]<class Row>(Row) HWY_ATTR {
+  WithRow(args, args.v_dtype, [&]<class Row>(Row) HWY_ATTR {
     AllValues(args,
               RowsOf<Row>(args, args.v, args.v_stride_bytes, args.next_k,
                           args.k_stride_bytes),
