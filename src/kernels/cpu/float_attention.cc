@@ -370,10 +370,12 @@ void AllValues(const AttentionArgs& args, const Stored<Row>& values,
   });
 }
 
-// Where it is measured to be faster: three heads or more and pieces side by
-// side, on Intel's CPUs with AVX-512 (docs/perf/cpu.md).
+// Into the first level of the cache: what is in work leaves room there while a
+// few queries read whole vectors of pieces side by side. Faster on the one Xeon
+// where it was measured, for four and seven heads (docs/perf/cpu.md). Not on
+// AMD's CPUs, where products are slower so. No result shows it, so it is not a
+// matter of MakeTable().
 bool AsksIntoFirstLevel(const AttentionArgs& args) {
-  if constexpr (HWY_TARGET != HWY_AVX3) return false;
   static const bool kIsAmd = IsAmd();
   const size_t num_queries = args.num_tokens * args.num_heads;
   return !kIsAmd && args.num_pieces > 1 && num_queries > 2 &&
@@ -385,7 +387,9 @@ template <class Function>
 HWY_INLINE void WithRow(const AttentionArgs& args, DType dtype, Function f) {
   if (dtype == DType::kF32) return f(F32Row());
   if (dtype == DType::kQ8_0) return f(Q8Row());
-  if (AsksIntoFirstLevel(args)) return f(IntoFirstLevel<F16Row>());
+  if constexpr (HWY_TARGET == HWY_AVX3) {
+    if (AsksIntoFirstLevel(args)) return f(IntoFirstLevel<F16Row>());
+  }
   f(F16Row());
 }
 

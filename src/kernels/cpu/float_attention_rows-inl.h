@@ -23,8 +23,9 @@ namespace thermocline::kernels::HWY_NAMESPACE {
 // 1.1 to 1.3 times as fast with this.
 constexpr size_t kAheadBytes = 8192;
 
-// Rows that are asked for into the first level of the cache. Else it is the
-// second: in the first they would push out what is used now.
+// Rows that are asked for into the first level of the cache, which pays in a
+// few cases (AsksIntoFirstLevel()). Else it is the second: in the first they
+// would push out what is used now.
 template <class Row>
 struct IntoFirstLevel : Row {
   static constexpr bool kIntoFirstLevel = true;
