@@ -7,7 +7,7 @@
 // element is computed by the same instruction sequence whatever the range, so
 // logits are bit-equal for every thread count. Of functions for the same,
 // matmul(), batch.multiply() and large_batch.multiply() differ by rounding, and
-// so do attention() and large_batch_attention().
+// so do attention() of few heads, of many and large_batch_attention().
 // Inputs and outputs do not alias unless said.
 //
 // kernels/ref holds the scalar table, the reference; kernels/cpu the others.
@@ -160,8 +160,9 @@ inline constexpr size_t kAddRowsGroup = 8;
 // It is computed piece by piece of the positions: attention() gives the sums
 // over one piece, merge_attention() adds two of them, finish_attention() turns
 // a sum into the output. With pieces cut at multiples of kAttentionPiece and
-// merged in their order, a query's output has the same bits whatever queries
-// it shares calls with, and whoever computes the pieces.
+// merged in their order, a query's output has the same bits whatever tokens it
+// shares calls with, and whoever computes the pieces, as long as all sums are
+// finite; of how many heads share a call it may depend.
 inline constexpr size_t kAttentionPiece = 256;   // positions
 inline constexpr size_t kAttentionQueries = 64;  // of one call, at most
 inline constexpr size_t kAttentionPieces = 4;    // likewise
@@ -316,6 +317,8 @@ struct KernelTable {
   // become NaN: it must show in the output.
   void (*store_row)(DType dtype, const float* x, size_t n, std::byte* out);
 
+  // By how many heads share keys in F16, queries and weights may be rounded
+  // (cpu/amx_attention.h); a call with sums that are not finite is not.
   void (*attention)(const AttentionArgs& args);
 
   // The same for batches whose products are large_batch's, likewise rounded

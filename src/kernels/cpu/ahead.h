@@ -1,4 +1,5 @@
-// How a kernel works off LinesAhead (kernels.h).
+// How a kernel asks for what it will read: lines of LinesAhead (kernels.h), or
+// streams that follow each other.
 //
 // Everything is always inlined: files compiled for different instruction sets
 // use it, and the linker would keep one copy for all.
@@ -34,6 +35,49 @@ template <int kLocality>
 [[gnu::always_inline]] constexpr size_t LinesOf(size_t num_bytes) {
   return (num_bytes + kLineBytes - 1) / kLineBytes;
 }
+
+// The lines of streams that a kernel reads one after another, each from its
+// beginning to its end, asked for some bytes ahead of what it reads. Of a
+// stream that is shorter than that, it is the next one's beginning. Addresses,
+// as they may be past what a pointer may point to.
+class StreamsAhead {
+ public:
+  struct Stream {
+    uintptr_t begin;
+    size_t num_bytes;
+  };
+
+  // What is read after the second stream is taken for endless.
+  [[gnu::always_inline]] StreamsAhead(Stream first, Stream second,
+                                      uintptr_t next, size_t bytes_ahead)
+      : next_(first.begin + bytes_ahead),
+        end_(first.begin + first.num_bytes),
+        followers_{second, {next, UINTPTR_MAX - next}} {
+    if (next_ >= end_) Follow();
+  }
+
+  // The first of so many lines that follow each other, which the caller asks
+  // for; those behind the end of a stream in vain.
+  [[gnu::always_inline]] uintptr_t Take(size_t num_lines) {
+    const uintptr_t first = next_;
+    next_ += num_lines * kLineBytes;
+    if (next_ >= end_) Follow();
+    return first;
+  }
+
+ private:
+  [[gnu::always_inline]] void Follow() {
+    const Stream& stream = followers_[num_followed_];
+    next_ = stream.begin;
+    end_ = stream.begin + stream.num_bytes;
+    if (num_followed_ == 0) num_followed_ = 1;
+  }
+
+  uintptr_t next_;
+  uintptr_t end_;
+  Stream followers_[2];
+  size_t num_followed_ = 0;
+};
 
 // A list of lines in work. The caller's list moves on when Finish() is called.
 class AheadCursor {

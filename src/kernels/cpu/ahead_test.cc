@@ -59,5 +59,22 @@ TEST(LinesOfTest, RoundsUp) {
   EXPECT_EQ(LinesOf(577), 10u);
 }
 
+TEST(StreamsAheadTest, FollowsEachStreamFromItsBeginning) {
+  StreamsAhead ahead({1000, 512}, {5000, 256}, 9000, 128);
+  EXPECT_EQ(ahead.Take(4), 1128u);
+  EXPECT_EQ(ahead.Take(4), 1384u);  // of these, two are behind the end
+  EXPECT_EQ(ahead.Take(2), 5000u);
+  EXPECT_EQ(ahead.Take(2), 5128u);
+  EXPECT_EQ(ahead.Take(100), 9000u);
+  EXPECT_EQ(ahead.Take(1), 9000u + 100 * kLineBytes);
+}
+
+TEST(StreamsAheadTest, OfAShortStreamTheNextOneIsAskedFor) {
+  StreamsAhead ahead({1000, 64}, {5000, 64}, 9000, 16384);
+  EXPECT_EQ(ahead.Take(3), 5000u);
+  EXPECT_EQ(ahead.Take(3), 9000u);
+  EXPECT_EQ(ahead.Take(3), 9000u + 3 * kLineBytes);
+}
+
 }  // namespace
 }  // namespace thermocline::kernels

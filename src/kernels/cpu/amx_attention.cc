@@ -13,7 +13,8 @@
 //
 // Keys are split 32 at a time, values 32 columns of 128 at a time, into the
 // first levels of the cache, where all queries meet them. (Splitting between
-// the tiles' instructions took longer than one after the other.)
+// the tiles' instructions took longer than one after the other: of many
+// queries the tiles' work is the larger part.)
 //
 // Every query's sums are of its own and in one order: they do not depend on
 // what other queries are in the call. But if any of the call's sums is not
@@ -25,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/amx_attention_call.h"
 #include "kernels/cpu/amx_attention_split.h"
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/attention_weights_avx512.h"
@@ -39,8 +41,6 @@ constexpr size_t kKeys = 2 * kTile;
 constexpr size_t kValues = 4 * kStep;
 constexpr size_t kColumns = 2 * kTile;
 constexpr size_t kValueSteps = kValues / kStep;
-
-constexpr size_t CeilDiv(size_t a, size_t b) { return (a + b - 1) / b; }
 
 // The three products of a step: the loaders get the offset of a half.
 template <class LoadA, class LoadB, class Multiply>
@@ -57,34 +57,25 @@ template <class LoadA, class LoadB, class Multiply>
   multiply();
 }
 
-class Call {
+class Call : private AmxAttentionCall {
  public:
   explicit Call(const AttentionArgs& args)
-      : args_(args),
-        num_queries_(args.num_tokens * args.num_heads),
-        num_positions_(args.PositionsOf(num_queries_ - 1)),
-        num_blocks_(CeilDiv(num_queries_, kTile)),
-        block_queries_(CeilDiv(num_queries_, num_blocks_)),
-        key_steps_(args.k_width / kStep),
-        out_stride_(PartialAttentionFloats(args.v_width)),
+      : AmxAttentionCall(args, kTile),
         scores_(args.scratch),
         queries_(reinterpret_cast<std::byte*>(
             scores_ + kAttentionQueries * kAttentionScoresStride)),
         tiles_(queries_ + kMaxBlocks * key_steps_ * kHalfTiles),
         chunk_(tiles_ + kMaxBlocks * kValueSteps * kHalfTiles) {}
 
-  // Whether all sums are finite. If not, they are not those that are asked for:
-  // what a query does not see may have come into them.
+  // As AllFinite().
   bool Run() {
-    RoundQueries();
+    for (size_t block = 0; block < num_blocks_; ++block) RoundQueries(block);
     Configure(kTile);
-    const HalfRows keys =
-        RowsOf(args_.k, args_.k_stride_bytes, args_.v, args_.v_stride_bytes);
+    const HalfRows keys = Keys();
     for (size_t i = 0; i < args_.num_pieces; ++i) ScoreAll(keys, i);
     for (size_t i = 0; i < args_.num_pieces; ++i) Weigh(i);
     Configure(block_queries_);
-    const HalfRows values = RowsOf(args_.v, args_.v_stride_bytes, args_.next_k,
-                                   args_.k_stride_bytes);
+    const HalfRows values = Values();
     for (size_t i = 0; i < args_.num_pieces; ++i) SumAll(values, i);
     _tile_release();
     return AllFinite();
@@ -102,35 +93,14 @@ class Call {
   static_assert(kValueSteps * (kColumns / kTile) * kHalfTiles <=
                 32 * 128 * sizeof(float));
 
-  // A block's queries, block_queries_ of them; the last ones overlap.
-  size_t FirstOf(size_t block) const {
-    return Min(block * block_queries_, num_queries_ - block_queries_);
-  }
   float* scores_of(size_t piece, size_t query) const {
     return scores_ + (piece * num_queries_ + query) * kAttentionScoresStride;
-  }
-  float* out_of(size_t piece, size_t query) const {
-    return args_.out + piece * args_.out_piece_stride + query * out_stride_;
-  }
-  const float* query(size_t i) const {
-    return args_.q + i / args_.num_heads * args_.q_stride +
-           i % args_.num_heads * args_.k_width;
   }
   std::byte* query_tiles(size_t block) const {
     return queries_ + block * key_steps_ * kHalfTiles;
   }
   std::byte* weight_tiles(size_t block) const {
     return tiles_ + block * kValueSteps * kHalfTiles;
-  }
-
-  HalfRows RowsOf(const std::byte* first, size_t row_bytes,
-                  const std::byte* next, size_t next_row_bytes) const {
-    return {
-        .first = first,
-        .row_bytes = row_bytes,
-        .num_rows = (args_.num_pieces - 1) * kAttentionPiece + num_positions_,
-        .next = reinterpret_cast<uintptr_t>(next),
-        .next_row_bytes = next_row_bytes};
   }
 
   // So many lines in tiles 0 to 5, 16 in 6 and 7.
@@ -142,39 +112,24 @@ class Call {
     _tile_loadconfig(&config);
   }
 
-  void RoundQueries() const {
-    for (size_t block = 0; block < num_blocks_; ++block) {
-      const float* rows[kTile] = {};
-      for (size_t i = 0; i < block_queries_; ++i) {
-        rows[i] = query(FirstOf(block) + i);
+  // Of each step both halves.
+  void RoundQueries(size_t block) const {
+    for (size_t step = 0; step < key_steps_; ++step) {
+      __m512i upper[kTile];
+      __m512i lower[kTile];
+      for (size_t i = 0; i < kTile; ++i) {
+        const Halves halves = i < block_queries_
+                                  ? RoundQuery(FirstOf(block) + i, step)
+                                  : Halves{};
+        upper[i] = halves.upper;
+        lower[i] = halves.lower;
       }
-      for (size_t step = 0; step < key_steps_; ++step) {
-        RoundQueryTile(rows, step * kStep,
-                       query_tiles(block) + step * kHalfTiles);
+      Transpose(upper);
+      Transpose(lower);
+      std::byte* line = query_tiles(block) + step * kHalfTiles;
+      for (size_t i = 0; i < kTile; ++i, line += kTileLineBytes) {
+        Store({upper[i], lower[i]}, line);
       }
-    }
-  }
-  // Of a step of a block's queries both halves: a line has the elements i and
-  // 16 + i of each.
-  void RoundQueryTile(const float* const (&rows)[kTile], size_t elem,
-                      std::byte* out) const {
-    const __m512 scale = _mm512_set1_ps(args_.scale);
-    __m512i upper[kTile];
-    __m512i lower[kTile];
-    for (size_t i = 0; i < kTile; ++i) {
-      upper[i] = lower[i] = _mm512_setzero_si512();
-      if (i >= block_queries_) continue;
-      const float* q = rows[i] + elem;
-      const Halves halves =
-          RoundPairs(_mm512_mul_ps(_mm512_loadu_ps(q), scale),
-                     _mm512_mul_ps(_mm512_loadu_ps(q + kLanes), scale));
-      upper[i] = halves.upper;
-      lower[i] = halves.lower;
-    }
-    Transpose(upper);
-    Transpose(lower);
-    for (size_t i = 0; i < kTile; ++i) {
-      Store({upper[i], lower[i]}, out + i * kTileLineBytes);
     }
   }
 
@@ -303,7 +258,7 @@ class Call {
   // query that another block has too, nothing.
   void RoundWeights(size_t block, const float* weights,
                     size_t num_steps) const {
-    const size_t num_shared = block * block_queries_ - FirstOf(block);
+    const size_t num_shared = NumShared(block);
     for (size_t j = 0; j < block_queries_; ++j) {
       std::byte* line = weight_tiles(block) + j * kTileLineBytes;
       for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
@@ -366,28 +321,6 @@ class Call {
     _tile_stored(1, out + kTile, stride);
   }
 
-  bool AllFinite() const {
-    __mmask16 finite = FirstLanes(kLanes);
-    for (size_t i = 0; i < args_.num_pieces; ++i) {
-      for (size_t q = 0; q < num_queries_; ++q) {
-        const float* out = out_of(i, q);
-        for (size_t c = 0; c < out_stride_; c += kLanes) {
-          const __m512 x = _mm512_load_ps(out + c);
-          finite &= _mm512_cmp_ps_mask(_mm512_sub_ps(x, x), _mm512_setzero_ps(),
-                                       _CMP_EQ_OQ);
-        }
-      }
-    }
-    return finite == FirstLanes(kLanes);
-  }
-
-  const AttentionArgs& args_;
-  const size_t num_queries_;
-  const size_t num_positions_;
-  const size_t num_blocks_;  // of up to 16 queries
-  const size_t block_queries_;
-  const size_t key_steps_;
-  const size_t out_stride_;
   float* const scores_;  // [num_queries, kAttentionScoresStride] of every piece
   std::byte* const queries_;
   std::byte* const tiles_;  // of sums of scores; of weights, [blocks]
@@ -397,6 +330,17 @@ class Call {
 bool IsForTiles(const AttentionArgs& args) {
   return args.k_dtype == DType::kF16 && args.v_dtype == DType::kF16 &&
          args.k_width % kStep == 0 && args.v_width % kColumns == 0;
+}
+
+// With fewer heads memory is the limit of floats as well.
+constexpr size_t kGroupedHeads = 6;
+
+void FewAttention(const AttentionArgs& args) {
+  if (args.kv_order == KvOrder::kGroups) {
+    Int8AttentionAvx512Vnni(args);
+  } else if (args.num_heads < kGroupedHeads || !AmxGroupedAttention(args)) {
+    FloatAttention(Isa::kAvx512Vnni, args);
+  }
 }
 
 void Attention(const AttentionArgs& args) {
@@ -410,6 +354,7 @@ void Attention(const AttentionArgs& args) {
 }  // namespace
 
 void FillAmxAttention(KernelTable& table) {
+  table.attention = FewAttention;
   table.large_batch_attention = Attention;
 }
 

@@ -1,5 +1,5 @@
 // Numbers as the sums of two of bf16, and keys and values in tiles of such
-// halves: what amx_attention.cc multiplies.
+// halves: what amx_attention.cc and amx_grouped_attention.cc multiply.
 #ifndef THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_SPLIT_H_
 #define THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_SPLIT_H_
 
@@ -131,8 +131,14 @@ class LinesToAsk {
   uintptr_t end_;
 };
 
-// A key in lines of tiles [step] of both halves: the elements i and 16 + i of a
-// step. Behind the last row it is zero.
+// 32 elements of a key in a line of both halves: the elements i and 16 + i.
+[[gnu::always_inline]] inline void SplitKeyStep(const std::byte* key,
+                                                std::byte* line) {
+  Store(SplitPairs(LoadF16(key), LoadF16(key + kLanes * 2)), line);
+}
+
+// A key in lines of tiles [step] of both halves. Behind the last row it is
+// zero.
 inline void SplitKey(const HalfRows& keys, size_t r, size_t num_steps,
                      std::byte* line) {
   if (r >= keys.num_rows) {
@@ -143,7 +149,7 @@ inline void SplitKey(const HalfRows& keys, size_t r, size_t num_steps,
   }
   const std::byte* at = keys.row(r);
   for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
-    Store(SplitPairs(LoadF16(at), LoadF16(at + kStep)), line);
+    SplitKeyStep(at, line);
     at += kStep * 2;
   }
 }

@@ -26,21 +26,23 @@ class AmxAttentionTest : public ::testing::Test {
     if (std::ranges::count(SupportedIsas(), Isa::kAmx) == 0) {
       GTEST_SKIP() << "needs a CPU with AMX";
     }
-    few_ = KernelsFor(Isa::kAmx);
-    many_ = few_;
-    many_.attention = few_.large_batch_attention;
+    few_ = KernelsFor(Isa::kAvx512Vnni);
+    many_ = grouped_ = KernelsFor(Isa::kAmx);
+    many_.attention = many_.large_batch_attention;
   }
 
-  KernelTable few_;   // with attention()
-  KernelTable many_;  // with large_batch_attention() in its place
+  KernelTable few_;      // in floats
+  KernelTable grouped_;  // with attention(), in tiles for more than five heads
+  KernelTable many_;     // with large_batch_attention() in its place
 };
 
 // Keys, values and the calls over them.
 class TileProblem {
  public:
-  explicit TileProblem(const TileCase& c)
-      : k_(c.k_dtype, c.num_positions, c.k_width, 10, 1),
-        v_(c.v_dtype, c.num_positions, c.v_width, 6, 2),
+  // With so many bytes between rows.
+  explicit TileProblem(const TileCase& c, size_t k_gap = 10, size_t v_gap = 6)
+      : k_(c.k_dtype, c.num_positions, c.k_width, k_gap, 1),
+        v_(c.v_dtype, c.num_positions, c.v_width, v_gap, 2),
         args_{.q = RandomFloats(c.num_tokens * c.num_heads * c.k_width, 3),
               .num_tokens = c.num_tokens,
               .num_heads = c.num_heads,
@@ -202,6 +204,126 @@ TEST_F(AmxAttentionTest, AQueryThatIsNotFiniteShowsInItsOutputs) {
       if (i / 32 != 10) EXPECT_TRUE(std::isfinite(out[i])) << i;
     }
   }
+}
+
+// More than five heads share keys and values, in all numbers of blocks of eight
+// queries and with what is left of 16 keys, 32 values and a piece.
+constexpr TileCase kGroupedCases[] = {
+    {1, 6, 64, 64, 1},      {1, 7, 64, 64, 31},    {1, 8, 128, 128, 700},
+    {1, 7, 128, 128, 256},  {2, 8, 64, 64, 33},    {1, 9, 128, 128, 300},
+    {9, 7, 64, 64, 300},    {2, 11, 128, 128, 97}, {1, 12, 64, 64, 48},
+    {1, 17, 128, 128, 290}, {3, 6, 64, 64, 47},    {1, 32, 64, 64, 513},
+    {1, 40, 128, 128, 129}, {8, 8, 128, 128, 64},
+};
+
+TEST_F(AmxAttentionTest, GroupedAgreesWithScalar) {
+  for (const TileCase& c : kGroupedCases) {
+    TileProblem problem(c, 0, 0);
+    const std::vector<float> out = AttendRows(grouped_, problem.args());
+    EXPECT_LT(RelativeError(
+                  out, AttendRows(KernelsFor(Isa::kScalar), problem.args())),
+              2e-10)
+        << DescribeTile(c);
+    // Not computed in floats. The one value has the weight 1 either way.
+    EXPECT_EQ(SameBits(out, AttendRows(few_, problem.args())),
+              c.num_positions == 1)
+        << DescribeTile(c);
+  }
+}
+
+// One token of seven heads is a block, two tokens are two of them, and so on.
+TEST_F(AmxAttentionTest, GroupedTokensAreAsAlone) {
+  for (const TileCase& c :
+       {TileCase{9, 7, 64, 64, 300}, TileCase{3, 6, 128, 128, 47},
+        TileCase{2, 32, 64, 64, 510}, TileCase{4, 13, 128, 128, 100}}) {
+    TileProblem problem(c, 0, 0);
+    const std::vector<float> together = AttendRows(grouped_, problem.args());
+    const size_t token_floats = c.num_heads * c.v_width;
+    for (size_t t = 0; t < c.num_tokens; ++t) {
+      AttentionCase alone = problem.args();
+      alone.num_tokens = 1;
+      alone.q = Part(problem.args().q, t, c.num_heads * c.k_width);
+      alone.num_positions -= c.num_tokens - 1 - t;
+      EXPECT_TRUE(SameBits(AttendRows(grouped_, alone),
+                           Part(together, t, token_floats)))
+          << DescribeTile(c) << " token " << t;
+    }
+  }
+}
+
+TEST_F(AmxAttentionTest, GroupedPiecesSideBySideAreAsAlone) {
+  for (size_t num_heads : {6, 8, 14, 16, 21, 32}) {
+    TileProblem problem({1, num_heads, 64, 64, 1300}, 0, 0);
+    const std::vector<float> truth = AttendRows(grouped_, problem.args());
+    for (size_t num_pieces = 2;
+         num_pieces <=
+         std::min(kAttentionPieces, kAttentionQueries / num_heads);
+         ++num_pieces) {
+      EXPECT_TRUE(
+          SameBits(AttendRows(grouped_, problem.args(), num_pieces), truth))
+          << num_heads << " heads, " << num_pieces << " pieces";
+    }
+  }
+}
+
+TEST_F(AmxAttentionTest, GroupedSubnormalValuesAreExact) {
+  TileProblem problem({1, 6, 64, 64, 1}, 0, 0);
+  for (size_t i = 0; i < 64; ++i) {
+    problem.SetValue(0, i, std::ldexp(static_cast<float>(i + 1), -24));
+  }
+  const std::vector<float> out = AttendRows(grouped_, problem.args());
+  for (size_t i = 0; i < out.size(); ++i) {
+    EXPECT_EQ(out[i], std::ldexp(static_cast<float>(i % 64 + 1), -24));
+  }
+}
+
+TEST_F(AmxAttentionTest, GroupedNotFiniteIsComputedInFloats) {
+  for (const TileCase& c :
+       {TileCase{3, 6, 64, 64, 40}, TileCase{2, 8, 128, 128, 300}}) {
+    for (const float bad : {std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()}) {
+      for (const bool is_key : {false, true}) {
+        TileProblem problem(c, 0, 0);
+        if (is_key) {
+          problem.SetKey(c.num_positions - 1, 5, bad);
+        } else {
+          problem.SetValue(c.num_positions - 1, 5, bad);
+        }
+        const std::vector<float> out = AttendRows(grouped_, problem.args());
+        const std::vector<float> truth = AttendRows(few_, problem.args());
+        for (size_t i = 0; i < out.size(); ++i) {
+          ASSERT_EQ(std::isfinite(out[i]), std::isfinite(truth[i]))
+              << DescribeTile(c) << " element " << i;
+        }
+        if (!is_key)
+          EXPECT_FALSE(std::isfinite(out[out.size() - c.v_width + 5]));
+      }
+    }
+  }
+}
+
+TEST_F(AmxAttentionTest, AGroupedQueryThatIsNotFiniteShowsInItsOutputs) {
+  TileProblem problem({3, 7, 64, 64, 100}, 0, 0);
+  problem.args().q[10 * 64 + 3] = std::numeric_limits<float>::infinity();
+  const std::vector<float> out = AttendRows(grouped_, problem.args());
+  EXPECT_TRUE(SameBits(out, AttendRows(few_, problem.args())));
+  EXPECT_TRUE(std::isnan(out[10 * 64]));
+}
+
+TEST_F(AmxAttentionTest, OtherGroupedCallsAreInFloats) {
+  for (const TileCase& c :
+       {TileCase{1, 8, 64, 64, 50, DType::kF32, DType::kF16},
+        TileCase{1, 8, 64, 64, 50, DType::kF16, DType::kQ8_0},
+        TileCase{1, 5, 64, 64, 50}, TileCase{1, 8, 96, 96, 50},
+        TileCase{1, 8, 64, 128, 50}, TileCase{1, 8, 32, 32, 50}}) {
+    TileProblem problem(c, 0, 0);
+    EXPECT_TRUE(SameBits(AttendRows(grouped_, problem.args()),
+                         AttendRows(few_, problem.args())))
+        << DescribeTile(c);
+  }
+  TileProblem with_gaps({1, 8, 64, 64, 50});
+  EXPECT_TRUE(SameBits(AttendRows(grouped_, with_gaps.args()),
+                       AttendRows(few_, with_gaps.args())));
 }
 
 TEST_F(AmxAttentionTest, OtherCallsAreThoseOfFewTokens) {

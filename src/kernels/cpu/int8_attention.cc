@@ -20,9 +20,7 @@ void Avx512VnniAttention(const AttentionArgs& args) {
 
 void FillInt8Attention(Isa isa, KernelTable& table) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512Vnni || isa == Isa::kAmx) {
-    table.attention = Avx512VnniAttention;
-  }
+  if (isa == Isa::kAvx512Vnni) table.attention = Avx512VnniAttention;
   if (isa == Isa::kAmx) FillAmxAttention(table);
 #else
   static_cast<void>(isa);

@@ -7,10 +7,10 @@
 
 namespace thermocline::kernels {
 
-// Sets table.attention for kAvx512Vnni and kAmx: calls with groups of positions
-// go to the kernel below, all others to the float one of the ISA. For kAmx also
-// table.large_batch_attention (amx_attention.h). The function set needs a CPU
-// that has `isa`; filling the table does not.
+// Sets table.attention for kAvx512Vnni: calls with groups of positions go to
+// the kernel below, all others to the float one. For kAmx it sets what
+// amx_attention.h tells of. The function set needs a CPU that has `isa`;
+// filling the table does not.
 void FillInt8Attention(Isa isa, KernelTable& table);
 
 // A KernelTable::attention for KvOrder::kGroups, with the rounding that

@@ -391,12 +391,13 @@ TEST_P(Int8AttentionNaNTest, ZerosAreZero) {
   for (const float out : Attend(in)) EXPECT_EQ(out, 0);
 }
 
-TEST(Int8AttentionTablesTest, VnniAndAmxHaveOneKernel) {
+TEST(Int8AttentionTablesTest, VnniAndAmxHaveKernels) {
   KernelTable vnni = {}, amx = {}, avx2 = {};
   FillInt8Attention(Isa::kAvx512Vnni, vnni);
   FillInt8Attention(Isa::kAmx, amx);
   FillInt8Attention(Isa::kAvx2, avx2);
-  EXPECT_EQ(vnni.attention, amx.attention);
+  EXPECT_NE(vnni.attention, nullptr);
+  EXPECT_NE(amx.attention, nullptr);
   EXPECT_EQ(avx2.attention, nullptr);
 }
 

@@ -1,0 +1,207 @@
+// From weights to sums, for amx_grouped_attention.cc: a tile has up to 8
+// queries' weights of 32 positions, both halves of each, and meets tiles with
+// 16 columns of the values.
+#ifndef THERMOCLINE_KERNELS_CPU_AMX_GROUPED_SUMS_H_
+#define THERMOCLINE_KERNELS_CPU_AMX_GROUPED_SUMS_H_
+
+// Empty unless compiled for it, so that it compiles alone anywhere.
+#if defined(__AVX512BF16__) && defined(__AMX_TILE__)
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/ahead.h"
+#include "kernels/cpu/amx_attention_split.h"
+#include "kernels/cpu/amx_grouped_call.h"
+#include "kernels/cpu/amx_tiles.h"
+#include "kernels/kernels.h"
+
+// Unnamed in a header for the reason that int8_avx512.h gives.
+namespace thermocline::kernels {
+namespace {
+
+// The weighted sums of all values of kWidth elements.
+template <size_t kWidth>
+class GroupedSums : private AmxGroupedCall {
+ public:
+  using AmxGroupedCall::AllFinite;
+
+  explicit GroupedSums(const AttentionArgs& args) : AmxGroupedCall(args) {}
+
+  void Run(StreamsAhead& ahead) const {
+    const HalfRows values = Values();
+    const size_t num_turns = CeilDiv(values.num_rows, kStep);
+    Unit before = {};
+    size_t num_units = 0;
+    for (size_t first = 0; first < num_turns; first += kTurns) {
+      const size_t end = Min(first + kTurns, num_turns);
+      for (size_t column = 0; column < kWidth; column += kColumns) {
+        for (size_t turn = first; turn < end; ++turn) {
+          const Unit unit = {.turn = turn,
+                             .first_column = column,
+                             .is_first = turn == first,
+                             .is_last = turn + 1 == end,
+                             .lines = chunk(num_units)};
+          if (num_units++ == 0) {
+            SumUnit<true, false>(values, unit, before, ahead);
+          } else {
+            SumUnit<true, true>(values, unit, before, ahead);
+          }
+          before = unit;
+        }
+      }
+    }
+    SumUnit<false, true>(values, before, before, ahead);
+  }
+
+ private:
+  static constexpr size_t kRowBytes = kWidth * sizeof(uint16_t);
+  static constexpr size_t kColumns = kColumnTiles * kTile;
+  static constexpr size_t kPairs = kLinesBetween / kColumnTiles;
+  static_assert(kWidth % kColumns == 0);
+
+  // 32 values of all pieces, which follow each other, and the columns of them
+  // that are summed up together.
+  struct Unit {
+    size_t turn;
+    size_t first_column;
+    bool is_first;  // of its piece
+    bool is_last;
+    std::byte* lines;  // what it is split into
+  };
+
+  // Splits a unit, and adds the one before to its sums.
+  template <bool kSplit, bool kMultiply>
+  [[gnu::always_inline]] void SumUnit(const HalfRows& values, const Unit& unit,
+                                      const Unit& before,
+                                      StreamsAhead& ahead) const {
+    alignas(kLineBytes) std::byte tail[kStep * kRowBytes];
+    std::byte* const lines = unit.lines;
+    const std::byte* const chunk = before.lines;
+    const std::byte* const first =
+        kSplit ? WholeRows<kStep, kRowBytes>(values, unit.turn, tail) +
+                     unit.first_column * sizeof(uint16_t)
+               : nullptr;
+    const uintptr_t asked = kSplit ? ahead.Take(kNumLines) : 0;
+    const auto split = [=](size_t part) __attribute__((always_inline)) {
+      if constexpr (kSplit) {
+#pragma GCC unroll 4
+        for (size_t i = part * kPairs; i < (part + 1) * kPairs; ++i) {
+          SplitValuesAndAsk(first + 2 * i * kRowBytes,
+                            asked + i * kColumnTiles * kLineBytes,
+                            lines + i * kTileLineBytes);
+        }
+      }
+    };
+    if constexpr (kMultiply) {
+      BeginSums(before, 0);
+      AddUnit(chunk, split);
+      EndSums(before, 0);
+      for (size_t block = 1; block < num_blocks_; ++block) {
+        BeginSums(before, block);
+        AddUnit(chunk, [](size_t /*part*/) {});
+        EndSums(before, block);
+      }
+    } else {
+#pragma GCC unroll 8
+      for (size_t part = 0; part < 2 * kColumnTiles; ++part) split(part);
+    }
+  }
+  static constexpr size_t kNumLines = kStep * kColumns * 2 / kLineBytes;
+
+  // A value and the next.
+  [[gnu::always_inline]] static void SplitValuesAndAsk(const std::byte* even,
+                                                       uintptr_t asked,
+                                                       std::byte* line) {
+    const std::byte* odd = even + kRowBytes;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kColumnTiles; ++i) {
+      AskForLine<2>(asked + i * kLineBytes);
+      const std::byte* row = i < kColumnTiles / 2 ? even : odd;
+      AskForLine<3>(reinterpret_cast<uintptr_t>(row) +
+                    i % (kColumnTiles / 2) * kLineBytes + kBytesNear);
+      Store(SplitPairs(LoadF16(even + i * kStep), LoadF16(odd + i * kStep)),
+            line + i * kHalfTiles);
+    }
+  }
+
+  // A block's sums, in tiles 0 to 3, and its weights, in 4. The sums of the one
+  // block stay in their tiles, of several they come and go: without rounding,
+  // so that they do not depend on how many there are.
+  [[gnu::always_inline]] void BeginSums(const Unit& unit, size_t block) const {
+    if (unit.is_first) {
+      _tile_loadd(0, kZeros, 0);
+      _tile_loadd(1, kZeros, 0);
+      _tile_loadd(2, kZeros, 0);
+      _tile_loadd(3, kZeros, 0);
+    } else if (num_blocks_ > 1) {
+      const std::byte* sums = sums_ + block * kSumsBytes;
+      _tile_loadd(0, sums, kTileLineBytes);
+      _tile_loadd(1, sums + kTileBytes, kTileLineBytes);
+      _tile_loadd(2, sums + 2 * kTileBytes, kTileLineBytes);
+      _tile_loadd(3, sums + 3 * kTileBytes, kTileLineBytes);
+    }
+    _tile_loadd(4, weight_tile(unit.turn, block), kTileLineBytes);
+  }
+  [[gnu::always_inline]] void EndSums(const Unit& unit, size_t block) const {
+    if (!unit.is_last && num_blocks_ == 1) return;
+    std::byte* sums = sums_ + block * kSumsBytes;
+    _tile_stored(0, sums, kTileLineBytes);
+    _tile_stored(1, sums + kTileBytes, kTileLineBytes);
+    _tile_stored(2, sums + 2 * kTileBytes, kTileLineBytes);
+    _tile_stored(3, sums + 3 * kTileBytes, kTileLineBytes);
+    if (unit.is_last) StoreSums(unit, block);
+  }
+  // What the upper halves of weights gave, and the lower ones.
+  void StoreSums(const Unit& unit, size_t block) const {
+    for (size_t i = NumShared(block); i < block_queries_; ++i) {
+      const std::byte* line =
+          sums_ + block * kSumsBytes + i * 2 * kTileLineBytes;
+      float* out =
+          out_of(unit.turn / kTurns, FirstOf(block) + i) + unit.first_column;
+      for (size_t tile = 0; tile < kColumnTiles; ++tile, line += kTileBytes) {
+        _mm512_store_ps(out + tile * kTile,
+                        _mm512_add_ps(_mm512_load_ps(line),
+                                      _mm512_load_ps(line + kTileLineBytes)));
+      }
+    }
+  }
+
+  // The products of a unit's columns, both halves of 16 at a time; calls
+  // before(part) before each. Values come in three tiles in turn: so one is
+  // loaded while the one before is multiplied.
+  template <class Before>
+  [[gnu::always_inline]] static void AddUnit(const std::byte* chunk,
+                                             const Before& before) {
+    before(0);
+    AddProduct<0, 5>(chunk);
+    before(1);
+    AddProduct<0, 6>(chunk + kTileBytes);
+    before(2);
+    AddProduct<1, 7>(chunk + kHalfTiles);
+    before(3);
+    AddProduct<1, 5>(chunk + kHalfTiles + kTileBytes);
+    before(4);
+    AddProduct<2, 6>(chunk + 2 * kHalfTiles);
+    before(5);
+    AddProduct<2, 7>(chunk + 2 * kHalfTiles + kTileBytes);
+    before(6);
+    AddProduct<3, 5>(chunk + 3 * kHalfTiles);
+    before(7);
+    AddProduct<3, 6>(chunk + 3 * kHalfTiles + kTileBytes);
+  }
+  template <int kSum, int kTileOfValues>
+  [[gnu::always_inline]] static void AddProduct(const std::byte* values) {
+    _tile_loadd(kTileOfValues, values, kTileLineBytes);
+    _tile_dpbf16ps(kSum, 4, kTileOfValues);
+  }
+};
+
+}  // namespace
+}  // namespace thermocline::kernels
+
+#endif
+
+#endif  // THERMOCLINE_KERNELS_CPU_AMX_GROUPED_SUMS_H_
