@@ -162,7 +162,7 @@ inline constexpr size_t kAddRowsGroup = 8;
 // a sum into the output. With pieces cut at multiples of kAttentionPiece and
 // merged in their order, a query's output has the same bits whatever tokens it
 // shares calls with, and whoever computes the pieces, as long as all sums are
-// finite; of how many heads share a call it may depend.
+// finite; it may depend on how many heads share a call.
 inline constexpr size_t kAttentionPiece = 256;   // positions
 inline constexpr size_t kAttentionQueries = 64;  // of one call, at most
 inline constexpr size_t kAttentionPieces = 4;    // likewise
@@ -317,7 +317,7 @@ struct KernelTable {
   // become NaN: it must show in the output.
   void (*store_row)(DType dtype, const float* x, size_t n, std::byte* out);
 
-  // By how many heads share keys in F16, queries and weights may be rounded
+  // Where many heads share keys in F16, queries and weights may be rounded
   // (cpu/amx_attention.h); a call with sums that are not finite is not.
   void (*attention)(const AttentionArgs& args);
 

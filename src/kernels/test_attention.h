@@ -93,7 +93,10 @@ inline std::vector<float> AttendRows(const KernelTable& kernels,
          .scratch = scratch.data(),
          .out = partials.data() + piece * piece_stride,
          .num_pieces = num_pieces,
-         .out_piece_stride = piece_stride});
+         .out_piece_stride = piece_stride,
+         .next_k = is_last ? nullptr
+                           : c.k + (piece + num_pieces) * kAttentionPiece *
+                                       c.k_stride_bytes});
     piece += num_pieces;
   }
   std::vector<float> out(num_queries * c.v_width);

@@ -67,16 +67,16 @@ class StreamsAhead {
 
  private:
   [[gnu::always_inline]] void Follow() {
-    const Stream& stream = followers_[num_followed_];
+    const Stream& stream = followers_[next_follower_];
     next_ = stream.begin;
     end_ = stream.begin + stream.num_bytes;
-    if (num_followed_ == 0) num_followed_ = 1;
+    next_follower_ = 1;  // the last one has no end
   }
 
   uintptr_t next_;
   uintptr_t end_;
   Stream followers_[2];
-  size_t num_followed_ = 0;
+  size_t next_follower_ = 0;
 };
 
 // A list of lines in work. The caller's list moves on when Finish() is called.

@@ -30,7 +30,6 @@
 #include "kernels/cpu/amx_attention_split.h"
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/attention_weights_avx512.h"
-#include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/int8_attention.h"
 
 namespace thermocline::kernels {
@@ -118,9 +117,7 @@ class Call : private AmxAttentionCall {
       __m512i upper[kTile];
       __m512i lower[kTile];
       for (size_t i = 0; i < kTile; ++i) {
-        const Halves halves = i < block_queries_
-                                  ? RoundQuery(FirstOf(block) + i, step)
-                                  : Halves{};
+        const Halves halves = RoundQuery(block, i, step);
         upper[i] = halves.upper;
         lower[i] = halves.lower;
       }
@@ -336,19 +333,13 @@ bool IsForTiles(const AttentionArgs& args) {
 constexpr size_t kGroupedHeads = 6;
 
 void FewAttention(const AttentionArgs& args) {
-  if (args.kv_order == KvOrder::kGroups) {
-    Int8AttentionAvx512Vnni(args);
-  } else if (args.num_heads < kGroupedHeads || !AmxGroupedAttention(args)) {
-    FloatAttention(Isa::kAvx512Vnni, args);
+  if (args.num_heads < kGroupedHeads || !AmxGroupedAttention(args)) {
+    Avx512VnniAttention(args);
   }
 }
 
 void Attention(const AttentionArgs& args) {
-  if (args.kv_order == KvOrder::kGroups) {
-    Int8AttentionAvx512Vnni(args);
-  } else if (!IsForTiles(args) || !Call(args).Run()) {
-    FloatAttention(Isa::kAvx512Vnni, args);
-  }
+  if (!IsForTiles(args) || !Call(args).Run()) Avx512VnniAttention(args);
 }
 
 }  // namespace

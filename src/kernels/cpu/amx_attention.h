@@ -9,7 +9,7 @@ namespace thermocline::kernels {
 
 // Sets table.attention and table.large_batch_attention. Keys and values that
 // are both F16 are multiplied in tiles:
-//   - attention(): by six heads or more that share them, of 64 or 128 elements
+//   - attention(): by the six heads or more of a call, of 64 or 128 elements
 //     each in rows that lie one after another;
 //   - large_batch_attention(): k_width and v_width % 32 == 0.
 // They are multiplied exactly; queries and weights are rounded to 16 bits, and

@@ -44,10 +44,13 @@ class AmxAttentionCall {
   float* out_of(size_t piece, size_t query) const {
     return args_.out + piece * args_.out_piece_stride + query * out_stride_;
   }
-  // 32 elements of a query, rounded to halves: the elements i and 16 + i.
-  Halves RoundQuery(size_t i, size_t step) const {
-    const float* q = args_.q + i / args_.num_heads * args_.q_stride +
-                     i % args_.num_heads * args_.k_width + step * kStep;
+  // 32 elements of a block's query i, rounded to halves: the elements j and
+  // 16 + j. Zero if it has fewer queries.
+  Halves RoundQuery(size_t block, size_t i, size_t step) const {
+    if (i >= block_queries_) return {};
+    const size_t query = FirstOf(block) + i;
+    const float* q = args_.q + query / args_.num_heads * args_.q_stride +
+                     query % args_.num_heads * args_.k_width + step * kStep;
     const __m512 scale = _mm512_set1_ps(args_.scale);
     return RoundPairs(_mm512_mul_ps(_mm512_loadu_ps(q), scale),
                       _mm512_mul_ps(_mm512_loadu_ps(q + kLanes), scale));

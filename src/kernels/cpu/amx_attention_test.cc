@@ -206,14 +206,15 @@ TEST_F(AmxAttentionTest, AQueryThatIsNotFiniteShowsInItsOutputs) {
   }
 }
 
-// More than five heads share keys and values, in all numbers of blocks of eight
-// queries and with what is left of 16 keys, 32 values and a piece.
+// More than five heads share keys and values, in one to eight blocks of queries
+// and with what is left of 16 keys, 32 values and a piece.
 constexpr TileCase kGroupedCases[] = {
     {1, 6, 64, 64, 1},      {1, 7, 64, 64, 31},    {1, 8, 128, 128, 700},
     {1, 7, 128, 128, 256},  {2, 8, 64, 64, 33},    {1, 9, 128, 128, 300},
     {9, 7, 64, 64, 300},    {2, 11, 128, 128, 97}, {1, 12, 64, 64, 48},
     {1, 17, 128, 128, 290}, {3, 6, 64, 64, 47},    {1, 32, 64, 64, 513},
-    {1, 40, 128, 128, 129}, {8, 8, 128, 128, 64},
+    {1, 40, 128, 128, 129}, {8, 8, 128, 128, 64},  {6, 8, 64, 64, 80},
+    {7, 7, 128, 128, 71},
 };
 
 TEST_F(AmxAttentionTest, GroupedAgreesWithScalar) {
@@ -231,7 +232,7 @@ TEST_F(AmxAttentionTest, GroupedAgreesWithScalar) {
   }
 }
 
-// One token of seven heads is a block, two tokens are two of them, and so on.
+// A token's queries lie in other blocks alone than together.
 TEST_F(AmxAttentionTest, GroupedTokensAreAsAlone) {
   for (const TileCase& c :
        {TileCase{9, 7, 64, 64, 300}, TileCase{3, 6, 128, 128, 47},
@@ -293,7 +294,8 @@ TEST_F(AmxAttentionTest, GroupedNotFiniteIsComputedInFloats) {
         const std::vector<float> truth = AttendRows(few_, problem.args());
         for (size_t i = 0; i < out.size(); ++i) {
           ASSERT_EQ(std::isfinite(out[i]), std::isfinite(truth[i]))
-              << DescribeTile(c) << " element " << i;
+              << DescribeTile(c) << " element " << i << " bad " << bad
+              << (is_key ? " key" : " value");
         }
         if (!is_key)
           EXPECT_FALSE(std::isfinite(out[out.size() - c.v_width + 5]));

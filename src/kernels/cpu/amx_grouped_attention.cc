@@ -1,14 +1,16 @@
 // Attention of few tokens whose heads share keys and values, in F16, in AMX
-// tiles of bf16: the halves of amx_attention.cc, for eight queries where that
-// has sixteen at a time. Memory, not arithmetic, is to be the limit here: while
-// vectors split what is read, eight lines at a time, the tiles' instructions
-// work on what was split before, and with every line that is split one is asked
-// for. In bursts each of these would wait for the others.
+// tiles of bf16: the halves of amx_attention.cc, for up to eight queries where
+// that has sixteen at a time. Memory, not arithmetic, is to be the limit here:
+// while vectors split what is read, eight lines at a time, the tiles'
+// instructions work on what was split before, and with every line that is split
+// one is asked for far ahead and one near by. In bursts each of these would
+// wait for the others.
 //
-// Queries beyond 8 meet what was split in blocks of 8.
+// More queries meet what was split in blocks of up to eight.
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/amx_attention.h"

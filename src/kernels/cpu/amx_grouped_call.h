@@ -6,8 +6,6 @@
 // Empty unless compiled for it, so that it compiles alone anywhere.
 #if defined(__AVX512BF16__) && defined(__AMX_TILE__)
 
-#include <immintrin.h>
-
 #include <cstddef>
 #include <cstdint>
 
@@ -15,6 +13,7 @@
 #include "kernels/cpu/amx_attention_call.h"
 #include "kernels/cpu/amx_attention_split.h"
 #include "kernels/cpu/amx_tiles.h"
+#include "kernels/cpu/attention_weights_avx512.h"
 #include "kernels/kernels.h"
 
 // Unnamed in a header for the reason that int8_avx512.h gives.
@@ -23,7 +22,8 @@ namespace {
 
 // What is asked for, so far ahead of what is split: into the first level of the
 // cache, and into the second. Values are read 64 columns at a time of a whole
-// piece but asked for in their order, so they have to be half a piece ahead.
+// piece but asked for in their order: half a piece more, so that the last rows'
+// first columns are there.
 constexpr size_t kBytesNear = 1024;
 constexpr size_t kKeyBytesAhead = 16384;
 constexpr size_t kValueBytesAhead = 40960;
@@ -31,10 +31,12 @@ constexpr size_t kValueBytesAhead = 40960;
 // Lines that are split between two loads of tiles.
 constexpr size_t kLinesBetween = 8;
 
+// Queries that meet what was split together: both halves of them fill a tile.
+constexpr size_t kBlock = kTile / 2;
+
 // Keys and values have one width and lie in rows without gaps.
 class AmxGroupedCall : protected AmxAttentionCall {
  protected:
-  static constexpr size_t kBlock = 8;                        // queries
   static constexpr size_t kTurns = kAttentionPiece / kStep;  // of a piece
   // Of a block: its weights of a piece, and its sums of 64 columns.
   static constexpr size_t kWeightsBytes = kTurns * kTileBytes;

@@ -24,10 +24,8 @@
 namespace thermocline::kernels {
 namespace {
 
-constexpr size_t kQueriesOfTile = kTile / 2;  // both halves of each
-
-// Where a key of 16 lies in its tile: so that what TurnScores() makes of the
-// tile's sums is in their order.
+// Where a key of 16 lies in its tile: so that what TransposeScores() makes of
+// the tile's sums is in their order.
 constexpr size_t LineOfKey(size_t key) {
   return key / 8 * 8 + key % 4 * 2 + key / 4 % 2;
 }
@@ -45,8 +43,7 @@ inline __m512i SumOfHalves(const std::byte* lines) {
 }
 
 // Sums of 16 keys become 16 scores of each query.
-inline void TurnScores(const std::byte* sums,
-                       __m512i (&scores)[kQueriesOfTile]) {
+inline void TransposeScores(const std::byte* sums, __m512i (&scores)[kBlock]) {
   __m512i of_four[2][4];
   for (size_t half = 0; half < 2; ++half) {
     __m512i lines[4];
@@ -93,7 +90,7 @@ class GroupedScores : private AmxGroupedCall {
     ForEachQuery([&](size_t piece, size_t block, size_t i) {
       FindMax(piece, block, i);
     });
-    // From the distance of keys to that of values, or to their end.
+    // From the distance of keys to that of values, but no more than they are.
     const size_t num_bytes =
         Min(kValueBytesAhead - kKeyBytesAhead, Values().num_rows * kRowBytes);
     const size_t num_lines = CeilDiv(
@@ -110,10 +107,8 @@ class GroupedScores : private AmxGroupedCall {
   static constexpr size_t kRows = kLinesBetween / kSteps;
   static_assert(kRows * kSteps == kLinesBetween);
   // As many pieces as AttentionArgs allows so many queries.
-  static_assert(AmxGroupedCall::Fits(kWidth, 8, 1) &&
-                AmxGroupedCall::Fits(kWidth, 4, 2) &&
-                AmxGroupedCall::Fits(kWidth, 3, 3) &&
-                AmxGroupedCall::Fits(kWidth, 2, 4));
+  static_assert(Fits(kWidth, 8, 1) && Fits(kWidth, 4, 2) &&
+                Fits(kWidth, 3, 3) && Fits(kWidth, 2, 4));
 
   template <class Function>
   [[gnu::always_inline]] void ForEachQuery(const Function& f) const {
@@ -124,7 +119,7 @@ class GroupedScores : private AmxGroupedCall {
     }
   }
 
-  // Those of the first block are turned when the others are computed.
+  // Those of the first block are used later, so the others have another place.
   std::byte* sums_of(size_t block) const {
     return block == 0 ? sums_ : sums_ + kTileBytes;
   }
@@ -134,9 +129,7 @@ class GroupedScores : private AmxGroupedCall {
     for (size_t step = 0; step < kSteps; ++step) {
       __m512i columns[kTile];
       for (size_t i = 0; i < kBlock; ++i) {
-        const Halves halves = i < block_queries_
-                                  ? RoundQuery(FirstOf(block) + i, step)
-                                  : Halves{};
+        const Halves halves = RoundQuery(block, i, step);
         columns[i] = halves.upper;
         columns[kBlock + i] = halves.lower;
       }
@@ -192,7 +185,7 @@ class GroupedScores : private AmxGroupedCall {
     for (size_t step = 0; step < kSteps; ++step) {
       split(2 * step);
       if constexpr (kMultiply) {
-        // Its sums are there by now.
+        // The sums of that unit are there by now.
         if (step == kSteps / 2 && unit >= 2) StoreScores(unit - 2, 0);
         MultiplyHalf<1>(before + step * kHalfTiles, step);
       }
@@ -256,8 +249,8 @@ class GroupedScores : private AmxGroupedCall {
     StoreScores(unit, block);
   }
   [[gnu::always_inline]] void StoreScores(size_t unit, size_t block) const {
-    __m512i scores[kQueriesOfTile];
-    TurnScores(sums_of(block), scores);
+    __m512i scores[kBlock];
+    TransposeScores(sums_of(block), scores);
     std::byte* line = weight_tile(unit / 2, block) + unit % 2 * kTileLineBytes;
 #pragma GCC unroll 8
     for (size_t i = 0; i < kBlock; ++i) {

@@ -16,6 +16,7 @@
 #include "kernels/cpu/amx_attention_split.h"
 #include "kernels/cpu/amx_grouped_call.h"
 #include "kernels/cpu/amx_tiles.h"
+#include "kernels/cpu/attention_weights_avx512.h"
 #include "kernels/kernels.h"
 
 // Unnamed in a header for the reason that int8_avx512.h gives.
@@ -60,6 +61,7 @@ class GroupedSums : private AmxGroupedCall {
   static constexpr size_t kRowBytes = kWidth * sizeof(uint16_t);
   static constexpr size_t kColumns = kColumnTiles * kTile;
   static constexpr size_t kPairs = kLinesBetween / kColumnTiles;
+  static constexpr size_t kLinesOfUnit = kStep * kColumns * 2 / kLineBytes;
   static_assert(kWidth % kColumns == 0);
 
   // 32 values of all pieces, which follow each other, and the columns of them
@@ -79,12 +81,11 @@ class GroupedSums : private AmxGroupedCall {
                                       StreamsAhead& ahead) const {
     alignas(kLineBytes) std::byte tail[kStep * kRowBytes];
     std::byte* const lines = unit.lines;
-    const std::byte* const chunk = before.lines;
     const std::byte* const first =
         kSplit ? WholeRows<kStep, kRowBytes>(values, unit.turn, tail) +
                      unit.first_column * sizeof(uint16_t)
                : nullptr;
-    const uintptr_t asked = kSplit ? ahead.Take(kNumLines) : 0;
+    const uintptr_t asked = kSplit ? ahead.Take(kLinesOfUnit) : 0;
     const auto split = [=](size_t part) __attribute__((always_inline)) {
       if constexpr (kSplit) {
 #pragma GCC unroll 4
@@ -96,20 +97,15 @@ class GroupedSums : private AmxGroupedCall {
       }
     };
     if constexpr (kMultiply) {
-      BeginSums(before, 0);
-      AddUnit(chunk, split);
-      EndSums(before, 0);
+      AddToBlock(before, 0, split);
       for (size_t block = 1; block < num_blocks_; ++block) {
-        BeginSums(before, block);
-        AddUnit(chunk, [](size_t /*part*/) {});
-        EndSums(before, block);
+        AddToBlock(before, block, [](size_t /*part*/) {});
       }
     } else {
 #pragma GCC unroll 8
       for (size_t part = 0; part < 2 * kColumnTiles; ++part) split(part);
     }
   }
-  static constexpr size_t kNumLines = kStep * kColumns * 2 / kLineBytes;
 
   // A value and the next.
   [[gnu::always_inline]] static void SplitValuesAndAsk(const std::byte* even,
@@ -169,28 +165,31 @@ class GroupedSums : private AmxGroupedCall {
     }
   }
 
-  // The products of a unit's columns, both halves of 16 at a time; calls
-  // before(part) before each. Values come in three tiles in turn: so one is
+  // Adds a unit to a block's sums, both halves of 16 columns at a time; calls
+  // meanwhile(part) before each. Values come in three tiles in turn: so one is
   // loaded while the one before is multiplied.
-  template <class Before>
-  [[gnu::always_inline]] static void AddUnit(const std::byte* chunk,
-                                             const Before& before) {
-    before(0);
-    AddProduct<0, 5>(chunk);
-    before(1);
-    AddProduct<0, 6>(chunk + kTileBytes);
-    before(2);
-    AddProduct<1, 7>(chunk + kHalfTiles);
-    before(3);
-    AddProduct<1, 5>(chunk + kHalfTiles + kTileBytes);
-    before(4);
-    AddProduct<2, 6>(chunk + 2 * kHalfTiles);
-    before(5);
-    AddProduct<2, 7>(chunk + 2 * kHalfTiles + kTileBytes);
-    before(6);
-    AddProduct<3, 5>(chunk + 3 * kHalfTiles);
-    before(7);
-    AddProduct<3, 6>(chunk + 3 * kHalfTiles + kTileBytes);
+  template <class Function>
+  [[gnu::always_inline]] void AddToBlock(const Unit& unit, size_t block,
+                                         const Function& meanwhile) const {
+    const std::byte* const lines = unit.lines;
+    BeginSums(unit, block);
+    meanwhile(0);
+    AddProduct<0, 5>(lines);
+    meanwhile(1);
+    AddProduct<0, 6>(lines + kTileBytes);
+    meanwhile(2);
+    AddProduct<1, 7>(lines + kHalfTiles);
+    meanwhile(3);
+    AddProduct<1, 5>(lines + kHalfTiles + kTileBytes);
+    meanwhile(4);
+    AddProduct<2, 6>(lines + 2 * kHalfTiles);
+    meanwhile(5);
+    AddProduct<2, 7>(lines + 2 * kHalfTiles + kTileBytes);
+    meanwhile(6);
+    AddProduct<3, 5>(lines + 3 * kHalfTiles);
+    meanwhile(7);
+    AddProduct<3, 6>(lines + 3 * kHalfTiles + kTileBytes);
+    EndSums(unit, block);
   }
   template <int kSum, int kTileOfValues>
   [[gnu::always_inline]] static void AddProduct(const std::byte* values) {

@@ -5,8 +5,6 @@
 
 namespace thermocline::kernels {
 #if defined(__x86_64__)
-namespace {
-
 void Avx512VnniAttention(const AttentionArgs& args) {
   if (args.kv_order == KvOrder::kGroups) {
     Int8AttentionAvx512Vnni(args);
@@ -14,8 +12,6 @@ void Avx512VnniAttention(const AttentionArgs& args) {
     FloatAttention(Isa::kAvx512Vnni, args);
   }
 }
-
-}  // namespace
 #endif
 
 void FillInt8Attention(Isa isa, KernelTable& table) {

@@ -13,6 +13,9 @@ namespace thermocline::kernels {
 // filling the table does not.
 void FillInt8Attention(Isa isa, KernelTable& table);
 
+// What it sets.
+void Avx512VnniAttention(const AttentionArgs& args);
+
 // A KernelTable::attention for KvOrder::kGroups, with the rounding that
 // AttentionArgs tells of; scales are not negative. Compiled for AVX-512 with
 // VNNI.
