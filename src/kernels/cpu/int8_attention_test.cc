@@ -391,6 +391,7 @@ TEST_P(Int8AttentionNaNTest, ZerosAreZero) {
   for (const float out : Attend(in)) EXPECT_EQ(out, 0);
 }
 
+#if defined(__x86_64__)
 TEST(Int8AttentionTablesTest, VnniAndAmxHaveKernels) {
   KernelTable vnni = {}, amx = {}, avx2 = {};
   FillInt8Attention(Isa::kAvx512Vnni, vnni);
@@ -400,6 +401,7 @@ TEST(Int8AttentionTablesTest, VnniAndAmxHaveKernels) {
   EXPECT_NE(amx.attention, nullptr);
   EXPECT_EQ(avx2.attention, nullptr);
 }
+#endif
 
 }  // namespace
 }  // namespace thermocline::kernels
