@@ -351,9 +351,8 @@ void Attention::MergePieces(const Tile& tile, size_t num_partials) const {
   const Rows& partials = scratch_->attention.partials;
   const size_t v_width = static_cast<size_t>(config_->value_width);
   const size_t first = FirstPartial(tile);
-  // Query by query within a piece: their sums do not wait for each other.
-  for (size_t piece = 1; piece < tile.num_pieces(); ++piece) {
-    for (size_t q = first; q < first + tile.num_queries(); ++q) {
+  for (size_t q = first; q < first + tile.num_queries(); ++q) {
+    for (size_t piece = 1; piece < tile.num_pieces(); ++piece) {
       compute_->kernels->merge_attention(partials.row(piece * num_partials + q),
                                          v_width, partials.row(q));
     }

@@ -37,8 +37,8 @@ template <int kLocality>
 }
 
 // The lines of streams that a kernel reads one after another, each from its
-// beginning to its end, asked for some bytes ahead of what it reads. Of a
-// stream that is shorter than that, it is the next one's beginning. Addresses,
+// beginning to its end, asked for some bytes ahead of what it reads; where the
+// first is shorter than that, from the beginning of the second on. Addresses,
 // as they may be past what a pointer may point to.
 class StreamsAhead {
  public:

@@ -24,47 +24,6 @@
 namespace thermocline::kernels {
 namespace {
 
-// Where a key of 16 lies in its tile: so that what TransposeScores() makes of
-// the tile's sums is in their order.
-constexpr size_t LineOfKey(size_t key) {
-  return key / 8 * 8 + key % 4 * 2 + key / 4 % 2;
-}
-
-// The sums of two keys, lines of LineOfKey(), with both halves of 8 queries
-// become those with the queries.
-inline __m512i SumOfHalves(const std::byte* lines) {
-  const __m512 first = _mm512_load_ps(lines);
-  const __m512 second = _mm512_load_ps(lines + kTileLineBytes);
-  constexpr int kLower = 0x44;
-  constexpr int kUpper = 0xEE;
-  return _mm512_castps_si512(
-      _mm512_add_ps(_mm512_shuffle_f32x4(first, second, kLower),
-                    _mm512_shuffle_f32x4(first, second, kUpper)));
-}
-
-// Sums of 16 keys become 16 scores of each query.
-inline void TransposeScores(const std::byte* sums, __m512i (&scores)[kBlock]) {
-  __m512i of_four[2][4];
-  for (size_t half = 0; half < 2; ++half) {
-    __m512i lines[4];
-    for (size_t i = 0; i < 4; ++i) {
-      lines[i] = SumOfHalves(sums + (half * 4 + i) * 2 * kTileLineBytes);
-    }
-    const __m512i low01 = _mm512_unpacklo_epi32(lines[0], lines[1]);
-    const __m512i high01 = _mm512_unpackhi_epi32(lines[0], lines[1]);
-    const __m512i low23 = _mm512_unpacklo_epi32(lines[2], lines[3]);
-    const __m512i high23 = _mm512_unpackhi_epi32(lines[2], lines[3]);
-    of_four[half][0] = _mm512_unpacklo_epi64(low01, low23);
-    of_four[half][1] = _mm512_unpackhi_epi64(low01, low23);
-    of_four[half][2] = _mm512_unpacklo_epi64(high01, high23);
-    of_four[half][3] = _mm512_unpackhi_epi64(high01, high23);
-  }
-  for (size_t i = 0; i < 4; ++i) {
-    scores[i] = EvenLanes(of_four[0][i], of_four[1][i]);
-    scores[4 + i] = OddLanes(of_four[0][i], of_four[1][i]);
-  }
-}
-
 // The weights of all queries, from their scores with all keys of kWidth
 // elements.
 template <size_t kWidth>
@@ -176,7 +135,7 @@ class GroupedScores : private AmxGroupedCall {
 #pragma GCC unroll 8
         for (size_t i = part * kRows; i < (part + 1) * kRows; ++i) {
           SplitKeyAndAsk(first + i * kRowBytes, asked + i * kRowBytes,
-                         lines + LineOfKey(i) * kTileLineBytes);
+                         lines + i * kTileLineBytes);
         }
       }
     };
@@ -249,12 +208,17 @@ class GroupedScores : private AmxGroupedCall {
     StoreScores(unit, block);
   }
   [[gnu::always_inline]] void StoreScores(size_t unit, size_t block) const {
-    __m512i scores[kBlock];
-    TransposeScores(sums_of(block), scores);
+    const std::byte* sums = sums_of(block);
+    __m512i scores[kTile];  // of both halves of every query
+    for (size_t i = 0; i < kTile; ++i) {
+      scores[i] = _mm512_load_si512(sums + i * kTileLineBytes);
+    }
+    Transpose(scores);
     std::byte* line = weight_tile(unit / 2, block) + unit % 2 * kTileLineBytes;
-#pragma GCC unroll 8
     for (size_t i = 0; i < kBlock; ++i) {
-      _mm512_store_si512(line + i * 2 * kTileLineBytes, scores[i]);
+      _mm512_store_ps(line + i * 2 * kTileLineBytes,
+                      _mm512_add_ps(_mm512_castsi512_ps(scores[i]),
+                                    _mm512_castsi512_ps(scores[kBlock + i])));
     }
   }
 

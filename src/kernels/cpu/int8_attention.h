@@ -7,13 +7,12 @@
 
 namespace thermocline::kernels {
 
-// Sets table.attention for kAvx512Vnni: calls with groups of positions go to
-// the kernel below, all others to the float one. For kAmx it sets what
-// amx_attention.h tells of. The function set needs a CPU that has `isa`;
-// filling the table does not.
+// Sets table.attention for kAvx512Vnni; for kAmx what amx_attention.h tells of.
+// The functions set need a CPU that has `isa`; filling the table does not.
 void FillInt8Attention(Isa isa, KernelTable& table);
 
-// What it sets.
+// Calls with groups of positions go to the kernel below, all others to the one
+// in floats.
 void Avx512VnniAttention(const AttentionArgs& args);
 
 // A KernelTable::attention for KvOrder::kGroups, with the rounding that
