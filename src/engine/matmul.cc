@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "engine/stream_rows.h"
 #include "kernels/activation_row.h"
 #include "os/cache_line.h"
 #include "os/node_shares.h"
@@ -25,10 +26,6 @@ constexpr size_t kUnaskedPiecesPerThread = 2;
 constexpr size_t kSeveralTokensBytes = 128 << 10;
 // Pieces end at whole cache lines of the output.
 constexpr size_t kRowAlignment = os::kCacheLine / sizeof(float);
-// How far apart in their pages (kernels::kPageBytes) streams of a piece begin:
-// with streams 36 KiB apart, 128 rows of llama-1b in Q4_0, two threads
-// take 1.05 times as long as with 31.5.
-constexpr size_t kStreamsApart = 512;
 // An input of one token that is asked for whole, before it is rounded: threads
 // have made it, and have copies of what its place held before.
 constexpr size_t kAskedRowBytes = 16 << 10;
@@ -49,24 +46,6 @@ struct Input {
   // What it is packed for; null: for kernels->matmul.
   const kernels::BatchMatMul* batch;
 };
-
-// Of a piece's streams.
-bool BeginApartInPages(size_t num_rows, size_t row_bytes) {
-  const size_t apart =
-      num_rows / kernels::kStreams * row_bytes % kernels::kPageBytes;
-  return apart >= kStreamsApart && apart <= kernels::kPageBytes - kStreamsApart;
-}
-
-// The number of rows, or one that is little larger, whose streams are read
-// fast. Rows of whole pages have none.
-size_t WithStreamsApart(size_t num_rows, size_t row_bytes, size_t alignment) {
-  constexpr size_t kTries = 4;
-  for (size_t i = 0; i < kTries; ++i) {
-    const size_t more = num_rows + i * alignment;
-    if (BeginApartInPages(more, row_bytes)) return more;
-  }
-  return num_rows;
-}
 
 // As many rows as most_rows, or fewer where every thread then gets about as
 // many pieces, none too short.

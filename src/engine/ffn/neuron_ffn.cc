@@ -12,6 +12,12 @@ namespace {
 // Records that a piece holds, in bytes: enough to hide what a piece costs, a
 // sum to clear and to add.
 constexpr size_t kNeuronPieceBytes = 128 << 10;
+// Where all neurons are tested and few pass, more than so many pieces are
+// longer: tests in sequence read streams between scattered records, which hold
+// each other up where they meet. llama-1b with 16 pieces of 352 gates, not 32,
+// takes 0.96 of the time for its neurons.
+constexpr size_t kTestedPieces = 16;
+constexpr size_t kTestedPieceBytes = 2 << 20;
 
 }  // namespace
 
@@ -75,8 +81,12 @@ void NeuronFfn::Finish(const Rows& out) const {
 
 size_t NeuronFfn::NumPieces(size_t count) const {
   const size_t num_bytes = BytesRead(count, count);
-  return std::min(
-      {CeilDiv(num_bytes, kNeuronPieceBytes), PieceSums::kMaxPieces, count});
+  const bool tests_all = listed_ != Listed::kCandidates && !computes_all();
+  const size_t most = tests_all
+                          ? std::clamp(num_bytes / kTestedPieceBytes,
+                                       kTestedPieces, PieceSums::kMaxPieces)
+                          : PieceSums::kMaxPieces;
+  return std::min({CeilDiv(num_bytes, kNeuronPieceBytes), most, count});
 }
 
 double NeuronFfn::BytesPerTested() const {

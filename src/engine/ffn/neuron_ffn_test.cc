@@ -260,6 +260,7 @@ TEST(NeuronFfn, AllInSequenceIsTheSameAsListed) {
         ffn.AddBiases();
         if (bundled) ffn.Bundle(/*with_gate=*/false);
         const std::vector<uint32_t> all = Every(1, 0, ffn_width);
+        ffn.listed = Listed::kAllReordered;
         const auto listed = ffn.RunShared(all, 3, 2);
         ffn.listed = Listed::kAll;
         EXPECT_EQ(ffn.RunShared(all, 3, 2), listed);

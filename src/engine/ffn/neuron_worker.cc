@@ -6,6 +6,7 @@
 
 #include "engine/ffn/line_list.h"
 #include "engine/ffn/neuron_ffn.h"
+#include "engine/stream_rows.h"
 #include "kernels/activation_row.h"
 
 namespace thermocline::engine {
@@ -18,9 +19,10 @@ constexpr size_t kTokens = kernels::kListedTokens;
 // tested; the other way round `fast` takes 1.03 and `exact` 1.05 times as long
 // for its neurons.
 constexpr size_t kBytesAhead = 20 << 10;
-// What is tested in sequence before what it has left is computed.
-constexpr size_t kStreamedBytes = 256 << 10;
-constexpr size_t kChunkRowsMax = 256;
+// What is tested in sequence before what it has left is computed: much, for the
+// reason that pieces are long then (neuron_ffn.cc).
+constexpr size_t kStreamedBytes = 1 << 20;
+constexpr size_t kChunkRowsMax = 512;
 // Neurons that are computed together: calls on fewer rows cost more per row.
 constexpr size_t kGroup = kernels::kAddRowsGroup;
 constexpr size_t kProducts = kChunkRowsMax + kGroup;
@@ -61,9 +63,7 @@ class NeuronFfn::Worker {
       : ffn_(*ffn),
         kernels_(*ffn->compute_->kernels),
         streams_(ffn->TestsInSequence()),
-        chunks_(ffn->cut_, &ffn->board_->shares, share,
-                RowsPerChunk(streams_ ? kStreamedBytes : kBytesAhead,
-                             ffn->BytesPerTested())) {}
+        chunks_(ffn->cut_, &ffn->board_->shares, share, ChunkRows()) {}
 
   void Run() {
     if (streams_) {
@@ -74,6 +74,15 @@ class NeuronFfn::Worker {
   }
 
  private:
+  size_t ChunkRows() const {
+    const double bytes_per_row = ffn_.BytesPerTested();
+    if (!streams_) return RowsPerChunk(kBytesAhead, bytes_per_row);
+    const size_t num_rows =
+        WithStreamsApart(RowsPerChunk(kStreamedBytes, bytes_per_row),
+                         ffn_.tested_rows_.stride, kGroup);
+    return std::min(num_rows, kChunkRowsMax);
+  }
+
   void RunListed() {
     Survivors* last = &survivors_[0];
     Survivors* current = &survivors_[1];
