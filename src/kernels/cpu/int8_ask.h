@@ -2,7 +2,8 @@
 // step of kStepBytes of each row at a time.
 //
 // Begin<kRows>() is called before kRows rows take a step, `offset` bytes behind
-// where their parts begin, and Row<kRows>() before row r does.
+// where their parts begin, and Row<kRows>() before row r does; or, of streams,
+// Share<kRows, kShares>() for each of so many shares of what that asks for.
 //
 // Everything is always inlined: files compiled for different instruction sets
 // use it, and the linker would keep one copy for all.
@@ -51,6 +52,18 @@ struct AskStreams {
     const uintptr_t begin = reinterpret_cast<uintptr_t>(row) + offset;
     AskForBytes<2>(begin + far, kStepBytes);
     AskForBytes<3>(begin + kNearBytes, kStepBytes);
+  }
+  template <size_t kRows, size_t kShares>
+  [[gnu::always_inline]] void Share(const std::byte* row, size_t offset,
+                                    size_t share) const {
+    if constexpr (kRows == 1 || kNotAtAll) return;
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(row) + offset;
+    constexpr size_t kLines = LinesOf(kStepBytes);
+    const size_t end = kLines * (share + 1) / kShares;
+    for (size_t i = kLines * share / kShares; i < end; ++i) {
+      AskForLine<2>(begin + far + i * kLineBytes);
+      AskForLine<3>(begin + kNearBytes + i * kLineBytes);
+    }
   }
 };
 

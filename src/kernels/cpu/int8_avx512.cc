@@ -39,8 +39,11 @@ struct SignedDot {
 }  // namespace
 
 void FillInt8MatMulsAvx512(KernelTable& table) {
-  FillUnsigned<UnsignedDot>(table);
-  Int8MatMul<Q8_0<SignedDot, 0, Offset::kNone, 0>>::Fill(DType::kQ8_0, table);
+  const auto fill = [&]<class Format>(DType dtype) {
+    Int8MatMul<Format>::Fill(dtype, table);
+  };
+  FillUnsigned<UnsignedDot>(fill);
+  fill.operator()<Q8_0<SignedDot, 0, Offset::kNone, 0>>(DType::kQ8_0);
 }
 
 }  // namespace thermocline::kernels

@@ -135,8 +135,8 @@ struct UnaskedQ8 : VnniQ8 {
 }  // namespace
 
 void FillInt8MatMulsAmd(KernelTable& table) {
-  FillUnsigned<GfniDot>(table);
   Int8MatMul<WordQ4>::Fill(DType::kQ4_0, table);
+  Int8MatMul<Q4_1<GfniDot>>::Fill(DType::kQ4_1, table);
   Int8MatMul<RowAfterRow<Q5_0<GfniDot>>>::Fill(DType::kQ5_0, table);
   Int8MatMul<RowAfterRow<Q5_1<GfniDot>>>::Fill(DType::kQ5_1, table);
   Int8MatMul<RowAfterRow<Q4_K<GfniDot>>>::Fill(DType::kQ4_K, table);

@@ -165,16 +165,17 @@ struct Q6_K : Block256<BlockQ6_K>, Avx512Acc {
   }
 };
 
-// Sets the functions of every type but Q8_0, whose quants have a sign.
-template <class Dot>
-void FillUnsigned(KernelTable& table) {
-  Int8MatMul<Q4_0<Dot>>::Fill(DType::kQ4_0, table);
-  Int8MatMul<Q4_1<Dot>>::Fill(DType::kQ4_1, table);
-  Int8MatMul<Q5_0<Dot>>::Fill(DType::kQ5_0, table);
-  Int8MatMul<Q5_1<Dot>>::Fill(DType::kQ5_1, table);
-  Int8MatMul<Q4_K<Dot>>::Fill(DType::kQ4_K, table);
-  Int8MatMul<Q5_K<Dot>>::Fill(DType::kQ5_K, table);
-  Int8MatMul<Q6_K<Dot>>::Fill(DType::kQ6_K, table);
+// Calls fill.operator()<Format>(dtype) for every type but Q8_0, whose quants
+// have a sign.
+template <class Dot, class Fill>
+void FillUnsigned(const Fill& fill) {
+  fill.template operator()<Q4_0<Dot>>(DType::kQ4_0);
+  fill.template operator()<Q4_1<Dot>>(DType::kQ4_1);
+  fill.template operator()<Q5_0<Dot>>(DType::kQ5_0);
+  fill.template operator()<Q5_1<Dot>>(DType::kQ5_1);
+  fill.template operator()<Q4_K<Dot>>(DType::kQ4_K);
+  fill.template operator()<Q5_K<Dot>>(DType::kQ5_K);
+  fill.template operator()<Q6_K<Dot>>(DType::kQ6_K);
 }
 
 }  // namespace

@@ -4,10 +4,55 @@
 #include "kernels/cpu/int8_matmul.h"
 
 namespace thermocline::kernels {
+namespace {
+
+// Keeps a vector in a register, and what makes it before what follows.
+template <class Vector>
+[[gnu::always_inline]] inline void Keep(Vector& v) {
+  asm volatile("" : "+v"(v));
+}
+
+// For streams: rows one after another, each with what is asked for spread over
+// its work, since many requests at once hold up what is behind them. The input
+// stays in registers: loaded anew for each row it would compete with them.
+// Listed rows, whose lines are not read ahead by the hardware, gain nothing.
+template <class Format>
+struct Spread : Format {
+  template <size_t kRows>
+  struct Group : RowSums<__m512, kRows> {
+    using RowSums<__m512, kRows>::RowSums;
+
+    template <class AskRows>
+    [[gnu::always_inline]] void Step(const std::byte* const (&rows)[kRows],
+                                     size_t offset, const StepActivations& x,
+                                     const AskRows& ask) {
+      StepActivations input = x;
+      for (__m512i& q : input.q) Keep(q);
+      Keep(input.addend);
+      Keep(input.d);
+#pragma clang loop unroll(full)
+      for (size_t r = 0; r < kRows; ++r) {
+        ask.template Share<3>(r, 0);
+        StepWeights weights = Format::Unpack(rows[r] + offset);
+        for (__m512i& q : weights.q) Keep(q);
+        ask.template Share<3>(r, 1);
+        this->sums[r] = Format::Step(weights, input, this->sums[r]);
+        Keep(this->sums[r]);
+        ask.template Share<3>(r, 2);
+      }
+    }
+  };
+};
+
+}  // namespace
 
 void FillInt8MatMulsAvx512Vnni(KernelTable& table) {
-  FillUnsigned<VnniDot>(table);
-  Int8MatMul<VnniQ8>::Fill(DType::kQ8_0, table);
+  const auto fill = [&]<class Format>(DType dtype) {
+    Int8MatMul<Format>::Fill(dtype, table);
+    Int8MatMul<Spread<Format>>::FillMatMul(dtype, table);
+  };
+  FillUnsigned<VnniDot>(fill);
+  fill.operator()<VnniQ8>(DType::kQ8_0);
 }
 
 }  // namespace thermocline::kernels

@@ -21,7 +21,9 @@
 //   Group<kRows>   if it likes: the sums of several rows, with
 //       Group(const Acc[kRows]), Store(Acc[kRows]) and
 //       Step(rows, offset, const Input&, ask): adds the products of the steps
-//       that lie `offset` bytes behind rows[r]; calls ask(r) before row r
+//       that lie `offset` bytes behind rows[r]; calls ask(r) before row r, or,
+//       of streams alone, ask.Share<kShares>(r, share) for all shares of row r,
+//       spread over its work
 //   float Reduce(Acc)
 //
 // The files that include this are compiled for one ISA each. Formats live in
@@ -100,10 +102,12 @@ class Int8MatMul {
     }
   }
 
+  static void FillMatMul(DType dtype, KernelTable& table) {
+    table.matmul_by_type[static_cast<uint32_t>(dtype)] = &Run;
+  }
   static void Fill(DType dtype, KernelTable& table) {
-    const auto id = static_cast<uint32_t>(dtype);
-    table.matmul_by_type[id] = &Run;
-    table.dot_rows_by_type[id] = &RunListed;
+    FillMatMul(dtype, table);
+    table.dot_rows_by_type[static_cast<uint32_t>(dtype)] = &RunListed;
   }
 
  private:
@@ -352,6 +356,22 @@ class Int8MatMul {
                : nullptr;
   }
 
+  // What a group calls while its rows take a step.
+  template <size_t kRows, class Ask>
+  struct AskRows {
+    [[gnu::always_inline]] void operator()(size_t r) const {
+      ask.template Row<kRows>(rows[r], offset, r);
+    }
+    template <size_t kShares>
+    [[gnu::always_inline]] void Share(size_t r, size_t share) const {
+      ask.template Share<kRows, kShares>(rows[r], offset, share);
+    }
+
+    const Ask& ask;
+    const std::byte* const (&rows)[kRows];
+    size_t offset;
+  };
+
   // One row after the other.
   template <size_t kRows>
   struct RowByRow : RowSums<Acc, kRows> {
@@ -398,9 +418,7 @@ class Int8MatMul {
       const size_t offset = s * kStepBytes;
       ask.template Begin<kRows>(offset);
       group.Step(rows, offset, panel[s],
-                 [&](size_t r) __attribute__((always_inline)) {
-                   ask.template Row<kRows>(rows[r], offset, r);
-                 });
+                 AskRows<kRows, Ask>{ask, rows, offset});
     }
     group.Store(acc);
     if (!has_rest || reads_on) return;
