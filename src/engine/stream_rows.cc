@@ -19,8 +19,8 @@ bool BeginApartInPages(size_t num_rows, size_t row_bytes) {
 }  // namespace
 
 size_t WithStreamsApart(size_t num_rows, size_t row_bytes, size_t alignment) {
-  constexpr size_t kTries = 4;
-  for (size_t i = 0; i < kTries; ++i) {
+  if (num_rows < kernels::kStreamRows) return num_rows;
+  for (size_t i = 0; i <= kMostRowsAdded; ++i) {
     const size_t more = num_rows + i * alignment;
     if (BeginApartInPages(more, row_bytes)) return more;
   }

@@ -6,10 +6,14 @@
 
 namespace thermocline::engine {
 
-// The number of rows, or the next that is larger by up to three times
-// `alignment`, whose streams begin at different places of their pages
-// (kernels::kPageBytes): side by side in them they are slower to read. Where
-// none of these does, as with rows of whole pages, num_rows.
+// In steps of `alignment`, at most.
+inline constexpr size_t kMostRowsAdded = 3;
+
+// The number of rows, or the next that is larger by up to kMostRowsAdded times
+// `alignment`, whose streams begin each at another place of its page
+// (kernels::kPageBytes) than the one before: side by side in them they are
+// slower to read. Where none of these does, as with rows of whole pages, and
+// where there are too few for streams, num_rows.
 size_t WithStreamsApart(size_t num_rows, size_t row_bytes, size_t alignment);
 
 }  // namespace thermocline::engine

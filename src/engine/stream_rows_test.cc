@@ -23,7 +23,7 @@ TEST(WithStreamsApartTest, KeepsRowsThatNoNumberHelps) {
 }
 
 TEST(WithStreamsApartTest, KeepsFewRows) {
-  EXPECT_EQ(WithStreamsApart(3, 4096, 16), 3u);
+  EXPECT_EQ(WithStreamsApart(3, 1152, 16), 3u);
 }
 
 }  // namespace

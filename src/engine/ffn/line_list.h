@@ -14,7 +14,7 @@
 
 namespace thermocline::engine {
 
-inline constexpr size_t kMaxLines = 8192;
+inline constexpr size_t kMaxLines = 16384;
 
 // The lines that are read soon. What does not fit is not asked for.
 class LineList {

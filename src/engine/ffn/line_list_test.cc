@@ -88,7 +88,7 @@ TEST(LineListTest, LeavesOutWhatDoesNotFit) {
   const auto list = std::make_unique<LineList>();
   list->Clear();
   std::vector<uint32_t> ids(TestRows::kCount, 1);
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 20; ++i) {
     list->Add(rows->places(), ids.data(), ids.size());
   }
   kernels::LinesAhead* ahead = list->Start();

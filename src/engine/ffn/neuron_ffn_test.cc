@@ -260,7 +260,6 @@ TEST(NeuronFfn, AllInSequenceIsTheSameAsListed) {
         ffn.AddBiases();
         if (bundled) ffn.Bundle(/*with_gate=*/false);
         const std::vector<uint32_t> all = Every(1, 0, ffn_width);
-        ffn.listed = Listed::kAllReordered;
         const auto listed = ffn.RunShared(all, 3, 2);
         ffn.listed = Listed::kAll;
         EXPECT_EQ(ffn.RunShared(all, 3, 2), listed);
@@ -269,6 +268,24 @@ TEST(NeuronFfn, AllInSequenceIsTheSameAsListed) {
         EXPECT_EQ(ffn.Run({all, all}, 2),
                   std::vector<float>(listed.begin(), listed.begin() + 2 * 256));
       }
+    }
+  }
+}
+
+// More rows than are tested at once in each of sixteen pieces; a few of the
+// first wait for those behind them. Of the second, all pass.
+TEST(NeuronFfn, PiecesTestedInSeveralSteps) {
+  for (const Activation activation : {Activation::kRelu, Activation::kSilu}) {
+    SCOPED_TRACE(NameOf(activation));
+    constexpr size_t kNeurons = 9000;
+    RandomFfn ffn(256, kNeurons, DType::kQ4_0);
+    ffn.config.ffn.activation = activation;
+    ffn.Bundle(/*with_gate=*/false);
+    const std::vector<uint32_t> all = Every(1, 0, kNeurons);
+    const auto listed = ffn.RunShared(all, 2, 2);
+    ffn.listed = Listed::kAll;
+    for (const int num_threads : {1, 2, 3}) {
+      EXPECT_EQ(ffn.RunShared(all, 2, num_threads), listed);
     }
   }
 }
@@ -289,6 +306,24 @@ TEST(NeuronFfn, EveryTypeBundledOrNot) {
   }
 }
 
+void ExpectSameBits(RandomFfn& ffn,
+                    const std::vector<std::vector<uint32_t>>& lists,
+                    kernels::Isa isa) {
+  const std::vector<float> together = ffn.Run(lists, 1, isa);
+  for (const int num_threads : {2, 3, 7}) {
+    EXPECT_EQ(ffn.Run(lists, num_threads, isa), together);
+  }
+  const std::vector<float> inputs = ffn.x;
+  for (size_t t = 0; t < lists.size(); ++t) {
+    std::copy_n(inputs.data() + t * ffn.width, ffn.width, ffn.x.data());
+    const auto alone = ffn.Run({lists[t]}, 2, isa);
+    EXPECT_TRUE(std::ranges::equal(
+        alone, std::span(together).subspan(t * ffn.width, ffn.width)))
+        << t;
+  }
+  ffn.x = inputs;
+}
+
 // The bits depend neither on the threads nor on the other tokens.
 TEST(NeuronFfn, SameBitsForEveryThreadCountAndGroup) {
   for (const DType dtype : {DType::kF16, DType::kQ4_0}) {
@@ -297,20 +332,12 @@ TEST(NeuronFfn, SameBitsForEveryThreadCountAndGroup) {
                    std::string(kernels::NameOf(isa)));
       // Records of 4 to 9 KiB and up to 20 pieces.
       RandomFfn ffn(1536, 290, dtype);
+      ffn.listed = Listed::kCandidates;
       std::vector<std::vector<uint32_t>> lists;
       for (size_t t = 0; t < 8; ++t) lists.push_back(Every(t / 2 + 1, t, 290));
-      const std::vector<float> together = ffn.Run(lists, 1, isa);
-      for (const int num_threads : {2, 3, 7}) {
-        EXPECT_EQ(ffn.Run(lists, num_threads, isa), together);
-      }
-      const std::vector<float> inputs = ffn.x;
-      for (size_t t = 0; t < 8; ++t) {
-        std::copy_n(inputs.data() + t * ffn.width, ffn.width, ffn.x.data());
-        const auto alone = ffn.Run({lists[t]}, 2, isa);
-        EXPECT_TRUE(std::ranges::equal(
-            alone, std::span(together).subspan(t * ffn.width, ffn.width)))
-            << t;
-      }
+      ExpectSameBits(ffn, lists, isa);
+      ffn.listed = Listed::kAll;
+      ExpectSameBits(ffn, {8, Every(1, 0, 290)}, isa);
     }
   }
 }

@@ -77,10 +77,10 @@ class NeuronFfn::Worker {
   size_t ChunkRows() const {
     const double bytes_per_row = ffn_.BytesPerTested();
     if (!streams_) return RowsPerChunk(kBytesAhead, bytes_per_row);
-    const size_t num_rows =
-        WithStreamsApart(RowsPerChunk(kStreamedBytes, bytes_per_row),
-                         ffn_.tested_rows_.stride, kGroup);
-    return std::min(num_rows, kChunkRowsMax);
+    const size_t num_rows = RowsPerChunk(kStreamedBytes, bytes_per_row);
+    return WithStreamsApart(
+        std::min(num_rows, kChunkRowsMax - kMostRowsAdded * kGroup),
+        ffn_.tested_rows_.stride, kGroup);
   }
 
   void RunListed() {
@@ -172,13 +172,11 @@ class NeuronFfn::Worker {
   // In the order in which they are read: each step then asks for what the next
   // one reads.
   void AddRecords(const Survivors& survivors) {
-    AddRows(survivors, ffn_.up_rows_);
-    AddRows(survivors, ffn_.down_rows_);
-  }
-  void AddRows(const Survivors& survivors, const RowPlaces& rows) {
-    if (rows.num_bytes == 0) return;
     for (size_t t = 0; t < survivors.chunk.num_tokens; ++t) {
-      lines_.Add(rows, survivors.ids[t], survivors.counts[t]);
+      for (const RowPlaces* rows : {&ffn_.up_rows_, &ffn_.down_rows_}) {
+        if (rows->num_bytes == 0) continue;
+        lines_.Add(*rows, survivors.ids[t], survivors.counts[t]);
+      }
     }
   }
   // The first rows that are read of the records just added, before anything is

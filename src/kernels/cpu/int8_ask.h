@@ -23,12 +23,13 @@ namespace thermocline::kernels {
 // none. kNotAtAll: the hardware reads ahead as well.
 //
 // How far ahead: into the second level of the cache, then into the first. From
-// memory (Intel, two threads, VNNI, pages of 4 KiB; first step at 2 KiB) this
-// reads 0.90 (Q4_0, Q4_K) to 0.95 (Q8_0) of what a loop does that only reads;
-// without the second step 0.02 less, with it at 512 bytes 0.01 to 0.02 less; in
-// rows next to each other, whole tiles ahead, 0.80 (Q4_K) to 0.91 (Q8_0). Zen 4
-// wants the first step further ahead: with one thread 0.99 of such a loop for
-// Q4_0, 0.86 with 2 KiB; 4 KiB is as good for Q4_0, worse for Q8_0.
+// memory (Intel, two threads, VNNI, pages of 4 KiB; first step at 2 KiB; all of
+// a row at once) this reads 0.90 (Q4_0, Q4_K) to 0.95 (Q8_0) of what a loop
+// does that only reads; without the second step 0.02 less, with it at 512 bytes
+// 0.01 to 0.02 less; in rows next to each other, whole tiles ahead, 0.80 (Q4_K)
+// to 0.91 (Q8_0). Zen 4 wants the first step further ahead: with one thread
+// 0.99 of such a loop for Q4_0, 0.86 with 2 KiB; 4 KiB is as good for Q4_0,
+// worse for Q8_0.
 template <size_t kStepBytes, bool kNotAtAll>
 struct AskStreams {
   static constexpr size_t kFarBytes = kStreamAheadBytes;

@@ -42,7 +42,7 @@ void FillInt8MatMulsAvx512(KernelTable& table) {
   const auto fill = [&]<class Format>(DType dtype) {
     Int8MatMul<Format>::Fill(dtype, table);
   };
-  FillUnsigned<UnsignedDot>(fill);
+  ForEachUnsigned<UnsignedDot>(fill);
   fill.operator()<Q8_0<SignedDot, 0, Offset::kNone, 0>>(DType::kQ8_0);
 }
 

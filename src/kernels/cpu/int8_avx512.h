@@ -52,6 +52,12 @@ inline __m256i Load256(const void* p) {
 
 inline __m512i Load512(const void* p) { return _mm512_loadu_si512(p); }
 
+// Keeps a vector in a register, and what makes it before what follows.
+template <class Vector>
+[[gnu::always_inline]] inline void KeepInRegister(Vector& v) {
+  asm volatile("" : "+v"(v));
+}
+
 inline __m512i LowNibbles(__m512i v) {
   return _mm512_and_si512(v, _mm512_set1_epi8(0x0F));
 }

@@ -1,7 +1,7 @@
 // Int8 matrix products for AMD's CPUs with AVX-512, VNNI and GFNI: the results
 // of int8_avx512_vnni.cc, bit by bit. Zen 4 has four pipes of 256 bits and does
 // half an instruction of 512 at a time, so that fewer instructions are what
-// counts. Speeds are of one thread, against the formats of that file.
+// counts. Speeds are of one thread, against the formats of int8_avx512.h.
 #include "kernels/cpu/int8_avx512_k.h"
 #include "kernels/cpu/int8_avx512_vnni.h"
 #include "kernels/cpu/int8_matmul.h"
@@ -37,7 +37,7 @@ template <class Format>
 struct RowAfterRow : Format {
   static StepWeights Unpack(const std::byte* blocks) {
     StepWeights w = Format::Unpack(blocks);
-    for (__m512i& q : w.q) asm volatile("" : "+v"(q));
+    for (__m512i& q : w.q) KeepInRegister(q);
     return w;
   }
 };

@@ -168,7 +168,7 @@ struct Q6_K : Block256<BlockQ6_K>, Avx512Acc {
 // Calls fill.operator()<Format>(dtype) for every type but Q8_0, whose quants
 // have a sign.
 template <class Dot, class Fill>
-void FillUnsigned(const Fill& fill) {
+void ForEachUnsigned(const Fill& fill) {
   fill.template operator()<Q4_0<Dot>>(DType::kQ4_0);
   fill.template operator()<Q4_1<Dot>>(DType::kQ4_1);
   fill.template operator()<Q5_0<Dot>>(DType::kQ5_0);

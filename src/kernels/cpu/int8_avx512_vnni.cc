@@ -6,12 +6,6 @@
 namespace thermocline::kernels {
 namespace {
 
-// Keeps a vector in a register, and what makes it before what follows.
-template <class Vector>
-[[gnu::always_inline]] inline void Keep(Vector& v) {
-  asm volatile("" : "+v"(v));
-}
-
 // For streams: rows one after another, each with what is asked for spread over
 // its work, since many requests at once hold up what is behind them. The input
 // stays in registers: loaded anew for each row it would compete with them.
@@ -27,17 +21,17 @@ struct Spread : Format {
                                      size_t offset, const StepActivations& x,
                                      const AskRows& ask) {
       StepActivations input = x;
-      for (__m512i& q : input.q) Keep(q);
-      Keep(input.addend);
-      Keep(input.d);
+      for (__m512i& q : input.q) KeepInRegister(q);
+      KeepInRegister(input.addend);
+      KeepInRegister(input.d);
 #pragma clang loop unroll(full)
       for (size_t r = 0; r < kRows; ++r) {
         ask.template Share<3>(r, 0);
         StepWeights weights = Format::Unpack(rows[r] + offset);
-        for (__m512i& q : weights.q) Keep(q);
+        for (__m512i& q : weights.q) KeepInRegister(q);
         ask.template Share<3>(r, 1);
         this->sums[r] = Format::Step(weights, input, this->sums[r]);
-        Keep(this->sums[r]);
+        KeepInRegister(this->sums[r]);
         ask.template Share<3>(r, 2);
       }
     }
@@ -48,10 +42,10 @@ struct Spread : Format {
 
 void FillInt8MatMulsAvx512Vnni(KernelTable& table) {
   const auto fill = [&]<class Format>(DType dtype) {
-    Int8MatMul<Format>::Fill(dtype, table);
     Int8MatMul<Spread<Format>>::FillMatMul(dtype, table);
+    Int8MatMul<Format>::FillDotRows(dtype, table);
   };
-  FillUnsigned<VnniDot>(fill);
+  ForEachUnsigned<VnniDot>(fill);
   fill.operator()<VnniQ8>(DType::kQ8_0);
 }
 

@@ -105,9 +105,12 @@ class Int8MatMul {
   static void FillMatMul(DType dtype, KernelTable& table) {
     table.matmul_by_type[static_cast<uint32_t>(dtype)] = &Run;
   }
+  static void FillDotRows(DType dtype, KernelTable& table) {
+    table.dot_rows_by_type[static_cast<uint32_t>(dtype)] = &RunListed;
+  }
   static void Fill(DType dtype, KernelTable& table) {
     FillMatMul(dtype, table);
-    table.dot_rows_by_type[static_cast<uint32_t>(dtype)] = &RunListed;
+    FillDotRows(dtype, table);
   }
 
  private:
