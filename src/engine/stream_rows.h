@@ -6,7 +6,7 @@
 
 namespace thermocline::engine {
 
-// In steps of `alignment`, at most.
+// What WithStreamsApart() adds at most, in steps of its `alignment`.
 inline constexpr size_t kMostRowsAdded = 3;
 
 // The number of rows, or the next that is larger by up to kMostRowsAdded times

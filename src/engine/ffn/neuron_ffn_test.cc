@@ -272,8 +272,8 @@ TEST(NeuronFfn, AllInSequenceIsTheSameAsListed) {
   }
 }
 
-// More rows than are tested at once in each of sixteen pieces; a few of the
-// first wait for those behind them. Of the second, all pass.
+// Each of sixteen pieces has more rows than are tested at once, so that some
+// that pass wait for those of the next step: a part of the rows, or all.
 TEST(NeuronFfn, PiecesTestedInSeveralSteps) {
   for (const Activation activation : {Activation::kRelu, Activation::kSilu}) {
     SCOPED_TRACE(NameOf(activation));

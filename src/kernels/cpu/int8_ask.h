@@ -17,6 +17,16 @@
 
 namespace thermocline::kernels {
 
+// Asks for one of kShares shares of the lines of kNumBytes from an address on.
+template <int kLocality, size_t kNumBytes, size_t kShares>
+[[gnu::always_inline]] inline void AskForShare(uintptr_t begin, size_t share) {
+  constexpr size_t kLines = LinesOf(kNumBytes);
+  const size_t end = kLines * (share + 1) / kShares;
+  for (size_t i = kLines * share / kShares; i < end; ++i) {
+    AskForLine<kLocality>(begin + i * kLineBytes);
+  }
+}
+
 // The streams of one token: memory delivers more to a few of them than to one,
 // and a stream that goes on forever can be asked for ahead of its use. They are
 // stream_bytes long; left_bytes of them begin with these parts. A single row is
@@ -49,22 +59,15 @@ struct AskStreams {
   template <size_t kRows>
   [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
                                   size_t /*r*/) const {
-    if constexpr (kRows == 1 || kNotAtAll) return;
-    const uintptr_t begin = reinterpret_cast<uintptr_t>(row) + offset;
-    AskForBytes<2>(begin + far, kStepBytes);
-    AskForBytes<3>(begin + kNearBytes, kStepBytes);
+    Share<kRows, 1>(row, offset, 0);
   }
   template <size_t kRows, size_t kShares>
   [[gnu::always_inline]] void Share(const std::byte* row, size_t offset,
                                     size_t share) const {
     if constexpr (kRows == 1 || kNotAtAll) return;
     const uintptr_t begin = reinterpret_cast<uintptr_t>(row) + offset;
-    constexpr size_t kLines = LinesOf(kStepBytes);
-    const size_t end = kLines * (share + 1) / kShares;
-    for (size_t i = kLines * share / kShares; i < end; ++i) {
-      AskForLine<2>(begin + far + i * kLineBytes);
-      AskForLine<3>(begin + kNearBytes + i * kLineBytes);
-    }
+    AskForShare<2, kStepBytes, kShares>(begin + far, share);
+    AskForShare<3, kStepBytes, kShares>(begin + kNearBytes, share);
   }
 };
 
