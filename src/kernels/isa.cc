@@ -17,9 +17,13 @@ struct IsaName {
   std::string_view name;
 };
 constexpr IsaName kNames[] = {
-    {Isa::kScalar, "scalar"}, {Isa::kAvx2, "avx2"},
-    {Isa::kAvx512, "avx512"}, {Isa::kAvx512Vnni, "avx512-vnni"},
-    {Isa::kAmx, "amx"},       {Isa::kNeonDotprod, "neon-dotprod"},
+    {Isa::kScalar, "scalar"},
+    {Isa::kAvx2, "avx2"},
+    {Isa::kAvxVnni, "avx-vnni"},
+    {Isa::kAvx512, "avx512"},
+    {Isa::kAvx512Vnni, "avx512-vnni"},
+    {Isa::kAmx, "amx"},
+    {Isa::kNeonDotprod, "neon-dotprod"},
 };
 
 #if defined(__x86_64__)
@@ -31,6 +35,7 @@ bool HasAvx2() {
          __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
          __builtin_cpu_supports("bmi2");
 }
+bool HasAvxVnni() { return HasAvx2() && __builtin_cpu_supports("avxvnni"); }
 bool HasAvx512() {
   return HasAvx2() && __builtin_cpu_supports("avx512f") &&
          __builtin_cpu_supports("avx512bw") &&
@@ -94,6 +99,7 @@ std::vector<Isa> SupportedIsas() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (HasAvx2()) isas.push_back(Isa::kAvx2);
+  if (HasAvxVnni()) isas.push_back(Isa::kAvxVnni);
   if (HasAvx512()) isas.push_back(Isa::kAvx512);
   if (HasAvx512Vnni()) isas.push_back(Isa::kAvx512Vnni);
   if (HasAmx()) isas.push_back(Isa::kAmx);

@@ -12,14 +12,15 @@ namespace thermocline::kernels {
 enum class Isa {
   kScalar,       // kernels/ref: plain C++, the reference
   kAvx2,         // AVX2, FMA, F16C
-  kAvx512,       // AVX-512 F, BW, DQ, VL, CD
+  kAvxVnni,      // the above and AVX-VNNI
+  kAvx512,       // AVX2, FMA, F16C, AVX-512 F, BW, DQ, VL, CD
   kAvx512Vnni,   // the above and VNNI
   kAmx,          // the above, AVX-512 BF16, AMX tiles and AMX-BF16
   kNeonDotprod,  // Armv8.2 with dot product
 };
 
-// "scalar", "avx2", "avx512", "avx512-vnni", "amx", "neon-dotprod": values
-// of --isa.
+// "scalar", "avx2", "avx-vnni", "avx512", "avx512-vnni", "amx", "neon-dotprod":
+// values of --isa.
 std::string_view NameOf(Isa isa);
 std::optional<Isa> ParseIsa(std::string_view name);
 

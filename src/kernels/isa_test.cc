@@ -12,10 +12,11 @@ namespace thermocline::kernels {
 namespace {
 
 TEST(IsaTest, NamesRoundTrip) {
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni,
-                  Isa::kAmx, Isa::kNeonDotprod}) {
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512,
+                  Isa::kAvx512Vnni, Isa::kAmx, Isa::kNeonDotprod}) {
     EXPECT_EQ(ParseIsa(NameOf(isa)), isa) << NameOf(isa);
   }
+  EXPECT_EQ(NameOf(Isa::kAvxVnni), "avx-vnni");
   EXPECT_EQ(NameOf(Isa::kAvx512Vnni), "avx512-vnni");
   EXPECT_EQ(NameOf(Isa::kAmx), "amx");
   EXPECT_EQ(NameOf(Isa::kNeonDotprod), "neon-dotprod");

@@ -1,4 +1,5 @@
 #include <string>
+#include <string_view>
 
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/testing.h"
@@ -78,6 +79,7 @@ TEST_P(TableTest, TakesTheTargetOfItsIsa) {
       case Isa::kScalar:
         return "";
       case Isa::kAvx2:
+      case Isa::kAvxVnni:
         return "AVX2";
       case Isa::kAvx512:
       case Isa::kAvx512Vnni:
@@ -109,8 +111,8 @@ TEST_P(TableTest, RunsTheVectorWidthOfItsIsa) {
                                  .num_tokens = 1,
                                  .out = &out,
                                  .out_stride = 1});
-  const bool is_narrow =
-      GetParam() == Isa::kAvx2 || GetParam() == Isa::kNeonDotprod;
+  const std::string_view target = FloatTargetName(GetParam());
+  const bool is_narrow = target == "AVX2" || target == "NEON";
   EXPECT_EQ(out, is_narrow ? 0x1.0p24f : 0x1.0p24f + 2);
 }
 

@@ -79,8 +79,9 @@ inline AlignedBytes MakeAligned(size_t num_bytes) {
 
 // Whether add_rows rounds what quants are multiplied with (kernels.h).
 inline bool RoundsCoefs(Isa isa, DType dtype) {
-  return (isa == Isa::kAvx2 || isa == Isa::kAvx512Vnni || isa == Isa::kAmx) &&
-         (dtype == DType::kQ4_0 || dtype == DType::kQ4_K);
+  const bool has_kernel = isa == Isa::kAvx2 || isa == Isa::kAvxVnni ||
+                          isa == Isa::kAvx512Vnni || isa == Isa::kAmx;
+  return has_kernel && (dtype == DType::kQ4_0 || dtype == DType::kQ4_K);
 }
 
 // What one more in each nibble of a row of Q4_0 or Q4_K is worth.

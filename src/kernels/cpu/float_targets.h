@@ -44,6 +44,7 @@
 #define TC_CALL_FOR_ISA(isa, function, ...) \
   switch (isa) {                            \
     case Isa::kAvx2:                        \
+    case Isa::kAvxVnni:                     \
       TC_CALL_AVX2(function, __VA_ARGS__);  \
       break;                                \
     case Isa::kAvx512:                      \

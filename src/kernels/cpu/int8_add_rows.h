@@ -7,10 +7,10 @@
 
 namespace thermocline::kernels {
 
-// Sets table.add_rows_by_type of Q4_0 and Q4_K for kAvx2, kAvx512Vnni and
-// kAmx, and nothing else: of kAvx512, quant_add_rows.cc makes floats of nibbles
-// with about as many instructions as bytes would take. The functions set need a
-// CPU that has `isa`; filling the table does not.
+// Sets table.add_rows_by_type of Q4_0 and Q4_K for kAvx2, kAvxVnni,
+// kAvx512Vnni and kAmx, and nothing else: of kAvx512, quant_add_rows.cc makes
+// floats of nibbles with about as many instructions as bytes would take. The
+// functions set need a CPU that has `isa`; filling the table does not.
 void FillInt8AddRows(Isa isa, KernelTable& table);
 
 // The parts of it that are compiled with the flags of one ISA each.

@@ -1,222 +1,47 @@
-// Int8 matrix products for AVX2 of the formats with blocks of 32. A step has
-// eight blocks.
+// Int8 matrix products for AVX2 of the formats with blocks of 32.
 #include "kernels/cpu/int8_avx2.h"
 
 #include <immintrin.h>
 
-#include <cstddef>
-#include <cstdint>
-
-#include "kernels/cpu/int8_driver.h"
+#include "kernels/cpu/int8_avx2_blocks.h"
 #include "kernels/cpu/int8_matmul.h"
-#include "kernels/kernels.h"
-#include "tensor/blocks.h"
 
 namespace thermocline::kernels {
 namespace {
 
-template <class Block>
-struct Block32 {
-  static constexpr size_t kBlockBytes = sizeof(Block);
-  static constexpr size_t kBlockElems = kBlock;
-  static constexpr size_t kStepBlocks = 8;
-
-  // The first numbers of eight blocks.
-  static __m256 Heads(const std::byte* blocks) {
-    return _mm256_cvtph_ps(EachWord<sizeof(Block)>(blocks));
-  }
-};
-
-// Register b has block b.
-struct Q8_0 : Block32<BlockQ8_0> {
-  using Scales = __m256;
-  struct Input {
-    __m256i q[8];
-    __m256 d;
-  };
-
-  static Input Prepare(const StepInput& x) {
-    Input in;
-    for (size_t b = 0; b < 8; ++b) in.q[b] = Load256(x.q + kBlock * b);
-    in.d = _mm256_loadu_ps(x.d);
-    return in;
-  }
-
-  static Scales UnpackScales(const std::byte* blocks) { return Heads(blocks); }
-
-  static QuantPair UnpackPair(const std::byte* blocks, size_t i) {
-    const std::byte* qs =
-        blocks + 2 * i * kBlockBytes + offsetof(BlockQ8_0, qs);
-    return {Load256(qs), Load256(qs + kBlockBytes)};
-  }
-
-  template <size_t kRows, class Weights>
-  [[gnu::always_inline]] static void Add(const Weights& w, const Input& x,
-                                         __m256 (&acc)[kRows]) {
-    __m256i fours[2][kRows];
-    MeetParts([&](size_t r, size_t i)
-                  __attribute__((always_inline)) { return Dots(w, r, i, x); },
-              Meet32<Ints>, fours);
-#pragma clang loop unroll(full)
-    for (size_t r = 0; r < kRows; ++r) {
-      const __m256i sums = MeetLanes<Ints>(fours[0][r], fours[1][r]);
-      acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums),
-                               _mm256_mul_ps(w.Scales(r), x.d), acc[r]);
-    }
-  }
-
- private:
-  // Of two blocks.
-  template <class Weights>
-  [[gnu::always_inline]] static __m256i Dots(const Weights& w, size_t r,
-                                             size_t i, const Input& x) {
-    const QuantPair pair = w.Pair(r, i);
-    return Meet64<Ints>(Dot(pair.first, x.q[2 * i]),
-                        Dot(pair.second, x.q[2 * i + 1]));
-  }
+// Products of bytes leave sums of two in 16 bits.
+struct NarrowDot {
+  static constexpr bool kFlipsSigns = false;
+  using Lanes = Words;
 
   // The sign moves from the weight to the activation, which is never -128. A
   // weight of -128 becomes 128: two products still fit in 16 bits.
-  static __m256i Dot(__m256i w, __m256i x) {
+  static __m256i Signed(__m256i w, __m256i x) {
     return AddPairs(
         _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)));
   }
-};
 
-// What quants are worth.
-enum class Offset {
-  kZeroPoint,  // d * (q - 2^kZeroBits)
-  kMin,        // d * q + m
-};
-
-// Formats of nibbles, and maybe a fifth bit. Registers 2i and 2i + 1 have the
-// first and the second halves of the blocks i and i + 4.
-template <class Block, bool kFifthBit, Offset kOffset, int kZeroBits = 0>
-struct NibbleBlocks : Block32<Block> {
-  static constexpr bool kHasMin = kOffset == Offset::kMin;
-
-  struct Scales {
-    __m256 d;
-    __m256 min;
-  };
-  struct Input {
-    __m256i q[8];
-    __m256 d;
-    __m256i zero;  // what the zero point adds to the sums
-    __m256 d_sum;  // d times the sum of the block
-  };
-
-  static Input Prepare(const StepInput& x) {
-    Input in;
-    for (size_t i = 0; i < 4; ++i) {
-      const int8_t* q = x.q + kBlock * i;
-      in.q[2 * i] = LoadTwo128(q, q + 4 * kBlock);
-      in.q[2 * i + 1] = LoadTwo128(q + 16, q + 4 * kBlock + 16);
-    }
-    in.d = _mm256_loadu_ps(x.d);
-    const __m256i sums = AddPairs(Load256(x.sum));
-    if constexpr (kHasMin) {
-      in.d_sum = _mm256_mul_ps(in.d, _mm256_cvtepi32_ps(sums));
-    } else {
-      in.zero = _mm256_slli_epi32(sums, kZeroBits);
-    }
-    return in;
+  static __m256i Two(__m256i w0, __m256i x0, __m256i w1, __m256i x1) {
+    return _mm256_add_epi16(_mm256_maddubs_epi16(w0, x0),
+                            _mm256_maddubs_epi16(w1, x1));
   }
 
-  static Scales UnpackScales(const std::byte* blocks) {
-    Scales scales = {.d = NibbleBlocks::Heads(blocks)};
-    if constexpr (kHasMin) {
-      scales.min = NibbleBlocks::Heads(blocks + offsetof(Block, m));
-    }
-    return scales;
-  }
-
-  static QuantPair UnpackPair(const std::byte* blocks, size_t i) {
-    const std::byte* block = blocks + sizeof(Block) * i;
-    const std::byte* other = block + sizeof(Block) * 4;
-    const __m256i bytes =
-        LoadTwo128(block + offsetof(Block, qs), other + offsetof(Block, qs));
-    QuantPair pair = {LowNibbles(bytes), HighNibbles(bytes)};
-    if constexpr (kFifthBit) {
-      AddFifthBits(LoadU32(block + offsetof(Block, qh)),
-                   LoadU32(other + offsetof(Block, qh)), pair);
-    }
-    return pair;
-  }
-
-  template <size_t kRows, class Weights>
-  [[gnu::always_inline]] static void Add(const Weights& w, const Input& x,
-                                         __m256 (&acc)[kRows]) {
-    __m256i twos[2][kRows];
-    MeetParts(
-        [&](size_t r, size_t i)
-            __attribute__((always_inline)) { return Words16(w, r, i, x); },
-        Meet64<Words>, twos);
-    __m256i sums[kRows];
-    for (size_t r = 0; r < kRows; ++r) {
-      // Four bits: 16 * 15 * 127 < 2^15. Five: 8 * 31 * 127, but not twice.
-      sums[r] = kFifthBit
-                    ? Meet32<Ints>(AddPairs(twos[0][r]), AddPairs(twos[1][r]))
-                    : AddPairs(Meet32<Words>(twos[0][r], twos[1][r]));
-    }
-#pragma clang loop unroll(full)
-    for (size_t r = 0; r < kRows; ++r) {
-      const Scales scales = w.Scales(r);
-      if constexpr (kHasMin) {
-        acc[r] = _mm256_fmadd_ps(scales.min, x.d_sum, acc[r]);
-      } else {
-        sums[r] = _mm256_sub_epi32(sums[r], x.zero);
-      }
-      acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]),
-                               _mm256_mul_ps(scales.d, x.d), acc[r]);
-    }
-  }
-
- private:
-  // Sums of four products of the blocks i and i + 4.
-  template <class Weights>
-  [[gnu::always_inline]] static __m256i Words16(const Weights& w, size_t r,
-                                                size_t i, const Input& x) {
-    const QuantPair pair = w.Pair(r, i);
-    return _mm256_add_epi16(_mm256_maddubs_epi16(pair.first, x.q[2 * i]),
-                            _mm256_maddubs_epi16(pair.second, x.q[2 * i + 1]));
-  }
-
-  // Sets bit 4 where one of the low 16 bits of the first word is set, then the
-  // second word; in the pair's second by their high 16 bits.
-  static void AddFifthBits(uint32_t first, uint32_t second, QuantPair& pair) {
-    const __m256i words =
-        _mm256_setr_m128i(_mm_set1_epi32(static_cast<int>(first)),
-                          _mm_set1_epi32(static_cast<int>(second)));
-    const __m256i order =
-        _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0101010101010101, 0));
-    pair.first = _mm256_or_si256(pair.first, SixteenWhere(words, order));
-    pair.second = _mm256_or_si256(
-        pair.second,
-        SixteenWhere(words, _mm256_add_epi8(order, _mm256_set1_epi8(2))));
-  }
-  static __m256i SixteenWhere(__m256i words, __m256i order) {
-    const __m256i bit =
-        _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
-    const __m256i spread = _mm256_shuffle_epi8(words, order);
-    const __m256i hit = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
-    return _mm256_and_si256(hit, _mm256_set1_epi8(16));
+  // Four bits: 16 * 15 * 127 < 2^15. Five: 8 * 31 * 127, but not twice.
+  template <bool kFifthBit>
+  static __m256i Meet(__m256i a, __m256i b) {
+    return kFifthBit ? Meet32<Ints>(AddPairs(a), AddPairs(b))
+                     : AddPairs(Meet32<Words>(a, b));
   }
 };
-
-struct Q4_0 : NibbleBlocks<BlockQ4_0, false, Offset::kZeroPoint, 3> {};
-struct Q4_1 : NibbleBlocks<BlockQ4_1, false, Offset::kMin> {};
-struct Q5_0 : NibbleBlocks<BlockQ5_0, true, Offset::kZeroPoint, 4> {};
-struct Q5_1 : NibbleBlocks<BlockQ5_1, true, Offset::kMin> {};
 
 }  // namespace
 
-void FillInt8MatMulsAvx2(KernelTable& table) {
-  Int8MatMul<Avx2Format<Q8_0>>::Fill(DType::kQ8_0, table);
-  Int8MatMul<Avx2Format<Q4_0>>::Fill(DType::kQ4_0, table);
-  Int8MatMul<Avx2Format<Q4_1>>::Fill(DType::kQ4_1, table);
-  Int8MatMul<Avx2Format<Q5_0>>::Fill(DType::kQ5_0, table);
-  Int8MatMul<Avx2Format<Q5_1>>::Fill(DType::kQ5_1, table);
+void FillInt8MatMulsAvx2(bool asks_ahead, KernelTable& table) {
+  if (asks_ahead) {
+    FillBlocks32<NarrowDot, true>(table);
+  } else {
+    FillBlocks32<NarrowDot, false>(table);
+  }
 }
 
 }  // namespace thermocline::kernels

@@ -1,5 +1,6 @@
 // What the int8 kernels in AVX2 with FMA and F16C share; the formats with
-// blocks of 32 are in int8_avx2.cc, those with blocks of 256 in int8_avx2_k.cc.
+// blocks of 32 are in int8_avx2_blocks.h, those with blocks of 256 in
+// int8_avx2_k.cc.
 //
 // A step is 256 quants in eight registers. Dot products of bytes leave sums of
 // two in 16-bit lanes, and what costs most is to add up the lanes of a block.
@@ -231,7 +232,7 @@ struct GroupOfRows<Format, kRows> {
 //   Scales, UnpackScales(blocks), UnpackPair(blocks, i)
 //   Add<kRows>(weights, input, acc): of kRows rows
 //   Pairs<kRows>: if it likes, a Group of rows that come two and two
-template <class Format>
+template <class Format, bool kAsks>
 struct Avx2Format : Format {
   using Acc = __m256;
   using typename Format::Input;
@@ -239,9 +240,7 @@ struct Avx2Format : Format {
   template <size_t kRows>
   using Group = typename GroupOfRows<Format, kRows>::Type;
 
-  // Zen 3 reads four streams as well on its own, and instructions that ask for
-  // them cost 4 (Q4_0, Q4_K) to 7 % (Q8_0) of a token.
-  static constexpr bool kLeavesAskingToHardware = true;
+  static constexpr bool kLeavesAskingToHardware = !kAsks;
 
   static Weights Unpack(const std::byte* blocks) { return Weights(blocks); }
 

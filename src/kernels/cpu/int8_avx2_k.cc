@@ -338,12 +338,21 @@ struct Q6_K : Block256<BlockQ6_K> {
   }
 };
 
+template <bool kAsks>
+void FillBlocks256(KernelTable& table) {
+  Int8MatMul<Avx2Format<Q4_K, kAsks>>::Fill(DType::kQ4_K, table);
+  Int8MatMul<Avx2Format<Q5_K, kAsks>>::Fill(DType::kQ5_K, table);
+  Int8MatMul<Avx2Format<Q6_K, kAsks>>::Fill(DType::kQ6_K, table);
+}
+
 }  // namespace
 
-void FillInt8MatMulsAvx2K(KernelTable& table) {
-  Int8MatMul<Avx2Format<Q4_K>>::Fill(DType::kQ4_K, table);
-  Int8MatMul<Avx2Format<Q5_K>>::Fill(DType::kQ5_K, table);
-  Int8MatMul<Avx2Format<Q6_K>>::Fill(DType::kQ6_K, table);
+void FillInt8MatMulsAvx2K(bool asks_ahead, KernelTable& table) {
+  if (asks_ahead) {
+    FillBlocks256<true>(table);
+  } else {
+    FillBlocks256<false>(table);
+  }
 }
 
 }  // namespace thermocline::kernels

@@ -390,6 +390,25 @@ INSTANTIATE_TEST_SUITE_P(Isas, Int8MatMulTest,
                                           testing::ValuesIn(kTypes)),
                          IsaAndTypeName);
 
+// Integers are exact in both, and floats meet in the same order.
+TEST(AvxVnniMatMulTest, GivesTheBitsOfAvx2) {
+  if (std::ranges::count(SupportedIsas(), Isa::kAvxVnni) == 0) {
+    GTEST_SKIP() << "needs AVX-VNNI";
+  }
+  for (const DType dtype : kTypes) {
+    for (const Fill fill : {Fill::kRandom, Fill::kZeros, Fill::kOnes}) {
+      for (const size_t tokens : {1, 5}) {
+        Problem problem(dtype, 768, 23, tokens, 1, fill,
+                        fill == Fill::kRandom ? 0 : -127, 3, 0);
+        std::vector<float> out(23 * tokens, kSentinel), other = out;
+        KernelsFor(Isa::kAvxVnni).matmul(dtype)(problem.Args(out.data(), 23));
+        KernelsFor(Isa::kAvx2).matmul(dtype)(problem.Args(other.data(), 23));
+        ASSERT_EQ(out, other) << NameOf(dtype) << ", " << tokens << " tokens";
+      }
+    }
+  }
+}
+
 // The tables really have the functions of their ISA, and nothing else is set.
 TEST(FillInt8MatMulsTest, SetsTheQuantisedTypesOnly) {
   for (Isa isa : SupportedIsas()) {

@@ -8,6 +8,9 @@ void FillTileMatMuls(Isa isa, KernelTable& table) {
     case Isa::kAvx2:
       FillTileMatMulsAvx2(table);
       break;
+    case Isa::kAvxVnni:
+      FillTileMatMulsAvxVnni(table);
+      break;
     case Isa::kAvx512:
       FillTileMatMulsAvx512(table);
       break;

@@ -16,6 +16,7 @@ void FillTileMatMuls(Isa isa, KernelTable& table);
 
 // The parts of FillTileMatMuls; each is compiled with the flags of its ISA.
 void FillTileMatMulsAvx2(KernelTable& table);
+void FillTileMatMulsAvxVnni(KernelTable& table);
 void FillTileMatMulsAvx512(KernelTable& table);
 void FillTileMatMulsAvx512Vnni(KernelTable& table);
 void FillTileMatMulsNeonDotprod(KernelTable& table);
