@@ -38,15 +38,26 @@ TEST(IsaTest, SupportedStartsWithScalarAndRises) {
 }
 
 // /proc/cpuinfo is another witness; an emulator shows the machine's own.
-TEST(IsaTest, KnowsWhoMadeTheCpu) {
-#if defined(__x86_64__)
+bool CpuInfoHas(const std::string& word) {
   std::ifstream file("/proc/cpuinfo");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_EQ(IsAmd(), text.find("AuthenticAMD") != text.npos);
+  return text.find(word) != text.npos;
+}
+
+TEST(IsaTest, KnowsWhoMadeTheCpu) {
+#if defined(__x86_64__)
+  EXPECT_EQ(IsAmd(), CpuInfoHas("AuthenticAMD"));
 #else
   EXPECT_FALSE(IsAmd());
 #endif
 }
+
+#if defined(__x86_64__)
+TEST(IsaTest, FindsAvxVnniWhereTheKernelDoes) {
+  EXPECT_EQ(std::ranges::count(SupportedIsas(), Isa::kAvxVnni) > 0,
+            CpuInfoHas(" avx_vnni"));
+}
+#endif
 
 TEST(IsaTest, SupportedBelongsToThisArchitecture) {
   const std::vector<Isa> isas = SupportedIsas();

@@ -37,11 +37,7 @@ struct NarrowDot {
 }  // namespace
 
 void FillInt8MatMulsAvx2(bool asks_ahead, KernelTable& table) {
-  if (asks_ahead) {
-    FillBlocks32<NarrowDot, true>(table);
-  } else {
-    FillBlocks32<NarrowDot, false>(table);
-  }
+  FillBlocks32<NarrowDot>(asks_ahead, table);
 }
 
 }  // namespace thermocline::kernels

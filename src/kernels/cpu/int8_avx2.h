@@ -3,12 +3,13 @@
 // int8_avx2_k.cc.
 //
 // A step is 256 quants in eight registers. Dot products of bytes leave sums of
-// two in 16-bit lanes, and what costs most is to add up the lanes of a block.
-// Registers do that in pairs: Meet64 makes one of two, each half of it the sum
-// of one's halves; Meet32 and MeetLanes likewise. So eight registers end as the
-// eight sums of eight blocks, which meet eight scales in one fused
-// multiply-add. As many levels as the quants allow stay in 16 bits; a
-// multiplication by ones does the last, to 32.
+// two in 16-bit lanes (with AVX-VNNI, int8_avx_vnni.cc, of four in 32-bit
+// ones), and what costs most is to add up the lanes of a block. Registers do
+// that in pairs: Meet64 makes one of two, each half of it the sum of one's
+// halves; Meet32 and MeetLanes likewise. So eight registers end as the eight
+// sums of eight blocks, which meet eight scales in one fused multiply-add. As
+// many levels as the quants allow stay in 16 bits; a multiplication by ones
+// does the last, to 32.
 //
 // Several rows go through a step side by side, each stage for all of them
 // before the next: a row's own chain is long, and a processor that meets row
@@ -259,6 +260,18 @@ struct Avx2Format : Format {
     return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
   }
 };
+
+// Sets a type's products; listed rows have a way of asking of their own.
+template <class Format>
+void FillAvx2Format(DType dtype, bool asks_ahead, KernelTable& table) {
+  using Asked = Int8MatMul<Avx2Format<Format, true>>;
+  if (asks_ahead) {
+    Asked::FillMatMul(dtype, table);
+  } else {
+    Int8MatMul<Avx2Format<Format, false>>::FillMatMul(dtype, table);
+  }
+  Asked::FillDotRows(dtype, table);
+}
 
 }  // namespace
 }  // namespace thermocline::kernels

@@ -224,13 +224,13 @@ template <class Dot>
 struct Q5_1 : NibbleBlocks<Dot, BlockQ5_1, true, Offset::kMin> {};
 
 // Sets the products of all of them.
-template <class Dot, bool kAsks>
-void FillBlocks32(KernelTable& table) {
-  Int8MatMul<Avx2Format<Q8_0<Dot>, kAsks>>::Fill(DType::kQ8_0, table);
-  Int8MatMul<Avx2Format<Q4_0<Dot>, kAsks>>::Fill(DType::kQ4_0, table);
-  Int8MatMul<Avx2Format<Q4_1<Dot>, kAsks>>::Fill(DType::kQ4_1, table);
-  Int8MatMul<Avx2Format<Q5_0<Dot>, kAsks>>::Fill(DType::kQ5_0, table);
-  Int8MatMul<Avx2Format<Q5_1<Dot>, kAsks>>::Fill(DType::kQ5_1, table);
+template <class Dot>
+void FillBlocks32(bool asks_ahead, KernelTable& table) {
+  FillAvx2Format<Q8_0<Dot>>(DType::kQ8_0, asks_ahead, table);
+  FillAvx2Format<Q4_0<Dot>>(DType::kQ4_0, asks_ahead, table);
+  FillAvx2Format<Q4_1<Dot>>(DType::kQ4_1, asks_ahead, table);
+  FillAvx2Format<Q5_0<Dot>>(DType::kQ5_0, asks_ahead, table);
+  FillAvx2Format<Q5_1<Dot>>(DType::kQ5_1, asks_ahead, table);
 }
 
 }  // namespace

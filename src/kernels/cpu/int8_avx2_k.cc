@@ -338,21 +338,12 @@ struct Q6_K : Block256<BlockQ6_K> {
   }
 };
 
-template <bool kAsks>
-void FillBlocks256(KernelTable& table) {
-  Int8MatMul<Avx2Format<Q4_K, kAsks>>::Fill(DType::kQ4_K, table);
-  Int8MatMul<Avx2Format<Q5_K, kAsks>>::Fill(DType::kQ5_K, table);
-  Int8MatMul<Avx2Format<Q6_K, kAsks>>::Fill(DType::kQ6_K, table);
-}
-
 }  // namespace
 
 void FillInt8MatMulsAvx2K(bool asks_ahead, KernelTable& table) {
-  if (asks_ahead) {
-    FillBlocks256<true>(table);
-  } else {
-    FillBlocks256<false>(table);
-  }
+  FillAvx2Format<Q4_K>(DType::kQ4_K, asks_ahead, table);
+  FillAvx2Format<Q5_K>(DType::kQ5_K, asks_ahead, table);
+  FillAvx2Format<Q6_K>(DType::kQ6_K, asks_ahead, table);
 }
 
 }  // namespace thermocline::kernels

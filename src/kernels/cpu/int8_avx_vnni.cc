@@ -1,8 +1,9 @@
 // Int8 matrix products for AVX2 with AVX-VNNI: the results of int8_avx2.cc, bit
 // by bit. The formats with blocks of 256 are those of AVX2, whose scales come
-// in where VNNI has nothing left to do.
+// in where sums of pairs are added: VNNI would save little (not tried).
 #include <immintrin.h>
 
+#include "kernels/cpu/int8_avx2.h"
 #include "kernels/cpu/int8_avx2_blocks.h"
 #include "kernels/cpu/int8_matmul.h"
 
@@ -34,7 +35,7 @@ struct VnniDot {
 }  // namespace
 
 void FillInt8MatMulsAvxVnni(KernelTable& table) {
-  FillBlocks32<VnniDot, true>(table);
+  FillBlocks32<VnniDot>(/*asks_ahead=*/true, table);
 }
 
 }  // namespace thermocline::kernels

@@ -395,15 +395,30 @@ TEST(AvxVnniMatMulTest, GivesTheBitsOfAvx2) {
   if (std::ranges::count(SupportedIsas(), Isa::kAvxVnni) == 0) {
     GTEST_SKIP() << "needs AVX-VNNI";
   }
-  for (const DType dtype : kTypes) {
-    for (const Fill fill : {Fill::kRandom, Fill::kZeros, Fill::kOnes}) {
+  constexpr size_t kRows = 23;
+  const KernelTable& vnni = KernelsFor(Isa::kAvxVnni);
+  const KernelTable& avx2 = KernelsFor(Isa::kAvx2);
+  const auto expect_same = [&](DType dtype, size_t n, size_t tokens, Fill fill,
+                               int8_t q, size_t gap) {
+    Problem problem(dtype, n, kRows, tokens, 1, fill, q, n + tokens, gap);
+    std::vector<float> out(kRows * tokens, kSentinel), other = out;
+    vnni.matmul(dtype)(problem.Args(out.data(), kRows));
+    avx2.matmul(dtype)(problem.Args(other.data(), kRows));
+    EXPECT_EQ(out, other) << NameOf(dtype) << ", n " << n << ", " << tokens
+                          << " tokens, all quants " << int{q};
+  };
+  for (const DType dtype :
+       {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1}) {
+    EXPECT_NE(vnni.matmul(dtype), avx2.matmul(dtype));
+    for (const size_t n : {96, 288, 768}) {
       for (const size_t tokens : {1, 5}) {
-        Problem problem(dtype, 768, 23, tokens, 1, fill,
-                        fill == Fill::kRandom ? 0 : -127, 3, 0);
-        std::vector<float> out(23 * tokens, kSentinel), other = out;
-        KernelsFor(Isa::kAvxVnni).matmul(dtype)(problem.Args(out.data(), 23));
-        KernelsFor(Isa::kAvx2).matmul(dtype)(problem.Args(other.data(), 23));
-        ASSERT_EQ(out, other) << NameOf(dtype) << ", " << tokens << " tokens";
+        for (const size_t gap : {0, 3}) {
+          expect_same(dtype, n, tokens, Fill::kRandom, 0, gap);
+          for (const Fill fill : {Fill::kZeros, Fill::kOnes, Fill::kSignBits}) {
+            expect_same(dtype, n, tokens, fill, 127, gap);
+            expect_same(dtype, n, tokens, fill, -127, gap);
+          }
+        }
       }
     }
   }

@@ -10,7 +10,6 @@ namespace {
 struct Avx2Words : Avx2 {
   static constexpr Isa kIsa = Isa::kAvx2;
 
-  static Ints SplatInts(int32_t x) { return _mm256_set1_epi32(x); }
   static Ints AddInts(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
   static Bytes ShiftWords(Bytes v, int by) { return _mm256_slli_epi16(v, by); }
   static Bytes MulPairs(Bytes w, Bytes x) { return _mm256_maddubs_epi16(w, x); }

@@ -34,6 +34,7 @@ struct Avx2 {
     return _mm256_fmadd_ps(a, b, c);
   }
   static Floats ToFloats(Ints v) { return _mm256_cvtepi32_ps(v); }
+  static Ints SplatInts(int32_t x) { return _mm256_set1_epi32(x); }
 
   // Four quants of a token, in every lane.
   static Bytes SplatQuants(const int8_t q[4]) {

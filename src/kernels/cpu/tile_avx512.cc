@@ -11,7 +11,6 @@ struct Avx512Words : Avx512 {
   static constexpr Isa kIsa = Isa::kAvx512;
   static constexpr size_t kGroups = 2;
 
-  static Ints SplatInts(int32_t x) { return _mm512_set1_epi32(x); }
   static Ints AddInts(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
   static Bytes ShiftWords(Bytes v, int by) {
     return _mm512_slli_epi16(v, static_cast<unsigned>(by));

@@ -33,6 +33,7 @@ struct Avx512 {
     return _mm512_fmadd_ps(a, b, c);
   }
   static Floats ToFloats(Ints v) { return _mm512_cvtepi32_ps(v); }
+  static Ints SplatInts(int32_t x) { return _mm512_set1_epi32(x); }
 
   // Four quants of a token, in every lane.
   static Bytes SplatQuants(const int8_t q[4]) {

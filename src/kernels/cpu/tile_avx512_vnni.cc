@@ -10,8 +10,8 @@ namespace {
 struct Avx512Vnni : Avx512 {
   static constexpr Isa kIsa = Isa::kAvx512Vnni;
   static constexpr size_t kGroups = 2;
+  static constexpr size_t kTokens = 8;
 
-  static Ints SplatInts(int32_t x) { return _mm512_set1_epi32(x); }
   static Ints AddDots(Ints sums, Bytes w, Bytes x) {
     return _mm512_dpbusd_epi32(sums, w, x);
   }
@@ -20,7 +20,7 @@ struct Avx512Vnni : Avx512 {
 }  // namespace
 
 void FillTileMatMulsAvx512Vnni(KernelTable& table) {
-  FillTileBatch<VnniDots<Avx512Vnni, 8>>(12, table);
+  FillTileBatch<VnniDots<Avx512Vnni>>(12, table);
 }
 
 }  // namespace thermocline::kernels

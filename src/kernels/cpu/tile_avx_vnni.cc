@@ -9,8 +9,8 @@ namespace {
 
 struct AvxVnni : Avx2 {
   static constexpr Isa kIsa = Isa::kAvxVnni;
+  static constexpr size_t kTokens = 4;
 
-  static Ints SplatInts(int32_t x) { return _mm256_set1_epi32(x); }
   static Ints AddDots(Ints sums, Bytes w, Bytes x) {
     return _mm256_dpbusd_avx_epi32(sums, w, x);
   }
@@ -22,7 +22,7 @@ void FillTileMatMulsAvxVnni(KernelTable& table) {
   // Weights in memory, two threads: with 12 tokens 1.0 (Q4_0), 1.07
   // (Q8_0), 1.23 (Q4_K) and 0.9 times (Q6_K) as fast as matmul(), with 16 all
   // are faster; with 8 only Q4_K breaks even.
-  FillTileBatch<VnniDots<AvxVnni, 4>>(12, table);
+  FillTileBatch<VnniDots<AvxVnni>>(12, table);
 }
 
 }  // namespace thermocline::kernels

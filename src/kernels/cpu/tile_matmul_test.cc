@@ -367,12 +367,17 @@ TEST_P(TileBatchTest, SizesAreAlignedAndDoNotFall) {
   }
 }
 
-TEST(FillTileMatMulsTest, EveryVectorIsaHasTiles) {
+TEST(FillTileMatMulsTest, EveryVectorIsaHasTilesOfItsOwn) {
+  std::vector<MatMulFn> seen;
   for (Isa isa : SupportedIsas()) {
     KernelTable table = {};
     FillTileMatMuls(isa, table);
     EXPECT_EQ(table.batch.min_tokens != SIZE_MAX, isa != Isa::kScalar)
         << NameOf(isa);
+    if (isa == Isa::kScalar || isa == Isa::kAmx) continue;
+    const MatMulFn multiply = table.batch.multiply(DType::kQ4_K);
+    EXPECT_EQ(std::ranges::count(seen, multiply), 0) << NameOf(isa);
+    seen.push_back(multiply);
   }
 }
 

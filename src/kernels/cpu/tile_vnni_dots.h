@@ -14,12 +14,12 @@ namespace thermocline::kernels {
 // The Simd made of Base, which has the others of a Simd's operations and
 //   SplatInts(x)           on 32 bits
 //   AddDots(sums, w, x)    sums + the products of four bytes of each lane
-template <class Base, size_t kTokensAtOnce>
+template <class Base>
 struct VnniDots : Base {
   using Base::kGroups;
+  using Base::kTokens;
   using typename Base::Bytes;
   using typename Base::Ints;
-  static constexpr size_t kTokens = kTokensAtOnce;
   static constexpr bool kTopQuants = true;
   static constexpr int kZeroUnit = -128;
   static constexpr bool kZeroInWords = false;
