@@ -184,13 +184,15 @@ inline constexpr size_t kAttentionScoresStride = kAttentionPiece + 16;
 
 // A call's scratch: scores, queries, a few keys and values as floats, or some
 // of either in AMX tiles, and tiles beside them.
+inline constexpr size_t kUnpackedKeys = 4;
+inline constexpr size_t kUnpackedValues = 16;
 inline constexpr size_t kAttentionTileFloats = 128 * kAttentionQueries;
 [[gnu::always_inline]] constexpr size_t AttentionScratchFloats(size_t k_width,
                                                                size_t v_width) {
   return kAttentionQueries * kAttentionScoresStride +
-         (kAttentionQueries + 4) * ((k_width + 15) / 16 * 16) +
-         4 * ((v_width + 15) / 16 * 16) + 32 * (k_width > 128 ? k_width : 128) +
-         kAttentionTileFloats;
+         (kAttentionQueries + kUnpackedKeys) * ((k_width + 15) / 16 * 16) +
+         kUnpackedValues * ((v_width + 15) / 16 * 16) +
+         32 * (k_width > 128 ? k_width : 128) + kAttentionTileFloats;
 }
 
 // The queries of num_tokens consecutive tokens, num_heads of each. Reads each
