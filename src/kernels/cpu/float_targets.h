@@ -6,9 +6,9 @@
 // takes pointers to those functions by name: Highway's own dispatch would
 // choose anew on every call, and one choice for the whole process.
 //
-// AVX3 serves all AVX-512 ISAs: the float kernels have no use for what VNNI and
-// AMX machines add. Highway always compiles its baseline too (EMU128 on
-// x86-64); the files leave it empty.
+// AVX2 serves AVX-VNNI and AVX3 all AVX-512 ISAs: the float kernels have no use
+// for what VNNI and AMX machines add. Highway always compiles its baseline too
+// (EMU128 on x86-64); the files leave it empty.
 #ifndef THERMOCLINE_KERNELS_CPU_FLOAT_TARGETS_H_
 #define THERMOCLINE_KERNELS_CPU_FLOAT_TARGETS_H_
 

@@ -37,7 +37,7 @@ void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool is_amd,
     case Isa::kAvx2:
       FillAvx2(is_amd, table);
       break;
-    case Isa::kAvxVnni:
+    case Isa::kAvxVnni:  // AMD's CPUs that have it prefer AVX-512
       FillInt8MatMulsAvx2K(true, table);
       FillInt8MatMulsAvxVnni(table);
       break;
