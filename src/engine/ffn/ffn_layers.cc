@@ -31,6 +31,11 @@ bool HasPredictor(const FfnParts& parts, size_t layer_idx) {
   return static_cast<bool>(layers[layer_idx].predictor.up);
 }
 
+bool IsMask(const FfnParts& parts) {
+  return parts.predictor != PredictorChoice::kFree &&
+         parts.model->config().predictor.kind != PredictorKind::kThermocline;
+}
+
 // The layer whose FFN input the candidates of a layer are chosen from.
 size_t SourceOf(const FfnParts& parts, size_t layer_idx) {
   const bool looks_ahead = parts.predictor != PredictorChoice::kFree &&
@@ -82,6 +87,7 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx) {
       .rest_below = RestBelow(parts, layer_idx),
       .layer_idx = layer_idx,
       .has_candidates = HasPredictor(parts, layer_idx),
+      .is_mask = IsMask(parts),
       .compute = parts.compute,
       .scratch = parts.scratch,
       .board = parts.board,

@@ -84,7 +84,7 @@ class SparseFfn final : public FfnExecutor {
     }
     const bool pays = static_cast<double>(count) <=
                       kSparseShareMax * static_cast<double>(num_neurons);
-    return pays ? NeuronList{ids, count} : all;
+    return pays || parts_.is_mask ? NeuronList{ids, count} : all;
   }
 
   void Observe(size_t first, std::span<const NeuronList> lists) const {

@@ -21,7 +21,8 @@ namespace thermocline::engine {
 
 // A layer whose candidates are more than this share of its neurons computes all
 // of them: rows that follow each other come from memory faster than rows here
-// and there, which eats up what the last quarter would save.
+// and there, which eats up what the last quarter would save. Not where the
+// candidates are a mask.
 inline constexpr double kSparseShareMax = 0.75;
 
 // Candidates that are chosen before a layer's FFN runs, its own or those of a
@@ -39,6 +40,10 @@ struct SparseFfnParts {
   std::span<const uint32_t> order;  // the neuron at each place; empty: in order
   size_t layer_idx = 0;
   bool has_candidates = false;  // else all neurons are
+  // What the candidates leave out counts as 0, also where it would fire: so
+  // PowerInfer's and KAIROX's files define what their models compute. Else they
+  // are guesses of what fires, and more of them change no answer for the worse.
+  bool is_mask = false;
   const Compute* compute = nullptr;
   const Scratch* scratch = nullptr;  // not made for FfnMode::kDense
   PieceBoard* board = nullptr;

@@ -69,6 +69,7 @@ class OneWordFfn {
                                     .weights = &weights,
                                     .order = order,
                                     .has_candidates = true,
+                                    .is_mask = is_mask,
                                     .compute = &fixture_->compute(),
                                     .scratch = &scratch,
                                     .board = &board_,
@@ -97,6 +98,7 @@ class OneWordFfn {
 
   model::FfnWeights weights;
   std::vector<uint32_t> order;
+  bool is_mask = false;
   SparseTotals totals;
 
  private:
@@ -130,6 +132,14 @@ TEST(SparseFfn, ManyCandidatesAreAllNeurons) {
   EXPECT_THAT(ffn.Run({1.0f}, 0b00111111), ElementsAre(111111.0f));
   EXPECT_THAT(ffn.Run({1.0f}, 0b01111111), ElementsAre(11111111.0f));
   EXPECT_EQ(ffn.Candidates(0), 0xffu);
+}
+
+TEST(SparseFfn, AMaskHoldsHoweverManyItLeaves) {
+  OneWordFfn ffn;
+  ffn.is_mask = true;
+  EXPECT_THAT(ffn.Run({1.0f}, 0b01111111), ElementsAre(1111111.0f));
+  EXPECT_EQ(ffn.Candidates(0), 0x7fu);
+  EXPECT_THAT(ffn.Run({1.0f, -1.0f}, 0xff), ElementsAre(11111111.0f, 0.0f));
 }
 
 TEST(SparseFfn, BatchesOfMoreTokensThanAGroup) {

@@ -53,10 +53,12 @@ SparseRun RunFast(const std::shared_ptr<const model::Model>& model,
 // The golden files, by name.
 constexpr const char* kGoldens[] = {"llama-f16", "llama-thr-f16", "bamboo-f16",
                                     "falcon-f16", "opt-f16"};
-std::shared_ptr<const model::Model> OpenGolden(const std::string& name) {
+std::shared_ptr<const model::Model> OpenGolden(
+    const std::string& name, const model::OpenOptions& options = {}) {
   const auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                        "/testdata/golden-powerinfer/" + name +
-                                        ".powerinfer.gguf");
+                                            "/testdata/golden-powerinfer/" +
+                                            name + ".powerinfer.gguf",
+                                        options);
   EXPECT_TRUE(model.has_value()) << model.error().message;
   return model.has_value() ? *model : nullptr;
 }
@@ -72,6 +74,33 @@ TEST(PowerInferModel, ActiveSetsAndLogitsAreTheReferences) {
     ExpectActiveSets(run.active, reference, model->config().predictor.threshold,
                      kMargin);
     EXPECT_LE(Nmse(run.logits, reference.logits), 1e-9);
+  }
+}
+
+// The largest share of a layer's neurons that is active.
+double LargestShare(const SparseRun& run, int64_t num_neurons) {
+  size_t most = 0;
+  for (const auto& [place, active] : run.active) {
+    most = std::max(most, active.size());
+  }
+  return static_cast<double>(most) / static_cast<double>(num_neurons);
+}
+
+// Where nearly all neurons are active all would be faster, and wrong.
+TEST(PowerInferModel, TheMaskHoldsHoweverManyItLeaves) {
+  for (const char* name : kGoldens) {
+    SCOPED_TRACE(name);
+    model::OpenOptions options;
+    options.overrides.predictor_threshold = -0.6f;
+    const auto model = OpenGolden(name, options);
+    ASSERT_NE(model, nullptr);
+    const auto tokens = RandomTokens(6, model->config().vocab_size);
+    const SparseRun run = RunFast(model, tokens);
+    EXPECT_GT(LargestShare(run, model->config().ffn_width), 0.76);
+    const MaskedReference reference = RunMaskedReference(*model, tokens);
+    ExpectActiveSets(run.active, reference, -0.6, kMargin);
+    EXPECT_LE(Nmse(run.logits, reference.logits), 1e-9);
+    EXPECT_GT(Nmse(run.logits, ReferenceLogits(*model, tokens)), 1e-3);
   }
 }
 
@@ -144,6 +173,23 @@ TEST(KairoxModel, EveryArchitectureIsTheReference) {
             1e-3);
       }
     }
+  }
+}
+
+TEST(KairoxModel, TheMaskHoldsHoweverManyItLeaves) {
+  for (const char* architecture : kKairoxArchitectures) {
+    SCOPED_TRACE(architecture);
+    const TinySpec spec = KairoxSpec(architecture);
+    model::OpenOptions options;
+    options.overrides.predictor_threshold = -1.0f;
+    const auto model = OpenTinyModel(spec, options);
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    const auto tokens = RandomTokens(6, spec.vocab_size);
+    const SparseRun run = RunFast(*model, tokens);
+    EXPECT_GT(LargestShare(run, spec.ffn_width), 0.76);
+    const MaskedReference reference = RunMaskedReference(**model, tokens);
+    ExpectActiveSets(run.active, reference, -1.0, 1e-4);
+    EXPECT_LE(Nmse(run.logits, reference.logits), 1e-9);
   }
 }
 
