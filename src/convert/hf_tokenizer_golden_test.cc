@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <iterator>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "convert/hf_tokenizer.h"
 #include "gguf/gguf.h"
@@ -136,6 +139,18 @@ TEST_F(HfTokenizerGoldenTest, Llama3FromTiktoken) {
   EXPECT_EQ(vocab.tokens[128255], "<|reserved_special_token_247|>");
   EXPECT_TRUE(vocab.add_bos);
   ExpectGolden("llama-bpe", vocab);
+  // Tokens that merge through others of higher ranks, inside longer words: as
+  // tiktoken's rule gives them.
+  const auto made = text::Tokenizer::Create(vocab);
+  ASSERT_TRUE(made.has_value());
+  const std::vector<std::pair<std::string, Ids>> cases = {
+      {"[.:.:", {58, 100421}},
+      {" ôngs", {102665, 82}},
+      {" nghiệa", {100999, 64}},
+      {"nasıydı", {46523, 119308}}};
+  for (const auto& [text, ids] : cases) {
+    EXPECT_EQ(*(*made)->Encode(text, {false, false}), ids) << text;
+  }
 }
 
 TEST_F(HfTokenizerGoldenTest, Qwen2FromTiktoken) {

@@ -15,7 +15,7 @@ namespace thermocline::text {
 namespace {
 
 // The patterns below are written as the field writes them. SpellOut replaces
-// \s, \S and the classes of letters, numbers and punctuation by these sets,
+// \s, \S and the classes of letters, numbers and the like by these sets,
 // because the regex engine's own differ from those that models were trained
 // with: its \s has U+180E, and its Unicode 14 lacks what came in 15.1.
 constexpr std::string_view kSpaces =
@@ -32,13 +32,22 @@ constexpr std::string_view kNewNumbers =
     R"(\x{11F50}-\x{11F59}\x{1D2C0}-\x{1D2D3}\x{1E4F0}-\x{1E4F9})";
 constexpr std::string_view kNewPunctuation =
     R"(\x{11B00}-\x{11B09}\x{11F43}-\x{11F4F})";
+constexpr std::string_view kNewSymbols =
+    R"(\x{2FFC}-\x{2FFF}\x{31EF}\x{1F6DC}\x{1F774}-\x{1F776})"
+    R"(\x{1F77B}-\x{1F77F}\x{1F7D9}\x{1FA75}-\x{1FA77}\x{1FA87}\x{1FA88})"
+    R"(\x{1FAAD}-\x{1FAAF}\x{1FABB}-\x{1FABD}\x{1FABF}\x{1FACE}\x{1FACF})"
+    R"(\x{1FADA}\x{1FADB}\x{1FAE8}\x{1FAF7}\x{1FAF8})";
+constexpr std::string_view kNewMarks =
+    R"(\x{CF3}\x{ECE}\x{10EFD}-\x{10EFF}\x{11241}\x{11F00}\x{11F01})"
+    R"(\x{11F03}\x{11F34}-\x{11F3A}\x{11F3E}-\x{11F42}\x{13440})"
+    R"(\x{13447}-\x{13455}\x{1E08F}\x{1E4EC}-\x{1E4EF})";
 
 struct Shorthand {
   std::string_view written;
   std::array<std::string_view, 4> sets;  // together
   bool negated = false;                  // then only outside of [...]
 };
-constexpr std::array<Shorthand, 8> kShorthands = {
+constexpr std::array<Shorthand, 10> kShorthands = {
     {{R"(\s)", {kSpaces}},
      {R"(\S)", {kSpaces}, true},
      {R"(\p{L})",
@@ -47,7 +56,9 @@ constexpr std::array<Shorthand, 8> kShorthands = {
      {R"(\p{Lm})", {R"(\p{Lm})", kNewModifierLetters}},
      {R"(\p{Lo})", {R"(\p{Lo})", kNewOtherLetters}},
      {R"(\p{N})", {R"(\p{N})", kNewNumbers}},
-     {R"(\p{P})", {R"(\p{P})", kNewPunctuation}}}};
+     {R"(\p{P})", {R"(\p{P})", kNewPunctuation}},
+     {R"(\p{S})", {R"(\p{S})", kNewSymbols}},
+     {R"(\p{M})", {R"(\p{M})", kNewMarks}}}};
 
 std::string SpellOut(std::string_view pattern) {
   std::string spelled;

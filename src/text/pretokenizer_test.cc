@@ -189,6 +189,9 @@ TEST(PreTokenizerTest, UnicodeAsModelsWereTrainedWithIt) {
   EXPECT_THAT(
       Split("tekken", "x\U00031350 x\U0001E030 xX\U0001DF25X"),
       ElementsAre("x\U00031350", " x\U0001E030", " x", "X\U0001DF25", "X"));
+  // Symbols and marks of 15 and 15.1.
+  EXPECT_THAT(Split("deepseek-v3", " \U0001FABF \u31EF x\u0CF3 \U00011F03"),
+              ElementsAre(" \U0001FABF", " \u31EF", " x\u0CF3", " \U00011F03"));
 }
 
 TEST(PreTokenizerTest, InvalidBytesAreSymbols) {

@@ -1,10 +1,11 @@
 #include "text/tiktoken.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
 #include <system_error>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -108,40 +109,91 @@ Result<std::vector<std::string>> ParseTokens(std::string_view file) {
   return tokens;
 }
 
+// Finds the merges of tokens that come in the order of their ranks.
+class MergeFinder {
+ public:
+  using Pair = std::pair<uint32_t, uint32_t>;  // ranks of left and right
+
+  explicit MergeFinder(const std::vector<std::string>& tokens)
+      : tokens_(tokens) {
+    for (uint32_t rank = 0; rank < tokens.size(); ++rank) {
+      ranks_.emplace(tokens[rank], rank);
+    }
+  }
+
+  std::optional<uint32_t> RankOf(std::string_view bytes) const {
+    const auto found = ranks_.find(bytes);
+    if (found == ranks_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  // Those of a token of two bytes or more, best first. Requires a token for
+  // every byte.
+  std::vector<Pair> Next(uint32_t rank) {
+    std::vector<Pair> pairs = PairsOf(rank);
+    for (const auto& [left, right] : pairs) merges_.Add(left, right, rank);
+    return pairs;
+  }
+
+ private:
+  // Those of tokens longer than any real one are not looked for: it takes the
+  // square of the length.
+  static constexpr size_t kMostBytesCut = 512;
+
+  // With the merges of all lower ranks in the table, what is left of a token's
+  // bytes are the two sides of its own. Where more is left, a token of a higher
+  // rank is between: 678 of Llama 3's tokens are like that. Any two tokens then
+  // merge to it, as they do in tiktoken.
+  std::vector<Pair> PairsOf(uint32_t rank) {
+    symbols_.clear();
+    for (const char& c : tokens_[rank]) symbols_.push_back(*RankOf({&c, 1}));
+    merges_.Apply(&symbols_, &merger_);
+    if (symbols_.size() == 2) return {{symbols_[0], symbols_[1]}};
+    return tokens_[rank].size() <= kMostBytesCut ? CutsOf(tokens_[rank])
+                                                 : std::vector<Pair>();
+  }
+
+  std::vector<Pair> CutsOf(std::string_view token) const {
+    std::vector<Pair> cuts;
+    for (size_t i = 1; i < token.size(); ++i) {
+      const auto left = RankOf(token.substr(0, i));
+      if (!left) continue;
+      const auto right = RankOf(token.substr(i));
+      if (right) cuts.emplace_back(*left, *right);
+    }
+    std::ranges::sort(cuts);
+    return cuts;
+  }
+
+  const std::vector<std::string>& tokens_;
+  std::unordered_map<std::string_view, uint32_t, KeyedHash> ranks_;
+  MergeTable merges_;
+  PairMerger merger_;
+  std::vector<MergeTable::Symbol> symbols_;
+};
+
 }  // namespace
 
 Result<TiktokenTable> ParseTiktoken(std::string_view file) {
   TC_ASSIGN_OR_RETURN(const std::vector<std::string> tokens, ParseTokens(file));
-  std::array<std::optional<uint32_t>, 256> byte_ranks;
-  TiktokenTable table;
-  for (uint32_t rank = 0; rank < tokens.size(); ++rank) {
-    const std::string& bytes = tokens[rank];
-    if (bytes.size() == 1) byte_ranks[static_cast<uint8_t>(bytes[0])] = rank;
-    table.tokens.push_back(BytesToText(bytes));
-  }
-  for (size_t byte = 0; byte < byte_ranks.size(); ++byte) {
-    if (!byte_ranks[byte]) {
+  MergeFinder finder(tokens);
+  for (int byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    if (!finder.RankOf({&c, 1})) {
       return Fail(ErrorCode::kCorrupt,
                   "tiktoken table: no token for byte {} (a truncated file?)",
                   byte);
     }
   }
-  // With the merges of all lower ranks in the table, what is left of a token's
-  // bytes are the two sides of its own.
-  MergeTable merges;
-  PairMerger merger;
-  std::vector<MergeTable::Symbol> symbols;
+  TiktokenTable table;
+  for (const std::string& bytes : tokens) {
+    table.tokens.push_back(BytesToText(bytes));
+  }
   for (uint32_t rank = 0; rank < tokens.size(); ++rank) {
     if (tokens[rank].size() < 2) continue;
-    symbols.clear();
-    for (const char c : tokens[rank]) {
-      symbols.push_back(*byte_ranks[static_cast<uint8_t>(c)]);
+    for (const auto& [left, right] : finder.Next(rank)) {
+      table.merges.push_back(table.tokens[left] + " " + table.tokens[right]);
     }
-    merges.Apply(&symbols, &merger);
-    if (symbols.size() != 2) continue;
-    merges.Add(symbols[0], symbols[1], rank);
-    table.merges.push_back(table.tokens[symbols[0]] + " " +
-                           table.tokens[symbols[1]]);
   }
   return table;
 }

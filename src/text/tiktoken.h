@@ -19,8 +19,9 @@ struct TiktokenTable {
 
 // `file` is the whole content. The form has no merges: bytes merge wherever the
 // result is a token, lowest rank first. A token's merge is the last step of
-// that; tokens that no step makes, because lower ones get in the way, have none
-// (models with such take whole words first).
+// that. Tokens that are made through others of higher ranks, as lower ones get
+// in the way, have a merge for every two tokens that they are cut into (but for
+// tokens of more than 512 bytes); some have none.
 // kCorrupt: a malformed line, named by number; ranks that are not 0 to n - 1
 // each once; the same bytes twice; a single byte without a token.
 // O(n log n) in the size of the file.

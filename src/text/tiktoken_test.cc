@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "text/byte_text.h"
 #include "text/tokenizer.h"
 
@@ -67,6 +71,74 @@ TEST(TiktokenTest, TokensThatNoStepMakesHaveNoMerge) {
   const auto table = ParseTiktoken(MakeTable({"bc", "ab", "abcd"}));
   ASSERT_TRUE(table);
   EXPECT_THAT(table->merges, ::testing::ElementsAre("b c", "a b"));
+}
+
+// "abcd" first merges b and c. Its sides come later.
+TEST(TiktokenTest, TokensMadeThroughHigherRanksMergeFromAnyTwo) {
+  const auto table =
+      ParseTiktoken(MakeTable({"bc", "abcd", "abc", "bcd", "abcde"}));
+  ASSERT_TRUE(table);
+  EXPECT_THAT(table->merges, ::testing::ElementsAre("b c", "a bcd", "abc d",
+                                                    "a bc", "bc d", "abcd e"));
+}
+
+// What tiktoken does: the pair of tokens whose union has the lowest rank.
+std::vector<TokenId> MergeByRank(const std::vector<std::string>& tokens,
+                                 std::string_view text) {
+  std::vector<std::string> parts;
+  for (const char c : text) parts.emplace_back(1, c);
+  const auto rank_of = [&](const std::string& bytes) {
+    return std::ranges::find(tokens, bytes) - tokens.begin();
+  };
+  while (true) {
+    size_t best = 0;
+    auto best_rank = static_cast<ptrdiff_t>(tokens.size());
+    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+      const auto rank = rank_of(parts[i] + parts[i + 1]);
+      if (rank < best_rank) std::tie(best, best_rank) = std::pair(i, rank);
+    }
+    if (best_rank == static_cast<ptrdiff_t>(tokens.size())) break;
+    parts[best] += parts[best + 1];
+    parts.erase(parts.begin() + static_cast<ptrdiff_t>(best) + 1);
+  }
+  std::vector<TokenId> ids;
+  for (const std::string& part : parts) {
+    ids.push_back(static_cast<TokenId>(rank_of(part)));
+  }
+  return ids;
+}
+
+TEST(TiktokenTest, RandomVocabulariesMergeAsTiktokenDoes) {
+  Random random(7);
+  const auto random_text = [&](size_t least, size_t most) {
+    std::string text(least + random.Next() % (most - least + 1), ' ');
+    for (char& c : text) c = static_cast<char>('a' + random.Next() % 3);
+    return text;
+  };
+  for (int round = 0; round < 30; ++round) {
+    std::vector<std::string> longer;
+    for (int i = 0; i < 40; ++i) {
+      const std::string token = random_text(2, 6);
+      if (std::ranges::count(longer, token) == 0) longer.push_back(token);
+    }
+    const auto table = ParseTiktoken(MakeTable(longer));
+    ASSERT_TRUE(table);
+    std::vector<std::string> tokens;
+    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, char(byte));
+    tokens.insert(tokens.end(), longer.begin(), longer.end());
+    Vocab vocab;
+    vocab.kind = VocabKind::kBpe;
+    vocab.pre = "gpt-2";
+    vocab.tokens = table->tokens;
+    vocab.merges = table->merges;
+    const auto tokenizer = Tokenizer::Create(vocab);
+    ASSERT_TRUE(tokenizer);
+    for (int i = 0; i < 50; ++i) {
+      const std::string text = random_text(1, 30);
+      EXPECT_EQ(*(*tokenizer)->Encode(text, {}), MergeByRank(tokens, text))
+          << text;
+    }
+  }
 }
 
 TEST(TiktokenTest, MakesAWorkingVocabulary) {
