@@ -206,7 +206,8 @@ std::string FormatCsv(const BenchReport& report) {
       "model_n_params,backends,isa,ffn,n_batch,n_threads,type_k,type_v,test,"
       "n_prompt,n_gen,avg_ns,stddev_ns,avg_ts,stddev_ts,median_ts,"
       "bytes_per_token,bytes_are_bound,gb_per_s,roof_gb_per_s,in_cache,"
-      "percent_of_roof,n_depth,gmac_per_s,limit,percent_of_limit,num_dropped\n";
+      "percent_of_roof,n_depth,gmac_per_s,limit,percent_of_limit,num_dropped,"
+      "is_sparse,candidate_share,open_share\n";
   for (const BenchRow& row : report.rows) {
     const std::optional<double> percent = PercentOfRoof(row);
     out += fmt::format("{},{},{},{},{},{},CPU,{},{},{},", Quote(report.build),
@@ -221,9 +222,10 @@ std::string FormatCsv(const BenchReport& report) {
     out += fmt::format("{},{},{:.6f},{:.6f},{},{},", row.bytes_per_token,
                        row.bytes_are_bound, row.gb_per_s, row.roof_gb_per_s,
                        row.in_cache, Number(percent));
-    out += fmt::format("{},{:.6f},{},{},{}\n", row.depth, row.gmac_per_s,
-                       NameOf(row.limit), Number(PercentOfLimit(row)),
-                       row.num_dropped);
+    out += fmt::format("{},{:.6f},{},{},{},{},{:.6f},{:.6f}\n", row.depth,
+                       row.gmac_per_s, NameOf(row.limit),
+                       Number(PercentOfLimit(row)), row.num_dropped,
+                       row.is_sparse, row.candidate_share, row.open_share);
   }
   return out;
 }

@@ -190,8 +190,15 @@ TEST(FormatBenchTest, JsonReplacesInvalidUtf8) {
 }
 
 TEST(FormatBenchTest, CsvQuotesAndHasAsManyFieldsAsNames) {
-  const auto lines = Lines(FormatBench(Sample(), BenchFormat::kCsv));
+  BenchReport report = Sample();
+  report.rows[1].is_sparse = true;
+  report.rows[1].candidate_share = 0.163;
+  report.rows[1].open_share = 0.102;
+  const auto lines = Lines(FormatBench(report, BenchFormat::kCsv));
   ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[0],
+              ::testing::EndsWith(",is_sparse,candidate_share,open_share"));
+  EXPECT_THAT(lines[2], ::testing::EndsWith(",true,0.163000,0.102000"));
   EXPECT_THAT(lines[1], ::testing::StartsWith("\"0.1.0\",\"A CPU, 2 GHz\",\"a "
                                               "\"\"b\"\",c.gguf\","));
   EXPECT_THAT(lines[1],
@@ -201,7 +208,8 @@ TEST(FormatBenchTest, CsvQuotesAndHasAsManyFieldsAsNames) {
   };
   EXPECT_EQ(commas(lines[1]), commas(lines[0]) + 2);  // two inside quotes
   EXPECT_THAT(lines[1],
-              ::testing::EndsWith(",false,2.500,64,120.000000,memory,2.500,0"));
+              ::testing::EndsWith(",false,2.500,64,120.000000,memory,2.500,0,"
+                                  "false,0.000000,0.000000"));
   EXPECT_THAT(lines[2], ::testing::HasSubstr(",true,,64,"));
 }
 

@@ -147,8 +147,8 @@ void AddEvalKlCommand(CLI::App& parent, Action& action) {
   AddText(*app, "--base", flags->base_path, "FILE",
           "GGUF model to compare with (default: the same, in --base-mode)");
   AddParsed(*app, "--base-mode", "MODE",
-            "How the base computes its FFNs: auto, dense, fast (default: as "
-            "the model)",
+            "How the base computes its FFNs: auto, dense, exact, fast, "
+            "threshold (default: as the model)",
             [flags](const std::string& text) -> Status {
               TC_ASSIGN_OR_RETURN(flags->base_mode, ParseMode(text));
               return {};

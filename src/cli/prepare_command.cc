@@ -72,16 +72,20 @@ std::vector<std::string> MoreInputs(const PrepareFlags& flags) {
   return inputs;
 }
 
+// Down columns that were made from a rounded file differ less from it than ones
+// made from its source do from that, and are worse: so it says from what.
 std::string FormatPacked(const convert::PackSummary& packed,
-                         const std::string& output) {
-  return fmt::format("wrote {}: {}, from {}{}\n", output,
-                     FormatBytes(packed.num_bytes),
-                     FormatBytes(packed.num_source_bytes),
-                     packed.down_error > 0
-                         ? fmt::format("; rounding the down columns anew cost "
-                                       "an error of {:.4f} %",
-                                       100 * packed.down_error)
-                         : std::string());
+                         const PrepareFlags& flags) {
+  std::string line = fmt::format("wrote {}: {}, from {}", flags.output,
+                                 FormatBytes(packed.num_bytes),
+                                 FormatBytes(packed.num_source_bytes));
+  if (packed.down_error > 0) {
+    line += fmt::format(
+        "; rounding the down columns of {} cost an error of {:.4f} %",
+        flags.down_source_path.value_or(flags.model.path),
+        100 * packed.down_error);
+  }
+  return line + "\n";
 }
 
 // Thresholds change the answers: no mode takes them unasked.
@@ -115,7 +119,7 @@ Status RunOnText(const PrepareFlags& flags) {
   if (!prepared) TellOfWork(prepared.error(), flags.output);
   TC_RETURN_IF_ERROR(prepared);
   return WriteStdout(FormatFindings(prepared->findings, prepared->is_resumed) +
-                     FormatPacked(*prepared->packed, flags.output) +
+                     FormatPacked(*prepared->packed, flags) +
                      FormatHowToRun(prepared->findings.parts, flags.output));
 }
 
@@ -157,7 +161,7 @@ Status RunOnParts(const PrepareFlags& flags) {
   const auto packed = convert::Pack(*model, parts, flags.output, pack);
   progress.Clear();
   TC_RETURN_IF_ERROR(packed);
-  return WriteStdout(FormatPacked(*packed, flags.output) +
+  return WriteStdout(FormatPacked(*packed, flags) +
                      FormatHowToRun(parts, flags.output));
 }
 

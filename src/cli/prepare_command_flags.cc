@@ -255,11 +255,12 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
 void TellOfWork(const Error& error, const std::string& output) {
   const std::string work = training::WorkFolder::PathFor(output);
   std::error_code ignored;
-  if (error.code != ErrorCode::kCancelled ||
-      !std::filesystem::is_directory(work, ignored)) {
-    return;
-  }
+  const bool is_interrupt = error.code == ErrorCode::kCancelled;
+  const bool may_go_on = is_interrupt || error.code == ErrorCode::kIo ||
+                         error.code == ErrorCode::kResourceExhausted;
+  if (!may_go_on || !std::filesystem::is_directory(work, ignored)) return;
   if (training::WorkFolder::IsEmptyAt(work)) {
+    if (!is_interrupt) return;
     LogInfo(
         "nothing is finished yet; {} keeps the place: the same command begins "
         "anew there",

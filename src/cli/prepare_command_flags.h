@@ -54,7 +54,8 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
                                   ProgressLine& progress);
 
 // If `error` is an interrupt that left a folder of work: where that is, whether
-// anything is finished in it, and how to go on.
+// anything is finished in it, and how to go on. If it is a full disk or the
+// like, the same where something is finished.
 void TellOfWork(const Error& error, const std::string& output);
 
 // The tables and lines that tell what was found.

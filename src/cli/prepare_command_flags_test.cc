@@ -117,9 +117,12 @@ TEST(TellOfWorkTest, SaysWhetherAnythingIsFinished) {
   TellOfWork(stopped, output);
   folder.Write("out.gguf.work/scan.gguf", "x");
   TellOfWork(stopped, output);
+  TellOfWork({ErrorCode::kIo, "disk full"}, output);
+  TellOfWork({ErrorCode::kInvalidArgument, "other options"}, output);
   EXPECT_THAT(log.lines(),
               ElementsAre(AllOf(HasSubstr("nothing is finished yet"),
                                 HasSubstr(output + ".work keeps the place")),
+                          HasSubstr(output + ".work holds what is finished"),
                           HasSubstr(output + ".work holds what is finished")));
 }
 

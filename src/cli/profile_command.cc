@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/eval_commands.h"
+#include "cli/eval_text_flags.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/profile_report.h"
@@ -155,6 +156,7 @@ void AddProfileCommand(CLI::App& parent, Action& action) {
               ? "the model is given twice: MODEL and -m FILE"
               : "the model is missing: MODEL or -m FILE");
     }
+    CheckChunkFlag(flags->session);
     action = [flags] { return Run(*flags); };
   });
 }

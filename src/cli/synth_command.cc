@@ -46,12 +46,15 @@ std::vector<std::string> OutputsOf(const SynthFlags& flags) {
   return outputs;
 }
 
-std::string DescribePlan(const convert::SynthPlan& plan) {
+std::string DescribePlan(const SynthFlags& flags,
+                         const convert::SynthPlan& plan) {
   const std::string model =
       fmt::format("synthetic like {}, {}: {} layers of {} neurons, {}\n",
                   plan.shape.name, LowerName(plan.options.dtype),
                   plan.num_layers, plan.shape.num_neurons(), plan.Describe());
-  if (!plan.options.with_predictor) return model;
+  const bool writes_predictor =
+      plan.options.with_predictor && (!flags.plain || flags.powerinfer);
+  if (!writes_predictor) return model;
   return model +
          fmt::format(
              "predictor: rank {} in q8_0, {} {}, {:.1f} % of the FFN's {}; {} "
@@ -103,7 +106,7 @@ Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
     TC_RETURN_IF_ERROR(convert::WriteSynthText(
         weights, static_cast<uint64_t>(flags.num_words), *flags.text));
   }
-  std::string report = DescribePlan(weights.plan());
+  std::string report = DescribePlan(flags, weights.plan());
   for (const std::string& output : OutputsOf(flags)) {
     report += fmt::format("wrote {}\n", output);
   }

@@ -1,6 +1,8 @@
 #include "cli/terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -24,6 +26,17 @@ std::string FormatLine(std::string_view kind, std::string_view colour_code,
                 : fmt::format("thermocline: {}: {}\n", kind, plain);
 }
 
+bool TerminalIsDumb() {
+  const char* term = std::getenv("TERM");
+  return term != nullptr && std::string_view(term) == "dumb";
+}
+
+// 0: not known.
+size_t StderrColumns() {
+  winsize size = {};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 // ", 12 s left", ", 3 min left".
 std::string FormatRest(double seconds) {
   return seconds < 100.0 ? fmt::format(", {:.0f} s left", seconds)
@@ -35,9 +48,7 @@ std::string FormatRest(double seconds) {
 bool StderrTakesColour() {
   const char* no_color = std::getenv("NO_COLOR");
   if (no_color != nullptr && *no_color != '\0') return false;
-  const char* term = std::getenv("TERM");
-  if (term != nullptr && std::string_view(term) == "dumb") return false;
-  return StderrIsTerminal();
+  return !TerminalIsDumb() && StderrIsTerminal();
 }
 
 std::string FormatError(std::string_view text, bool colour) {
@@ -74,8 +85,12 @@ std::string FormatProgress(std::string_view what, uint64_t num_done,
       share < 0.01 ? "" : FormatRest(seconds * (1.0 - share) / share));
 }
 
+std::string_view CutToWidth(std::string_view line, size_t num_columns) {
+  return num_columns == 0 ? line : line.substr(0, num_columns - 1);
+}
+
 ProgressLine::ProgressLine(ProgressUnit unit)
-    : unit_(unit), enabled_(StderrIsTerminal()) {}
+    : unit_(unit), enabled_(StderrIsTerminal() && !TerminalIsDumb()) {}
 
 void ProgressLine::Update(std::string_view what, uint64_t num_done,
                           uint64_t num_total) {
@@ -86,9 +101,10 @@ void ProgressLine::Update(std::string_view what, uint64_t num_done,
   if (shown_ && since_update_.Seconds() < kUpdateSeconds) return;
   since_update_.Restart();
   shown_ = true;
-  WriteStderr(fmt::format("{}{}", kWipeLine,
-                          FormatProgress(what, num_done, num_total, unit_,
-                                         since_phase_.Seconds())));
+  const std::string line =
+      FormatProgress(what, num_done, num_total, unit_, since_phase_.Seconds());
+  WriteStderr(
+      fmt::format("{}{}", kWipeLine, CutToWidth(line, StderrColumns())));
 }
 
 void ProgressLine::Clear() {

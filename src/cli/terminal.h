@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_CLI_TERMINAL_H_
 #define THERMOCLINE_CLI_TERMINAL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,8 +34,13 @@ std::string FormatProgress(std::string_view what, uint64_t num_done,
                            uint64_t num_total, ProgressUnit unit,
                            double seconds);
 
+// What of an ASCII line leaves the last of so many columns free, 0 for any
+// number: a line that goes on in the next row cannot be wiped.
+std::string_view CutToWidth(std::string_view line, size_t num_columns);
+
 // One line on standard error that is rewritten while work goes on. Silent
-// unless standard error is a terminal and the work takes over a second.
+// unless standard error is a terminal that is not "dumb" and the work takes
+// over a second.
 // Threads: one at a time. The destructor wipes the line.
 class ProgressLine {
  public:

@@ -55,6 +55,13 @@ TEST(FormatProgressTest, Bytes) {
             "x  50 %  (1.50 KiB of 3.00 KiB), 1 s left");
 }
 
+TEST(CutToWidthTest, LeavesTheLastColumnFree) {
+  EXPECT_EQ(CutToWidth("prefill", 0), "prefill");
+  EXPECT_EQ(CutToWidth("prefill", 8), "prefill");
+  EXPECT_EQ(CutToWidth("prefill", 7), "prefil");
+  EXPECT_EQ(CutToWidth("prefill", 1), "");
+}
+
 TEST(StderrTakesColourTest, NoColourWins) {
   ::setenv("NO_COLOR", "1", 1);
   EXPECT_FALSE(StderrTakesColour());

@@ -114,7 +114,7 @@ std::string DescribeWork(const model::Model& model, const Corpus& corpus,
       "weights: FFNs {:016x}\n"
       "activation: {} {}\n"
       "text: {} tokens in chunks of {}, hash {:016x}\n"
-      "recall: {}, at least {}, candidates {}\n"
+      "recall: {}, at least {:.6g}, candidates {}\n"
       "lookahead: {}\n"
       "seed: {}\n"
       "steps: {}, samples {}\n"
