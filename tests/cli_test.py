@@ -125,6 +125,17 @@ class RunTest(CliTest):
         self.assert_ok(run("eval", "logits", "-m", path, "--tokens", "1,2",
                            "-o", "/dev/null"))
 
+    def test_summary_begins_a_line_where_both_streams_are_one(self):
+        result = subprocess.run(
+            [PROGRAM, "run", "-m", STORIES, "-p", "Once", "-n", "4", "--temp",
+             "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=WAIT_LIMIT_S)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertRegex(result.stdout, rb"\nprompt  ")
+        alone = self.assert_ok(run("run", "-m", STORIES, "-p", "Once", "-n", 4,
+                                   "--temp", 0))
+        self.assertFalse(alone.endswith(b"\n"), alone)
+
     def test_closed_stdout_is_silent(self):
         process = start("run", "-m", STORIES, "-p", "Once", "-c", 65536,
                         "--ignore-eos", "-t", 1)

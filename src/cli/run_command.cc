@@ -78,7 +78,11 @@ Status Continue(const RunFlags& flags) {
         return written.has_value();
       });
   progress.Clear();
-  if (StdoutIsTerminal()) TC_RETURN_IF_ERROR(WriteStdout("\n"));
+  if (StdoutIsTerminal()) {
+    TC_RETURN_IF_ERROR(WriteStdout("\n"));
+  } else if (StdoutIsStderr()) {
+    WriteStderr("\n");
+  }
   TC_RETURN_IF_ERROR(written);
   TC_RETURN_IF_ERROR(report);
   WriteStderr(FormatRunSummary(

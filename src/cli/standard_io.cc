@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -79,6 +80,13 @@ void EnsureStandardStreams() {
 bool StdinIsTerminal() { return ::isatty(STDIN_FILENO) == 1; }
 bool StdoutIsTerminal() { return ::isatty(STDOUT_FILENO) == 1; }
 bool StderrIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+bool StdoutIsStderr() {
+  struct stat out = {}, error = {};
+  return ::fstat(STDOUT_FILENO, &out) == 0 &&
+         ::fstat(STDERR_FILENO, &error) == 0 && out.st_dev == error.st_dev &&
+         out.st_ino == error.st_ino;
+}
 
 Status WriteStdout(std::string_view text) {
   const int error = WriteAll(STDOUT_FILENO, text);

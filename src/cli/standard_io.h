@@ -22,6 +22,9 @@ bool StdinIsTerminal();
 bool StdoutIsTerminal();
 bool StderrIsTerminal();
 
+// Whether both go to one file or pipe (2>&1).
+bool StdoutIsStderr();
+
 // Writes all of `text` at once. kCancelled: the reader is gone (`| head`), so
 // there is nothing left to do. kIo names the cause (disk full).
 Status WriteStdout(std::string_view text);
