@@ -177,7 +177,7 @@ Result<FittedPredictor> Fitter::Fit() {
   }
   const auto max_bytes = static_cast<uint64_t>(
       options_.max_bytes_share * static_cast<double>(data_.ffn_bytes));
-  DType dtype = width % 32 == 0 ? DType::kQ8_0 : DType::kF16;
+  DType dtype = SmallestType(width);
   size_t max_rank = MaxRank(width, ffn_width, dtype, max_bytes);
   if (max_rank == 0 && dtype == DType::kQ8_0) {
     dtype = DType::kF16;  // finer steps of rank
@@ -218,8 +218,14 @@ uint64_t PredictorBytes(size_t width, size_t rank, size_t num_neurons,
          (rank + num_neurons) * sizeof(float);
 }
 
+DType SmallestType(size_t width) {
+  return width % InfoOf(DType::kQ8_0).block_elems == 0 ? DType::kQ8_0
+                                                       : DType::kF16;
+}
+
 size_t MaxRank(size_t width, size_t num_neurons, DType dtype,
                uint64_t max_bytes) {
+  if (width % InfoOf(dtype).block_elems != 0) return 0;
   const size_t step = RankStep(dtype);
   const size_t limit = std::min(width, num_neurons) / step * step;
   size_t rank = 0;

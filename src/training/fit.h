@@ -61,6 +61,10 @@ struct FittedPredictor {
 uint64_t PredictorBytes(size_t width, size_t rank, size_t num_neurons,
                         DType dtype);
 
+// What a predictor's matrices are tried in first: rows of 8 bits are whole
+// blocks.
+DType SmallestType(size_t width);
+
 // The largest rank within `max_bytes` that the blocks of `dtype` and the widths
 // allow; 0 if there is none.
 size_t MaxRank(size_t width, size_t num_neurons, DType dtype,

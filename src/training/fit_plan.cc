@@ -27,12 +27,12 @@ uint64_t FitBytes(const model::Config& config, size_t max_rank) {
 // The largest that a layer's predictor may get.
 size_t MaxRankOf(const model::Model& model) {
   const model::Config& config = model.config();
+  const auto width = static_cast<size_t>(config.width);
   size_t max_rank = 0;
   for (const model::LayerWeights& layer : model.weights().layers) {
-    max_rank =
-        std::max(max_rank, MaxRank(static_cast<size_t>(config.width),
-                                   static_cast<size_t>(config.ffn_width),
-                                   DType::kQ8_0, FfnBytes(layer.ffn) / 10));
+    max_rank = std::max(max_rank,
+                        MaxRank(width, static_cast<size_t>(config.ffn_width),
+                                SmallestType(width), FfnBytes(layer.ffn) / 10));
   }
   return max_rank;
 }

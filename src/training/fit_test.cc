@@ -40,6 +40,10 @@ TEST(FitTest, BytesAndTheLargestRank) {
   EXPECT_EQ(MaxRank(64, 256, DType::kQ8_0, 10000), 0u);
   EXPECT_EQ(MaxRank(64, 256, DType::kF16, 15000), 16u);
   EXPECT_EQ(MaxRank(64, 40, DType::kQ8_0, 1 << 30), 32u);
+  EXPECT_EQ(MaxRank(40, 256, DType::kQ8_0, 1 << 30), 0u);
+  EXPECT_EQ(SmallestType(64), DType::kQ8_0);
+  EXPECT_EQ(SmallestType(40), DType::kF16);
+  EXPECT_EQ(MaxRank(40, 256, SmallestType(40), 1 << 30), 40u);
 }
 
 TEST(FitTest, ReachesItsRecallWithASmallRank) {

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <span>
 
-#include "engine/testing/tiny_model.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
