@@ -54,9 +54,8 @@ class ChatLoop {
       : conversation_(conversation), partner_(partner), options_(options) {}
 
   Status Run() {
-    if (options_.first_message.has_value()) {
-      TC_RETURN_IF_ERROR(Say(*options_.first_message));
-    }
+    const auto& first = options_.first_message;
+    if (first && !Trim(*first).empty()) TC_RETURN_IF_ERROR(Say(*first));
     bool gave_up_line = false;
     while (!is_over_) {
       TC_ASSIGN_OR_RETURN(const Input input,
@@ -157,7 +156,7 @@ class ChatLoop {
   template <typename GenerateFn>
   Status Answer(GenerateFn generate) {
     decode::GenerateOptions options = options_.generate;
-    options.sampler.seed = SeedOf(options.sampler.seed, num_answers_++);
+    options.sampler.seed = SeedOf(options.sampler.seed, num_answers_);
     Status shown;
     char last = '\n';
     const auto on_text = [&](std::string_view text) {
@@ -167,6 +166,7 @@ class ChatLoop {
     };
     Result<decode::GenerateReport> report = generate(options, on_text);
     if (!report.has_value()) return Refused(report.error());
+    if (!report->tokens.empty()) ++num_answers_;
     TC_RETURN_IF_ERROR(shown);
     if (last != '\n') TC_RETURN_IF_ERROR(partner_.answer("\n"));
     return Finish(*report);

@@ -141,6 +141,24 @@ TEST_F(ChatLoopTest, TheFirstMessageComesBeforeTheInput) {
   EXPECT_EQ(outcome.messages[2], "user:Hello");
 }
 
+TEST_F(ChatLoopTest, ABlankFirstMessageIsNone) {
+  for (const char* blank : {"", " \n\t"}) {
+    options.first_message = blank;
+    EXPECT_EQ(Chat({"Hello"}).messages.size(), 2u);
+  }
+}
+
+TEST_F(ChatLoopTest, ARefusedMessageTakesNoSeed) {
+  options.generate.sampler.temperature = 1.5f;
+  options.generate.sampler.seed = 7;
+  session_options.context = 60;
+  std::string too_long;
+  for (int i = 0; i < 60; ++i) too_long += "w ";
+  const Outcome outcome = Chat({"Hello", too_long, "Bye"});
+  EXPECT_THAT(outcome.told[1], HasSubstr("positions"));
+  EXPECT_EQ(outcome.messages, Chat({"Hello", "Bye"}).messages);
+}
+
 TEST_F(ChatLoopTest, UnknownCommandsDoNothing) {
   const Outcome outcome = Chat({"/fly\x1b", "/clear now", "/", "/help",
                                 "/usr/bin/ls is what?", " /usr/bin is full"});

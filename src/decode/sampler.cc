@@ -104,8 +104,8 @@ class SamplerImpl final : public Sampler {
     if (count == 0 || !std::isfinite(logit)) return logit;
     logit = logit > 0.0f ? logit / options_.repeat_penalty
                          : logit * options_.repeat_penalty;
-    return logit - static_cast<float>(count) * options_.frequency_penalty -
-           options_.presence_penalty;
+    return logit - (static_cast<float>(count) * options_.frequency_penalty +
+                    options_.presence_penalty);
   }
 
   Candidate Best() const {
