@@ -12,12 +12,12 @@ struct Row {
   ChatTemplate format;
   // A model's template has all of these texts and none of those.
   std::array<std::string_view, 3> has;
-  std::array<std::string_view, 2> lacks;
+  std::array<std::string_view, 3> lacks;
   // The row is for vocabularies with this special token; empty: for any.
   std::string_view token;
 };
 
-constexpr std::array<std::string_view, 2> kNothing = {};
+constexpr std::array<std::string_view, 3> kNothing = {};
 
 // The first row that fits counts: what is special comes before what is general.
 constexpr Row kRows[] = {
@@ -97,7 +97,7 @@ constexpr Row kRows[] = {
       .after_answer = "<|end|>\n",
       .stop = "<|end|>"},
      {"<|assistant|>", "<|end|>"},
-     kNothing,
+     {"'<|assistant|>' }}", "'<|assistant|>'}}"},  // Phi-4-mini: no line ends
      ""},
     {{.name = "gemma",
       .before_system = "",
@@ -118,9 +118,10 @@ constexpr Row kRows[] = {
       .after_user = "{eos}\n<|assistant|>\n",
       .after_answer = "{eos}\n",
       .stop = "<|user|>"},
-     {"<|user|>", "<|assistant|>", "eos_token"},
-     // Formats that end the user's message by a line end only (Tulu, Falcon 3).
-     {"content'] + '\\n'", "content'] + '\n'"},
+     {"<|user|>", "<|assistant|>", "content'] + eos_token"},
+     // Formats that end the user's message by a line end only (Tulu, OLMo,
+     // Falcon 3).
+     {"content'] + '\\n'", "content'] + '\n'", "content'] }}"},
      ""},
     {{.name = "vicuna",
       .before_system = "",
@@ -130,7 +131,8 @@ constexpr Row kRows[] = {
       .after_answer = "{eos}",
       .stop = "USER:"},
      {"USER: ", "ASSISTANT:"},
-     kNothing,
+     // Those with line ends where Vicuna 1.1 has spaces.
+     {"content'] + '\\n'", "content'] + '\n'", "SYSTEM: "},
      ""},
     {{.name = "alpaca",
       .before_system = "",

@@ -274,6 +274,15 @@ TEST(RecognizeChatTemplateTest, OthersAreNotTakenForOneOfTheTen) {
         "'<|user|>\\n' + message['content'] + '\\n' }} '<|assistant|>' "
         "eos_token",
         "'<|user|>\n' + message['content'] + '\n' }} '<|assistant|>' eos_token",
+        // Tulu 2, OLMo
+        "'<|user|>\n' + message['content'] }} '<|assistant|>\n' + "
+        "message['content'] + eos_token }}",
+        "'<|user|>\n' + message.content + '\\n' }} '<|assistant|>' eos_token",
+        // Phi-4-mini
+        "'<|' + role + '|>' + m + '<|end|>' }} {{ '<|assistant|>' }}",
+        // Vicuna with line ends
+        "'USER: ' + message['content'] + '\n' ... 'ASSISTANT:'",
+        "'SYSTEM: ' + m + 'USER: ' + m + 'ASSISTANT:'",
         // GLM
         "[gMASK]<sop><|user|>\\n{{ m }}<|assistant|>",
         // OpenChat, Command R, Granite, Exaone
