@@ -8,14 +8,21 @@ namespace {
 
 constexpr int64_t kUsualContext = 2048;  // what an absent key means
 
+// Whether heads share keys in groups. Falcon 40B's first files have no key that
+// says so, but a number of KV heads, which those of 7B lack.
+Result<bool> IsGrouped(const JsonFields& fields) {
+  TC_ASSIGN_OR_RETURN(const auto grouped,
+                      fields.Bool("new_decoder_architecture"));
+  return grouped.value_or(fields.Find("n_head_kv") != nullptr);
+}
+
 // The models of the paper add their FFN's output to the same stream as the
 // attention's, rotate positions and have no biases.
 Status ReadFalconBlocks(const JsonFields& fields, HfConfig& config) {
   TC_RETURN_IF_ERROR(RequireFlag(fields, "alibi", false));
   TC_RETURN_IF_ERROR(RequireFlag(fields, "bias", false));
-  TC_ASSIGN_OR_RETURN(const auto grouped,
-                      fields.Bool("new_decoder_architecture"));
-  if (grouped.value_or(false)) {
+  TC_ASSIGN_OR_RETURN(const bool is_grouped, IsGrouped(fields));
+  if (is_grouped) {
     TC_ASSIGN_OR_RETURN(const auto num_norms,
                         fields.Int("num_ln_in_parallel_attn", 1, 2));
     config.two_norms = num_norms.value_or(2) == 2;
@@ -31,11 +38,10 @@ Status ReadHeads(const JsonFields& fields, HfConfig& config) {
                       fields.RequireInt(heads_key, 1, model::kMaxWidth));
   TC_ASSIGN_OR_RETURN(const auto num_kv_heads,
                       fields.Int(kv_heads_key, 1, config.num_heads));
-  TC_ASSIGN_OR_RETURN(const auto grouped,
-                      fields.Bool("new_decoder_architecture"));
+  TC_ASSIGN_OR_RETURN(const bool is_grouped, IsGrouped(fields));
   TC_ASSIGN_OR_RETURN(const auto multi_query, fields.Bool("multi_query"));
   // Only the newer layout looks at the number of KV heads.
-  if (grouped.value_or(false)) {
+  if (is_grouped) {
     config.num_kv_heads = num_kv_heads.value_or(config.num_heads);
   } else {
     config.num_kv_heads = multi_query.value_or(true) ? 1 : config.num_heads;

@@ -90,6 +90,17 @@ TEST(FalconConfigTest, KvHeadsOfTheThreeLayouts) {
   ExpectBad(json, ErrorCode::kCorrupt, "n_head_kv");
 }
 
+TEST(FalconConfigTest, TheFirstFilesOf40BSayByTheirKvHeads) {
+  Json json = TestFalconConfig();
+  json["architectures"] = {"RWForCausalLM"};
+  json.erase("new_decoder_architecture");
+  json.erase("multi_query");
+  json["n_head_kv"] = 2;
+  const HfConfig config = Parse(json).value();
+  EXPECT_EQ(config.num_kv_heads, 2);
+  EXPECT_TRUE(config.two_norms);
+}
+
 TEST(FalconConfigTest, TwoNormsOrOne) {
   EXPECT_TRUE(Parse(GroupedConfig())->two_norms);
   Json json = GroupedConfig();

@@ -163,7 +163,11 @@ Status ReadLlamaConfig(const JsonFields& fields, HfConfig& config) {
   TC_RETURN_IF_ERROR(ApplySlidingWindow(fields, config));
   TC_RETURN_IF_ERROR(ReadActivation(fields, "hidden_act", nullptr, config));
   TC_RETURN_IF_ERROR(ApplyDoubleRelu(fields, config));
-  TC_ASSIGN_OR_RETURN(config.rope, ReadHfRope(fields, config.context_length));
+  constexpr double kMixtralTheta = 1e6;
+  TC_ASSIGN_OR_RETURN(
+      config.rope,
+      ReadHfRope(fields, config.context_length,
+                 config.num_experts > 0 ? kMixtralTheta : kUsualTheta));
   TC_ASSIGN_OR_RETURN(config.norm_epsilon,
                       ReadEpsilon(fields, "rms_norm_eps", std::nullopt));
   config.tied_head = config.tied_head.value_or(false);

@@ -99,6 +99,9 @@ TestTensors MixtralWeights() {
 
 TEST(LlamaConfigTest, Experts) {
   const HfConfig config = Parse(MixtralConfig()).value();
+  Json bare = MixtralConfig();
+  bare.erase("rope_theta");
+  EXPECT_EQ(Parse(bare)->rope.theta, 1e6);
   EXPECT_EQ(config.architecture, "llama");
   EXPECT_EQ(config.num_experts, 3);
   EXPECT_EQ(config.num_experts_used, 2);

@@ -56,8 +56,7 @@ Status ReadOptConfig(const JsonFields& fields, HfConfig& config) {
                       fields.Int("vocab_size", 1, kMaxInt32));
   TC_RETURN_IF_ERROR(
       ReadActivation(fields, "activation_function", "relu", config));
-  TC_ASSIGN_OR_RETURN(config.norm_epsilon,
-                      ReadEpsilon(fields, "layer_norm_eps", 1e-5));
+  config.norm_epsilon = 1e-5;  // no key changes it
   return {};
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <initializer_list>
 #include <numbers>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "base/quote.h"
@@ -86,13 +88,47 @@ Result<Llama3Scaling> ReadLlama3(const JsonFields& fields) {
   return scaling;
 }
 
+// "rope_type", or "type" in older files; newer ones may have both.
+Result<std::optional<std::string>> ReadKind(const JsonFields& fields) {
+  TC_ASSIGN_OR_RETURN(auto type, fields.String("rope_type"));
+  TC_ASSIGN_OR_RETURN(auto older, fields.String("type"));
+  if (type && older && *type != *older) {
+    return Fail(
+        ErrorCode::kUnsupported,
+        "{}: \"rope_type\" is {} and \"type\" {}: both together are not "
+        "in this version",
+        fields.path(), Quote(*type), Quote(*older));
+  }
+  return type ? std::move(type) : std::move(older);
+}
+
+// What would be lost without a word.
+Status RefuseWhatIsNotRead(const JsonFields& fields, bool has_kind) {
+  TC_ASSIGN_OR_RETURN(const auto share, fields.Float("partial_rotary_factor"));
+  if (share.value_or(1.0) != 1.0) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: key \"partial_rotary_factor\" is {}; only 1 is in this "
+                "version",
+                fields.path(), *share);
+  }
+  return fields.ForEach([&](const std::string& key,
+                            const Json& value) -> Status {
+    const bool is_read = has_kind || key == "rope_theta" ||
+                         key == "partial_rotary_factor" || value.is_null();
+    if (is_read && !value.is_object()) return {};
+    return Fail(ErrorCode::kUnsupported, "{}: key {} is {} in this version",
+                fields.path(), Quote(key),
+                value.is_object() ? "an object, as for layers that differ, "
+                                    "which are not"
+                                  : "without a \"rope_type\", which is not");
+  });
+}
+
 Status ReadScaling(const JsonFields& fields, int64_t context_length,
                    HfRope& rope) {
   using Scaling = HfRope::Scaling;
-  TC_ASSIGN_OR_RETURN(auto type, fields.String("rope_type"));
-  if (!type) {
-    TC_ASSIGN_OR_RETURN(type, fields.String("type"));
-  }
+  TC_ASSIGN_OR_RETURN(const auto type, ReadKind(fields));
+  TC_RETURN_IF_ERROR(RefuseWhatIsNotRead(fields, type.has_value()));
   const std::string kind = type.value_or("default");
   if (kind == "default") return {};
   if (kind == "linear") {
@@ -118,8 +154,17 @@ Status ReadScaling(const JsonFields& fields, int64_t context_length,
 
 }  // namespace
 
-Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length) {
+Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length,
+                          double usual_theta) {
   HfRope rope;
+  const Json* newer = fields.Find("rope_parameters");
+  const Json* older = fields.Find("rope_scaling");
+  if (newer != nullptr && older != nullptr && *newer != *older) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: \"rope_parameters\" and \"rope_scaling\" say different "
+                "things",
+                fields.path());
+  }
   TC_ASSIGN_OR_RETURN(auto theta, fields.Float("rope_theta"));
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const Json* object = fields.Find(key);
@@ -133,7 +178,7 @@ Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length) {
     TC_RETURN_IF_ERROR(ReadScaling(inner, context_length, rope));
     break;
   }
-  rope.theta = theta.value_or(rope.theta);
+  rope.theta = theta.value_or(usual_theta);
   // As the file will hold it: rounding can make 1 of a little more.
   if (!(rope.theta <= 1e30 && static_cast<float>(rope.theta) > 1.0f)) {
     return fields.Wrong(

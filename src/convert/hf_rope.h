@@ -13,6 +13,9 @@
 
 namespace thermocline::convert {
 
+// What an absent rope_theta means.
+inline constexpr double kUsualTheta = 1e4;
+
 // Llama 3.1's scaling: long wavelengths are stretched, short ones kept.
 struct Llama3Scaling {
   double factor;
@@ -24,7 +27,7 @@ struct Llama3Scaling {
 struct HfRope {
   enum class Scaling { kNone, kLinear, kYarn, kLlama3 };
   Scaling scaling = Scaling::kNone;
-  double theta = 10000.0;
+  double theta = kUsualTheta;
   double factor = 1.0;                     // linear, YaRN
   int64_t original_context = 0;            // YaRN
   std::optional<double> attention_factor;  // YaRN: in place of the usual one
@@ -32,8 +35,10 @@ struct HfRope {
 };
 
 // Reads rope_theta and rope_scaling, or rope_parameters. kCorrupt;
-// kUnsupported: a kind of scaling that does not run, named.
-Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length);
+// kUnsupported: a kind of scaling that does not run, named, or a form that is
+// not known, which might change results.
+Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length,
+                          double usual_theta = kUsualTheta);
 
 // Writes the keys under `prefix` ("llama."). Llama 3's scaling has none: it is
 // the tensor of RopeFactors.

@@ -88,6 +88,33 @@ TEST(HfRopeTest, SenselessAndUnknownScaling) {
                 ErrorCode::kCorrupt, "low_freq_factor");
 }
 
+// Forms that are not known are not dropped.
+TEST(HfRopeTest, NothingIsLostWithoutAWord) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    ExpectBadRope({{key, {{"factor", 4.0}}}}, ErrorCode::kUnsupported,
+                  "factor");
+    ExpectBadRope({{key, {{"full_attention", {{"rope_theta", 5e5}}}}}},
+                  ErrorCode::kUnsupported, "full_attention");
+    ExpectBadRope({{key, {{"rope_type", "default"}, {"type", "mrope"}}}},
+                  ErrorCode::kUnsupported, "mrope");
+    ExpectBadRope(
+        {{key, {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}},
+        ErrorCode::kUnsupported, "partial_rotary_factor");
+    const Json harmless = {{"rope_theta", 5e5},
+                           {"factor", nullptr},
+                           {"partial_rotary_factor", 1.0}};
+    EXPECT_EQ(ReadRope({{key, harmless}})->theta, 5e5);
+  }
+  const Json linear = {
+      {"rope_type", "linear"}, {"type", "linear"}, {"factor", 4.0}};
+  EXPECT_EQ(
+      ReadRope({{"rope_scaling", linear}, {"rope_parameters", linear}})->factor,
+      4.0);
+  ExpectBadRope({{"rope_scaling", linear},
+                 {"rope_parameters", {{"rope_type", "default"}}}},
+                ErrorCode::kUnsupported, "different");
+}
+
 std::unique_ptr<const gguf::File> Written(const HfRope& rope,
                                           const os::TestFolder& folder) {
   auto writer = gguf::Writer::Create(folder / "r.gguf").value();

@@ -1,6 +1,7 @@
 #include "convert/hf_special_tokens.h"
 
 #include <charconv>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -28,15 +29,20 @@ std::string Unescaped(std::string text) {
   return text;
 }
 
+// Byte and unknown tokens stay what they are.
+void MakeControl(TokenId id, VocabBuilder& tokens) {
+  const TokenType type = tokens.TypeOf(id);
+  if (type == TokenType::kNormal || type == TokenType::kUserDefined) {
+    tokens.SetType(id, TokenType::kControl);
+  }
+}
+
 Status AddToken(const std::string& path, std::string text, uint64_t id,
                 bool is_special, VocabDraft& draft) {
   VocabBuilder& tokens = draft.tokens;
   const auto known = tokens.Find(text);
   if (known && static_cast<uint64_t>(*known) == id) {
-    // Byte and unknown tokens stay what they are.
-    if (is_special && tokens.TypeOf(*known) == TokenType::kNormal) {
-      tokens.SetType(*known, TokenType::kControl);
-    }
+    if (is_special) MakeControl(*known, tokens);
     return {};
   }
   if (!is_special && draft.vocab.kind == text::VocabKind::kSpm) {
@@ -67,10 +73,7 @@ Result<std::optional<TokenId>> FindNamed(const SpecialSources& sources,
     if (!text) continue;
     const auto id = tokens.Find(*text);
     if (id) {
-      const TokenType type = tokens.TypeOf(*id);
-      if (type == TokenType::kNormal || type == TokenType::kUserDefined) {
-        tokens.SetType(*id, TokenType::kControl);
-      }
+      MakeControl(*id, tokens);
       return id;
     }
     if (is_needed) {
@@ -90,8 +93,10 @@ std::optional<TokenId> InVocab(int64_t id, const SpecialSources& sources,
   if (static_cast<uint64_t>(id) < tokens.num_rows()) {
     return static_cast<TokenId>(id);
   }
-  LogWarning("{}: special token {} is outside of the vocabulary: ignored",
-             sources.config.path(), id);
+  LogWarning(
+      "{}: special token {} of the model's config is outside of the "
+      "vocabulary: ignored",
+      sources.config.path(), id);
   return std::nullopt;
 }
 
@@ -126,6 +131,38 @@ Status AddFromAddedTokens(const JsonFields& added, VocabDraft& draft) {
     }
     return AddToken(added.path(), text, id.get<uint64_t>(), false, draft);
   });
+}
+
+Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft) {
+  TC_ASSIGN_OR_RETURN(const Json json,
+                      ParseJson(tokenizer.text, tokenizer.path));
+  TC_ASSIGN_OR_RETURN(const auto whole, JsonFields::Of(json, tokenizer.path));
+  const Json* added = whole.Find("added_tokens");
+  if (added == nullptr) return {};
+  if (!added->is_array()) return whole.Wrong("added_tokens", "must be a list");
+  for (const Json& token : *added) {
+    TC_ASSIGN_OR_RETURN(
+        const auto fields,
+        JsonFields::Of(token, tokenizer.path + ": added_tokens"));
+    TC_ASSIGN_OR_RETURN(const auto text, fields.RequireString("content"));
+    TC_ASSIGN_OR_RETURN(const auto id, fields.Int("id", 0, INT64_MAX));
+    TC_ASSIGN_OR_RETURN(const auto special, fields.Bool("special"));
+    const auto known = draft.tokens.Find(text);
+    const bool has_row =
+        id && static_cast<uint64_t>(*id) < draft.tokens.num_rows();
+    const bool fits =
+        has_row && (known ? *known == *id
+                          : !draft.tokens.IsNamed(static_cast<uint64_t>(*id)));
+    if (!fits) {
+      LogWarning("{}: added token {} has no row of its own: ignored",
+                 tokenizer.path, Quote(text));
+      continue;
+    }
+    TC_RETURN_IF_ERROR(AddToken(tokenizer.path, text,
+                                static_cast<uint64_t>(*id),
+                                special.value_or(false), draft));
+  }
+  return {};
 }
 
 Status AddFromDecoder(const JsonFields& config, VocabDraft& draft) {

@@ -26,6 +26,11 @@ struct SpecialSources {
 // rows that the vocabulary had in store for them. kCorrupt.
 Status AddFromAddedTokens(const JsonFields& added, VocabDraft& draft);
 
+// "added_tokens" of tokenizer.json beside a vocabulary from another file:
+// control or user-defined. Likewise; those that contradict that vocabulary, or
+// have no row, are ignored with a warning.
+Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft);
+
 // "added_tokens_decoder" of tokenizer_config.json: tokens by id, control or
 // user-defined. Likewise.
 Status AddFromDecoder(const JsonFields& config, VocabDraft& draft);

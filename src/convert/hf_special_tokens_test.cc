@@ -155,6 +155,42 @@ TEST_F(SpecialTokensTest, DecoderSaysWhichAreSpecial) {
   EXPECT_EQ(draft_.tokens.TypeOf(8), TokenType::kControl);
 }
 
+TEST_F(SpecialTokensTest, WhatIsSpecialInOneFileIsSpecial) {
+  const Json added = {{"<tool>", 7u}, {"<|im_end|>", 8u}};
+  ASSERT_TRUE(
+      AddFromAddedTokens(JsonFields::Of(added, "a.json").value(), draft_));
+  EXPECT_EQ(draft_.tokens.TypeOf(8), TokenType::kUserDefined);
+  config_["added_tokens_decoder"] = {
+      {"7", {{"content", "<tool>"}, {"special", false}}},
+      {"8", {{"content", "<|im_end|>"}, {"special", true}}}};
+  ASSERT_TRUE(AddFromDecoder(Config(), draft_));
+  EXPECT_EQ(draft_.tokens.TypeOf(7), TokenType::kUserDefined);
+  EXPECT_EQ(draft_.tokens.TypeOf(8), TokenType::kControl);
+}
+
+TEST_F(SpecialTokensTest, TokenizerJsonNamesFreeRowsOnly) {
+  const auto token = [](const char* text, int id, bool special) {
+    return Json{{"content", text}, {"id", id}, {"special", special}};
+  };
+  Json json = {{"added_tokens",
+                {token("<unk>", 0, true), token("<|im_end|>", 7, true),
+                 token("<tool>", 8, false), token("other", 3, false),
+                 token("a", 6, false), token("<far>", 9, true)}}};
+  const model::TestLog log;
+  ASSERT_TRUE(AddFromTokenizerJson({"t.json", json.dump()}, draft_));
+  EXPECT_EQ(draft_.tokens.TypeOf(0), TokenType::kControl);
+  EXPECT_EQ(draft_.tokens.Find("<|im_end|>"), 7);
+  EXPECT_EQ(draft_.tokens.TypeOf(7), TokenType::kControl);
+  EXPECT_EQ(draft_.tokens.TypeOf(8), TokenType::kUserDefined);
+  EXPECT_EQ(draft_.tokens.Find("a"), 3);
+  EXPECT_EQ(draft_.tokens.Find("other"), std::nullopt);
+  EXPECT_EQ(log.lines().size(), 3u);  // other, a, <far>
+  ExpectBad(AddFromTokenizerJson({"t.json", "{"}, draft_), "t.json");
+  json["added_tokens"] = 3;
+  ExpectBad(AddFromTokenizerJson({"t.json", json.dump()}, draft_),
+            "added_tokens");
+}
+
 TEST_F(SpecialTokensTest, SenselessDecoders) {
   for (const Json& wrong :
        {Json(7), Json{{"x", {{"content", "y"}}}},

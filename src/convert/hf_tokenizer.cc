@@ -89,7 +89,11 @@ Result<Chosen> ChooseVocabulary(const TokenizerSources& sources) {
               sources.folder);
 }
 
-Status AddMoreTokens(const SmallFiles& files, VocabDraft& draft) {
+Status AddMoreTokens(const TokenizerSources& sources, const SmallFiles& files,
+                     VocabDraft& draft) {
+  if (sources.tokenizer_json) {
+    TC_RETURN_IF_ERROR(AddFromTokenizerJson(*sources.tokenizer_json, draft));
+  }
   TC_ASSIGN_OR_RETURN(const auto added,
                       JsonFields::Of(files.added, files.added_path));
   TC_RETURN_IF_ERROR(AddFromAddedTokens(added, draft));
@@ -132,7 +136,7 @@ Result<HfTokenizer> ParseHfTokenizer(const TokenizerSources& sources) {
   TC_ASSIGN_OR_RETURN(const auto files,
                       SmallFiles::Parse(sources, chosen.path));
   if (!chosen.is_complete) {
-    TC_RETURN_IF_ERROR(AddMoreTokens(files, draft));
+    TC_RETURN_IF_ERROR(AddMoreTokens(sources, files, draft));
   }
   TC_ASSIGN_OR_RETURN(const auto config,
                       JsonFields::Of(files.config, files.config_path));

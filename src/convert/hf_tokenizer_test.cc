@@ -110,6 +110,18 @@ TEST_F(HfTokenizerTest, AddedTokensOfTheSmallFiles) {
   ExpectBad(ErrorCode::kCorrupt, "12 rows");
 }
 
+// As where a model was tuned on with tokens of its own.
+TEST_F(HfTokenizerTest, AddedTokensOfTokenizerJsonBesideSentencePiece) {
+  sources_.tokenizer_model = NamedText{"tokenizer.model", TestSentencePiece()};
+  const Json added = {{"content", "<|im_end|>"}, {"id", 9}, {"special", true}};
+  sources_.tokenizer_json = NamedText{
+      "tokenizer.json", Json{{"added_tokens", Json::array({added})}}.dump()};
+  const auto parsed = Parse();
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->vocab.tokens[9], "<|im_end|>");
+  EXPECT_EQ(parsed->vocab.types[9], TokenType::kControl);
+}
+
 TEST_F(HfTokenizerTest, SpecialTokensMap) {
   sources_.config.reset();
   sources_.special_tokens_map =

@@ -46,6 +46,8 @@ class VocabBuilder {
   void SetScore(text::TokenId id, float score);
 
   uint64_t num_rows() const { return rows_.size(); }
+  // Requires a row for the id.
+  bool IsNamed(uint64_t id) const { return !rows_[id].text.empty(); }
   // Every token that was added, by id.
   void ForEach(const std::function<void(text::TokenId id,
                                         const std::string& text)>& visit) const;
