@@ -1,6 +1,5 @@
 #include "text/tiktoken.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -127,42 +126,45 @@ class MergeFinder {
     return found->second;
   }
 
-  // Those of a token of two bytes or more, best first. Requires a token for
-  // every byte.
-  std::vector<Pair> Next(uint32_t rank) {
-    std::vector<Pair> pairs = PairsOf(rank);
-    for (const auto& [left, right] : pairs) merges_.Add(left, right, rank);
-    return pairs;
+  // That of a token of two bytes or more; nullopt: no merge makes it. Requires
+  // a token for every byte.
+  std::optional<Pair> Next(uint32_t rank) {
+    const std::optional<Pair> pair = PairOf(rank);
+    if (pair) merges_.Add(pair->first, pair->second, rank);
+    return pair;
   }
 
  private:
-  // Those of tokens longer than any real one are not looked for: it takes the
+  // Of longer tokens than any real one it is not looked for: that takes the
   // square of the length.
-  static constexpr size_t kMostBytesCut = 512;
+  static constexpr size_t kMostBytes = 512;
 
   // With the merges of all lower ranks in the table, what is left of a token's
-  // bytes are the two sides of its own. Where more is left, a token of a higher
-  // rank is between: 678 of Llama 3's tokens are like that. Any two tokens then
-  // merge to it, as they do in tiktoken.
-  std::vector<Pair> PairsOf(uint32_t rank) {
+  // bytes are the two sides of its own. Where more is left, tokens of higher
+  // ranks come between: 678 of Llama 3's are made so.
+  std::optional<Pair> PairOf(uint32_t rank) {
     symbols_.clear();
     for (const char& c : tokens_[rank]) symbols_.push_back(*RankOf({&c, 1}));
     merges_.Apply(&symbols_, &merger_);
-    if (symbols_.size() == 2) return {{symbols_[0], symbols_[1]}};
-    return tokens_[rank].size() <= kMostBytesCut ? CutsOf(tokens_[rank])
-                                                 : std::vector<Pair>();
+    if (symbols_.size() == 2) return Pair{symbols_[0], symbols_[1]};
+    if (tokens_[rank].size() > kMostBytes) return std::nullopt;
+    return LastPair(tokens_[rank].size());
   }
 
-  std::vector<Pair> CutsOf(std::string_view token) const {
-    std::vector<Pair> cuts;
-    for (size_t i = 1; i < token.size(); ++i) {
-      const auto left = RankOf(token.substr(0, i));
-      if (!left) continue;
-      const auto right = RankOf(token.substr(i));
-      if (right) cuts.emplace_back(*left, *right);
-    }
-    std::ranges::sort(cuts);
-    return cuts;
+  // Merges symbols_, which make up so many bytes, wherever the result is a
+  // token, of any rank. The pair that makes the whole.
+  std::optional<Pair> LastPair(size_t num_bytes) {
+    std::optional<Pair> last;
+    merger_.Run(&symbols_,
+                [&](uint32_t, uint32_t left,
+                    uint32_t right) -> std::optional<PairMerge> {
+                  const std::string bytes = tokens_[left] + tokens_[right];
+                  const auto rank = RankOf(bytes);
+                  if (!rank) return std::nullopt;
+                  if (bytes.size() == num_bytes) last = {left, right};
+                  return PairMerge{*rank, *rank};
+                });
+    return last;
   }
 
   const std::vector<std::string>& tokens_;
@@ -191,8 +193,9 @@ Result<TiktokenTable> ParseTiktoken(std::string_view file) {
   }
   for (uint32_t rank = 0; rank < tokens.size(); ++rank) {
     if (tokens[rank].size() < 2) continue;
-    for (const auto& [left, right] : finder.Next(rank)) {
-      table.merges.push_back(table.tokens[left] + " " + table.tokens[right]);
+    if (const auto pair = finder.Next(rank)) {
+      table.merges.push_back(table.tokens[pair->first] + " " +
+                             table.tokens[pair->second]);
     }
   }
   return table;

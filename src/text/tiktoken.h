@@ -19,12 +19,13 @@ struct TiktokenTable {
 
 // `file` is the whole content. The form has no merges: bytes merge wherever the
 // result is a token, lowest rank first. A token's merge is the last step of
-// that. Tokens that are made through others of higher ranks, as lower ones get
-// in the way, have a merge for every two tokens that they are cut into (but for
-// tokens of more than 512 bytes); some have none.
+// that, on the token's bytes alone, where that leads to the token; where it
+// goes through tokens of higher ranks, it is found for tokens of up to 512
+// bytes.
 // kCorrupt: a malformed line, named by number; ranks that are not 0 to n - 1
 // each once; the same bytes twice; a single byte without a token.
-// O(n log n) in the size of the file.
+// O(n log n) in the size of the file; for tokens of the last kind the square of
+// their length.
 Result<TiktokenTable> ParseTiktoken(std::string_view file);
 
 }  // namespace thermocline::text

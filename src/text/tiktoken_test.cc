@@ -74,12 +74,23 @@ TEST(TiktokenTest, TokensThatNoStepMakesHaveNoMerge) {
 }
 
 // "abcd" first merges b and c. Its sides come later.
-TEST(TiktokenTest, TokensMadeThroughHigherRanksMergeFromAnyTwo) {
+TEST(TiktokenTest, TokensMadeThroughHigherRanks) {
   const auto table =
       ParseTiktoken(MakeTable({"bc", "abcd", "abc", "bcd", "abcde"}));
   ASSERT_TRUE(table);
-  EXPECT_THAT(table->merges, ::testing::ElementsAre("b c", "a bcd", "abc d",
-                                                    "a bc", "bc d", "abcd e"));
+  EXPECT_THAT(table->merges,
+              ::testing::ElementsAre("b c", "abc d", "a bc", "bc d", "abcd e"));
+  // Only of up to 512 bytes.
+  for (const size_t num_b : {511, 512}) {
+    std::vector<std::string> longer = {std::string(num_b, 'b') + "c"};
+    for (size_t i = 1; i < num_b; ++i) {
+      longer.push_back(std::string(i, 'b') + "c");
+    }
+    const auto grown = ParseTiktoken(MakeTable(longer));
+    ASSERT_TRUE(grown);
+    EXPECT_EQ(grown->merges[0],
+              num_b == 511 ? "b " + std::string(510, 'b') + "c" : "b c");
+  }
 }
 
 // What tiktoken does: the pair of tokens whose union has the lowest rank.
