@@ -72,8 +72,8 @@ std::vector<std::string> MoreInputs(const PrepareFlags& flags) {
   return inputs;
 }
 
-// Down columns that were made from a rounded file differ less from it than ones
-// made from its source do from that, and are worse: so it says from what.
+// Measured against a rounded file, down columns look better than against its
+// source, though they are worse: so the line names the file.
 std::string FormatPacked(const convert::PackSummary& packed,
                          const PrepareFlags& flags) {
   std::string line = fmt::format("wrote {}: {}, from {}", flags.output,

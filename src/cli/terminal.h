@@ -34,8 +34,9 @@ std::string FormatProgress(std::string_view what, uint64_t num_done,
                            uint64_t num_total, ProgressUnit unit,
                            double seconds);
 
-// What of an ASCII line leaves the last of so many columns free, 0 for any
-// number: a line that goes on in the next row cannot be wiped.
+// The start of an ASCII line that leaves the last of `num_columns` columns
+// free, all of it where that is 0: a line that goes on in the next row cannot
+// be wiped.
 std::string_view CutToWidth(std::string_view line, size_t num_columns);
 
 // One line on standard error that is rewritten while work goes on. Silent

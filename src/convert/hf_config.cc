@@ -95,15 +95,7 @@ Status RefuseWhatIsNotDone(const JsonFields& fields) {
                 "\"quantization_config\"); convert the original model",
                 fields.path());
   }
-  TC_ASSIGN_OR_RETURN(const auto rotated,
-                      fields.Float("partial_rotary_factor"));
-  if (rotated.value_or(1.0) != 1.0) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: key \"partial_rotary_factor\" is {}: heads that rotate "
-                "only in part are not in this version",
-                fields.path(), *rotated);
-  }
-  return {};
+  return RefusePartialRotation(fields);
 }
 
 Status ReadFamily(const JsonFields& fields, HfConfig& config) {

@@ -58,6 +58,16 @@ Status RequireFlag(const JsonFields& fields, const char* key, bool value) {
               fields.path(), key, *found);
 }
 
+Status RefusePartialRotation(const JsonFields& fields) {
+  TC_ASSIGN_OR_RETURN(const auto rotated,
+                      fields.Float("partial_rotary_factor"));
+  if (rotated.value_or(1.0) == 1.0) return {};
+  return Fail(ErrorCode::kUnsupported,
+              "{}: key \"partial_rotary_factor\" is {}: heads that rotate "
+              "only in part are not in this version",
+              fields.path(), *rotated);
+}
+
 Status CompleteHeads(const JsonFields& fields, const char* heads_key,
                      const char* kv_heads_key, HfConfig& config) {
   if (config.num_heads % config.num_kv_heads != 0) {

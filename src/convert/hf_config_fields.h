@@ -23,6 +23,9 @@ const char* KeyInUse(const JsonFields& fields, const char* name,
 // kUnsupported, naming the key, unless it is absent or has this value.
 Status RequireFlag(const JsonFields& fields, const char* key, bool value);
 
+// kUnsupported if "partial_rotary_factor" is not 1.
+Status RefusePartialRotation(const JsonFields& fields);
+
 // Checks that the heads divide the width, or each other, and that no product of
 // them overflows; fills in head_width where it is 0. Requires width, num_heads
 // and num_kv_heads >= 1. `heads_key` and `kv_heads_key` are for messages.

@@ -18,10 +18,10 @@ Result<bool> IsGrouped(const JsonFields& fields) {
 
 // The models of the paper add their FFN's output to the same stream as the
 // attention's, rotate positions and have no biases.
-Status ReadFalconBlocks(const JsonFields& fields, HfConfig& config) {
+Status ReadFalconBlocks(const JsonFields& fields, bool is_grouped,
+                        HfConfig& config) {
   TC_RETURN_IF_ERROR(RequireFlag(fields, "alibi", false));
   TC_RETURN_IF_ERROR(RequireFlag(fields, "bias", false));
-  TC_ASSIGN_OR_RETURN(const bool is_grouped, IsGrouped(fields));
   if (is_grouped) {
     TC_ASSIGN_OR_RETURN(const auto num_norms,
                         fields.Int("num_ln_in_parallel_attn", 1, 2));
@@ -31,14 +31,13 @@ Status ReadFalconBlocks(const JsonFields& fields, HfConfig& config) {
                           : RequireFlag(fields, "parallel_attn", true);
 }
 
-Status ReadHeads(const JsonFields& fields, HfConfig& config) {
+Status ReadHeads(const JsonFields& fields, bool is_grouped, HfConfig& config) {
   const char* heads_key = KeyInUse(fields, "num_attention_heads", "n_head");
   const char* kv_heads_key = KeyInUse(fields, "num_kv_heads", "n_head_kv");
   TC_ASSIGN_OR_RETURN(config.num_heads,
                       fields.RequireInt(heads_key, 1, model::kMaxWidth));
   TC_ASSIGN_OR_RETURN(const auto num_kv_heads,
                       fields.Int(kv_heads_key, 1, config.num_heads));
-  TC_ASSIGN_OR_RETURN(const bool is_grouped, IsGrouped(fields));
   TC_ASSIGN_OR_RETURN(const auto multi_query, fields.Bool("multi_query"));
   // Only the newer layout looks at the number of KV heads.
   if (is_grouped) {
@@ -54,7 +53,8 @@ Status ReadHeads(const JsonFields& fields, HfConfig& config) {
 Status ReadFalconConfig(const JsonFields& fields, HfConfig& config) {
   config.norm = model::NormKind::kLayer;
   constexpr int64_t kMaxWidth = model::kMaxWidth / 4;  // of an FFN: 4 times it
-  TC_RETURN_IF_ERROR(ReadFalconBlocks(fields, config));
+  TC_ASSIGN_OR_RETURN(const bool is_grouped, IsGrouped(fields));
+  TC_RETURN_IF_ERROR(ReadFalconBlocks(fields, is_grouped, config));
   TC_ASSIGN_OR_RETURN(config.width,
                       fields.RequireInt("hidden_size", 1, kMaxWidth));
   TC_ASSIGN_OR_RETURN(const auto ffn_width,
@@ -64,7 +64,7 @@ Status ReadFalconConfig(const JsonFields& fields, HfConfig& config) {
       config.num_layers,
       fields.RequireInt(KeyInUse(fields, "num_hidden_layers", "n_layer"), 1,
                         model::kMaxLayers));
-  TC_RETURN_IF_ERROR(ReadHeads(fields, config));
+  TC_RETURN_IF_ERROR(ReadHeads(fields, is_grouped, config));
   TC_ASSIGN_OR_RETURN(const auto context,
                       fields.Int("max_position_embeddings", 1, kMaxInt32));
   config.context_length = context.value_or(kUsualContext);

@@ -30,7 +30,9 @@ Json TestOptConfig() {
 }
 
 TEST(OptConfigTest, AllFields) {
-  const HfConfig config = Parse(TestOptConfig()).value();
+  Json json = TestOptConfig();
+  json["layer_norm_eps"] = 1e-3;  // no key of OPT's
+  const HfConfig config = Parse(json).value();
   EXPECT_EQ(config.architecture, "opt");
   EXPECT_EQ(config.rope_kind, RopeKind::kNone);
   EXPECT_EQ(config.norm, model::NormKind::kLayer);

@@ -104,13 +104,7 @@ Result<std::optional<std::string>> ReadKind(const JsonFields& fields) {
 
 // What would be lost without a word.
 Status RefuseWhatIsNotRead(const JsonFields& fields, bool has_kind) {
-  TC_ASSIGN_OR_RETURN(const auto share, fields.Float("partial_rotary_factor"));
-  if (share.value_or(1.0) != 1.0) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: key \"partial_rotary_factor\" is {}; only 1 is in this "
-                "version",
-                fields.path(), *share);
-  }
+  TC_RETURN_IF_ERROR(RefusePartialRotation(fields));
   return fields.ForEach([&](const std::string& key,
                             const Json& value) -> Status {
     const bool is_read = has_kind || key == "rope_theta" ||
@@ -156,15 +150,7 @@ Status ReadScaling(const JsonFields& fields, int64_t context_length,
 
 Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length,
                           double usual_theta) {
-  HfRope rope;
-  const Json* newer = fields.Find("rope_parameters");
-  const Json* older = fields.Find("rope_scaling");
-  if (newer != nullptr && older != nullptr && *newer != *older) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: \"rope_parameters\" and \"rope_scaling\" say different "
-                "things",
-                fields.path());
-  }
+  std::optional<HfRope> found;
   TC_ASSIGN_OR_RETURN(auto theta, fields.Float("rope_theta"));
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const Json* object = fields.Find(key);
@@ -172,12 +158,20 @@ Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length,
     TC_ASSIGN_OR_RETURN(
         const auto inner,
         JsonFields::Of(*object, fmt::format("{}: {}", fields.path(), key)));
-    if (!theta) {
-      TC_ASSIGN_OR_RETURN(theta, inner.Float("rope_theta"));
-    }
+    TC_ASSIGN_OR_RETURN(const auto own_theta, inner.Float("rope_theta"));
+    HfRope rope;
     TC_RETURN_IF_ERROR(ReadScaling(inner, context_length, rope));
-    break;
+    if ((found && *found != rope) ||
+        (theta && own_theta && *theta != *own_theta)) {
+      return Fail(ErrorCode::kUnsupported,
+                  "{}: says something else than what is beside it, and models "
+                  "differ in which counts",
+                  inner.path());
+    }
+    found = rope;
+    if (!theta) theta = own_theta;
   }
+  HfRope rope = found.value_or(HfRope());
   rope.theta = theta.value_or(usual_theta);
   // As the file will hold it: rounding can make 1 of a little more.
   if (!(rope.theta <= 1e30 && static_cast<float>(rope.theta) > 1.0f)) {

@@ -22,6 +22,8 @@ struct Llama3Scaling {
   double low_freq_factor;
   double high_freq_factor;
   double original_context;
+
+  bool operator==(const Llama3Scaling&) const = default;
 };
 
 struct HfRope {
@@ -32,6 +34,8 @@ struct HfRope {
   int64_t original_context = 0;            // YaRN
   std::optional<double> attention_factor;  // YaRN: in place of the usual one
   Llama3Scaling llama3 = {};
+
+  bool operator==(const HfRope&) const = default;
 };
 
 // Reads rope_theta and rope_scaling, or rope_parameters. kCorrupt;

@@ -110,9 +110,17 @@ TEST(HfRopeTest, NothingIsLostWithoutAWord) {
   EXPECT_EQ(
       ReadRope({{"rope_scaling", linear}, {"rope_parameters", linear}})->factor,
       4.0);
+  Json with_theta = linear;
+  with_theta["rope_theta"] = 5e5;
+  EXPECT_EQ(
+      ReadRope({{"rope_scaling", linear}, {"rope_parameters", with_theta}})
+          ->theta,
+      5e5);
   ExpectBadRope({{"rope_scaling", linear},
                  {"rope_parameters", {{"rope_type", "default"}}}},
-                ErrorCode::kUnsupported, "different");
+                ErrorCode::kUnsupported, "rope_scaling");
+  ExpectBadRope({{"rope_theta", 1e4}, {"rope_parameters", with_theta}},
+                ErrorCode::kUnsupported, "rope_parameters");
 }
 
 std::unique_ptr<const gguf::File> Written(const HfRope& rope,

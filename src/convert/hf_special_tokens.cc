@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/quote.h"
+#include "convert/hf_tokenizer_json.h"
 
 namespace thermocline::convert {
 namespace {
@@ -20,7 +21,6 @@ using text::Vocab;
 constexpr float kAddedScore = -1000.0f;  // what other converters write
 constexpr std::string_view kEscapedSpace = "\u2581";
 
-// Text is matched before its spaces are escaped.
 std::string Unescaped(std::string text) {
   for (size_t at = text.find(kEscapedSpace); at != std::string::npos;
        at = text.find(kEscapedSpace, at)) {
@@ -29,7 +29,15 @@ std::string Unescaped(std::string text) {
   return text;
 }
 
-// Byte and unknown tokens stay what they are.
+// Text is matched before its spaces are escaped.
+std::string AsMatched(std::string text, bool is_special,
+                      const VocabDraft& draft) {
+  return !is_special && draft.vocab.kind == text::VocabKind::kSpm
+             ? Unescaped(std::move(text))
+             : std::move(text);
+}
+
+// Byte, unknown and unused tokens stay what they are.
 void MakeControl(TokenId id, VocabBuilder& tokens) {
   const TokenType type = tokens.TypeOf(id);
   if (type == TokenType::kNormal || type == TokenType::kUserDefined) {
@@ -45,9 +53,7 @@ Status AddToken(const std::string& path, std::string text, uint64_t id,
     if (is_special) MakeControl(*known, tokens);
     return {};
   }
-  if (!is_special && draft.vocab.kind == text::VocabKind::kSpm) {
-    text = Unescaped(std::move(text));
-  }
+  text = AsMatched(std::move(text), is_special, draft);
   if (!known) tokens.Forget(id);
   return tokens.Add(path, text, id,
                     is_special ? TokenType::kControl : TokenType::kUserDefined,
@@ -137,30 +143,23 @@ Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft) {
   TC_ASSIGN_OR_RETURN(const Json json,
                       ParseJson(tokenizer.text, tokenizer.path));
   TC_ASSIGN_OR_RETURN(const auto whole, JsonFields::Of(json, tokenizer.path));
-  const Json* added = whole.Find("added_tokens");
-  if (added == nullptr) return {};
-  if (!added->is_array()) return whole.Wrong("added_tokens", "must be a list");
-  for (const Json& token : *added) {
-    TC_ASSIGN_OR_RETURN(
-        const auto fields,
-        JsonFields::Of(token, tokenizer.path + ": added_tokens"));
-    TC_ASSIGN_OR_RETURN(const auto text, fields.RequireString("content"));
-    TC_ASSIGN_OR_RETURN(const auto id, fields.Int("id", 0, INT64_MAX));
-    TC_ASSIGN_OR_RETURN(const auto special, fields.Bool("special"));
+  TC_ASSIGN_OR_RETURN(const auto added, ReadAddedTokens(whole));
+  for (const AddedToken& token : added) {
+    const uint64_t id = token.id != nullptr && token.id->is_number_unsigned()
+                            ? token.id->get<uint64_t>()
+                            : draft.tokens.num_rows();
+    const std::string text = AsMatched(token.text, token.is_special, draft);
     const auto known = draft.tokens.Find(text);
-    const bool has_row =
-        id && static_cast<uint64_t>(*id) < draft.tokens.num_rows();
-    const bool fits =
-        has_row && (known ? *known == *id
-                          : !draft.tokens.IsNamed(static_cast<uint64_t>(*id)));
+    const bool fits = id < draft.tokens.num_rows() &&
+                      (known ? static_cast<uint64_t>(*known) == id
+                             : !draft.tokens.IsNamed(id));
     if (!fits) {
       LogWarning("{}: added token {} has no row of its own: ignored",
-                 tokenizer.path, Quote(text));
+                 tokenizer.path, Quote(token.text));
       continue;
     }
-    TC_RETURN_IF_ERROR(AddToken(tokenizer.path, text,
-                                static_cast<uint64_t>(*id),
-                                special.value_or(false), draft));
+    TC_RETURN_IF_ERROR(
+        AddToken(tokenizer.path, text, id, token.is_special, draft));
   }
   return {};
 }

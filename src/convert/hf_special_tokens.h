@@ -27,8 +27,8 @@ struct SpecialSources {
 Status AddFromAddedTokens(const JsonFields& added, VocabDraft& draft);
 
 // "added_tokens" of tokenizer.json beside a vocabulary from another file:
-// control or user-defined. Likewise; those that contradict that vocabulary, or
-// have no row, are ignored with a warning.
+// control or user-defined. kCorrupt; those that contradict what the other files
+// gave, or have no row, are ignored with a warning.
 Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft);
 
 // "added_tokens_decoder" of tokenizer_config.json: tokens by id, control or

@@ -185,6 +185,11 @@ TEST_F(SpecialTokensTest, TokenizerJsonNamesFreeRowsOnly) {
   EXPECT_EQ(draft_.tokens.Find("a"), 3);
   EXPECT_EQ(draft_.tokens.Find("other"), std::nullopt);
   EXPECT_EQ(log.lines().size(), 3u);  // other, a, <far>
+  // What they contradict is there already.
+  json["added_tokens"] = {token("<tool>", 7, false), token("<new>", 8, true)};
+  ASSERT_TRUE(AddFromTokenizerJson({"t.json", json.dump()}, draft_));
+  EXPECT_EQ(draft_.tokens.Find("<tool>"), 8);
+  EXPECT_EQ(log.lines().size(), 5u);
   ExpectBad(AddFromTokenizerJson({"t.json", "{"}, draft_), "t.json");
   json["added_tokens"] = 3;
   ExpectBad(AddFromTokenizerJson({"t.json", json.dump()}, draft_),

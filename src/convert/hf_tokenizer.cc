@@ -91,15 +91,16 @@ Result<Chosen> ChooseVocabulary(const TokenizerSources& sources) {
 
 Status AddMoreTokens(const TokenizerSources& sources, const SmallFiles& files,
                      VocabDraft& draft) {
-  if (sources.tokenizer_json) {
-    TC_RETURN_IF_ERROR(AddFromTokenizerJson(*sources.tokenizer_json, draft));
-  }
   TC_ASSIGN_OR_RETURN(const auto added,
                       JsonFields::Of(files.added, files.added_path));
   TC_RETURN_IF_ERROR(AddFromAddedTokens(added, draft));
   TC_ASSIGN_OR_RETURN(const auto config,
                       JsonFields::Of(files.config, files.config_path));
-  return AddFromDecoder(config, draft);
+  TC_RETURN_IF_ERROR(AddFromDecoder(config, draft));
+  // What the others lack: it may be older than they are.
+  return sources.tokenizer_json
+             ? AddFromTokenizerJson(*sources.tokenizer_json, draft)
+             : Status();
 }
 
 Result<ChatTemplates> ReadTemplates(const TokenizerSources& sources,

@@ -152,9 +152,10 @@ Status ReadByteLevel(const JsonFields& model, const JsonFields& whole,
 
 }  // namespace
 
-Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens) {
+Result<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& tokenizer) {
+  std::vector<AddedToken> tokens;
   const Json* added = tokenizer.Find("added_tokens");
-  if (added == nullptr) return {};
+  if (added == nullptr) return tokens;
   if (!added->is_array()) {
     return tokenizer.Wrong("added_tokens", "must be a list");
   }
@@ -162,12 +163,20 @@ Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens) {
     TC_ASSIGN_OR_RETURN(
         const auto fields,
         JsonFields::Of(token, tokenizer.path() + ": added_tokens"));
-    TC_ASSIGN_OR_RETURN(const auto text, fields.RequireString("content"));
+    TC_ASSIGN_OR_RETURN(auto text, fields.RequireString("content"));
     TC_ASSIGN_OR_RETURN(const auto special, fields.Bool("special"));
+    tokens.push_back(
+        {std::move(text), fields.Find("id"), special.value_or(false)});
+  }
+  return tokens;
+}
+
+Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens) {
+  TC_ASSIGN_OR_RETURN(const auto added, ReadAddedTokens(tokenizer));
+  for (const AddedToken& token : added) {
     TC_RETURN_IF_ERROR(tokens.AddWithJsonId(
-        tokenizer.path(), text, fields.Find("id"),
-        special.value_or(false) ? TokenType::kControl
-                                : TokenType::kUserDefined));
+        tokenizer.path(), token.text, token.id,
+        token.is_special ? TokenType::kControl : TokenType::kUserDefined));
   }
   return {};
 }

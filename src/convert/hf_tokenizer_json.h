@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "convert/json.h"
@@ -16,7 +17,15 @@ namespace thermocline::convert {
 Result<VocabDraft> DraftOfTokenizerJson(const NamedText& tokenizer,
                                         uint64_t num_rows);
 
-// Adds the member "added_tokens": control tokens, or user-defined ones.
+// The member "added_tokens". kCorrupt.
+struct AddedToken {
+  std::string text;
+  const Json* id;  // may be anything; null: absent
+  bool is_special;
+};
+Result<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& tokenizer);
+
+// Adds them: control tokens, or user-defined ones.
 Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens);
 
 }  // namespace thermocline::convert

@@ -120,6 +120,11 @@ TEST_F(HfTokenizerTest, AddedTokensOfTokenizerJsonBesideSentencePiece) {
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->vocab.tokens[9], "<|im_end|>");
   EXPECT_EQ(parsed->vocab.types[9], TokenType::kControl);
+  // The other files count before it.
+  sources_.added_tokens = NamedText{"added_tokens.json", R"({"<tool>": 9})"};
+  const auto both = Parse();
+  ASSERT_TRUE(both.has_value()) << both.error().message;
+  EXPECT_EQ(both->vocab.tokens[9], "<tool>");
 }
 
 TEST_F(HfTokenizerTest, SpecialTokensMap) {

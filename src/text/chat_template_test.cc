@@ -271,9 +271,10 @@ TEST(RecognizeChatTemplateTest, OthersAreNotTakenForOneOfTheTen) {
        {// phi-4
         "'<|im_start|>user<|im_sep|>' + m + '<|im_end|>'",
         // Tulu, Falcon 3: no end marker behind the user's message
-        "'<|user|>\\n' + message['content'] + '\\n' }} '<|assistant|>' "
-        "eos_token",
-        "'<|user|>\n' + message['content'] + '\n' }} '<|assistant|>' eos_token",
+        "'<|user|>\\n' + message['content'] + '\\n' }} '<|assistant|>' + "
+        "message['content'] + eos_token",
+        "'<|user|>\n' + message['content'] + '\n' }} '<|assistant|>' + "
+        "message['content'] + eos_token",
         // Tulu 2, OLMo
         "'<|user|>\n' + message['content'] }} '<|assistant|>\n' + "
         "message['content'] + eos_token }}",
@@ -282,6 +283,7 @@ TEST(RecognizeChatTemplateTest, OthersAreNotTakenForOneOfTheTen) {
         "'<|' + role + '|>' + m + '<|end|>' }} {{ '<|assistant|>' }}",
         // Vicuna with line ends
         "'USER: ' + message['content'] + '\n' ... 'ASSISTANT:'",
+        "'USER: ' + message['content'] + '\\n' ... 'ASSISTANT:'",
         "'SYSTEM: ' + m + 'USER: ' + m + 'ASSISTANT:'",
         // GLM
         "[gMASK]<sop><|user|>\\n{{ m }}<|assistant|>",
