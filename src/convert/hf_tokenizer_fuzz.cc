@@ -1,12 +1,10 @@
 // Any text is a tokenizer.json (and a tokenizer_config.json, behind the first
-// zero byte), or an error. The same text as vocab.json and merges.txt, and as
-// the tokenizer.json beside a SentencePiece model.
+// zero byte), or an error. The same text as vocab.json and merges.txt.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "convert/hf_tokenizer.h"
-#include "convert/test_sentencepiece.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace thermocline::convert;
@@ -32,12 +30,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     older.config = {"tokenizer_config.json", rest};
   }
   (void)ParseHfTokenizer(older);
-
-  TokenizerSources beside;
-  beside.num_rows = 12;
-  beside.architecture = "llama";
-  beside.tokenizer_model = {"tokenizer.model", TestSentencePiece()};
-  beside.tokenizer_json = sources.tokenizer_json;
-  (void)ParseHfTokenizer(beside);
   return 0;
 }
