@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -46,6 +47,18 @@ std::string MakeTable(const std::vector<std::string>& longer) {
     file += Base64(longer[i]) + " " + std::to_string(256 + i) + "\n";
   }
   return file;
+}
+
+std::unique_ptr<const Tokenizer> TokenizerOf(const TiktokenTable& table,
+                                             const std::string& pre) {
+  Vocab vocab;
+  vocab.kind = VocabKind::kBpe;
+  vocab.pre = pre;
+  vocab.tokens = table.tokens;
+  vocab.merges = table.merges;
+  auto tokenizer = Tokenizer::Create(std::move(vocab));
+  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+  return tokenizer ? *std::move(tokenizer) : nullptr;
 }
 
 void ExpectCorrupt(std::string_view file) {
@@ -137,32 +150,22 @@ TEST(TiktokenTest, RandomVocabulariesMergeAsTiktokenDoes) {
     std::vector<std::string> tokens;
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, char(byte));
     tokens.insert(tokens.end(), longer.begin(), longer.end());
-    Vocab vocab;
-    vocab.kind = VocabKind::kBpe;
-    vocab.pre = "gpt-2";
-    vocab.tokens = table->tokens;
-    vocab.merges = table->merges;
-    const auto tokenizer = Tokenizer::Create(vocab);
-    ASSERT_TRUE(tokenizer);
+    const auto tokenizer = TokenizerOf(*table, "gpt-2");
+    ASSERT_NE(tokenizer, nullptr);
     for (int i = 0; i < 50; ++i) {
       const std::string text = random_text(1, 30);
-      EXPECT_EQ(*(*tokenizer)->Encode(text, {}), MergeByRank(tokens, text))
+      EXPECT_EQ(*tokenizer->Encode(text, {}), MergeByRank(tokens, text))
           << text;
     }
   }
 }
 
 TEST(TiktokenTest, MakesAWorkingVocabulary) {
-  auto table = ParseTiktoken(MakeTable({"he", " t", " the"}));
+  const auto table = ParseTiktoken(MakeTable({"he", " t", " the"}));
   ASSERT_TRUE(table);
-  Vocab vocab;
-  vocab.kind = VocabKind::kBpe;
-  vocab.pre = "llama-bpe";
-  vocab.tokens = table->tokens;
-  vocab.merges = table->merges;
-  const auto tokenizer = Tokenizer::Create(vocab);
-  ASSERT_TRUE(tokenizer);
-  EXPECT_EQ(*(*tokenizer)->Encode("the the", {}),
+  const auto tokenizer = TokenizerOf(*table, "llama-bpe");
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(*tokenizer->Encode("the the", {}),
             (std::vector<TokenId>{'t', 256, 258}));
 }
 
