@@ -124,6 +124,23 @@ class ThresholdTest(cli_support.CliTest):
         self.assertEqual(row["candidate_share"], 1)
         self.assertAlmostEqual(row["open_share"], 0.6, delta=0.1)
 
+    def test_the_profile_inside_counts_what_the_thresholds_leave(self):
+        path, shown, _ = self.prepare("m", "--density", 0.3)
+        inside = json.loads(self.assert_ok(run("profile", path, "--json")))
+        counted = json.loads(self.assert_ok(
+            run("profile", path, "--corpus", self.text, "-c", CHUNK, "-t", 2,
+                "--json")))
+        # Records are added up in another order: gates at the threshold differ.
+        for layer, again in zip(inside["layers"], counted["layers"],
+                                strict=True):
+            for figure in ("density", "skew", "locality"):
+                self.assertAlmostEqual(layer[figure], again[figure],
+                                       delta=1e-3)
+            self.assertAlmostEqual(layer["density"], 0.3, delta=0.025)
+            self.assertLess(layer["skew"], 0.8)
+        told, = numbers(r"^\d+ tokens: ([\d.]+) % of the neurons fire", shown)
+        self.assertAlmostEqual(told, 30, delta=2.5)
+
     def test_what_must_not_change_the_result(self):
         """Threads, batches, and whether there are records."""
         path, _, thresholds = self.prepare("m", "--density", 0.5)

@@ -39,18 +39,14 @@ Status CheckSparsity(const model::Model& model, double density,
               WayOut(ffn));
 }
 
-Result<neuron::Profile> ProfileCorpus(
+Result<neuron::Profile> CountFired(
     const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
-    engine::SessionOptions options, const ProgressFn& progress) {
+    engine::SessionOptions options, const ProgressFn& progress,
+    const std::function<Status(const neuron::Profile& profile)>& check) {
   const model::Config& config = model->config();
   neuron::ProfileBuilder builder(
       static_cast<size_t>(config.num_layers),
       static_cast<size_t>(model::NeuronsPerLayer(config)));
-  const auto check = [&] {
-    return CheckSparsity(
-        *model, DensityOfUsed(builder.profile().density(), NeuronsOf(config)),
-        builder.profile().num_tokens());
-  };
   TC_RETURN_IF_ERROR(RunCorpus(
       model, corpus, std::move(options), "profile", progress,
       [&](size_t, const engine::FfnObservation& seen) {
@@ -58,10 +54,22 @@ Result<neuron::Profile> ProfileCorpus(
       },
       [&](size_t chunk_idx) -> Status {
         builder.BeginSequence();
-        return chunk_idx == 0 ? check() : Status();
+        return chunk_idx == 0 && check ? check(builder.profile()) : Status();
       }));
-  TC_RETURN_IF_ERROR(check());
+  if (check) TC_RETURN_IF_ERROR(check(builder.profile()));
   return builder.profile();
+}
+
+Result<neuron::Profile> ProfileCorpus(
+    const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
+    engine::SessionOptions options, const ProgressFn& progress) {
+  const Neurons neurons = NeuronsOf(model->config());
+  return CountFired(model, corpus, std::move(options), progress,
+                    [&](const neuron::Profile& profile) {
+                      return CheckSparsity(
+                          *model, DensityOfUsed(profile.density(), neurons),
+                          profile.num_tokens());
+                    });
 }
 
 }  // namespace thermocline::training

@@ -3,6 +3,7 @@
 #define THERMOCLINE_TRAINING_PROFILE_CORPUS_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/progress.h"
@@ -34,10 +35,16 @@ engine::FfnMode ProfileMode(const model::Config& config);
 // and progress are this function's own. What fires is what that mode computes;
 // options.ffn is ProfileMode() to profile the model itself: every neuron of the
 // FFN (or of the experts that the router chose) is looked at.
-// CheckSparsity's error, after the first chunk already; errors of the session
-// name the chunk.
+// Errors of the session name the chunk; errors of `check`, which sees the
+// profile after the first chunk and at the end, and may be empty.
 // Cost: one prefill of the corpus; memory of the session and 8 bytes a neuron.
 // Source: PowerInfer 6.1.
+Result<neuron::Profile> CountFired(
+    const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
+    engine::SessionOptions options, const ProgressFn& progress,
+    const std::function<Status(const neuron::Profile& profile)>& check = {});
+
+// CountFired of a model that must have sparsity: CheckSparsity's error.
 Result<neuron::Profile> ProfileCorpus(
     const std::shared_ptr<const model::Model>& model, const Corpus& corpus,
     engine::SessionOptions options, const ProgressFn& progress);

@@ -52,6 +52,18 @@ Status ChooseThresholds(const std::shared_ptr<const model::Model>& model,
   return {};
 }
 
+// Without thresholds every neuron fires: what they leave is counted by itself,
+// as `profile` counts it in the finished file.
+Result<neuron::Profile> ProfileWith(const std::vector<float>& thresholds,
+                                    const model::Model& model,
+                                    const Corpus& corpus,
+                                    const FindOptions& options) {
+  engine::SessionOptions session_options = options.session;
+  session_options.ffn = engine::FfnMode::kThreshold;
+  return CountFired(model.WithThresholds(thresholds), corpus, session_options,
+                    options.progress);
+}
+
 // Runs the model over the corpus.
 Status FillScan(const std::shared_ptr<const model::Model>& model,
                 const Corpus& corpus, const FindOptions& options,
@@ -85,18 +97,23 @@ Status ScanCorpus(const std::shared_ptr<const model::Model>& model,
   stages.push_back(
       {store != nullptr ? "profile and samples" : "profile", watch.Seconds()});
   ScanFile out = {.self_test = scan.self_test()};
+  neuron::Profile profile = scan.profile();
   if (options.wants_thresholds()) {
     const Stopwatch threshold_watch;
     TC_RETURN_IF_ERROR(
         ChooseThresholds(model, corpus, options, scan.gates(), out));
     stages.push_back({"thresholds", threshold_watch.Seconds()});
+    const Stopwatch profile_watch;
+    TC_ASSIGN_OR_RETURN(profile,
+                        ProfileWith(out.thresholds, *model, corpus, options));
+    stages.push_back({"profile with thresholds", profile_watch.Seconds()});
   }
   TC_ASSIGN_OR_RETURN(const auto profile_path, work.FileToWrite(kProfileStage));
   TC_RETURN_IF_ERROR(model::WriteProfile(
       {.model = model::FingerprintOf(*model),
        .corpus = options.corpus_name,
        .context = static_cast<int64_t>(corpus.chunk_tokens()),
-       .profile = scan.profile()},
+       .profile = std::move(profile)},
       profile_path));
   TC_ASSIGN_OR_RETURN(const auto scan_path, work.FileToWrite(kScanStage));
   return WriteScanFile(out, model->config(), scan_path);

@@ -69,11 +69,21 @@ TEST_F(ScanCorpusTest, ASiluModelNeedsThresholds) {
 
   options_.density = 0.25;
   ASSERT_TRUE(Scan(model));
-  EXPECT_EQ(stages_.back().name, "thresholds");
+  EXPECT_EQ(stages_.back().name, "profile with thresholds");
   const auto read = ReadScanned(*model, Work());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->scan.thresholds.size(), 5u);
   EXPECT_FALSE(read->scan.choice);
+  // Of what the thresholds leave: an eighth of the text has not chosen them.
+  EXPECT_EQ(read->profile.profile.num_tokens(),
+            SmallCorpus(*model, 16).num_tokens());
+  for (const neuron::LayerProfile& layer : read->profile.profile.layers) {
+    EXPECT_NEAR(layer.density(), 0.25, 0.05);
+  }
+
+  // Nearly all fire: no reason to refuse what was asked for.
+  options_.density = 0.98;
+  EXPECT_TRUE(Scan(model));
 }
 
 // A token uses two experts of eight: a fourth of all neurons fires, and all
