@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace thermocline::text {
@@ -10,7 +11,8 @@ namespace {
 
 struct Row {
   ChatTemplate format;
-  // A model's template has all of these texts and none of those.
+  // A model's template has all of these texts and none of those; "\n" of its
+  // source and the line end that it stands for are the same.
   std::array<std::string_view, 3> has;
   std::array<std::string_view, 3> lacks;
   // The row is for vocabularies with this special token; empty: for any.
@@ -119,9 +121,28 @@ constexpr Row kRows[] = {
       .after_answer = "{eos}\n",
       .stop = "<|user|>"},
      {"<|user|>", "<|assistant|>", "content'] + eos_token"},
-     // Formats that end the user's message by a line end only (Tulu, OLMo,
-     // Falcon 3).
-     {"content'] + '\\n'", "content'] + '\n'", "content'] }}"},
+     {"content'] + '\n'", "content'] }}"},  // Tulu's, Tulu 2's
+     ""},
+    {{.name = "tulu",
+      .before_system = "<|system|>\n",
+      .after_system = "\n",
+      .before_user = "<|user|>\n",
+      .after_user = "\n<|assistant|>\n",
+      .after_answer = "{eos}\n",
+      .stop = "<|user|>"},
+     {"'<|user|>\n' + message['content'] + '\n'", "'<|assistant|>\n'",
+      "eos_token"},
+     kNothing,
+     ""},
+    {{.name = "openchat",
+      .before_system = "GPT4 Correct System: ",
+      .after_system = "<|end_of_turn|>",
+      .before_user = "GPT4 Correct User: ",
+      .after_user = "<|end_of_turn|>GPT4 Correct Assistant:",
+      .after_answer = "<|end_of_turn|>",
+      .stop = "<|end_of_turn|>"},
+     {"GPT4 Correct ", "<|end_of_turn|>"},
+     kNothing,
      ""},
     {{.name = "vicuna",
       .before_system = "",
@@ -132,7 +153,7 @@ constexpr Row kRows[] = {
       .stop = "USER:"},
      {"USER: ", "ASSISTANT:"},
      // Those with line ends where Vicuna 1.1 has spaces.
-     {"content'] + '\\n'", "content'] + '\n'", "SYSTEM: "},
+     {"content'] + '\n'", "SYSTEM: "},
      ""},
     {{.name = "alpaca",
       .before_system = "",
@@ -192,14 +213,25 @@ bool FitsVocabulary(const Row& row, const Tokenizer& tokenizer) {
   return row.token.empty() || HasSpecialToken(tokenizer, row.token);
 }
 
-bool FitsTemplate(const Row& row, std::string_view jinja) {
-  const auto is_in = [jinja](std::string_view text) {
-    return jinja.find(text) != std::string_view::npos;
+bool FitsTemplate(const Row& row, std::string_view source) {
+  const auto is_in = [source](std::string_view text) {
+    return source.find(text) != std::string_view::npos;
   };
   return std::ranges::all_of(row.has, is_in) &&
          std::ranges::none_of(row.lacks, [&](std::string_view text) {
            return !text.empty() && is_in(text);
          });
+}
+
+// Files have line ends in texts as "\n" and as themselves.
+std::string WithLineEnds(std::string_view jinja) {
+  std::string source;
+  for (size_t i = 0; i < jinja.size(); ++i) {
+    const bool is_escape = jinja.substr(i, 2) == "\\n";
+    source += is_escape ? '\n' : jinja[i];
+    i += is_escape ? 1 : 0;
+  }
+  return source;
 }
 
 std::string_view Trim(std::string_view text) {
@@ -247,8 +279,9 @@ const ChatTemplate* FindChatTemplate(std::string_view name,
 
 const ChatTemplate* RecognizeChatTemplate(std::string_view jinja,
                                           const Tokenizer& tokenizer) {
+  const std::string source = WithLineEnds(jinja);
   for (const Row& row : kRows) {
-    if (FitsTemplate(row, jinja) && FitsVocabulary(row, tokenizer)) {
+    if (FitsTemplate(row, source) && FitsVocabulary(row, tokenizer)) {
       return &row.format;
     }
   }

@@ -1,8 +1,8 @@
-// How chat models want a conversation written: ten formats, as data.
+// How chat models want a conversation written: the usual formats, as data.
 //
 // A model file describes its format by a program in Jinja
 // (`tokenizer.chat_template`). A file is not to be trusted, so that program is
-// never run: it is searched for the texts by which the ten formats are known.
+// never run: it is searched for the texts by which these formats are known.
 #ifndef THERMOCLINE_TEXT_CHAT_TEMPLATE_H_
 #define THERMOCLINE_TEXT_CHAT_TEMPLATE_H_
 
@@ -36,7 +36,7 @@ std::vector<std::string_view> ChatTemplateNames();
 const ChatTemplate* FindChatTemplate(std::string_view name,
                                      const Tokenizer& tokenizer);
 
-// The format of a model's own template, any bytes. Null: none of the ten.
+// The format of a model's own template, any bytes. Null: none of these.
 const ChatTemplate* RecognizeChatTemplate(std::string_view jinja,
                                           const Tokenizer& tokenizer);
 

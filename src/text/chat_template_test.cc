@@ -1,5 +1,6 @@
 #include "text/chat_template.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,10 +49,11 @@ std::string RenderConversation(std::string_view name,
   return RenderConversation(*format, tokenizer.vocab());
 }
 
-TEST(ChatTemplateTest, TenNames) {
+TEST(ChatTemplateTest, Names) {
   EXPECT_THAT(ChatTemplateNames(),
               ElementsAre("chatml", "llama2", "llama3", "mistral", "phi3",
-                          "gemma", "zephyr", "vicuna", "alpaca", "deepseek"));
+                          "gemma", "zephyr", "tulu", "openchat", "vicuna",
+                          "alpaca", "deepseek"));
   const auto tokenizer = MakeChatTokenizer(SmallSpmVocab());
   for (const std::string_view name : ChatTemplateNames()) {
     ASSERT_NE(FindChatTemplate(name, *tokenizer), nullptr) << name;
@@ -98,6 +100,17 @@ TEST(ChatTemplateTest, ThreeTurnsInEveryFormat) {
             "<|system|>\nBe kind</s>\n<|user|>\nHello</s>\n<|assistant|>\n"
             "Hi there</s>\n<|user|>\nWho are you?</s>\n<|assistant|>\n"
             "I am Tim</s>\n<|user|>\nBye</s>\n<|assistant|>\n");
+  EXPECT_EQ(RenderConversation("tulu", *spm),
+            "<|system|>\nBe kind\n<|user|>\nHello\n<|assistant|>\n"
+            "Hi there</s>\n<|user|>\nWho are you?\n<|assistant|>\n"
+            "I am Tim</s>\n<|user|>\nBye\n<|assistant|>\n");
+  EXPECT_EQ(RenderConversation("openchat", *spm),
+            "GPT4 Correct System: Be kind<|end_of_turn|>"
+            "GPT4 Correct User: Hello<|end_of_turn|>"
+            "GPT4 Correct Assistant:Hi there<|end_of_turn|>"
+            "GPT4 Correct User: Who are you?<|end_of_turn|>"
+            "GPT4 Correct Assistant:I am Tim<|end_of_turn|>"
+            "GPT4 Correct User: Bye<|end_of_turn|>GPT4 Correct Assistant:");
   EXPECT_EQ(RenderConversation("vicuna", *spm),
             "Be kind USER: Hello ASSISTANT:Hi there</s>"
             "USER: Who are you? ASSISTANT:I am Tim</s>USER: Bye ASSISTANT:");
@@ -232,6 +245,16 @@ TEST(RecognizeChatTemplateTest, ByTheTextsOfRealTemplates) {
   EXPECT_EQ(name_of("'<|user|>\n' + message['content'] + eos_token }} "
                     "{{ '<|assistant|>' }}"),
             "zephyr");
+  for (const std::string_view end : {"\n", "\\n"}) {
+    EXPECT_EQ(name_of(fmt::format("{{{{ '<|user|>{0}' + message['content'] + "
+                                  "'{0}' }}}} {{{{ '<|assistant|>{0}' + "
+                                  "message['content'] + eos_token }}}}",
+                                  end)),
+              "tulu");
+  }
+  EXPECT_EQ(name_of("{{ 'GPT4 Correct ' + message['role'].title() + ': ' + "
+                    "message['content'] + '<|end_of_turn|>'}}"),
+            "openchat");
   EXPECT_EQ(name_of("'USER: ' + m + ' ' ... 'ASSISTANT:'"), "vicuna");
   EXPECT_EQ(name_of("'### Instruction:\\n' + m ... '### Response:\\n'"),
             "alpaca");
@@ -265,16 +288,14 @@ TEST(RecognizeChatTemplateTest, TheVocabularyTellsVariants) {
             "\n<|EOT|>\n");
 }
 
-TEST(RecognizeChatTemplateTest, OthersAreNotTakenForOneOfTheTen) {
+TEST(RecognizeChatTemplateTest, OthersAreNotTakenForOneOfThese) {
   const auto plain = MakeChatTokenizer(SmallSpmVocab());
   for (const std::string_view jinja :
        {// phi-4
         "'<|im_start|>user<|im_sep|>' + m + '<|im_end|>'",
-        // Tulu, Falcon 3: no end marker behind the user's message
-        "'<|user|>\\n' + message['content'] + '\\n' }} '<|assistant|>' + "
-        "message['content'] + eos_token",
-        "'<|user|>\n' + message['content'] + '\n' }} '<|assistant|>' + "
-        "message['content'] + eos_token",
+        // no end marker behind the answer either
+        "'<|user|>\\n' + message['content'] + '\\n' }} '<|assistant|>\\n' + "
+        "message['content'] + '\\n'",
         // Tulu 2, OLMo
         "'<|user|>\n' + message['content'] }} '<|assistant|>\n' + "
         "message['content'] + eos_token }}",
@@ -287,8 +308,7 @@ TEST(RecognizeChatTemplateTest, OthersAreNotTakenForOneOfTheTen) {
         "'SYSTEM: ' + m + 'USER: ' + m + 'ASSISTANT:'",
         // GLM
         "[gMASK]<sop><|user|>\\n{{ m }}<|assistant|>",
-        // OpenChat, Command R, Granite, Exaone
-        "'GPT4 Correct ' + role + ': ' + m + '<|end_of_turn|>'",
+        // Command R, Granite, Exaone
         "'<|START_OF_TURN_TOKEN|><|USER_TOKEN|>' + m",
         "'<|start_of_role|>user'", "'[|user|]' + m + '[|endofturn|]'",
         // DeepSeek's texts over a vocabulary without its tokens
