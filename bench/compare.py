@@ -229,36 +229,39 @@ def escape(text):
     return text
 
 
-def bar_chart(rows, title):
-    """An SVG of the ratios: a bar per test, a whisker from least to most, a
-    line at equal speed."""
-    left, width, step, top = 150, 420, 28, 46
-    most = max([1.0] + [row["ratio_max"] for row in rows]) * 1.08
-    height = top + step * len(rows) + 34
+def label_of(row):
+    return f"{row['test']}, {row['n_threads']} thr"
+
+
+def bar_chart(labelled, title):
+    """An SVG of ratios: for each (label, row) a bar, and a whisker from least
+    to most; a line at equal speed."""
+    left = 24 + max(7 * len(label) for label, _ in labelled)
+    width, step, top = 420, 28, 46
+    most = max([1.0] + [row["ratio_max"] for _, row in labelled]) * 1.08
+    bottom = top + step * len(labelled)
 
     def x(ratio):
         return left + width * ratio / most
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 '
-           f'{left + width + 70} {height}" font-family="sans-serif" '
+           f'{left + width + 70} {bottom + 34}" font-family="sans-serif" '
            'font-size="12">',
            '<rect width="100%" height="100%" fill="white"/>',
            f'<text x="12" y="24" font-size="15">{escape(title)}</text>']
-    for i, row in enumerate(rows):
+    for i, (label, row) in enumerate(labelled):
         y = top + step * i
         middle = y + step / 2
-        name = f"{row['test']}, {row['n_threads']} thr"
         colour = "#2b7a5b" if row["ratio"] >= 1 else "#b5482f"
         out += [
             f'<text x="{left - 8}" y="{middle + 4}" text-anchor="end">'
-            f'{escape(name)}</text>',
+            f'{escape(label)}</text>',
             f'<rect x="{left}" y="{y + 4}" width="{x(row["ratio"]) - left:.1f}"'
             f' height="{step - 8}" fill="{colour}"/>',
             f'<path d="M{x(row["ratio_min"]):.1f} {middle}H'
             f'{x(row["ratio_max"]):.1f}" stroke="#222" stroke-width="1.5"/>',
             f'<text x="{x(row["ratio_max"]) + 6:.1f}" y="{middle + 4}">'
             f'{row["ratio"]:.2f}</text>']
-    bottom = top + step * len(rows)
     out += [f'<path d="M{x(1):.1f} {top - 4}V{bottom + 4}" stroke="#222" '
             'stroke-dasharray="4 3"/>',
             f'<text x="{x(1):.1f}" y="{bottom + 20}" text-anchor="middle">'
@@ -334,7 +337,8 @@ def main(argv=None):
             {"model": name, "peer": args.peer_name, "rows": rows}, indent=1))
     if args.svg:
         pathlib.Path(args.svg).write_text(
-            bar_chart(rows, f"{name}: speed against {args.peer_name}"))
+            bar_chart([(label_of(row), row) for row in rows],
+                      f"{name}: speed against {args.peer_name}"))
     return 0
 
 

@@ -70,6 +70,35 @@ class CompareTest(unittest.TestCase):
         self.assertTrue(chart.startswith("<svg"))
         self.assertIn("tg8, 2 thr", chart)
 
+    def chart(self, *args):
+        return subprocess.run(
+            [sys.executable, str(ROOT / "bench/chart.py"), *args],
+            cwd=self.folder, capture_output=True, timeout=WAIT_LIMIT_S,
+            check=False)
+
+    def test_one_chart_of_several_runs(self):
+        for name in ("a.json", "b.json"):
+            done = self.compare("-p", "0", "-n", "8", "-t", "2", "--rounds",
+                                "1", "--json", name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.chart("--title", "a < b", "-o", "all.svg", "Q4_0=a.json",
+                          "=b.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        chart = (self.folder / "all.svg").read_text()
+        self.assertIn(">Q4_0 tg8, 2 thr<", chart)
+        self.assertIn(">tg8, 2 thr<", chart)
+        self.assertIn("a &lt; b", chart)
+        self.assertEqual(chart.count(">1.50<"), 2)
+
+    def test_a_chart_of_what_is_no_run(self):
+        (self.folder / "other.json").write_text('{"rows": [{}]}')
+        for path, said in (("none.json", b"none.json: No such file"),
+                           ("other.json", b"other.json: is nothing that")):
+            done = self.chart("-o", "all.svg", "a=" + path)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(said, done.stderr)
+        self.assertFalse((self.folder / "all.svg").exists())
+
     def test_takes_turns_with_the_flags_of_llama_bench(self):
         done = self.compare("-p", "0", "-n", "8", "-t", "1", "-d", "256",
                             "--rounds", "2", "--peer-flags=-mmp 0")
@@ -186,9 +215,8 @@ class StatisticsTest(unittest.TestCase):
                          (2.0, 4.0))
 
     def test_names_are_escaped_in_charts(self):
-        row = {"test": "a<b", "n_threads": 1, "ratio": 0.5, "ratio_min": 0.4,
-               "ratio_max": 0.6}
-        chart = compare.bar_chart([row], "x & y")
+        row = {"ratio": 0.5, "ratio_min": 0.4, "ratio_max": 0.6}
+        chart = compare.bar_chart([("a<b", row)], "x & y")
         self.assertIn("a&lt;b", chart)
         self.assertIn("x &amp; y", chart)
 
