@@ -120,10 +120,11 @@ Status FileImpl::CheckIsFirst() const {
 Status FileImpl::MapOtherShards() {
   TC_ASSIGN_OR_RETURN(const auto split_count, Int("split.count"));
   TC_RETURN_IF_ERROR(CheckIsFirst());
-  if (!split_count || *split_count == 1) return {};
-  if (*split_count < 1 || *split_count > kMaxShards) {
+  // Splits that were joined to one file say 0.
+  if (!split_count || *split_count == 0 || *split_count == 1) return {};
+  if (*split_count < 0 || *split_count > kMaxShards) {
     return Fail(ErrorCode::kCorrupt,
-                "{}: key \"split.count\" is {}; 1 to {} are possible", path_,
+                "{}: key \"split.count\" is {}; 0 to {} are possible", path_,
                 *split_count, kMaxShards);
   }
   const int count = static_cast<int>(*split_count);
