@@ -234,12 +234,4 @@ Status PreTokenizer::ForEachWord(
   return Splitter(stages_, text, masked, emit).Cut(0, 0, text.size());
 }
 
-Result<std::vector<std::string_view>> PreTokenizer::Split(
-    std::string_view text) const {
-  std::vector<std::string_view> words;
-  TC_RETURN_IF_ERROR(ForEachWord(
-      text, [&words](std::string_view word) { words.push_back(word); }));
-  return words;
-}
-
 }  // namespace thermocline::text

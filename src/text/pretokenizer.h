@@ -26,9 +26,6 @@ class PreTokenizer {
       std::string_view text,
       const std::function<void(std::string_view word)>& emit) const;
 
-  // The words as one list.
-  Result<std::vector<std::string_view>> Split(std::string_view text) const;
-
   // True where a word that is a token is taken as it is, whatever the merges
   // would make of it.
   bool ignore_merges() const { return ignore_merges_; }
