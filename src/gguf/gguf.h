@@ -59,6 +59,15 @@ struct KeyValue {
   std::string key;
   ValueType type = ValueType::kU8;
   std::variant<int64_t, double, bool, std::string, Array> value;
+
+  // Of an array of T, which is what Array holds: int64_t, double or
+  // std::string. Null: it is none.
+  template <typename T>
+  const std::vector<T>* Elements() const {
+    const auto* array = std::get_if<Array>(&value);
+    return array == nullptr ? nullptr
+                            : std::get_if<std::vector<T>>(&array->values);
+  }
 };
 
 struct TensorInfo {
@@ -132,6 +141,13 @@ class File {
   Result<std::optional<double>> Float(std::string_view key) const;
   Result<std::optional<bool>> Bool(std::string_view key) const;
   Result<std::optional<std::string>> String(std::string_view key) const;
+
+  // KeyValue::Elements; null also where the key is absent.
+  template <typename T>
+  const std::vector<T>* Elements(std::string_view key) const {
+    const KeyValue* kv = Find(key);
+    return kv == nullptr ? nullptr : kv->Elements<T>();
+  }
 };
 
 }  // namespace thermocline::gguf

@@ -44,10 +44,10 @@ Result<int64_t> KeyReader::SameForAllLayers(
   const gguf::KeyValue* kv = file_.Find(FullKey(suffix));
   if (kv == nullptr && fallback) return *fallback;
   if (kv == nullptr) return Missing(suffix);
-  const auto* array = std::get_if<gguf::Array>(&kv->value);
-  if (array == nullptr) return RequireInt(suffix, low, high);
-
-  const auto* values = std::get_if<std::vector<int64_t>>(&array->values);
+  if (kv->type != gguf::ValueType::kArray) {
+    return RequireInt(suffix, low, high);
+  }
+  const auto* values = kv->Elements<int64_t>();
   if (values == nullptr) {
     return Wrong(suffix, "an array", "its elements must be integers");
   }

@@ -1,7 +1,6 @@
 #include "model/predictor_weights.h"
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/quote.h"
@@ -30,12 +29,8 @@ Status CheckRank(const gguf::File& file, const Config& config,
   if (config.predictor.kind == PredictorKind::kThermocline) return {};
   for (const std::string& key : {std::string("predictor.low_ranks"),
                                  config.architecture + ".pred_lora"}) {
-    const gguf::KeyValue* kv = file.Find(key);
-    if (kv == nullptr) continue;
-    const auto* array = std::get_if<gguf::Array>(&kv->value);
-    const auto* ranks = array == nullptr
-                            ? nullptr
-                            : std::get_if<std::vector<int64_t>>(&array->values);
+    if (file.Find(key) == nullptr) continue;
+    const auto* ranks = file.Elements<int64_t>(key);
     if (ranks == nullptr ||
         std::cmp_not_equal(ranks->size(), config.num_layers)) {
       return Fail(ErrorCode::kCorrupt,

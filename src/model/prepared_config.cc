@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "base/quote.h"
 #include "model/prepared_names.h"
@@ -25,11 +24,8 @@ template <typename T>
 Result<const std::vector<T>*> ArrayOf(const gguf::File& file,
                                       std::string_view key, size_t num_elems,
                                       std::string_view what) {
-  const gguf::KeyValue* kv = file.Find(key);
-  if (kv == nullptr) return nullptr;
-  const auto* array = std::get_if<gguf::Array>(&kv->value);
-  const auto* values =
-      array == nullptr ? nullptr : std::get_if<std::vector<T>>(&array->values);
+  if (file.Find(key) == nullptr) return nullptr;
+  const auto* values = file.Elements<T>(key);
   if (values != nullptr && values->size() == num_elems) return values;
   return Fail(ErrorCode::kCorrupt,
               "{}: key \"{}\" must be an array of {} {} (of another model?)",

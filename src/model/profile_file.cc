@@ -8,7 +8,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "base/keyed_hash.h"
@@ -111,17 +110,12 @@ Result<std::vector<double>> Keys::Array(std::string_view key, size_t size,
                                         double max) const {
   const KeyValue* kv = file_.Find(key);
   if (kv == nullptr) return Wrong(key, "is missing");
-  const auto* array = std::get_if<gguf::Array>(&kv->value);
   std::vector<double> values;
-  if (array != nullptr) {
-    if (const auto* v = std::get_if<std::vector<double>>(&array->values)) {
-      values = *v;
-    } else if (const auto* ints =
-                   std::get_if<std::vector<int64_t>>(&array->values)) {
-      values.assign(ints->begin(), ints->end());
-    }
+  if (const auto* floats = kv->Elements<double>()) values = *floats;
+  if (const auto* ints = kv->Elements<int64_t>()) {
+    values.assign(ints->begin(), ints->end());
   }
-  if (array == nullptr || values.size() != size) {
+  if (kv->type != ValueType::kArray || values.size() != size) {
     return Wrong(key, "must be an array of {} numbers, one per layer", size);
   }
   for (size_t l = 0; l < size; ++l) {

@@ -125,12 +125,7 @@ Status Reader::CheckAllTaken() const {
 // Shares of a cache, one per layer.
 Result<std::vector<float>> ReadPattern(const Reader& reader) {
   const gguf::File& file = reader.file();
-  const gguf::KeyValue* kv = file.Find(kPattern);
-  const auto* array =
-      kv == nullptr ? nullptr : std::get_if<gguf::Array>(&kv->value);
-  const auto* values = array == nullptr
-                           ? nullptr
-                           : std::get_if<std::vector<double>>(&array->values);
+  const auto* values = file.Elements<double>(kPattern);
   if (values == nullptr) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: key \"{}\" must be an array of floats, one per layer",

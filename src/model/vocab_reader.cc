@@ -1,8 +1,6 @@
 #include "model/vocab_reader.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,10 +28,9 @@ Result<const std::vector<T>*> ArrayOf(const gguf::File& file,
                                       std::string_view expected) {
   const gguf::KeyValue* kv = file.Find(key);
   if (kv == nullptr) return nullptr;
-  const auto* array = std::get_if<gguf::Array>(&kv->value);
-  const auto* values =
-      array == nullptr ? nullptr : std::get_if<std::vector<T>>(&array->values);
+  const auto* values = kv->Elements<T>();
   if (values == nullptr) {
+    const auto* array = std::get_if<gguf::Array>(&kv->value);
     return Fail(ErrorCode::kCorrupt,
                 "{}: key {} is {}{}; expected an array of "
                 "{}",

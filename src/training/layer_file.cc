@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/permutation.h"
@@ -109,10 +108,7 @@ template <typename Value>
 const std::vector<Value>* FindArray(const convert::PreparedParts& parts,
                                     const char* key) {
   const auto found = std::ranges::find(parts.keys, key, &gguf::KeyValue::key);
-  if (found == parts.keys.end()) return nullptr;
-  const auto* array = std::get_if<gguf::Array>(&found->value);
-  return array == nullptr ? nullptr
-                          : std::get_if<std::vector<Value>>(&array->values);
+  return found == parts.keys.end() ? nullptr : found->Elements<Value>();
 }
 
 // Whether it is there and a permutation of the neurons.
