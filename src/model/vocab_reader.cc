@@ -9,16 +9,13 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "model/vocab_keys.h"
+#include "text/pretokenizer.h"
 
 namespace thermocline::model {
 namespace {
 
 using text::Vocab;
 using text::VocabKind;
-
-// BPE vocabularies that put BOS in front without being told to.
-constexpr std::string_view kPreWithBos[] = {"llama3",  "llama-v3", "llama-bpe",
-                                            "falcon3", "tekken",   "chameleon"};
 
 // The elements of an array key. Null: the key is absent. T is what gguf::Array
 // holds: int64_t, double or std::string.
@@ -132,9 +129,7 @@ Status ReadFlags(const gguf::File& file, Vocab& vocab) {
   TC_ASSIGN_OR_RETURN(const auto add_bos, file.Bool(kKeyAddBos));
   TC_ASSIGN_OR_RETURN(const auto add_eos, file.Bool(kKeyAddEos));
   TC_ASSIGN_OR_RETURN(const auto add_space, file.Bool(kKeyAddSpacePrefix));
-  const bool bos_default =
-      spm || std::ranges::find(kPreWithBos, vocab.pre) != std::end(kPreWithBos);
-  vocab.add_bos = add_bos.value_or(bos_default);
+  vocab.add_bos = add_bos.value_or(spm || text::AddsBos(vocab.pre));
   vocab.add_eos = add_eos.value_or(false);
   vocab.add_space_prefix = add_space.value_or(spm);
   return {};

@@ -122,24 +122,34 @@ struct Rules {
   std::vector<std::string_view> names;
   std::vector<const char*> stages;
   bool ignore_merges = false;
+  bool adds_bos = false;
 };
 
 const std::vector<Rules>& AllRules() {
   static const std::vector<Rules> rules = {
       {{"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt",
-        "gigachat"},
+        "gigachat", "a.x-4.0", "mellum"},
        {kGpt2}},
-      {{"llama3", "llama-v3", "llama-bpe", "falcon3"}, {kLlama3Pattern}, true},
-      {{"dbrx", "smaug", "smaug-bpe", "chatglm-bpe"}, {kLlama3Pattern}},
-      {{"tekken"}, {kTekken}, true},
-      {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2"}, {kQwen2Pattern}},
+      {.names = {"llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral",
+                 "midm-2.0"},
+       .stages = {kLlama3Pattern},
+       .ignore_merges = true,
+       .adds_bos = true},
+      {{"dbrx", "smaug", "smaug-bpe", "chatglm-bpe", "glm4"}, {kLlama3Pattern}},
+      {.names = {"tekken"},
+       .stages = {kTekken},
+       .ignore_merges = true,
+       .adds_bos = true},
+      {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "kormo"},
+       {kQwen2Pattern}},
       {{"falcon"}, {kFalconPunctuation, kGpt2, kThreeDigits}},
       {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone",
         "minerva-7b"},
        {kOneNumber, kGpt2}},
-      {{"chameleon"},
-       {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )",
-        kOneNumber, R"([\p{P}!-/:-@\[-`{-~])", kGpt2}},
+      {.names = {"chameleon"},
+       .stages = {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )",
+                  kOneNumber, R"([\p{P}!-/:-@\[-`{-~])", kGpt2},
+       .adds_bos = true},
       {{"bloom", "poro-chat", "gpt3-finnish"}, {kBloom}},
       {{"viking"}, {kBloom, kOneNumber}},
       {{"deepseek-llm"},
@@ -202,6 +212,11 @@ class Splitter {
 };
 
 }  // namespace
+
+bool AddsBos(std::string_view pre_tokenizer) {
+  const Rules* rules = FindRules(pre_tokenizer);
+  return rules != nullptr && rules->adds_bos;
+}
 
 Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
   if (name.empty() || name == "default") {

@@ -12,6 +12,10 @@
 
 namespace thermocline::text {
 
+// True where vocabularies with this pre-tokenizer put BOS in front of texts
+// unless their file says otherwise. False for unknown names.
+bool AddsBos(std::string_view pre_tokenizer);
+
 // Immutable, so safe from any number of threads.
 class PreTokenizer {
  public:

@@ -31,8 +31,9 @@ std::vector<std::string> Split(std::string_view name, std::string_view text) {
 }
 
 TEST(PreTokenizerTest, Gpt2) {
-  for (const char* name : {"gpt-2", "mpt", "olmo", "jais", "phi-2",
-                           "roberta-bpe", "opt", "gigachat"}) {
+  for (const char* name :
+       {"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt",
+        "gigachat", "a.x-4.0", "mellum"}) {
     EXPECT_THAT(Split(name, "Hello, it's 2024!"),
                 ElementsAre("Hello", ",", " it", "'s", " 2024", "!"))
         << name;
@@ -49,8 +50,9 @@ TEST(PreTokenizerTest, Gpt2) {
 }
 
 TEST(PreTokenizerTest, Llama3) {
-  for (const char* name : {"llama3", "llama-v3", "llama-bpe", "falcon3", "dbrx",
-                           "smaug", "smaug-bpe", "chatglm-bpe"}) {
+  for (const char* name :
+       {"llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "midm-2.0",
+        "dbrx", "smaug", "smaug-bpe", "chatglm-bpe", "glm4"}) {
     EXPECT_THAT(
         Split(name, "Hello I'LL (be) 12345"),
         ElementsAre("Hello", " I", "'LL", " (", "be", ")", " ", "123", "45"))
@@ -67,7 +69,7 @@ TEST(PreTokenizerTest, Llama3) {
 
 TEST(PreTokenizerTest, Qwen2TakesDigitsOneByOne) {
   for (const char* name :
-       {"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2"}) {
+       {"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "kormo"}) {
     EXPECT_THAT(Split(name, "You'Re 123 (a)\n"),
                 ElementsAre("You", "'Re", " ", "1", "2", "3", " (", "a", ")\n"))
         << name;
@@ -176,11 +178,24 @@ TEST(PreTokenizerTest, UnknownNamesAreQuoted) {
 }
 
 TEST(PreTokenizerTest, OnlySomeTakeWholeWords) {
-  EXPECT_TRUE(PreTokenizer::Create("llama-bpe")->ignore_merges());
-  EXPECT_TRUE(PreTokenizer::Create("llama3")->ignore_merges());
-  EXPECT_FALSE(PreTokenizer::Create("dbrx")->ignore_merges());
-  EXPECT_FALSE(PreTokenizer::Create("qwen2")->ignore_merges());
-  EXPECT_FALSE(PreTokenizer::Create("gpt-2")->ignore_merges());
+  for (const char* name :
+       {"llama3", "llama-bpe", "pixtral", "midm-2.0", "tekken"}) {
+    EXPECT_TRUE(PreTokenizer::Create(name)->ignore_merges()) << name;
+  }
+  for (const char* name : {"dbrx", "smaug-bpe", "glm4", "qwen2", "gpt-2"}) {
+    EXPECT_FALSE(PreTokenizer::Create(name)->ignore_merges()) << name;
+  }
+}
+
+TEST(PreTokenizerTest, OnlySomeAddBos) {
+  for (const char* name : {"llama3", "llama-v3", "llama-bpe", "falcon3",
+                           "pixtral", "midm-2.0", "tekken", "chameleon"}) {
+    EXPECT_TRUE(AddsBos(name)) << name;
+  }
+  for (const char* name : {"smaug-bpe", "glm4", "kormo", "a.x-4.0", "mellum",
+                           "gpt-2", "default", "", "klingon"}) {
+    EXPECT_FALSE(AddsBos(name)) << name;
+  }
 }
 
 TEST(PreTokenizerTest, UnicodeAsModelsWereTrainedWithIt) {
