@@ -42,6 +42,7 @@ const std::vector<Known>& AllKnown() {
       {"gpt-2", {kBytesGpt2}},
       {"llama3", {Cut(text::kLlama3Pattern), kByteLevel}},
       {"qwen2", {Cut(text::kQwen2Pattern), kByteLevel}},
+      {"tekken", {Cut(text::kTekkenPattern), kByteLevel}},
       {"smollm", {kEachDigit, kBytesGpt2}},
       {"falcon",
        {kPunctuationRuns, kBytesGpt2, kDigitRuns, Cut("[0-9][0-9][0-9]")}},

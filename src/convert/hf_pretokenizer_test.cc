@@ -34,6 +34,11 @@ constexpr char kLlama3[] =
 constexpr char kQwen2[] =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr char kTekken[] =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?)"
+    R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const char kCjk[] = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+";
 const char kDeepSeekPunctuation[] =
     "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+";
@@ -62,6 +67,11 @@ TEST(HfPreTokenizerTest, Llama3AndQwen2) {
                   "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])");
   EXPECT_EQ(NameOf(PretokenizerSequence({Split(spelled), ByteLevel(false)})),
             "llama3");
+}
+
+TEST(HfPreTokenizerTest, Tekken) {
+  EXPECT_EQ(NameOf(PretokenizerSequence({Split(kTekken), ByteLevel(false)})),
+            "tekken");
 }
 
 TEST(HfPreTokenizerTest, DigitsThenGpt2) {
@@ -118,8 +128,8 @@ TEST(HfPreTokenizerTest, DeepSeekLlm) {
 }
 
 TEST(HfPreTokenizerTest, EveryNameIsKnownToTheTokenizer) {
-  for (const char* name : {"gpt-2", "llama3", "qwen2", "smollm", "falcon",
-                           "deepseek-llm", "deepseek-coder"}) {
+  for (const char* name : {"gpt-2", "llama3", "qwen2", "tekken", "smollm",
+                           "falcon", "deepseek-llm", "deepseek-coder"}) {
     EXPECT_TRUE(text::PreTokenizer::Create(name).has_value()) << name;
   }
 }

@@ -144,6 +144,16 @@ inline Json TestTokenizer() {
             {"merges", {"a b", "\xc4\xa0 ab"}}}}};
 }
 
+// A byte-level pre-tokenizer that cuts text by `regex`.
+inline Json CutBy(const char* regex) {
+  const Json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", regex}}},
+                      {"behavior", "Isolated"}};
+  const Json bytes = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", {split, bytes}}};
+}
+
 inline Json TestTokenizerConfig() {
   return {{"bos_token", "<s>"},
           {"eos_token", {{"content", "</s>"}, {"lstrip", false}}},

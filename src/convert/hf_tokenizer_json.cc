@@ -123,25 +123,28 @@ void ReadPostProcessor(const Json* json, VocabDraft& draft) {
   for (const Json& inner : *list) ReadPostProcessor(&inner, draft);
 }
 
-// A word that is a token is taken whole, or only where merges lead to it.
-Status CheckIgnoreMerges(const JsonFields& model, const std::string& pre,
-                         const std::string& path) {
-  TC_ASSIGN_OR_RETURN(const auto ignores, model.Bool("ignore_merges"));
-  if (!ignores.value_or(false) || pre == "llama3") return {};
+// The pre-tokenizer's name. It also says whether a word that is a token is
+// taken whole, or only where merges lead to it.
+Result<std::string> ReadPreTokenizer(const JsonFields& model,
+                                     const JsonFields& whole) {
+  const std::string& path = whole.path();
+  TC_ASSIGN_OR_RETURN(std::string pre,
+                      NameOfPreTokenizer(whole.Find("pre_tokenizer"), path));
+  TC_ASSIGN_OR_RETURN(const auto key, model.Bool("ignore_merges"));
+  const bool ignores = key.value_or(false);
+  if (ignores == (pre == "llama3" || pre == "tekken")) return pre;
+  if (pre == "llama3") return "smaug-bpe";  // the same rules, with merges
   return Fail(ErrorCode::kUnsupported,
-              "{}: \"ignore_merges\" with the pre-tokenizer {} is not in this "
+              "{}: the pre-tokenizer {} {} \"ignore_merges\" is not in this "
               "version",
-              path, pre);
+              path, pre, ignores ? "with" : "without");
 }
 
 Status ReadByteLevel(const JsonFields& model, const JsonFields& whole,
                      VocabDraft& draft) {
-  const std::string& path = whole.path();
-  TC_RETURN_IF_ERROR(CheckNormalizer(whole.Find("normalizer"), path));
+  TC_RETURN_IF_ERROR(CheckNormalizer(whole.Find("normalizer"), whole.path()));
   draft.vocab.kind = text::VocabKind::kBpe;
-  TC_ASSIGN_OR_RETURN(draft.vocab.pre,
-                      NameOfPreTokenizer(whole.Find("pre_tokenizer"), path));
-  TC_RETURN_IF_ERROR(CheckIgnoreMerges(model, draft.vocab.pre, path));
+  TC_ASSIGN_OR_RETURN(draft.vocab.pre, ReadPreTokenizer(model, whole));
   TC_RETURN_IF_ERROR(ReadTokens(model, whole, draft.tokens));
   TC_ASSIGN_OR_RETURN(auto merges, ReadMerges(model, draft.tokens));
   for (Merge& merge : merges) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "convert/hf_test_folder.h"
+#include "text/pretokenizer_patterns.h"
 
 namespace thermocline::convert {
 namespace {
@@ -147,7 +148,23 @@ TEST_F(HfTokenizerJsonTest, OtherTokenizersAreRefusedByName) {
   ExpectBad(ErrorCode::kUnsupported, "Lowercase");
   tokenizer_ = TestTokenizer();
   tokenizer_["model"]["ignore_merges"] = true;
-  ExpectBad(ErrorCode::kUnsupported, "ignore_merges");
+  ExpectBad(ErrorCode::kUnsupported, "gpt-2 with \"ignore_merges\"");
+}
+
+TEST_F(HfTokenizerJsonTest, Llama3WithMergesHasANameOfItsOwn) {
+  tokenizer_["pre_tokenizer"] = CutBy(text::kLlama3Pattern);
+  EXPECT_EQ(Parse()->vocab.pre, "smaug-bpe");
+  tokenizer_["model"]["ignore_merges"] = false;
+  EXPECT_EQ(Parse()->vocab.pre, "smaug-bpe");
+  tokenizer_["model"]["ignore_merges"] = true;
+  EXPECT_EQ(Parse()->vocab.pre, "llama3");
+}
+
+TEST_F(HfTokenizerJsonTest, TekkenIgnoresMerges) {
+  tokenizer_["pre_tokenizer"] = CutBy(text::kTekkenPattern);
+  ExpectBad(ErrorCode::kUnsupported, "tekken without \"ignore_merges\"");
+  tokenizer_["model"]["ignore_merges"] = true;
+  EXPECT_EQ(Parse()->vocab.pre, "tekken");
 }
 
 TEST_F(HfTokenizerJsonTest, UnknownPreTokenizersAreNamed) {

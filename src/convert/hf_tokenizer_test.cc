@@ -5,6 +5,8 @@
 #include "convert/hf_test_folder.h"
 #include "convert/json.h"
 #include "convert/test_sentencepiece.h"
+#include "text/pretokenizer_patterns.h"
+#include "text/tokenizer.h"
 
 namespace thermocline::convert {
 namespace {
@@ -51,6 +53,25 @@ TEST_F(HfTokenizerTest, TokenizerJson) {
   EXPECT_TRUE(vocab.add_bos);
   EXPECT_FALSE(vocab.add_eos);
   EXPECT_EQ(parsed->chat_templates.at(0).second, "{{ messages }}");
+}
+
+// Where merges lead to every token, their being ignored changes nothing.
+TEST_F(HfTokenizerTest, Llama3TakesWholeWordsOnlyIfTheFileSaysSo) {
+  Json tokenizer = TestTokenizer();
+  tokenizer["pre_tokenizer"] = CutBy(text::kLlama3Pattern);
+  tokenizer["model"]["vocab"]["abc"] = 10;
+  const auto ids = [&](bool ignore_merges) {
+    tokenizer["model"]["ignore_merges"] = ignore_merges;
+    sources_.tokenizer_json->text = tokenizer.dump();
+    return (*text::Tokenizer::Create(Parse()->vocab))
+        ->Encode("abc", {.add_special = false})
+        .value();
+  };
+  EXPECT_EQ(ids(true), std::vector<text::TokenId>({10}));
+  EXPECT_EQ(ids(false), std::vector<text::TokenId>({7, 5}));
+  tokenizer["model"]["merges"].push_back("ab c");
+  EXPECT_EQ(ids(true), std::vector<text::TokenId>({10}));
+  EXPECT_EQ(ids(false), std::vector<text::TokenId>({10}));
 }
 
 TEST_F(HfTokenizerTest, SentencePieceCountsBeforeTokenizerJson) {

@@ -109,11 +109,6 @@ constexpr const char* kDeepSeek3Cjk =
 constexpr const char* kDeepSeek3 =
     R"([!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
     R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kTekken =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*)"
-    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?)"
-    R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N})"
-    R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 // Runs without spaces and the stops of several scripts.
 constexpr const char* kBloom =
     R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
@@ -137,7 +132,7 @@ const std::vector<Rules>& AllRules() {
        .adds_bos = true},
       {{"dbrx", "smaug", "smaug-bpe", "chatglm-bpe", "glm4"}, {kLlama3Pattern}},
       {.names = {"tekken"},
-       .stages = {kTekken},
+       .stages = {kTekkenPattern},
        .ignore_merges = true,
        .adds_bos = true},
       {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "kormo"},
