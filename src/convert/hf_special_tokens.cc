@@ -76,7 +76,7 @@ Result<std::optional<TokenId>> FindNamed(const SpecialSources& sources,
                                          VocabBuilder& tokens) {
   for (const JsonFields* fields : {&sources.config, &sources.map}) {
     TC_ASSIGN_OR_RETURN(const auto text, TextOf(*fields, key));
-    if (!text) continue;
+    if (!text || text->empty()) continue;  // "" is another way to name none
     const auto id = tokens.Find(*text);
     if (id) {
       MakeControl(*id, tokens);

@@ -37,8 +37,8 @@ Status AddFromDecoder(const JsonFields& config, VocabDraft& draft);
 
 // Sets bos, eos, unk, pad, eot, eom, add_bos, add_eos and, for SPM,
 // add_space_prefix of draft.vocab; makes control tokens of those named.
-// kCorrupt: a BOS or EOS that is no token. Others that are none, and ids
-// outside of the vocabulary, are ignored with a warning.
+// An empty name counts as none. kCorrupt: a BOS or EOS that is no token. Others
+// that are none, and ids outside of the vocabulary, are ignored with a warning.
 Status ReadSpecialTokens(const SpecialSources& sources, VocabDraft& draft);
 
 }  // namespace thermocline::convert

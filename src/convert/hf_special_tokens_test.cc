@@ -89,6 +89,19 @@ TEST_F(SpecialTokensTest, NamesThatAreNoTokens) {
   EXPECT_NE(log.lines()[0].find("\"nowhere\""), std::string::npos);
 }
 
+TEST_F(SpecialTokensTest, EmptyNamesAreNone) {
+  config_ = {{"bos_token", ""}, {"eos_token", ""}, {"pad_token", ""}};
+  map_ = {{"eos_token", {{"content", ""}}}};
+  bos_id_ = 1;
+  eos_ids_ = {2};
+  const model::TestLog log;
+  ASSERT_TRUE(Read());
+  EXPECT_EQ(draft_.vocab.bos, 1);
+  EXPECT_EQ(draft_.vocab.eos, 2);
+  EXPECT_EQ(draft_.vocab.pad, std::nullopt);
+  EXPECT_TRUE(log.lines().empty());
+}
+
 TEST_F(SpecialTokensTest, MoreTokensThatEnd) {
   config_ = {{"eos_token", "</s>"}};
   eos_ids_ = {2, 5, 4};
