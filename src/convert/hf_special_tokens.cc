@@ -45,19 +45,42 @@ void MakeControl(TokenId id, VocabBuilder& tokens) {
   }
 }
 
-Status AddToken(const std::string& path, std::string text, uint64_t id,
+void WarnOfNoRow(const std::string& path, const std::string& text) {
+  LogWarning("{}: added token {} has no row of its own: ignored", path,
+             Quote(text));
+}
+
+// A token that the embedding has no row for, as padding often is, is ignored.
+Status AddToken(const std::string& path, const std::string& text, uint64_t id,
                 bool is_special, VocabDraft& draft) {
   VocabBuilder& tokens = draft.tokens;
+  if (id >= tokens.num_rows()) {
+    WarnOfNoRow(path, text);
+    return {};
+  }
   const auto known = tokens.Find(text);
   if (known && static_cast<uint64_t>(*known) == id) {
     if (is_special) MakeControl(*known, tokens);
     return {};
   }
-  text = AsMatched(std::move(text), is_special, draft);
   if (!known) tokens.Forget(id);
-  return tokens.Add(path, text, id,
+  return tokens.Add(path, AsMatched(text, is_special, draft), id,
                     is_special ? TokenType::kControl : TokenType::kUserDefined,
                     kAddedScore);
+}
+
+// The same, but what contradicts the tokens that are there is ignored too.
+Status AddIfItFits(const std::string& path, const std::string& text,
+                   uint64_t id, bool is_special, VocabDraft& draft) {
+  const VocabBuilder& tokens = draft.tokens;
+  auto known = tokens.Find(text);
+  if (!known) known = tokens.Find(AsMatched(text, is_special, draft));
+  const bool fits =
+      id < tokens.num_rows() &&
+      (known ? static_cast<uint64_t>(*known) == id : !tokens.IsNamed(id));
+  if (fits) return AddToken(path, text, id, is_special, draft);
+  WarnOfNoRow(path, text);
+  return {};
 }
 
 // A token's text, given as a string or as an object with "content".
@@ -148,23 +171,14 @@ Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft) {
     const uint64_t id = token.id != nullptr && token.id->is_number_unsigned()
                             ? token.id->get<uint64_t>()
                             : draft.tokens.num_rows();
-    const std::string text = AsMatched(token.text, token.is_special, draft);
-    const auto known = draft.tokens.Find(text);
-    const bool fits = id < draft.tokens.num_rows() &&
-                      (known ? static_cast<uint64_t>(*known) == id
-                             : !draft.tokens.IsNamed(id));
-    if (!fits) {
-      LogWarning("{}: added token {} has no row of its own: ignored",
-                 tokenizer.path, Quote(token.text));
-      continue;
-    }
     TC_RETURN_IF_ERROR(
-        AddToken(tokenizer.path, text, id, token.is_special, draft));
+        AddIfItFits(tokenizer.path, token.text, id, token.is_special, draft));
   }
   return {};
 }
 
-Status AddFromDecoder(const JsonFields& config, VocabDraft& draft) {
+Status AddFromDecoder(const JsonFields& config, bool may_contradict,
+                      VocabDraft& draft) {
   const Json* decoder = config.Find("added_tokens_decoder");
   if (decoder == nullptr) return {};
   TC_ASSIGN_OR_RETURN(
@@ -181,10 +195,10 @@ Status AddFromDecoder(const JsonFields& config, VocabDraft& draft) {
         }
         TC_ASSIGN_OR_RETURN(const auto fields,
                             JsonFields::Of(token, entries.path()));
-        TC_ASSIGN_OR_RETURN(auto text, fields.RequireString("content"));
+        TC_ASSIGN_OR_RETURN(const auto text, fields.RequireString("content"));
         TC_ASSIGN_OR_RETURN(const auto special, fields.Bool("special"));
-        return AddToken(entries.path(), std::move(text), id,
-                        special.value_or(false), draft);
+        const auto add = may_contradict ? AddToken : AddIfItFits;
+        return add(entries.path(), text, id, special.value_or(false), draft);
       });
 }
 

@@ -23,7 +23,8 @@ struct SpecialSources {
 };
 
 // added_tokens.json, an object of ids by text: user-defined tokens. Renames
-// rows that the vocabulary had in store for them. kCorrupt.
+// rows that the vocabulary had in store for them; those outside of the
+// embedding are ignored with a warning. kCorrupt.
 Status AddFromAddedTokens(const JsonFields& added, VocabDraft& draft);
 
 // "added_tokens" of tokenizer.json beside a vocabulary from another file:
@@ -32,8 +33,10 @@ Status AddFromAddedTokens(const JsonFields& added, VocabDraft& draft);
 Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft);
 
 // "added_tokens_decoder" of tokenizer_config.json: tokens by id, control or
-// user-defined. Likewise.
-Status AddFromDecoder(const JsonFields& config, VocabDraft& draft);
+// user-defined. Like added_tokens.json, or, unless `may_contradict`, like those
+// of tokenizer.json.
+Status AddFromDecoder(const JsonFields& config, bool may_contradict,
+                      VocabDraft& draft);
 
 // Sets bos, eos, unk, pad, eot, eom, add_bos, add_eos and, for SPM,
 // add_space_prefix of draft.vocab; makes control tokens of those named.

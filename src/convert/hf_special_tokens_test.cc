@@ -148,12 +148,48 @@ TEST_F(SpecialTokensTest, AddedTokensNameReservedRows) {
   EXPECT_EQ(draft_.tokens.Find("<reserved>"), std::nullopt);
   EXPECT_EQ(draft_.tokens.TypeOf(7), TokenType::kUserDefined);
   EXPECT_EQ(draft_.tokens.TypeOf(1), TokenType::kNormal);
-  for (const Json& wrong : {Json{{"x", 9u}}, Json{{"x", -1}}, Json{{"x", "1"}},
-                            Json{{"a", 4u}}, Json{{"", 8u}}}) {
+  for (const Json& wrong :
+       {Json{{"x", -1}}, Json{{"x", "1"}}, Json{{"a", 4u}}, Json{{"", 8u}}}) {
     ExpectBad(
         AddFromAddedTokens(JsonFields::Of(wrong, "a.json").value(), draft_),
         "a.json");
   }
+}
+
+// As many folders of Llama 2 add padding that nothing ever embeds.
+TEST_F(SpecialTokensTest, TokensOutsideOfTheEmbeddingAreIgnored) {
+  const model::TestLog log;
+  const Json added = {{"<pad>", 9u}, {"<tool>", 8u}};
+  ASSERT_TRUE(
+      AddFromAddedTokens(JsonFields::Of(added, "a.json").value(), draft_));
+  config_["added_tokens_decoder"] = {
+      {"10", {{"content", "[PAD]"}, {"special", true}}}};
+  ASSERT_TRUE(AddFromDecoder(Config(), true, draft_));
+  EXPECT_EQ(draft_.tokens.Find("<tool>"), 8);
+  EXPECT_EQ(draft_.tokens.Find("<pad>"), std::nullopt);
+  EXPECT_EQ(draft_.tokens.Find("[PAD]"), std::nullopt);
+  ASSERT_EQ(log.lines().size(), 2u);
+  EXPECT_NE(log.lines()[0].find("\"<pad>\" has no row"), std::string::npos);
+}
+
+TEST_F(SpecialTokensTest, DecoderFillsInWhatMustNotBeContradicted) {
+  config_["added_tokens_decoder"] = {
+      {"1", {{"content", "<s>"}, {"special", true}}},
+      {"3", {{"content", "other"}}},
+      {"6", {{"content", "<new>"}}},
+      {"7", {{"content", "</s>"}, {"special", true}}},
+      {"8", {{"content", "<|end|>"}, {"special", true}}},
+      {"9", {{"content", "<far>"}}}};
+  const model::TestLog log;
+  ASSERT_TRUE(AddFromDecoder(Config(), false, draft_));
+  EXPECT_EQ(draft_.tokens.TypeOf(1), TokenType::kControl);
+  EXPECT_EQ(draft_.tokens.Find("<|end|>"), 8);
+  EXPECT_EQ(draft_.tokens.TypeOf(8), TokenType::kControl);
+  EXPECT_EQ(draft_.tokens.Find("a"), 3);
+  EXPECT_EQ(draft_.tokens.Find("<reserved>"), 6);
+  EXPECT_EQ(draft_.tokens.Find("</s>"), 2);
+  EXPECT_FALSE(draft_.tokens.IsNamed(7));
+  EXPECT_EQ(log.lines().size(), 4u);  // other, <new>, </s>, <far>
 }
 
 TEST_F(SpecialTokensTest, DecoderSaysWhichAreSpecial) {
@@ -161,7 +197,7 @@ TEST_F(SpecialTokensTest, DecoderSaysWhichAreSpecial) {
       {"1", {{"content", "<s>"}, {"special", true}}},
       {"7", {{"content", "\u2581\u2581"}, {"special", false}}},
       {"8", {{"content", "<|end|>"}, {"special", true}}}};
-  ASSERT_TRUE(AddFromDecoder(Config(), draft_));
+  ASSERT_TRUE(AddFromDecoder(Config(), true, draft_));
   EXPECT_EQ(draft_.tokens.TypeOf(1), TokenType::kControl);
   EXPECT_EQ(draft_.tokens.Find("  "), 7);  // found before spaces are escaped
   EXPECT_EQ(draft_.tokens.TypeOf(7), TokenType::kUserDefined);
@@ -176,7 +212,7 @@ TEST_F(SpecialTokensTest, WhatIsSpecialInOneFileIsSpecial) {
   config_["added_tokens_decoder"] = {
       {"7", {{"content", "<tool>"}, {"special", false}}},
       {"8", {{"content", "<|im_end|>"}, {"special", true}}}};
-  ASSERT_TRUE(AddFromDecoder(Config(), draft_));
+  ASSERT_TRUE(AddFromDecoder(Config(), true, draft_));
   EXPECT_EQ(draft_.tokens.TypeOf(7), TokenType::kUserDefined);
   EXPECT_EQ(draft_.tokens.TypeOf(8), TokenType::kControl);
 }
@@ -210,14 +246,13 @@ TEST_F(SpecialTokensTest, TokenizerJsonNamesFreeRowsOnly) {
 }
 
 TEST_F(SpecialTokensTest, SenselessDecoders) {
-  for (const Json& wrong :
-       {Json(7), Json{{"x", {{"content", "y"}}}},
-        Json{{"-1", {{"content", "y"}}}}, Json{{"9", {{"content", "y"}}}},
-        Json{{"7", "y"}}, Json{{"7", {{"special", true}}}},
-        Json{{"7", {{"content", "y"}, {"special", 1}}}},
-        Json{{"7", {{"content", "a"}}}}}) {
+  for (const Json& wrong : {Json(7), Json{{"x", {{"content", "y"}}}},
+                            Json{{"-1", {{"content", "y"}}}}, Json{{"7", "y"}},
+                            Json{{"7", {{"special", true}}}},
+                            Json{{"7", {{"content", "y"}, {"special", 1}}}},
+                            Json{{"7", {{"content", "a"}}}}}) {
     config_ = {{"added_tokens_decoder", wrong}};
-    ExpectBad(AddFromDecoder(Config(), draft_), "c.json");
+    ExpectBad(AddFromDecoder(Config(), true, draft_), "c.json");
   }
 }
 

@@ -90,13 +90,15 @@ Result<Chosen> ChooseVocabulary(const TokenizerSources& sources) {
 }
 
 Status AddMoreTokens(const TokenizerSources& sources, const SmallFiles& files,
-                     VocabDraft& draft) {
+                     Chosen& chosen) {
+  VocabDraft& draft = chosen.draft;
+  TC_ASSIGN_OR_RETURN(const auto config,
+                      JsonFields::Of(files.config, files.config_path));
+  if (chosen.is_complete) return AddFromDecoder(config, false, draft);
   TC_ASSIGN_OR_RETURN(const auto added,
                       JsonFields::Of(files.added, files.added_path));
   TC_RETURN_IF_ERROR(AddFromAddedTokens(added, draft));
-  TC_ASSIGN_OR_RETURN(const auto config,
-                      JsonFields::Of(files.config, files.config_path));
-  TC_RETURN_IF_ERROR(AddFromDecoder(config, draft));
+  TC_RETURN_IF_ERROR(AddFromDecoder(config, true, draft));
   // What the others lack: it may be older than they are.
   return sources.tokenizer_json
              ? AddFromTokenizerJson(*sources.tokenizer_json, draft)
@@ -136,9 +138,7 @@ Result<HfTokenizer> ParseHfTokenizer(const TokenizerSources& sources) {
   VocabDraft& draft = chosen.draft;
   TC_ASSIGN_OR_RETURN(const auto files,
                       SmallFiles::Parse(sources, chosen.path));
-  if (!chosen.is_complete) {
-    TC_RETURN_IF_ERROR(AddMoreTokens(sources, files, draft));
-  }
+  TC_RETURN_IF_ERROR(AddMoreTokens(sources, files, chosen));
   TC_ASSIGN_OR_RETURN(const auto config,
                       JsonFields::Of(files.config, files.config_path));
   TC_ASSIGN_OR_RETURN(const auto map,
