@@ -156,7 +156,8 @@ class Model {
     return split_.hot ? &*split_.hot : nullptr;
   }
   // Null when the file has no vocabulary (tokenizer.ggml.model absent or
-  // "none"): token ids still run.
+  // "none"), or one with a tokenizer or pre-tokenizer that is not known, which
+  // was warned of: token ids still run.
   const text::Tokenizer* tokenizer() const { return tokenizer_.get(); }
   // Anonymous memory of OpenOptions::bundle_at_load; 0 where it had nothing to
   // do.
