@@ -11,6 +11,7 @@ Python's standard library.
 
 import argparse
 import json
+import math
 import pathlib
 import sys
 
@@ -19,16 +20,21 @@ import compare
 
 def read_rows(argument):
     """The labelled rows of one run."""
-    label, _, path = argument.partition("=")
+    label, equals, path = argument.partition("=")
+    if not equals:
+        raise compare.Failure(f"{argument}: is no LABEL=FILE")
     try:
-        report = json.loads(pathlib.Path(path).read_text())
-        return [(f"{label} {compare.label_of(row)}".lstrip(), row)
-                for row in report["rows"]]
+        rows = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["rows"]
+        labels = [f"{label} {compare.label_of(row)}".lstrip() for row in rows]
+        numbers = [row[key] for row in rows for key in compare.CHARTED]
+        if not rows or not all(map(math.isfinite, numbers)):
+            raise ValueError
     except OSError as error:
         raise compare.Failure(f"{path}: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise compare.Failure(
             f"{path}: is nothing that compare.py --json wrote") from error
+    return list(zip(labels, rows))
 
 
 def main(argv=None):
@@ -40,8 +46,8 @@ def main(argv=None):
     args = parser.parse_args(argv)
     try:
         labelled = [row for run in args.runs for row in read_rows(run)]
-        pathlib.Path(args.output).write_text(
-            compare.bar_chart(labelled, args.title))
+        compare.write_output(args.output,
+                             compare.bar_chart(labelled, args.title))
     except compare.Failure as failure:
         print(f"chart.py: error: {failure}", file=sys.stderr)
         return 1

@@ -10,7 +10,8 @@ before, between and behind them, and only the ratio within a round counts.
 Rounds in which memory was slow (one of its probes far below the best) are
 dropped and made up for. A virtual machine may have slow and fast memory by
 turns, as the host moves its CPUs: --wait S lets a round begin only when memory
-is fast, or after S seconds. Ctrl-C ends a test with the rounds that it has.
+is fast, or after S seconds. Ctrl-C ends a test with the rounds that it has. So
+does a program that fails, and no further test begins.
 
 Standard output gets a Markdown table: medians, the median of the rounds' ratios
 with the smallest and the largest, and this program's share of the memory's
@@ -19,6 +20,7 @@ roof. Needs nothing but Python's standard library.
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -26,6 +28,7 @@ import sys
 import time
 
 UNDISTURBED_SHARE = 0.85  # as in src/bench/samples.h
+CHARTED = ("ratio", "ratio_min", "ratio_max")  # what bar_chart() takes of a row
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -47,6 +50,25 @@ def run_json(command):
         return json.loads(done.stdout)
     except ValueError as error:
         raise Failure(f"{' '.join(command)}: prints no JSON") from error
+
+
+def check_output(path):
+    """Fails before anything is measured if nothing can be written to `path`."""
+    is_new = not os.path.lexists(path)
+    try:
+        with open(path, "a", encoding="utf-8"):
+            pass
+        if is_new:
+            os.unlink(path)
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from error
+
+
+def write_output(path, text):
+    try:
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from error
 
 
 class Test:
@@ -152,8 +174,12 @@ def choose(rounds, num_wanted):
     return sorted(rounds, key=lambda r: -r["probe_gb_per_s"])[:at_least]
 
 
-def measure(bench, test, num_wanted, num_most, tell):
-    rounds = []
+def tell(line):
+    print(line, file=sys.stderr)
+
+
+def measure(bench, test, num_wanted, num_most, rounds):
+    """Adds to `rounds`, each when it is finished."""
     while (len(rounds) < num_wanted
            or (len(undisturbed(rounds)) < num_wanted
                and len(rounds) < num_most)):
@@ -168,7 +194,19 @@ def measure(bench, test, num_wanted, num_most, tell):
         tell(f"{test.name}, {test.threads} threads, round {len(rounds)}: probe "
              f"{last['probe_gb_per_s']:.1f} GB/s, ours {last['ours_ts']:.2f}, "
              f"peer {last['peer_ts']:.2f}, ratio {last['ratio']:.3f}")
-    return rounds
+
+
+def run_tests(args, rows):
+    """Adds a row per test, of its finished rounds where it ends early."""
+    bench = Bench(args)
+    for test in list_tests(args):
+        rounds = []
+        try:
+            measure(bench, test, args.rounds,
+                    args.most_rounds or 2 * args.rounds, rounds)
+        finally:
+            if rounds:
+                rows.append(summarise(test, rounds, args.rounds))
 
 
 def quartiles(values):
@@ -314,32 +352,45 @@ def parse_args(argv):
     return args
 
 
-def main(argv=None):
-    args = parse_args(argv)
-    bench = Bench(args)
-    rows = []
-    try:
-        for test in list_tests(args):
-            rounds = measure(bench, test, args.rounds,
-                             args.most_rounds or 2 * args.rounds,
-                             lambda line: print(line, file=sys.stderr))
-            rows.append(summarise(test, rounds, args.rounds))
-    except Failure as failure:
-        print(f"compare.py: error: {failure}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        if not rows:
-            return 130
+def write_results(args, rows):
     print(table(rows, args.peer_name))
     name = pathlib.Path(args.model).name
     if args.json:
-        pathlib.Path(args.json).write_text(json.dumps(
+        write_output(args.json, json.dumps(
             {"model": name, "peer": args.peer_name, "rows": rows}, indent=1))
     if args.svg:
-        pathlib.Path(args.svg).write_text(
-            bar_chart([(label_of(row), row) for row in rows],
-                      f"{name}: speed against {args.peer_name}"))
-    return 0
+        write_output(args.svg,
+                     bar_chart([(label_of(row), row) for row in rows],
+                               f"{name}: speed against {args.peer_name}"))
+
+
+def complain(failure):
+    tell(f"compare.py: error: {failure}")
+    return 1
+
+
+def run(args):
+    """The exit code; what was measured before a failure is written too."""
+    for path in filter(None, (args.json, args.svg)):
+        check_output(path)
+    rows, code = [], 0
+    try:
+        run_tests(args, rows)
+    except KeyboardInterrupt:
+        code = 0 if rows else 130
+    except Failure as failure:
+        code = complain(failure)
+    if rows:
+        write_results(args, rows)
+    return code
+
+
+def main(argv=None):
+    args = parse_args(argv)
+    try:
+        return run(args)
+    except Failure as failure:
+        return complain(failure)
 
 
 if __name__ == "__main__":

@@ -90,14 +90,28 @@ class CompareTest(unittest.TestCase):
         self.assertIn("a &lt; b", chart)
         self.assertEqual(chart.count(">1.50<"), 2)
 
+    def assert_one_error(self, done, said):
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(said, done.stderr.splitlines()[-1])
+        self.assertNotIn(b"Traceback", done.stderr)
+
     def test_a_chart_of_what_is_no_run(self):
-        (self.folder / "other.json").write_text('{"rows": [{}]}')
-        for path, said in (("none.json", b"none.json: No such file"),
-                           ("other.json", b"other.json: is nothing that")):
-            done = self.chart("-o", "all.svg", "a=" + path)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn(said, done.stderr)
+        row = {"test": "tg8", "n_threads": 2, "ratio": 1.5, "ratio_min": 1.4,
+               "ratio_max": 1.6}
+        for rows in ([], [{}], [{"test": "tg8", "n_threads": 2}],
+                     [{**row, "ratio_max": "1.6"}],
+                     [{**row, "ratio": float("nan")}]):
+            (self.folder / "other.json").write_text(json.dumps({"rows": rows}))
+            self.assert_one_error(self.chart("-o", "all.svg", "a=other.json"),
+                                  b"other.json: is nothing that")
+        self.assert_one_error(self.chart("-o", "all.svg", "a=none.json"),
+                              b"none.json: No such file")
+        (self.folder / "run.json").write_text(json.dumps({"rows": [row]}))
+        self.assert_one_error(self.chart("-o", "all.svg", "run.json"),
+                              b"run.json: is no LABEL=FILE")
         self.assertFalse((self.folder / "all.svg").exists())
+        self.assert_one_error(self.chart("-o", "none/all.svg", "a=run.json"),
+                              b"none/all.svg: No such file")
 
     def test_takes_turns_with_the_flags_of_llama_bench(self):
         done = self.compare("-p", "0", "-n", "8", "-t", "1", "-d", "256",
@@ -156,6 +170,45 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"| tg8 | 1 | 30.00", done.stdout)
         self.assertNotIn(b"| tg8 | 2 |", done.stdout)
+
+    def peer_fails_its_second_run(self):
+        (self.folder / "peer").write_text(
+            "#!/bin/sh\nif [ -e once ]; then echo why >&2; exit 3; fi\n"
+            "touch once\necho '[{\"n_prompt\": 0, \"n_gen\": 8, "
+            "\"avg_ts\": 20}]'\n")
+
+    def test_a_failure_keeps_the_tests_before(self):
+        self.peer_fails_its_second_run()
+        done = self.compare("-p", "0", "-n", "8", "-t", "1,2,3", "--rounds",
+                            "1", "--json", "out.json", "--svg", "out.svg")
+        self.assert_one_error(done, b"exit code 3: why")
+        self.assertIn(b"| tg8 | 1 | 30.00", done.stdout)
+        self.assertEqual(done.stdout.count(b"tg8"), 1)
+        calls = (self.folder / "calls.txt").read_text()
+        self.assertNotIn("-t 3", calls)
+        report = json.loads((self.folder / "out.json").read_text())
+        self.assertEqual(len(report["rows"]), 1)
+        self.assertTrue((self.folder / "out.svg").exists())
+
+    def test_a_failure_keeps_the_rounds_before(self):
+        self.peer_fails_its_second_run()
+        done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "9")
+        self.assert_one_error(done, b"exit code 3: why")
+        self.assertIn(b"| 1.50 | 1.50..1.50 | 15.00 | 75.0 | 1 of 1 |",
+                      done.stdout)
+
+    def test_outputs_are_tried_before_anything_is_measured(self):
+        for flag in ("--json", "--svg"):
+            done = self.compare("-p", "0", "-n", "8", flag, "none/out")
+            self.assert_one_error(done, b"none/out: No such file")
+            self.assertFalse((self.folder / "calls.txt").exists())
+        # What is there stays until there is something to write.
+        (self.folder / "peer").unlink()
+        (self.folder / "old.json").write_text("old")
+        self.compare("-p", "0", "-n", "8", "--json", "old.json", "--svg",
+                     "new.svg")
+        self.assertEqual((self.folder / "old.json").read_text(), "old")
+        self.assertFalse((self.folder / "new.svg").exists())
 
     def test_the_peer_may_have_a_file_of_its_own(self):
         done = self.compare("-p", "0", "-n", "8", "-t", "1", "--rounds", "1",
