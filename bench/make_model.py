@@ -55,7 +55,8 @@ class Type:
 
 
 class Float16(Type):
-    """Random sign and mantissa; the exponent of the deviation or one less."""
+    """Random sign and mantissa; the exponent that the deviation has, or the one
+    that differs from it in the lowest bit."""
 
     def __init__(self):
         super().__init__(1, 1, 2, 1.0, [])
