@@ -35,11 +35,25 @@ std::optional<uint64_t> FoldLogits(std::span<const float> logits,
   return finite ? std::optional(hash) : std::nullopt;
 }
 
+// Tokens that the session computes together, but perhaps the last ones.
+int64_t StepOf(const engine::SessionOptions& options, const Workload& test) {
+  return test.is_prompt() ? options.batch : 1;
+}
+
 // Whether a batch of so many tokens computes all neurons.
 bool IsDense(const engine::Session& session,
              const engine::SessionOptions& options, int64_t num_tokens) {
   return session.ffn() == engine::FfnMode::kDense ||
          (options.dense_from > 0 && num_tokens >= options.dense_from);
+}
+
+// Whether every batch of a test does.
+bool IsDense(const engine::Session& session,
+             const engine::SessionOptions& options, const Workload& test) {
+  const int64_t step = StepOf(options, test);
+  const int64_t rest = test.length() % step;
+  return (test.length() < step || IsDense(session, options, step)) &&
+         (rest == 0 || IsDense(session, options, rest));
 }
 
 // Puts what a generation's tokens have read in the place of what they can.
@@ -66,7 +80,7 @@ uint64_t BytesPerToken(const engine::Session& session,
   // Every position is one more row of each layer.
   const auto row_bytes =
       static_cast<double>(engine::KvBytesPerToken(model.config(), options, 0));
-  const int64_t step = test.is_prompt() ? options.batch : 1;
+  const int64_t step = StepOf(options, test);
   double total = 0.0;
   for (int64_t begin = 0; begin < test.length(); begin += step) {
     const int64_t end = std::min(begin + step, test.length());
@@ -238,8 +252,7 @@ class Bench {
                  .num_threads = session.num_threads()};
     row.bytes_per_token = BytesPerToken(session, options_.session, test);
     row.in_cache = IsInCache();
-    row.is_sparse = !IsDense(session, options_.session,
-                             std::min(test.num_prompt, options_.session.batch));
+    row.is_sparse = !IsDense(session, options_.session, test);
     row.bytes_are_bound = row.is_sparse;
     if (options_.profile) row.profile.emplace();
 

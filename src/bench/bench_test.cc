@@ -206,6 +206,35 @@ TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
   EXPECT_FALSE(prompt->rows[0].is_sparse || prompt->rows[0].bytes_are_bound);
 }
 
+// A prompt's last batch may be too short to compute all neurons.
+TEST(RunBenchTest, IsSparseWhereAnyBatchIs) {
+  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
+                                  "/testdata/golden-powerinfer/"
+                                  "llama-f16.powerinfer.gguf");
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  BenchOptions options;
+  options.prompt_lengths = {3, 16, 19, 25, 32};
+  options.generate_lengths = {2};
+  options.threads = {1};
+  options.repetitions = 1;
+  options.session.batch = 16;
+  options.session.dense_from = engine::kDensePrefill;
+  const auto report = RunBench(*model, options);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  std::vector<std::string> sparse;
+  for (const BenchRow& row : report->rows) {
+    if (row.is_sparse) sparse.push_back(row.test);
+    EXPECT_EQ(row.bytes_are_bound, row.is_sparse && row.num_prompt > 0);
+    EXPECT_EQ(row.limit == LimitKind::kNone, row.is_sparse);
+  }
+  EXPECT_THAT(sparse, ::testing::ElementsAre("pp3", "pp19", "tg2"));
+
+  options.session.dense_from = 1;
+  const auto dense = RunBench(*model, options);
+  ASSERT_TRUE(dense.has_value()) << dense.error().message;
+  for (const BenchRow& row : dense->rows) EXPECT_FALSE(row.is_sparse);
+}
+
 TEST(RunBenchTest, RefusesWhatCannotRun) {
   const auto model = OpenGolden();
   ASSERT_NE(model, nullptr);
