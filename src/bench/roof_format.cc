@@ -14,7 +14,9 @@ std::string FormatReads(const RoofReport& report) {
       "| {:>7} | {:>8} | {:>8} |\n| {:->6}: | {:->7}: | {:->7}: |\n",
       FormatBytes(report.probe_bytes),
       report.cache_bytes > 0 ? FormatBytes(report.cache_bytes) : "unknown",
-      report.probe_is_capped ? "; too few bytes for it, memory is short" : "",
+      report.probe_is_capped
+          ? "; memory is short for more, so a part may come from the cache"
+          : "",
       "threads", "GB/s", "median", "", "", "");
   for (const ReadRow& row : report.reads) {
     out += fmt::format("| {:>7} | {:>8.2f} | {:>8.2f} |\n", row.num_threads,

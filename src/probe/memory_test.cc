@@ -75,6 +75,8 @@ TEST(ProbeSizeForTest, FollowsTheWorkingSetWithinAQuarterOfTheRam) {
   EXPECT_TRUE(is(ProbeSizeFor(0, 16384 * kMiB), 1024 * kMiB, false));
   EXPECT_TRUE(is(ProbeSizeFor(0, 16384 * kMiB, 700 * kMiB), 700 * kMiB, false));
   EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 1024 * kMiB), 256 * kMiB, true));
+  // More than twice the cache, but not the eight times that show memory alone.
+  EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 4096 * kMiB), 1024 * kMiB, true));
   EXPECT_TRUE(is(ProbeSizeFor(260 * kMiB, 0), kMiB, true));
 }
 
