@@ -77,10 +77,18 @@ struct BenchReport {
 // Runs every test on every thread count, each once to warm up and then
 // `repetitions` times, with a read probe before each. A repetition with a slow
 // probe is dropped and made up for (samples.h), with at most as many again.
-// Token ids are fixed. Excludes tokenising and sampling. kInvalidArgument:
-// nothing to run, a negative length, or one beyond the model's context.
-// kCorrupt: a repetition gave other logits than the one before, or a kernel is
-// wrong: no time is reported then.
+// Token ids are fixed. Excludes tokenising and sampling.
+// kInvalidArgument: nothing to run, a negative length, one beyond the model's
+// context, or fewer than one repetition. kCorrupt: logits are not finite, a
+// repetition gave other ones than the one before, or a kernel is wrong: no time
+// is reported then. kCancelled: the session's flag was set. Else the errors of
+// Session::Create, ReadProbe and MeasureProduct: kResourceExhausted where the
+// machine lacks the memory, kUnsupported what the ISA or the mode has no code
+// for.
+// Threads  one caller at a time, or they measure each other. Calls `progress`
+//          on its own.
+// Cost     per thread count a session with the longest test's context, and the
+//          probe's memory (ReadProbe::Create, for as much as a token reads).
 Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
                              const BenchOptions& options);
 
@@ -91,6 +99,10 @@ Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
 void ApplyLimit(const Arithmetic& arithmetic, double roof_gb_per_s,
                 BenchRow& row);
 
+// kMarkdown: a table, notes about its rows, then profiles. kJson: an array with
+// an object per row; what is not UTF-8 in names is replaced. kCsv: a line of
+// names and one per row, without samples and profiles. Keys are llama-bench's
+// and those that docs/cli.md adds. Ends with a line end.
 enum class BenchFormat { kMarkdown, kJson, kCsv };
 std::string FormatBench(const BenchReport& report, BenchFormat format);
 
