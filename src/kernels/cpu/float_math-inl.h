@@ -14,11 +14,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace thermocline::kernels::HWY_NAMESPACE {
 
-// e^min(x, 88), 0 below -104, NaN for NaN: Highway's Exp is wrong from 104 up,
-// and 0 for NaN. At 88 the result is 1.7e38, half of what a float can hold.
+// e^x: 0 below -104, infinity from 88.73 on, NaN for NaN. Highway's Exp is
+// finite again from 177.8 on, and 0 for NaN.
 HWY_INLINE FloatVec BoundedExp(FloatVec x) {
   const Floats floats;
-  const FloatVec bounded = hn::Min(x, hn::Set(floats, 88.0f));
+  const FloatVec bounded = hn::Min(x, hn::Set(floats, 100.0f));
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(floats, bounded));
 }
 

@@ -170,17 +170,23 @@ TEST_P(OpsTest, GatesMultiply) {
 }
 
 TEST_P(OpsTest, ActivateKeepsNaNAndSurvivesExtremes) {
-  const float up[] = {kNaN, 1e30f, -1e30f, 100, -100, kInfinity};
+  const float up[] = {kNaN, 1e30f,     -1e30f, 100,
+                      -100, kInfinity, -1e38f, -kInfinity};
   for (Activation activation : {Activation::kSilu, Activation::kGelu,
                                 Activation::kRelu, Activation::kFatRelu}) {
-    float out[6];
-    kernels().activate(activation, 0, nullptr, up, 6, out);
+    float out[8];
+    kernels().activate(activation, 0, nullptr, up, 8, out);
     EXPECT_TRUE(std::isnan(out[0])) << NameOf(activation);
     EXPECT_EQ(out[1], 1e30f) << NameOf(activation);
-    EXPECT_NEAR(out[2], 0, 1e-6) << NameOf(activation);
+    EXPECT_EQ(out[2], 0) << NameOf(activation);
     EXPECT_EQ(out[3], 100) << NameOf(activation);
     EXPECT_NEAR(out[4], 0, 1e-30) << NameOf(activation);
     EXPECT_EQ(out[5], kInfinity) << NameOf(activation);
+    EXPECT_EQ(out[6], 0) << NameOf(activation);
+    // Infinity times the nothing that is left of it.
+    const bool is_smooth =
+        activation == Activation::kSilu || activation == Activation::kGelu;
+    EXPECT_EQ(std::isnan(out[7]), is_smooth) << NameOf(activation);
   }
 }
 
