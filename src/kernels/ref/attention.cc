@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/kv_group.h"
@@ -67,7 +68,8 @@ float ValueAt(const AttentionArgs& args, size_t p, size_t i) {
                          ValueInGroup, std::byte{0});
 }
 
-// scores[p] = scale * dot(q, k[p]); returns the largest.
+// scores[p] = scale * dot(q, k[p]); returns the largest. Not -infinity, from
+// which -infinity is no number away; NaN stays.
 float Scores(const AttentionArgs& args, const float* q, size_t num_positions,
              float* scores) {
   for (size_t p = 0; p < num_positions; ++p) {
@@ -77,7 +79,8 @@ float Scores(const AttentionArgs& args, const float* q, size_t num_positions,
     }
     scores[p] = static_cast<float>(dot * args.scale);
   }
-  return *std::max_element(scores, scores + num_positions);
+  return std::max(*std::max_element(scores, scores + num_positions),
+                  std::numeric_limits<float>::lowest());
 }
 
 // Replaces scores by exp(score - max); returns their sum.

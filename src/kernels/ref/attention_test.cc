@@ -58,6 +58,20 @@ TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
   EXPECT_THAT(Attend({1000}, 1, {-3, -1, -2}, {5, 6, 7}, 1, 1), ElementsAre(6));
 }
 
+// Scores that overflow to -infinity, all of a piece: they weigh nothing.
+TEST_P(AttentionTest, APieceOfNothingChangesNothing) {
+  constexpr size_t kCount = 3 * kAttentionPiece;
+  for (size_t bad : {0, 1, 2}) {
+    std::vector<float> k(kCount, 0.0f);
+    std::fill_n(k.begin() + bad * kAttentionPiece, kAttentionPiece, -1e30f);
+    std::vector<float> v(kCount, 5.0f);
+    std::fill_n(v.begin() + bad * kAttentionPiece, kAttentionPiece, 7.0f);
+    EXPECT_THAT(Attend({1e30f}, 1, k, v, 1, 1), ElementsAre(5)) << bad;
+    k[bad * kAttentionPiece + 9] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_TRUE(std::isnan(Attend({1e30f}, 1, k, v, 1, 1)[0])) << bad;
+  }
+}
+
 TEST_P(AttentionTest, HeadsOfAGroupDoNotMix) {
   const size_t width = 20, num_positions = 9;
   const std::vector<float> k = RandomFloats(num_positions * width, 1);
