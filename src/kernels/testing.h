@@ -115,12 +115,13 @@ class WeightRows {
     Random random(seed);
     for (std::byte& b : bytes_) b = static_cast<std::byte>(random.Next());
     for (size_t r = 0; r < num_rows; ++r) {
-      Fill(dtype, n, bytes_.data() + 1 + r * row_bytes_, random);
+      Fill(dtype, n, row(r), random);
     }
   }
 
   const std::byte* data() const { return bytes_.data() + 1; }
   const std::byte* row(size_t r) const { return data() + r * row_bytes_; }
+  std::byte* row(size_t r) { return bytes_.data() + 1 + r * row_bytes_; }
   size_t row_bytes() const { return row_bytes_; }
 
  private:

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/testing.h"
+#include "tensor/blocks.h"
 #include "tensor/codec.h"
 
 namespace thermocline::kernels {
@@ -23,6 +24,15 @@ class AmxProblem {
         scratch_(MakeAligned(batch().scratch_bytes(n))) {}
 
   std::vector<float>& x() { return x_; }
+
+  // Of the row's last block.
+  void SetScale(size_t row, uint16_t half) {
+    const DTypeInfo& info = InfoOf(dtype_);
+    const size_t in_block = dtype_ == DType::kQ6_K ? offsetof(BlockQ6_K, d) : 0;
+    std::memcpy(
+        weights_.row(row) + BytesOf(dtype_, n_) - info.block_bytes + in_block,
+        &half, sizeof(half));
+  }
 
   // out [num_tokens, stride] = rows and tokens from the given ones on; what is
   // not computed stays the sentinel.
@@ -142,6 +152,8 @@ TEST_P(AmxMatMulTest, AgreesWithReferenceAtEveryLength) {
     AmxProblem(GetParam(), n, 5, 3).ExpectNearReference();
     AmxProblem(GetParam(), n, 33, 2).ExpectNearReference();
   }
+  // An input of few tokens that is too large for the cache all the same.
+  AmxProblem(GetParam(), 16640, 70, 3).ExpectNearReference();
 }
 
 TEST_P(AmxMatMulTest, AgreesWithReferenceForEveryNumberOfTokens) {
@@ -221,6 +233,25 @@ TEST_P(AmxMatMulTest, ANumberThatIsNotFiniteShowsInItsTokenOnly) {
         problem.Multiply(0, kRows, 0, kTokens, kRows);
     for (size_t i = 0; i < kRows * kTokens; ++i) {
       EXPECT_EQ(std::isfinite(out[i]), i / kRows != 4) << i;
+    }
+  }
+}
+
+TEST_P(AmxMatMulTest, AScaleThatIsNotFiniteShowsInItsRowOnly) {
+  constexpr size_t kRows = 37, kTokens = 35;
+  for (size_t n : {32, 224, 256, 1280}) {
+    if (n % block() != 0) continue;
+    for (uint16_t scale : {0x7C00, 0xFC00, 0x7E00}) {
+      for (size_t bad : {0, 15, 16, 31, 36}) {
+        AmxProblem problem(GetParam(), n, kRows, kTokens);
+        problem.SetScale(bad, scale);
+        const std::vector<float> out =
+            problem.Multiply(0, kRows, 0, kTokens, kRows);
+        for (size_t i = 0; i < kRows * kTokens; ++i) {
+          ASSERT_EQ(std::isfinite(out[i]), i % kRows != bad)
+              << "n " << n << ", row " << i % kRows << ", not finite " << bad;
+        }
+      }
     }
   }
 }

@@ -150,13 +150,18 @@ TEST_P(Int8AddRowsTest, TheLargestSumsOfAGroupFit) {
   }
 }
 
-// Too small for a factor that makes 127 of it.
+// Too small for a factor that makes 127 of it. Floats have no need of one.
 TEST_P(Int8AddRowsTest, NothingToRoundAgainstAddsNothing) {
   for (DType dtype : {DType::kQ4_0, DType::kQ4_K}) {
-    for (float coef : {0.0f, -0.0f, 1e-38f, 1e-44f, -1e-44f}) {
+    const double quant = dtype == DType::kQ4_0 ? 7 : 15;
+    for (float coef : {0.0f, -0.0f, 3e-37f, 1e-38f, 1e-44f, -1e-44f}) {
       const std::vector<float> coefs(kAddRowsGroup, coef);
+      const double expected = RoundsCoefs(GetParam(), dtype)
+                                  ? 0
+                                  : kAddRowsGroup * double{coef} * quant;
       for (float value : AddEqualRows(kernels(), dtype, 15, coefs)) {
-        ASSERT_LE(std::abs(value), 1e-35f) << NameOf(dtype) << " " << coef;
+        ASSERT_NEAR(value, expected, 1e-6 * std::abs(expected))
+            << NameOf(dtype) << " " << coef;
       }
     }
   }

@@ -282,16 +282,44 @@ TEST_P(Int8MatMulTest, OneTokenAgreesWithReferenceInStreams) {
   }
 }
 
+// Of the matrix, then of its rows in a list.
+std::vector<float> MultiplyTwice(const KernelTable& kernels, DType dtype,
+                                 Problem& problem, size_t rows, size_t tokens) {
+  std::vector<float> out(2 * rows * tokens, kSentinel);
+  const MatMulArgs args = problem.Args(out.data(), rows);
+  kernels.matmul(dtype)(args);
+  std::vector<uint32_t> ids(rows);
+  for (size_t i = 0; i < rows; ++i) {
+    ids[i] = static_cast<uint32_t>(i * 7 % rows);
+  }
+  kernels.dot_rows(dtype)({.rows = args.weights,
+                           .row_bytes = args.row_bytes,
+                           .ids = ids.data(),
+                           .num_rows = rows,
+                           .n = args.n,
+                           .x = args.x,
+                           .x_stride_bytes = args.x_stride_bytes,
+                           .num_tokens = tokens,
+                           .out = out.data() + rows * tokens,
+                           .out_stride = rows});
+  return out;
+}
+
 TEST_P(Int8MatMulTest, AmdsVersionGivesTheSameBits) {
-  const MatMulFn asked = MakeTable(isa(), false).matmul(dtype());
-  const MatMulFn unasked = MakeTable(isa(), true).matmul(dtype());
+  const KernelTable asked = MakeTable(isa(), false);
+  const KernelTable unasked = MakeTable(isa(), true);
   for (size_t n : Lengths()) {
     for (const size_t rows : {1, 9, 16, 23, 65}) {
-      Problem problem(dtype(), n, rows, 1, rows % 3, Fill::kRandom, 0, n, 0);
-      std::vector<float> out(rows, kSentinel), other = out;
-      asked(problem.Args(out.data(), rows));
-      unasked(problem.Args(other.data(), rows));
-      ASSERT_EQ(out, other) << "n " << n << ", rows " << rows;
+      for (const size_t tokens : {1, 2, 5, 8}) {
+        for (const size_t gap : {0, 3}) {
+          Problem problem(dtype(), n, rows, tokens, rows % 3, Fill::kRandom, 0,
+                          n, gap);
+          ASSERT_EQ(MultiplyTwice(unasked, dtype(), problem, rows, tokens),
+                    MultiplyTwice(asked, dtype(), problem, rows, tokens))
+              << "n " << n << ", rows " << rows << ", tokens " << tokens
+              << ", gap " << gap;
+        }
+      }
     }
   }
 }

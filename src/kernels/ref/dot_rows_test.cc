@@ -129,8 +129,9 @@ TEST_P(DotRowsTest, GivesTheBitsOfTheMatrixProduct) {
   constexpr uint32_t kNumRows = 11;
   for (DType dtype : AllTypes()) {
     const size_t block = InfoOf(dtype).block_elems;
-    // The last is more than the activations that any kernel prepares at a time.
-    for (size_t n : {1, 31, 32, 96, 160, 256, 288, 512, 2048, 33024}) {
+    // The last is more than the activations that any kernel prepares at a time;
+    // 4096 is more than it prepares of several tokens.
+    for (size_t n : {1, 31, 32, 96, 160, 256, 288, 512, 2048, 4096, 33024}) {
       if (n % block != 0) continue;
       const bool is_long = n > 2048;
       const DotProduct product(dtype, kNumRows, n, kListedTokens);
