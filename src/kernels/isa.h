@@ -25,6 +25,9 @@ std::string_view NameOf(Isa isa);
 std::optional<Isa> ParseIsa(std::string_view name);
 
 // What this build holds and this CPU can run, worst first; always has kScalar.
+// On a CPU with AMX the first call asks the OS to let the process use tiles,
+// which it then does for all threads, until the end; kAmx is missing where the
+// OS refuses (a signal stack that is too small for them).
 std::vector<Isa> SupportedIsas();
 
 // The last of SupportedIsas().

@@ -62,7 +62,6 @@ struct Q4_0 {
         first, 0xF0, words, Load512(blocks + kStepBytes / 2));
     return HalvesToFloats(_mm512_castsi512_si128(heads));
   }
-  static __m256 Minima(const std::byte*) { return _mm256_setzero_ps(); }
 
   // 16 bytes number i of a step: where they are, and which elements begin in
   // their low and in their high nibbles.
