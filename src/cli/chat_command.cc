@@ -15,7 +15,6 @@
 #include "cli/chat_input.h"
 #include "cli/chat_loop.h"
 #include "cli/line_editor.h"
-#include "cli/output_file.h"
 #include "cli/session_flags.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
@@ -90,9 +89,8 @@ ChatPartner MakePartner(LineSource& input, bool is_person,
 
 // What was read, and shall not be lost by a /save.
 std::vector<std::string> ChatInputFiles(const RunFlags& flags) {
-  std::vector<std::string> files = ModelFiles(flags.model.path);
-  for (const auto& path :
-       {flags.model.split_path, flags.prompt_file, flags.system_file}) {
+  std::vector<std::string> files = InputFilesOf(flags.model);
+  for (const auto& path : {flags.prompt_file, flags.system_file}) {
     if (path.has_value()) files.push_back(*path);
   }
   return files;

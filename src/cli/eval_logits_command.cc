@@ -66,10 +66,7 @@ Status CheckTokens(const LogitsFlags& flags, const model::Config& config,
 }
 
 std::vector<std::string> InputFiles(const LogitsFlags& flags) {
-  std::vector<std::string> paths = ModelFiles(flags.model.path);
-  if (flags.model.split_path.has_value()) {
-    paths.push_back(*flags.model.split_path);
-  }
+  std::vector<std::string> paths = InputFilesOf(flags.model);
   if (flags.tokens_file.has_value()) paths.push_back(*flags.tokens_file);
   return paths;
 }

@@ -51,11 +51,8 @@ struct McMode {
 
 Status RefuseToReplaceInputs(const McFlags& flags) {
   if (!flags.items_file.has_value()) return {};
-  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  std::vector<std::string> inputs = InputFilesOf(flags.model);
   inputs.push_back(flags.task_file);
-  if (flags.model.split_path.has_value()) {
-    inputs.push_back(*flags.model.split_path);
-  }
   if (flags.examples_file.has_value()) inputs.push_back(*flags.examples_file);
   return RefuseToReplaceInput(*flags.items_file, inputs);
 }

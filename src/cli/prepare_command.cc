@@ -144,7 +144,7 @@ Status CheckBelong(const model::Model& model,
 
 // With what `train` found earlier.
 Status RunOnParts(const PrepareFlags& flags) {
-  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  std::vector<std::string> inputs = InputFilesOf(flags.model);
   for (std::string& path : MoreInputs(flags)) inputs.push_back(std::move(path));
   TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));
   ProgressLine progress(ProgressUnit::kBytes);

@@ -234,7 +234,7 @@ void CheckOneModel(const CLI::App& app) {
 Result<FindInputs> OpenFindInputs(const FindFlags& flags,
                                   std::span<const std::string> more_inputs,
                                   ProgressLine& progress) {
-  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  std::vector<std::string> inputs = InputFilesOf(flags.model);
   inputs.push_back(flags.corpus);
   inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
   TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));

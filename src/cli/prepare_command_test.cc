@@ -168,6 +168,24 @@ TEST(PrepareCommandTest, PredictorsOfAnotherModel) {
   EXPECT_EQ(own.exit_code, 0) << own.err;
 }
 
+TEST(PrepareCommandTest, RefusesToReplaceWhatItReads) {
+  os::TestFolder folder;
+  const std::string split = folder.Write("own.gpuidx", "split");
+  const std::string parts = folder.Write("own.pred.gguf", "parts");
+  for (const std::string& output : {split, parts}) {
+    const MainResult result = RunMain({"prepare", kDemoModel, "--predictors",
+                                       parts, "--split", split, "-o", output});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err,
+                HasSubstr(output + ": is one of the files to read"));
+  }
+  const MainResult on_text =
+      RunMain({"prepare", kDemoModel, "--corpus", kValidText, "--split", split,
+               "-o", split});
+  EXPECT_EQ(on_text.exit_code, 1);
+  EXPECT_THAT(on_text.err, HasSubstr(split + ": is one of the files to read"));
+}
+
 // Before anything is read: that text is not there.
 TEST(PrepareCommandTest, AnOutputThatCannotBeWritten) {
   os::TestFolder folder;

@@ -38,7 +38,7 @@ struct ProfileFlags {
 };
 
 Status CheckProfileOutputs(const ProfileFlags& flags) {
-  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  std::vector<std::string> inputs = InputFilesOf(flags.model);
   if (flags.corpus_path.has_value()) inputs.push_back(*flags.corpus_path);
   std::vector<std::string> outputs;
   if (flags.output_path.has_value()) outputs.push_back(*flags.output_path);

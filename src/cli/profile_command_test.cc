@@ -66,6 +66,16 @@ TEST_F(ProfileCommandTest, RefusesOneFileForBothOutputs) {
   EXPECT_EQ(os::TestFolder::Read(output), "old");
 }
 
+TEST_F(ProfileCommandTest, RefusesToReplaceTheSplitFile) {
+  const std::string split = folder_.Write("own.gpuidx", "split");
+  for (const char* flag : {"-o", "--html"}) {
+    const MainResult result = Run({"--split", split, flag, split});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr(split + ": is one of the files to read"));
+    EXPECT_EQ(os::TestFolder::Read(split), "split");
+  }
+}
+
 TEST_F(ProfileCommandTest, RefusesFewerTokensThanItNeeds) {
   EXPECT_EQ(Run({"-n", "1"}).exit_code, 2);
   const MainResult result = Run({"-n", "511"});

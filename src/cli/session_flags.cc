@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/flags.h"
 #include "cli/held_weights.h"
+#include "cli/output_file.h"
 #include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "model/prepared_names.h"
@@ -90,6 +91,12 @@ auto UnknownName(std::string_view name, const Enum (&known)[kCount]) {
 }
 
 }  // namespace
+
+std::vector<std::string> InputFilesOf(const ModelFlags& flags) {
+  std::vector<std::string> paths = ModelFiles(flags.path);
+  if (flags.split_path.has_value()) paths.push_back(*flags.split_path);
+  return paths;
+}
 
 Result<engine::FfnMode> ParseMode(std::string_view name) {
   const auto mode = engine::ParseFfnMode(name);

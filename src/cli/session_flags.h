@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/terminal.h"
@@ -39,6 +40,10 @@ struct SessionFlags {
 // -m, --no-mmap, --mlock, --bundle-at-load, --check-tensors, --ffn-act,
 // --ffn-threshold, --sparse-threshold, --split.
 void AddModelFlags(CLI::App& app, ModelFlags& flags);
+
+// The files that opening the model reads, its split file too: no output may be
+// one of them.
+std::vector<std::string> InputFilesOf(const ModelFlags& flags);
 
 // A mode by its name in --ffn. kInvalidArgument lists the names.
 Result<engine::FfnMode> ParseMode(std::string_view name);

@@ -91,6 +91,14 @@ TEST(SessionFlagsTest, BecomeOptions) {
   EXPECT_EQ(options.cancel, CancelFlag());
 }
 
+TEST(InputFilesOfTest, TheSplitFileIsReadToo) {
+  ModelFlags flags = {.path = "m.gguf"};
+  EXPECT_THAT(InputFilesOf(flags), ::testing::ElementsAre("m.gguf"));
+  flags.split_path = "m.gpuidx";
+  EXPECT_THAT(InputFilesOf(flags),
+              ::testing::ElementsAre("m.gguf", "m.gpuidx"));
+}
+
 TEST(SessionFlagsTest, ContextZeroIsTheModelsOwn) {
   ProgressLine progress;
   const model::Config config = {.context_length = 100000};

@@ -175,7 +175,7 @@ Result<neuron::TraceHeader> MakeHeader(const TraceFlags& flags,
 
 Status Record(const TraceFlags& flags) {
   const std::string& path = *flags.prompts_path;
-  std::vector<std::string> inputs = ModelFiles(flags.model.path);
+  std::vector<std::string> inputs = InputFilesOf(flags.model);
   inputs.push_back(path);
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(*flags.output_path, inputs));
   const std::string name = path == "-" ? "standard input" : path;

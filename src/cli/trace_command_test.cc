@@ -80,6 +80,14 @@ TEST_F(TraceCommandTest, JsonLinesAndALimit) {
   EXPECT_EQ(Stats()["prompts"], 1);
 }
 
+TEST_F(TraceCommandTest, RefusesToReplaceTheSplitFile) {
+  const std::string split = folder_.Write("own.gpuidx", "split");
+  const MainResult result = Record("a b\n", {"--split", split, "-o", split});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr(split + ": is one of the files to read"));
+  EXPECT_EQ(os::TestFolder::Read(split), "split");
+}
+
 TEST_F(TraceCommandTest, SaysWhatIsWrong) {
   EXPECT_THAT(Record("\n").err, HasSubstr("standard input: holds no prompt"));
   EXPECT_THAT(Record("x\n" + std::string(400, 'a') + "\n", {"-c", "32"}).err,

@@ -24,11 +24,14 @@ TEST(TrainCommandTest, UsageErrors) {
 }
 
 TEST(TrainCommandTest, RefusesToReplaceWhatItReads) {
-  for (const std::string& input : {kDemoModel, kValidText}) {
+  os::TestFolder folder;
+  const std::string split = folder.Write("own.gpuidx", "split");
+  for (const std::string& input : {kDemoModel, kValidText, split}) {
     const MainResult result =
-        RunMain({"train", kDemoModel, "--corpus", kValidText, "-o", input});
+        RunMain({"train", kDemoModel, "--corpus", kValidText, "--split", split,
+                 "-o", input});
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, HasSubstr(input));
+    EXPECT_THAT(result.err, HasSubstr(input + ": is one of the files to read"));
   }
 }
 
