@@ -30,22 +30,21 @@ struct LogitsFlags {
   bool one_by_one = false;
 };
 
+// Where the ids come from, as a user knows it.
+std::string SourceOf(const LogitsFlags& flags) {
+  return flags.tokens_file.has_value() ? InputName(*flags.tokens_file)
+                                       : "--tokens";
+}
+
 Result<std::vector<text::TokenId>> ReadTokens(const LogitsFlags& flags) {
   std::vector<int64_t> ids = flags.tokens;
   if (flags.tokens_file.has_value()) {
     TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*flags.tokens_file));
     auto parsed = ParseIntList(text, 0, kMaxTokenId);
-    if (!parsed.has_value()) {
-      return Annotate(*flags.tokens_file, parsed.error());
-    }
+    if (!parsed.has_value()) return Annotate(SourceOf(flags), parsed.error());
     ids = *std::move(parsed);
   }
   return std::vector<text::TokenId>(ids.begin(), ids.end());
-}
-
-// Where the ids come from, as a user knows it.
-std::string SourceOf(const LogitsFlags& flags) {
-  return flags.tokens_file.value_or("--tokens");
 }
 
 Status CheckTokens(const LogitsFlags& flags, const model::Config& config,

@@ -83,6 +83,13 @@ TEST(EvalLogitsCommandTest, AnErrorSaysWhereTheIdsComeFrom) {
   EXPECT_THAT(file.err,
               HasSubstr(ids + ": id 320 (number 2) is outside the model's "
                               "vocabulary of 320"));
+  for (const char* list : {"1 320", "1 x"}) {
+    EXPECT_THAT(RunMain({"eval", "logits", "-m", kLlamaF16, "--tokens-file",
+                         "-", "-o", "/dev/null"},
+                        list)
+                    .err,
+                HasSubstr("error: standard input: "));
+  }
   const MainResult flag =
       RunMain({"eval", "logits", "-m", kLlamaF16, "--tokens", "1,2,3", "-c",
                "2", "-o", "/dev/null"});

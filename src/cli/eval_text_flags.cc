@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
+#include "cli/standard_io.h"
 #include "eval/predictions.h"
 
 namespace thermocline::cli {
@@ -61,8 +62,7 @@ Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
   const Status enough =
       eval::CheckChunks(static_cast<int64_t>(tokens.size()), chunk);
   if (enough.has_value()) return tokens;
-  return Annotate(flags.text_file == "-" ? "standard input" : flags.text_file,
-                  enough.error());
+  return Annotate(InputName(flags.text_file), enough.error());
 }
 
 engine::SessionOptions ChunkOptions(const SessionFlags& flags,

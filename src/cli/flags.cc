@@ -129,6 +129,15 @@ CLI::Option* AddRequiredPath(CLI::App& app, const std::string& names,
       ->required();
 }
 
+void CheckOneModel(const CLI::App& app) {
+  const size_t positional = app.get_option("MODEL")->count();
+  const size_t named = app.get_option("--model")->count();
+  if (positional + named == 1) return;
+  throw CLI::ValidationError(positional > 0
+                                 ? "the model is given twice: MODEL and -m FILE"
+                                 : "the model is missing: MODEL or -m FILE");
+}
+
 CLI::Option* AddDType(CLI::App& app, const std::string& names, DType& value,
                       std::vector<DType> types,
                       const std::string& description) {

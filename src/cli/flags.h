@@ -50,6 +50,10 @@ CLI::Option* AddRequiredPath(CLI::App& app, const std::string& names,
                              std::string& value, const std::string& placeholder,
                              const std::string& description);
 
+// A usage error unless the model is given once, as MODEL or by --model: for the
+// callback of a command that takes both.
+void CheckOneModel(const CLI::App& app);
+
 // One of `types`, by name in any case ("q8_0").
 CLI::Option* AddDType(CLI::App& app, const std::string& names, DType& value,
                       std::vector<DType> types, const std::string& description);

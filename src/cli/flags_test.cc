@@ -91,6 +91,22 @@ TEST(FlagsTest, RequiredPathsMustBeGivenAndNotEmpty) {
   EXPECT_EQ(path, "a");
 }
 
+TEST(CheckOneModelTest, NeitherTwoNorNone) {
+  const auto error = [](std::vector<std::string> args) -> std::string {
+    CLI::App app;
+    std::string path;
+    AddRequiredPath(app, "MODEL", path, "", "a model")->required(false);
+    AddRequiredPath(app, "-m,--model", path, "FILE", "a model")
+        ->required(false);
+    app.callback([&app] { CheckOneModel(app); });
+    return Parse(app, std::move(args));
+  };
+  EXPECT_EQ(error({"a"}), "");
+  EXPECT_EQ(error({"-m", "a", "-m", "b"}), "");
+  EXPECT_THAT(error({}), HasSubstr("the model is missing"));
+  EXPECT_THAT(error({"a", "-m", "b"}), HasSubstr("the model is given twice"));
+}
+
 TEST(HelpFormatterTest, SpellsFlagsAsUsersTypeThem) {
   Flags flags;
   flags.app.formatter(MakeHelpFormatter());

@@ -56,13 +56,12 @@ void AddInspectCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* app = parent.add_subcommand(
       "inspect", "Shows what a model file holds and whether it runs");
-  auto* positional =
-      AddRequiredPath(*app, "MODEL", flags->path, "",
-                      "GGUF file; of a split model, the first one")
-          ->required(false);
-  auto* named = AddRequiredPath(*app, "-m,--model", flags->path, "FILE", "")
-                    ->required(false)
-                    ->description("The same by a flag");
+  AddRequiredPath(*app, "MODEL", flags->path, "",
+                  "GGUF file; of a split model, the first one")
+      ->required(false);
+  AddRequiredPath(*app, "-m,--model", flags->path, "FILE", "")
+      ->required(false)
+      ->description("The same by a flag");
   app->add_flag("--json", flags->json, "One JSON object instead of text");
   AddText(*app, "--html", flags->html_path, "FILE",
           "Write a page that draws the model, for any browser");
@@ -72,13 +71,8 @@ void AddInspectCommand(CLI::App& parent, Action& action) {
       "  thermocline inspect model.gguf\n"
       "  thermocline inspect model.gguf --html model.html\n"
       "  thermocline inspect model.gguf --json | jq .parameters");
-  app->callback([flags, positional, named, &action] {
-    if (positional->count() + named->count() == 0) {
-      throw CLI::ValidationError("the model is missing: MODEL or -m FILE");
-    }
-    if (positional->count() > 0 && named->count() > 0) {
-      throw CLI::ValidationError("the model is given twice: MODEL and -m FILE");
-    }
+  app->callback([flags, app, &action] {
+    CheckOneModel(*app);
     action = [flags] { return Run(*flags); };
   });
 }

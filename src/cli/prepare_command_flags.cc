@@ -25,16 +25,11 @@ namespace {
 // candidates.
 constexpr double kRecallToGive = 0.02;
 
-std::string CorpusName(const std::string& path) {
-  return path == "-" ? "standard input"
-                     : std::filesystem::path(path).filename().string();
-}
-
 training::FindOptions MakeFindOptions(const FindFlags& flags,
                                       const model::Config& config,
                                       ProgressLine& progress) {
   training::FindOptions options;
-  options.corpus_name = CorpusName(flags.corpus);
+  options.corpus_name = InputFileName(flags.corpus);
   options.session = MakeSessionOptions(flags.session, config, progress);
   options.session.products_batch = kEvalProductsBatch;
   const double recall = std::round(double{flags.recall} * 1e6) / 1e6;
@@ -222,15 +217,6 @@ void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
   AddIsaFlag(app, flags->session.isa);
 }
 
-void CheckOneModel(const CLI::App& app) {
-  const size_t positional = app.get_option("MODEL")->count();
-  const size_t named = app.get_option("--model")->count();
-  if (positional + named == 1) return;
-  throw CLI::ValidationError(positional > 0
-                                 ? "the model is given twice: MODEL and -m FILE"
-                                 : "the model is missing: MODEL or -m FILE");
-}
-
 Result<FindInputs> OpenFindInputs(const FindFlags& flags,
                                   std::span<const std::string> more_inputs,
                                   ProgressLine& progress) {
@@ -243,8 +229,7 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
   TC_ASSIGN_OR_RETURN(
       auto corpus,
       training::Corpus::Create(
-          *model, text.text(),
-          flags.corpus == "-" ? "standard input" : flags.corpus,
+          *model, text.text(), InputName(flags.corpus),
           {.chunk = flags.session.context, .max_tokens = flags.max_tokens}));
   auto options = MakeFindOptions(flags, model->config(), progress);
   return FindInputs{.model = std::move(model),

@@ -38,9 +38,6 @@ struct FindFlags {
 // --report-lookahead. `flags` outlives the parsing.
 void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags);
 
-// For the command's callback: a usage error unless there is one model.
-void CheckOneModel(const CLI::App& app);
-
 // The model and the text in chunks, opened for that work.
 struct FindInputs {
   std::shared_ptr<const model::Model> model;

@@ -1,7 +1,6 @@
 // `thermocline profile`: which neurons a model fires over a text.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,21 +45,14 @@ Status CheckProfileOutputs(const ProfileFlags& flags) {
   return CheckOutputs(outputs, inputs);
 }
 
-// "text.txt" of "folder/text.txt": where a text lies is nobody's business.
-std::string TextName(const std::string& path) {
-  return path == "-" ? "standard input"
-                     : std::filesystem::path(path).filename().string();
-}
-
 Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   const std::string& path = *flags.corpus_path;
-  const std::string name = path == "-" ? TextName(path) : path;
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(path));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(const auto corpus,
                       training::Corpus::Create(
-                          *model, text.text(), name,
+                          *model, text.text(), InputName(path),
                           {.chunk = flags.session.context,
                            .max_tokens = flags.max_tokens,
                            .default_max_tokens = neuron::kMaxProfileTokens}));
@@ -69,7 +61,7 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   options.ffn = training::ProfileMode(model->config());
   options.products_batch = kEvalProductsBatch;
   WriteStderr(fmt::format("profile: {} tokens of {}, {} at a time, {}\n",
-                          corpus.num_tokens(), TextName(path),
+                          corpus.num_tokens(), InputFileName(path),
                           corpus.chunk_tokens(), NameOf(options.ffn)));
   auto profile =
       training::ProfileCorpus(model, corpus, options, progress.callback());
@@ -77,7 +69,7 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   TC_RETURN_IF_ERROR(profile);
   return model::ProfileFile{
       .model = model::FingerprintOf(*model),
-      .corpus = TextName(path),
+      .corpus = InputFileName(path),
       .context = static_cast<int64_t>(corpus.chunk_tokens()),
       .profile = *std::move(profile)};
 }
@@ -122,12 +114,11 @@ void AddProfileCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<ProfileFlags>();
   CLI::App* app = parent.add_subcommand(
       "profile", "Counts which neurons a model fires over a text");
-  auto* positional =
-      AddRequiredPath(*app, "MODEL", flags->model.path, "",
-                      "GGUF model; without --corpus a profile to show")
-          ->required(false);
+  AddRequiredPath(*app, "MODEL", flags->model.path, "",
+                  "GGUF model; without --corpus a profile to show")
+      ->required(false);
   AddModelFlags(*app, flags->model);
-  auto* named = app->get_option("--model")->required(false);
+  app->get_option("--model")->required(false);
   AddText(*app, "--corpus", flags->corpus_path, "FILE",
           "Text to run the model over; -: standard input");
   AddText(*app, "-o,--output", flags->output_path, "FILE",
@@ -149,13 +140,8 @@ void AddProfileCommand(CLI::App& parent, Action& action) {
       "  thermocline profile model.gguf --corpus text.txt -o model.profile\n"
       "  thermocline profile model.gguf --corpus text.txt --html model.html\n"
       "  thermocline profile model.profile --json | jq .density");
-  app->callback([flags, positional, named, &action] {
-    if (positional->count() + named->count() != 1) {
-      throw CLI::ValidationError(
-          positional->count() > 0
-              ? "the model is given twice: MODEL and -m FILE"
-              : "the model is missing: MODEL or -m FILE");
-    }
+  app->callback([flags, app, &action] {
+    CheckOneModel(*app);
     CheckChunkFlag(flags->session);
     action = [flags] { return Run(*flags); };
   });

@@ -61,9 +61,10 @@ Status Continue(const RunFlags& flags) {
   TC_ASSIGN_OR_RETURN(const std::vector<text::TokenId> tokens,
                       EncodePrompt(*tokenizer, *prompt, flags.no_bos));
   if (tokens.empty()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{}: the prompt has no tokens: there is nothing to continue",
-                flags.prompt.has_value() ? "-p" : *flags.prompt_file);
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "{}: the prompt has no tokens: there is nothing to continue",
+        flags.prompt.has_value() ? "-p" : InputName(*flags.prompt_file));
   }
   const engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);

@@ -46,6 +46,13 @@ TEST(RunCommandTest, TakesThePromptFromFilesToo) {
             want);
 }
 
+TEST(RunCommandTest, NamesAPromptWithoutTokens) {
+  EXPECT_THAT(RunMain(RunArgs({"-f", "-", "--no-bos"})).err,
+              HasSubstr("error: standard input: the prompt has no tokens"));
+  EXPECT_THAT(RunMain(RunArgs({"-p", "", "--no-bos"})).err,
+              HasSubstr("error: -p: the prompt has no tokens"));
+}
+
 TEST(RunCommandTest, ReadsEscapesInThePrompt) {
   const std::string want = RunMain(RunArgs({"-p", "One\nday"})).out;
   EXPECT_EQ(RunMain(RunArgs({"-p", "One\\nday"})).out, want);

@@ -118,6 +118,14 @@ bool IsStdin(std::string_view path) {
   return path == "-" || path == "/dev/stdin";
 }
 
+std::string InputName(const std::string& path) {
+  return IsStdin(path) ? "standard input" : path;
+}
+
+std::string InputFileName(const std::string& path) {
+  return std::filesystem::path(InputName(path)).filename().string();
+}
+
 Result<std::string> ReadText(const std::string& path) {
   if (IsStdin(path)) return ReadStdin();
   ExitOnInterrupt exit_on_interrupt;  // a pipe may have no writer

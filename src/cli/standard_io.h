@@ -39,6 +39,13 @@ Result<std::string> ReadStdin(size_t max_bytes = kMaxTextBytes);
 // Whether a file's name stands for standard input.
 bool IsStdin(std::string_view path);
 
+// What messages call an input: its path, or "standard input".
+std::string InputName(const std::string& path);
+
+// The same without the folders, "text.txt" of "folder/text.txt": for files that
+// go to others. Where a text lies is nobody's business.
+std::string InputFileName(const std::string& path);
+
 // All of a text file, or of standard input for "-" and "/dev/stdin". The same
 // limit, errors and interrupt.
 Result<std::string> ReadText(const std::string& path);

@@ -119,5 +119,14 @@ TEST(EnsureStandardStreamsDeathTest, FillsClosedDescriptors) {
       ::testing::ExitedWithCode(0), "");
 }
 
+TEST(InputNameTest, TellsStandardInputAndDropsFolders) {
+  for (const char* path : {"-", "/dev/stdin"}) {
+    EXPECT_EQ(InputName(path), "standard input");
+    EXPECT_EQ(InputFileName(path), "standard input");
+  }
+  EXPECT_EQ(InputName("a/text.txt"), "a/text.txt");
+  EXPECT_EQ(InputFileName("a/text.txt"), "text.txt");
+}
+
 }  // namespace
 }  // namespace thermocline::cli

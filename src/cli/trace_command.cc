@@ -178,7 +178,7 @@ Status Record(const TraceFlags& flags) {
   std::vector<std::string> inputs = InputFilesOf(flags.model);
   inputs.push_back(path);
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(*flags.output_path, inputs));
-  const std::string name = path == "-" ? "standard input" : path;
+  const std::string name = InputName(path);
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   TC_ASSIGN_OR_RETURN(const auto prompts, ParsePrompts(text, name));
   ProgressLine opening;
