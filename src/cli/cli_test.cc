@@ -41,6 +41,14 @@ TEST(MainTest, EveryCommandHasHelpWithExamples) {
   }
 }
 
+// A profile and a trace are shown without a model.
+TEST(MainTest, HelpCallsNothingRequiredThatIsNot) {
+  for (const char* command : {"profile", "trace"}) {
+    EXPECT_THAT(RunMain({command, "--help"}).out,
+                ::testing::Not(HasSubstr("(required)")));
+  }
+}
+
 TEST(MainTest, WrongUsageIsOneLineAndExitCode2) {
   for (const Args& args :
        {Args{"fly"},

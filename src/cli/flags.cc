@@ -26,6 +26,12 @@ class HelpFormatter : public CLI::Formatter {
                          : DisplayNames(option->get_name(false, true));
   }
 
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const bool must_be_told =
+        option->get_required() && !option->get_positional();
+    return option->get_description() + (must_be_told ? " (required)" : "");
+  }
+
   std::string make_usage(const CLI::App* app,
                          std::string /*name*/) const override {
     std::string path = app->get_name();
@@ -116,16 +122,15 @@ CLI::Option* AddText(CLI::App& app, const std::string& names,
 CLI::Option* AddRequiredPath(CLI::App& app, const std::string& names,
                              std::string& value, const std::string& placeholder,
                              const std::string& description) {
-  return AddParsed(
-             app, names, placeholder,
-             names.starts_with("-") ? description + " (required)" : description,
-             [&value](const std::string& text) -> Status {
-               if (text.empty()) {
-                 return Fail(ErrorCode::kInvalidArgument, "the path is empty");
-               }
-               value = text;
-               return {};
-             })
+  return AddParsed(app, names, placeholder, description,
+                   [&value](const std::string& text) -> Status {
+                     if (text.empty()) {
+                       return Fail(ErrorCode::kInvalidArgument,
+                                   "the path is empty");
+                     }
+                     value = text;
+                     return {};
+                   })
       ->required();
 }
 

@@ -116,6 +116,16 @@ TEST(HelpFormatterTest, SpellsFlagsAsUsersTypeThem) {
   EXPECT_THAT(help, HasSubstr("Usage: test [FLAGS]"));
 }
 
+TEST(HelpFormatterTest, TellsWhatIsRequiredInTheEnd) {
+  CLI::App app;
+  app.formatter(MakeHelpFormatter());
+  std::string path;
+  auto* model = AddRequiredPath(app, "-m,--model", path, "FILE", "the model");
+  EXPECT_THAT(app.help(), HasSubstr("the model (required)\n"));
+  model->required(false);
+  EXPECT_THAT(app.help(), HasSubstr("the model\n"));
+}
+
 TEST(DecimalNearTest, IsWhatWasTyped) {
   EXPECT_EQ(DecimalNear(0.3f), 0.3);
   EXPECT_EQ(DecimalNear(0.26f), 0.26);

@@ -59,9 +59,8 @@ void AddInspectCommand(CLI::App& parent, Action& action) {
   AddRequiredPath(*app, "MODEL", flags->path, "",
                   "GGUF file; of a split model, the first one")
       ->required(false);
-  AddRequiredPath(*app, "-m,--model", flags->path, "FILE", "")
-      ->required(false)
-      ->description("The same by a flag");
+  AddRequiredPath(*app, "-m,--model", flags->path, "FILE", "The same by a flag")
+      ->required(false);
   app->add_flag("--json", flags->json, "One JSON object instead of text");
   AddText(*app, "--html", flags->html_path, "FILE",
           "Write a page that draws the model, for any browser");

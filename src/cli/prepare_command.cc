@@ -221,11 +221,7 @@ void AddPrepareCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "prepare", "Makes a model ready to compute only the neurons that fire");
   AddFindFlags(*app, flags);
-  app->get_option("--corpus")
-      ->required(false)
-      ->description(
-          "Text to learn from, like what the model will read; -: standard "
-          "input");
+  app->get_option("--corpus")->required(false);
   AddText(*app, "--predictors", flags->predictors_path, "FILE",
           "What 'thermocline train' wrote, instead of --corpus");
   AddFloat(*app, "--density", flags->density, 0.01, 0.99,

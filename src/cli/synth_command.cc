@@ -134,8 +134,7 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
       "synth",
       "Makes a model of a real size that means nothing, to measure "
       "sparse speed");
-  AddParsed(*app, "--like", "NAME",
-            "Shape: " + convert::ListSynthShapes() + " (required)",
+  AddParsed(*app, "--like", "NAME", "Shape: " + convert::ListSynthShapes(),
             [flags](const std::string& name) -> Status {
               flags->options.like = name;
               return {};
