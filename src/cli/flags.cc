@@ -143,6 +143,21 @@ void CheckOneModel(const CLI::App& app) {
                                  : "the model is missing: MODEL or -m FILE");
 }
 
+void RefuseAllBut(const CLI::App& app,
+                  std::initializer_list<const char*> useful,
+                  const std::string& where) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    if (std::ranges::any_of(useful, [option](const char* name) {
+          return option->check_name(name);
+        })) {
+      continue;
+    }
+    throw CLI::ValidationError(DisplayNames(option->get_name(false, true)),
+                               "has no effect " + where);
+  }
+}
+
 CLI::Option* AddDType(CLI::App& app, const std::string& names, DType& value,
                       std::vector<DType> types,
                       const std::string& description) {

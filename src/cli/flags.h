@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,12 @@ CLI::Option* AddRequiredPath(CLI::App& app, const std::string& names,
 // A usage error unless the model is given once, as MODEL or by --model: for the
 // callback of a command that takes both.
 void CheckOneModel(const CLI::App& app);
+
+// A usage error if anything is given but `useful` ("MODEL", "--json"): the rest
+// would be ignored without a word. `where` ends the message: "with --stats".
+void RefuseAllBut(const CLI::App& app,
+                  std::initializer_list<const char*> useful,
+                  const std::string& where);
 
 // One of `types`, by name in any case ("q8_0").
 CLI::Option* AddDType(CLI::App& app, const std::string& names, DType& value,

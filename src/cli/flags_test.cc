@@ -107,6 +107,18 @@ TEST(CheckOneModelTest, NeitherTwoNorNone) {
   EXPECT_THAT(error({"a", "-m", "b"}), HasSubstr("the model is given twice"));
 }
 
+TEST(RefuseAllButTest, NamesWhatWouldBeIgnored) {
+  Flags flags;
+  ASSERT_EQ(Parse(flags.app, {"-n", "1", "--prompt", "a"}), "");
+  EXPECT_NO_THROW(RefuseAllBut(flags.app, {"--num", "-p"}, "here"));
+  try {
+    RefuseAllBut(flags.app, {"-p"}, "with -p");
+    FAIL();
+  } catch (const CLI::ValidationError& error) {
+    EXPECT_STREQ(error.what(), "-n, --num: has no effect with -p");
+  }
+}
+
 TEST(HelpFormatterTest, SpellsFlagsAsUsersTypeThem) {
   Flags flags;
   flags.app.formatter(MakeHelpFormatter());

@@ -165,6 +165,11 @@ Status RunOnParts(const PrepareFlags& flags) {
                      FormatHowToRun(parts, flags.output));
 }
 
+// What predictors are trained and measured by.
+constexpr std::initializer_list<const char*> kTrainingFlags = {
+    "--recall",           "--max-candidates", "--lookahead",
+    "--report-lookahead", "--steps",          "--seed"};
+
 // A usage error if `flag` is given together with one of `others`.
 void CheckExcludes(const CLI::App& app, const char* flag, const char* why,
                    std::initializer_list<const char*> others) {
@@ -182,12 +187,20 @@ void CheckCombination(const CLI::App& app) {
     throw CLI::ValidationError(
         "give a text with --corpus, or predictors with --predictors");
   }
-  CheckExcludes(app, "--predictors", "all that a text tells is found already",
-                {"--corpus", "--max-tokens", "--recall", "--max-candidates",
-                 "--lookahead", "--report-lookahead", "--steps", "--seed",
-                 "--density", "--ppl-cost", "--no-predictor"});
+  const char* is_found = "all that a text tells is found already";
+  CheckExcludes(app, "--predictors", is_found,
+                {"--corpus", "--max-tokens", "--ctx-size", "--isa", "--density",
+                 "--ppl-cost", "--no-predictor"});
+  CheckExcludes(app, "--predictors", is_found, kTrainingFlags);
   CheckExcludes(app, "--density", "thresholds are chosen by one of them",
                 {"--ppl-cost"});
+  for (const char* flag : {"--density", "--ppl-cost"}) {
+    const char* no_predictor = "thresholds take the place of predictors";
+    CheckExcludes(app, flag, no_predictor, {"--no-predictor"});
+    CheckExcludes(app, flag, no_predictor, kTrainingFlags);
+  }
+  CheckExcludes(app, "--no-predictor", "none is trained or measured",
+                kTrainingFlags);
   CheckExcludes(
       app, "--no-bundle", "without records there is none to lay out",
       {"--from-source", "--down-type", "--for-storage", "--bundle-at-load"});

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -36,6 +37,11 @@ TEST(PrepareCommandTest, UsageErrors) {
   ExpectUsageError(
       {"--corpus", kValidText, "--density", "0.5", "--ppl-cost", "0.1"},
       "--density and --ppl-cost exclude each other");
+  for (const auto& [flag, value] :
+       {std::pair("--ctx-size", "32"), std::pair("--isa", "scalar")}) {
+    ExpectUsageError({"--predictors", "p.gguf", flag, value},
+                     std::string("--predictors and ") + flag + " exclude");
+  }
   for (const char* flag : {"--for-storage", "--bundle-at-load"}) {
     ExpectUsageError({"--corpus", kValidText, "--no-bundle", flag}, flag);
   }
@@ -45,6 +51,28 @@ TEST(PrepareCommandTest, UsageErrors) {
   ExpectUsageError(
       {"--corpus", kValidText, "--no-bundle", "--from-source", "m"},
       "--no-bundle and --from-source exclude each other");
+}
+
+// Thresholds take the place of predictors.
+TEST(PrepareCommandTest, TrainingFlagsWhereNothingIsTrained) {
+  using Lists = std::vector<std::vector<std::string>>;
+  for (const auto& untrained :
+       Lists{{"--density", "0.5"}, {"--ppl-cost", "0.1"}, {"--no-predictor"}}) {
+    for (const auto& more : Lists{{"--recall", "0.9"},
+                                  {"--max-candidates", "2"},
+                                  {"--lookahead", "1"},
+                                  {"--report-lookahead"},
+                                  {"--steps", "77"},
+                                  {"--seed", "1"}}) {
+      std::vector<std::string> args = {"--corpus", kValidText};
+      args.insert(args.end(), untrained.begin(), untrained.end());
+      args.insert(args.end(), more.begin(), more.end());
+      ExpectUsageError(args, untrained[0] + " and " + more[0] + " exclude");
+    }
+  }
+  ExpectUsageError(
+      {"--corpus", kValidText, "--density", "0.5", "--no-predictor"},
+      "--density and --no-predictor exclude each other");
 }
 
 TEST(PrepareCommandTest, ValuesThatMeanNothing) {

@@ -142,6 +142,10 @@ void AddProfileCommand(CLI::App& parent, Action& action) {
       "  thermocline profile model.profile --json | jq .density");
   app->callback([flags, app, &action] {
     CheckOneModel(*app);
+    if (!flags->corpus_path.has_value()) {
+      RefuseAllBut(*app, {"MODEL", "--model", "--output", "--html", "--json"},
+                   "without --corpus: MODEL is a profile to show");
+    }
     CheckChunkFlag(flags->session);
     action = [flags] { return Run(*flags); };
   });

@@ -84,6 +84,25 @@ TEST_F(ProfileCommandTest, RefusesFewerTokensThanItNeeds) {
                                     "from; at least 512 are needed"));
 }
 
+// It is there already: nothing is run that these could change.
+TEST_F(ProfileCommandTest, RefusesWhatHasNoEffectOnAProfileThatIsShown) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"-c", "32"},
+                                             {"-n", "4096"},
+                                             {"--isa", "scalar"},
+                                             {"--split", "x"},
+                                             {"--ffn-act", "relu"},
+                                             {"--mlock"}}) {
+    std::vector<std::string> args = {"profile", kBamboo};
+    args.insert(args.end(), more.begin(), more.end());
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(more[0]));
+    EXPECT_THAT(result.err, HasSubstr("has no effect without --corpus: MODEL "
+                                      "is a profile to show"));
+  }
+}
+
 TEST_F(ProfileCommandTest, SaysWhatIsWrong) {
   const MainResult small =
       RunMain({"profile", kBamboo, "--corpus", "-"}, "a few words");

@@ -219,13 +219,10 @@ Status ShowStats(const TraceFlags& flags) {
 }
 
 // Throws usage errors.
-void CheckUsage(const TraceFlags& flags) {
-  const bool records = flags.prompts_path.has_value() ||
-                       flags.output_path.has_value() ||
-                       !flags.model.path.empty();
+void CheckUsage(const CLI::App& app, const TraceFlags& flags) {
   if (flags.stats_path.has_value()) {
-    if (!records) return;
-    throw CLI::ValidationError("--stats reads a trace: no -m, -f or -o");
+    RefuseAllBut(app, {"--stats", "--json"}, "with --stats: a trace is shown");
+    return;
   }
   if (flags.json) {
     throw CLI::ValidationError("--json goes with --stats");
@@ -269,8 +266,8 @@ void AddTraceCommand(CLI::App& parent, Action& action) {
       "computed for it.\n\nExamples:\n"
       "  thermocline trace -m model.gguf -f prompts.txt -o model.trace -n 64\n"
       "  thermocline trace --stats model.trace");
-  app->callback([flags, &action] {
-    CheckUsage(*flags);
+  app->callback([flags, app, &action] {
+    CheckUsage(*app, *flags);
     action = [flags] {
       return flags->stats_path.has_value() ? ShowStats(*flags) : Record(*flags);
     };

@@ -101,9 +101,29 @@ TEST_F(TraceCommandTest, SaysWhatIsWrong) {
            {"trace"},
            {"trace", "-m", kBamboo},
            {"trace", "-m", kBamboo, "-f", text},
-           {"trace", "--stats", text, "-m", kBamboo},
            {"trace", "-m", kBamboo, "-f", text, "-o", path_, "--json"}}) {
-    EXPECT_EQ(RunMain(args).exit_code, 2);
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("--stats"));
+  }
+}
+
+TEST_F(TraceCommandTest, RefusesWhatHasNoEffectOnATraceThatIsShown) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"-m", kBamboo},
+                                             {"-f", "x"},
+                                             {"-o", "x"},
+                                             {"-n", "5"},
+                                             {"--limit", "1"},
+                                             {"--generated"},
+                                             {"--mlock"},
+                                             {"-t", "1"}}) {
+    std::vector<std::string> args = {"trace", "--stats", path_, "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(more[0]));
+    EXPECT_THAT(result.err, HasSubstr("has no effect with --stats"));
   }
 }
 
