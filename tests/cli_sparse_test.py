@@ -119,6 +119,17 @@ class SparseTest(cli_support.CliTest):
         self.assert_fails(
             run("run", "-m", LLAMA, "-p", "a", "--ffn", "threshold"),
             "relu", "--ffn exact")
+        # Scores that nobody asks for.
+        out = self.folder / "out"
+        for command in (("run", "-p", "a"), ("bench",),
+                        ("eval", "logits", "--tokens", 1, "-o", out),
+                        ("eval", "ppl", "-f", "-"), ("eval", "mc", "-f", "-"),
+                        ("eval", "sparsity", "-f", "-")):
+            for args in (("--ffn", "dense"), ("--ffn", "exact"),
+                         ("--predictor", "free")):
+                self.assert_fails(
+                    run(*command, "-m", LLAMA, "--sparse-threshold", 1, *args),
+                    "--sparse-threshold: has no effect", code=2)
         self.assert_fails(
             run("run", "-m", GOLDEN, "-p", "a", "--predictor", "x"),
             "auto, trained, free, none", code=2)

@@ -175,6 +175,8 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
     if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
       throw CLI::ValidationError("nothing to run: -p and -n are both 0");
     }
+    CheckScoresAreUsed(flags->model, flags->session.predictor,
+                       {flags->session.ffn});
     flags->prompt_given = prompt->count() > 0;
     flags->generate_given = generate->count() > 0;
     action = [flags] { return Run(*flags); };

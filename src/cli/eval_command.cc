@@ -1,6 +1,7 @@
 // `thermocline eval`: the group, and what its commands share.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -13,6 +14,21 @@
 #include "cli/standard_io.h"
 
 namespace thermocline::cli {
+
+std::vector<engine::SessionOptions> InModes(
+    const engine::SessionOptions& options,
+    std::span<const engine::FfnMode> modes) {
+  const bool is_asked = std::ranges::any_of(modes, AsksPredictor);
+  std::vector<engine::SessionOptions> out;
+  for (const engine::FfnMode mode : modes) {
+    engine::SessionOptions& in_mode = out.emplace_back(options);
+    in_mode.ffn = mode;
+    if (is_asked && !AsksPredictor(mode)) {
+      in_mode.predictor = engine::PredictorChoice::kAuto;
+    }
+  }
+  return out;
+}
 
 void PrintSession(std::string_view role, const engine::Session& session,
                   const engine::SessionOptions& options) {

@@ -19,6 +19,28 @@ TEST(EvalCommandTest, HelpNamesItsCommands) {
   EXPECT_EQ(RunMain({"eval"}).exit_code, 2);
 }
 
+TEST(InModesTest, APredictorIsForTheModesThatAskOne) {
+  using enum engine::FfnMode;
+  using engine::PredictorChoice;
+  const auto predictors = [](std::vector<engine::FfnMode> modes) {
+    std::vector<PredictorChoice> out;
+    for (const engine::SessionOptions& options :
+         InModes({.context = 7, .predictor = PredictorChoice::kFree}, modes)) {
+      EXPECT_EQ(options.context, 7);
+      EXPECT_EQ(options.ffn, modes[out.size()]);
+      out.push_back(options.predictor);
+    }
+    return out;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(predictors({kDense, kFast, kExact, kAuto}),
+              ElementsAre(PredictorChoice::kAuto, PredictorChoice::kFree,
+                          PredictorChoice::kAuto, PredictorChoice::kFree));
+  // For the engine to refuse.
+  EXPECT_THAT(predictors({kDense, kExact}),
+              ElementsAre(PredictorChoice::kFree, PredictorChoice::kFree));
+}
+
 TEST(CheckSessionsFitTest, AddsUpSessionsAndLogits) {
   const engine::MemoryNeed needs[] = {{.kv_bytes = 1024, .scratch_bytes = 512},
                                       {.kv_bytes = 256, .scratch_bytes = 128}};

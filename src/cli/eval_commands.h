@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "cli/commands.h"
@@ -24,6 +25,13 @@ void AddEvalMcCommand(CLI::App& parent, Action& action);
 // Products in the form of large batches whatever is decoded together, so that
 // a measure does not depend on -b or on the order of items.
 inline constexpr int64_t kEvalProductsBatch = 512;
+
+// `options` in each of `modes`, which are compared: the predictor asked for is
+// for those that take one, fast and auto. If none does all keep it, and the
+// engine refuses it by name.
+std::vector<engine::SessionOptions> InModes(
+    const engine::SessionOptions& options,
+    std::span<const engine::FfnMode> modes);
 
 // Tells on standard error what runs: "model: a.gguf (3.56 GiB): dense, ...".
 void PrintSession(std::string_view role, const engine::Session& session,

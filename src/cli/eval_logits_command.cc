@@ -124,6 +124,8 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
       throw CLI::ValidationError(
           "give the ids by either --tokens or --tokens-file");
     }
+    CheckScoresAreUsed(flags->model, flags->session.predictor,
+                       {flags->session.ffn});
     action = [flags] { return RunLogits(*flags); };
   });
 }

@@ -113,13 +113,10 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
   options.progress = {};  // items, not the tokens inside one
   options.products_batch = kEvalProductsBatch;
   if (flags.modes.empty()) return std::vector{options};
-  std::vector<engine::SessionOptions> modes;
+  auto modes = InModes(options, flags.modes);
   std::vector<engine::MemoryNeed> needs;
-  for (const engine::FfnMode mode : flags.modes) {
-    options.ffn = mode;
-    modes.push_back(options);
-    TC_ASSIGN_OR_RETURN(needs.emplace_back(),
-                        engine::PlanMemory(config, options));
+  for (const engine::SessionOptions& mode : modes) {
+    TC_ASSIGN_OR_RETURN(needs.emplace_back(), engine::PlanMemory(config, mode));
   }
   TC_RETURN_IF_ERROR(CheckSessionsFit(needs,
                                       eval::ScoringBytes(config.vocab_size),
@@ -269,6 +266,9 @@ void AddEvalMcCommand(CLI::App& parent, Action& action) {
       throw CLI::ValidationError(
           "--file and --shots-file cannot both be standard input");
     }
+    CheckScoresAreUsed(
+        flags->model, flags->session.predictor,
+        flags->modes.empty() ? std::vector{flags->session.ffn} : flags->modes);
     action = [flags] { return Run(*flags); };
   });
 }

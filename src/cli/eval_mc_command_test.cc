@@ -58,6 +58,19 @@ TEST(EvalMcCommandTest, ItemsAreTheSameForEveryThreadCount) {
   std::filesystem::remove(three);
 }
 
+TEST(EvalMcCommandTest, ComparesAPredictorWithDense) {
+  const auto run = [](const char* modes) {
+    return RunMc({"-m", kDemoModel, "-f", kTask, "--limit", "1", "--modes",
+                  modes, "--predictor", "free"});
+  };
+  const MainResult result = run("dense,fast");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("dense, "));
+  EXPECT_THAT(result.err, HasSubstr("fast (signs of the weights, "));
+  EXPECT_THAT(run("dense,exact").err,
+              HasSubstr("--predictor free: --ffn dense asks no predictor"));
+}
+
 TEST(EvalMcCommandTest, ExamplesChangeTheScores) {
   const auto scores = [](std::vector<std::string> more) {
     const std::string items = TempPath("items.jsonl");

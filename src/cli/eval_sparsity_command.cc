@@ -23,14 +23,12 @@ Status RunSparsity(const TextFlags& flags) {
       ChunkLength(flags.session, model->config().context_length);
   TC_ASSIGN_OR_RETURN(const auto tokens, TokensOf(flags, *model, text, chunk));
   eval::SparsityMeter meter(model);
-  engine::SessionOptions options =
-      ChunkOptions(flags.session, model->config(), chunk, opening);
-  engine::SessionOptions dense_options = options;
-  dense_options.ffn = engine::FfnMode::kDense;
-  dense_options.predictor = engine::PredictorChoice::kAuto;
-  options.observer = meter.observer();
+  const engine::FfnMode modes[] = {flags.session.ffn, engine::FfnMode::kDense};
+  auto options = InModes(
+      ChunkOptions(flags.session, model->config(), chunk, opening), modes);
+  options[0].observer = meter.observer();
   const std::array<Side, 2> sides = {
-      {{"model", model, options}, {"base", model, dense_options}}};
+      {{"model", model, options[0]}, {"base", model, options[1]}}};
   TC_RETURN_IF_ERROR(CheckSides(sides, chunk));
   TC_ASSIGN_OR_RETURN(const auto session, OpenSide(sides[0]));
   TC_ASSIGN_OR_RETURN(const auto dense, OpenSide(sides[1]));
@@ -61,6 +59,8 @@ void AddEvalSparsityCommand(CLI::App& parent, Action& action) {
       "  thermocline eval sparsity -m relu.gguf -f text.txt --ffn exact");
   app->callback([flags, &action] {
     CheckChunkFlag(flags->session);
+    CheckScoresAreUsed(flags->model, flags->session.predictor,
+                       {flags->session.ffn});
     action = [flags] { return RunSparsity(*flags); };
   });
 }

@@ -46,6 +46,11 @@ Status RunPpl(const TextFlags& flags) {
 struct KlFlags : TextFlags {
   std::optional<std::string> base_path;
   std::optional<engine::FfnMode> base_mode;
+
+  // Of the model and the base.
+  std::vector<engine::FfnMode> modes() const {
+    return {session.ffn, base_mode.value_or(session.ffn)};
+  }
 };
 
 // The model to compare with: of its own file as that says, or the same one.
@@ -80,9 +85,15 @@ Result<std::vector<text::TokenId>> TokensOfBoth(const TextFlags& flags,
 }
 
 // The engine's own message would blame --ffn.
-Status CheckBaseMode(const model::Model& base, engine::FfnMode mode) {
-  if (mode != engine::FfnMode::kFast ||
-      base.config().predictor.kind != model::PredictorKind::kNone) {
+Status CheckBaseMode(const model::Model& base,
+                     const engine::SessionOptions& options) {
+  const bool needs_one =
+      options.ffn == engine::FfnMode::kFast &&
+      (options.predictor == engine::PredictorChoice::kAuto ||
+       options.predictor == engine::PredictorChoice::kTrained);
+  if (!needs_one ||
+      base.config().predictor.kind != model::PredictorKind::kNone ||
+      base.weights().has_free_predictors()) {
     return {};
   }
   return Fail(ErrorCode::kInvalidArgument,
@@ -101,13 +112,12 @@ Status RunKl(const KlFlags& flags) {
       std::min(model->config().context_length, base->config().context_length));
   TC_ASSIGN_OR_RETURN(const auto tokens,
                       TokensOfBoth(flags, *model, *base, text, chunk));
-  const engine::SessionOptions options =
-      ChunkOptions(flags.session, model->config(), chunk, opening);
-  engine::SessionOptions base_options = options;
-  base_options.ffn = flags.base_mode.value_or(options.ffn);
-  TC_RETURN_IF_ERROR(CheckBaseMode(*base, base_options.ffn));
+  const auto options =
+      InModes(ChunkOptions(flags.session, model->config(), chunk, opening),
+              flags.modes());
+  TC_RETURN_IF_ERROR(CheckBaseMode(*base, options[1]));
   const std::array<Side, 2> sides = {
-      {{"model", model, options}, {"base", base, base_options}}};
+      {{"model", model, options[0]}, {"base", base, options[1]}}};
   TC_RETURN_IF_ERROR(CheckSides(sides, chunk));
   TC_ASSIGN_OR_RETURN(const auto session, OpenSide(sides[0]));
   TC_ASSIGN_OR_RETURN(const auto base_session, OpenSide(sides[1]));
@@ -135,6 +145,8 @@ void AddEvalPplCommand(CLI::App& parent, Action& action) {
       "  thermocline eval ppl -m model.gguf -f story.txt -c 256 -ctk q8_0");
   app->callback([flags, &action] {
     CheckChunkFlag(flags->session);
+    CheckScoresAreUsed(flags->model, flags->session.predictor,
+                       {flags->session.ffn});
     action = [flags] { return RunPpl(*flags); };
   });
 }
@@ -165,6 +177,11 @@ void AddEvalKlCommand(CLI::App& parent, Action& action) {
       throw CLI::ValidationError(
           "give what to compare with: --base, --base-mode or both");
     }
+    // Another file keeps its own threshold.
+    CheckScoresAreUsed(flags->model, flags->session.predictor,
+                       flags->base_path.has_value()
+                           ? std::vector{flags->session.ffn}
+                           : flags->modes());
     action = [flags] { return RunKl(*flags); };
   });
 }

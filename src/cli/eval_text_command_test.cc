@@ -100,6 +100,47 @@ TEST_F(EvalKlCommandTest, ComparesModes) {
   EXPECT_THAT(result.out, HasSubstr("same top token:  100.000 +/- 0.000 %"));
 }
 
+TEST_F(EvalKlCommandTest, ComparesAPredictorWithDenseAndWithItself) {
+  const auto compare = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "kl", "-m", kDemoModel, "-f", text_,
+                               "-c", "16", "-t", "1", "--predictor", "free"});
+    return RunMain(more);
+  };
+  const MainResult modes = compare({"--ffn", "fast", "--base-mode", "dense"});
+  ASSERT_EQ(modes.exit_code, 0) << modes.err;
+  EXPECT_THAT(modes.err, HasSubstr("): fast (signs of the weights, "));
+  EXPECT_THAT(modes.err, HasSubstr("): dense, "));
+  const MainResult turned = compare({"--ffn", "dense", "--base-mode", "fast"});
+  EXPECT_EQ(turned.exit_code, 0) << turned.err;
+  const MainResult itself = compare({"--ffn", "fast", "--base", kDemoModel});
+  ASSERT_EQ(itself.exit_code, 0) << itself.err;
+  EXPECT_THAT(itself.out, HasSubstr("mean KLD:        0 +/- 0\n"));
+  EXPECT_THAT(compare({"--ffn", "exact", "--base-mode", "dense"}).err,
+              HasSubstr("--predictor free: --ffn exact asks no predictor"));
+}
+
+// Of two modes of one file; another file keeps its own threshold.
+TEST_F(EvalKlCommandTest, AScoreThresholdIsForOneSideAtLeast) {
+  const auto compare = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"eval", "kl", "-m", kPowerInferLlama, "-f", text_, "-c", "32",
+                 "-t", "1", "--sparse-threshold", "0.1"});
+    return RunMain(more);
+  };
+  const MainResult base = compare({"--ffn", "dense", "--base-mode", "fast"});
+  EXPECT_EQ(base.exit_code, 0) << base.err;
+  EXPECT_THAT(base.err, HasSubstr("threshold 0.1)"));
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{
+           {"--ffn", "dense", "--base-mode", "exact"},
+           {"--ffn", "dense", "--base-mode", "fast", "--base",
+            kPowerInferLlama}}) {
+    const MainResult refused = compare(more);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("--sparse-threshold: has no effect"));
+  }
+}
+
 TEST_F(EvalKlCommandTest, OverridesChangeTheModelAlone) {
   const MainResult result =
       RunMain({"eval", "kl", "-m", kLlamaF16, "--base", kLlamaF16, "--ffn-act",

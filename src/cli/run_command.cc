@@ -112,6 +112,8 @@ void AddRunCommand(CLI::App& parent, Action& action) {
       "  thermocline run -m model.gguf -f prompt.txt --temp 0 -r \"The end\"\n"
       "  echo \"Dear Sir\" | thermocline run -m model.gguf -f - -n 64 -s 42");
   app->callback([flags, &action] {
+    CheckScoresAreUsed(flags->model, flags->session.predictor,
+                       {flags->session.ffn});
     const bool chat = WantsChat(*flags, StdinIsTerminal());
     action = [flags, chat] {
       return chat ? RunChat(*flags) : Continue(*flags);

@@ -98,6 +98,23 @@ std::vector<std::string> InputFilesOf(const ModelFlags& flags) {
   return paths;
 }
 
+bool AsksPredictor(engine::FfnMode mode) {
+  return mode == engine::FfnMode::kFast || mode == engine::FfnMode::kAuto;
+}
+
+void CheckScoresAreUsed(const ModelFlags& flags,
+                        engine::PredictorChoice predictor,
+                        const std::vector<engine::FfnMode>& modes) {
+  if (!flags.overrides.predictor_threshold.has_value()) return;
+  const bool is_the_files = predictor == engine::PredictorChoice::kAuto ||
+                            predictor == engine::PredictorChoice::kTrained;
+  if (is_the_files && std::ranges::any_of(modes, AsksPredictor)) return;
+  throw CLI::ValidationError(
+      "--sparse-threshold",
+      "has no effect: it is for scores of the file's own predictors, which "
+      "--ffn fast asks");
+}
+
 Result<engine::FfnMode> ParseMode(std::string_view name) {
   const auto mode = engine::ParseFfnMode(name);
   if (mode.has_value()) return *mode;

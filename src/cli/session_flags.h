@@ -45,6 +45,15 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags);
 // one of them.
 std::vector<std::string> InputFilesOf(const ModelFlags& flags);
 
+// Whether the mode may ask a predictor: fast does, and auto may become it.
+bool AsksPredictor(engine::FfnMode mode);
+
+// A usage error if --sparse-threshold is given and none of `modes`, in which
+// the model will run, asks the file's predictors for scores.
+void CheckScoresAreUsed(const ModelFlags& flags,
+                        engine::PredictorChoice predictor,
+                        const std::vector<engine::FfnMode>& modes);
+
 // A mode by its name in --ffn. kInvalidArgument lists the names.
 Result<engine::FfnMode> ParseMode(std::string_view name);
 

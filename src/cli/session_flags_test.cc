@@ -124,6 +124,26 @@ TEST(SessionFlagsTest, RefuseWhatCannotBe) {
   EXPECT_THAT(flags.Parse({"-m", "a", "-t", "513"}), HasSubstr("0 to 512"));
 }
 
+TEST(CheckScoresAreUsedTest, OneModeAsksTheFilesPredictors) {
+  using enum engine::FfnMode;
+  using engine::PredictorChoice;
+  ModelFlags flags;
+  EXPECT_NO_THROW(CheckScoresAreUsed(flags, PredictorChoice::kFree, {kDense}));
+  flags.overrides.predictor_threshold = 1.0f;
+  for (const PredictorChoice own :
+       {PredictorChoice::kAuto, PredictorChoice::kTrained}) {
+    EXPECT_NO_THROW(CheckScoresAreUsed(flags, own, {kAuto}));
+    EXPECT_NO_THROW(CheckScoresAreUsed(flags, own, {kDense, kFast}));
+    EXPECT_THROW(CheckScoresAreUsed(flags, own, {kDense, kExact, kThreshold}),
+                 CLI::ValidationError);
+  }
+  for (const PredictorChoice other :
+       {PredictorChoice::kFree, PredictorChoice::kNone}) {
+    EXPECT_THROW(CheckScoresAreUsed(flags, other, {kFast}),
+                 CLI::ValidationError);
+  }
+}
+
 TEST(DescribeModeTest, NamesWhatRuns) {
   const auto model = model::Model::Open(kLlamaF16);
   ASSERT_TRUE(model.has_value()) << model.error().message;
