@@ -34,8 +34,9 @@ Status RunSparsity(const TextFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto dense, OpenSide(sides[1]));
   TC_RETURN_IF_ERROR(meter.Begin(*session));
   ProgressLine progress;
-  const auto sparsity = eval::MeasureSparsity(*session, *dense, meter, tokens,
-                                              chunk, progress.callback());
+  const auto sparsity =
+      eval::MeasureSparsity(*session, *dense, meter, tokens,
+                            {chunk, flags.max_chunks}, progress.callback());
   progress.Clear();
   TC_RETURN_IF_ERROR(sparsity);
   return WriteStdout((flags.json ? eval::FormatSparsityJson(*sparsity)

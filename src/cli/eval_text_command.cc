@@ -34,8 +34,8 @@ Status RunPpl(const TextFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
   WriteStderr(DescribeMode(*session, options) + "\n");
   ProgressLine progress;
-  const auto perplexity =
-      eval::MeasurePerplexity(*session, tokens, chunk, progress.callback());
+  const auto perplexity = eval::MeasurePerplexity(
+      *session, tokens, {chunk, flags.max_chunks}, progress.callback());
   progress.Clear();
   TC_RETURN_IF_ERROR(perplexity);
   return WriteStdout((flags.json ? eval::FormatPerplexityJson(*perplexity)
@@ -122,8 +122,9 @@ Status RunKl(const KlFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto session, OpenSide(sides[0]));
   TC_ASSIGN_OR_RETURN(const auto base_session, OpenSide(sides[1]));
   ProgressLine progress;
-  const auto divergence = eval::MeasureDivergence(
-      *session, *base_session, tokens, chunk, progress.callback());
+  const auto divergence =
+      eval::MeasureDivergence(*session, *base_session, tokens,
+                              {chunk, flags.max_chunks}, progress.callback());
   progress.Clear();
   TC_RETURN_IF_ERROR(divergence);
   return WriteStdout((flags.json ? eval::FormatDivergenceJson(*divergence)

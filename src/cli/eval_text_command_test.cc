@@ -34,6 +34,23 @@ TEST(EvalPplCommandTest, MeasuresInTheFormatAskedFor) {
   std::filesystem::remove(part);
 }
 
+TEST(EvalPplCommandTest, NoMoreChunksThanAskedFor) {
+  const std::string text = os::TestFolder::Read(kValidText).substr(0, 1000);
+  for (const auto& [count, want] :
+       {std::pair("1", "(1 chunks of 32, 15 predictions"),
+        std::pair("2", "(2 chunks of 32, 30 predictions")}) {
+    const MainResult result =
+        RunMain({"eval", "ppl", "-m", kStories, "-f", "-", "-c", "32", "-t",
+                 "1", "--chunks", count},
+                text);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(want));
+  }
+  EXPECT_THAT(
+      RunMain({"eval", "ppl", "-m", kStories, "-f", "-", "--chunks", "0"}).err,
+      HasSubstr("--chunks: 0 is out of range"));
+}
+
 TEST(EvalPplCommandTest, SaysWhenTheTextIsTooShort) {
   const MainResult result =
       RunMain({"eval", "ppl", "-m", kStories, "-f", "-"}, "Too short.");
@@ -89,6 +106,20 @@ TEST_F(EvalKlCommandTest, ComparesFiles) {
       RunMain({"eval", "kl", "-m", kLlamaQ4_0, "--base", kLlamaF16, "-f", text_,
                "-c", "32", "-t", "1", "--json"});
   EXPECT_THAT(json.out, ::testing::StartsWith("{\"chunk\":32,"));
+}
+
+TEST_F(EvalKlCommandTest, NoMoreChunksThanAskedFor) {
+  for (const char* command : {"kl", "sparsity"}) {
+    std::vector<std::string> args = {"eval", command, "-m",       kLlamaF16,
+                                     "-f",   text_,   "-c",       "32",
+                                     "-t",   "1",     "--chunks", "1"};
+    if (command == std::string("kl")) {
+      args.insert(args.end(), {"--base-mode", "dense"});
+    }
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("predictions:     15 (1 chunks of 32)"));
+  }
 }
 
 TEST_F(EvalKlCommandTest, ComparesModes) {

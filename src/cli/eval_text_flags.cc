@@ -21,6 +21,8 @@ void AddTextFlags(CLI::App& app, TextFlags& flags) {
   AddModelFlags(app, flags.model);
   AddRequiredPath(app, "-f,--file", flags.text_file, "FILE",
                   "Text; -: standard input");
+  AddInt(app, "--chunks", flags.max_chunks, 1, kMaxChunks,
+         "At most so many chunks, from the text's beginning (default: all)");
   app.add_flag("--no-parse-special", flags.no_parse_special,
                "Special tokens written out in the text are plain text, as "
                "for llama.cpp");

@@ -20,10 +20,13 @@ namespace thermocline::cli {
 
 using ModelPtr = std::shared_ptr<const model::Model>;
 
+inline constexpr int64_t kMaxChunks = int64_t{1} << 40;
+
 struct TextFlags {
   ModelFlags model;
   SessionFlags session;
   std::string text_file;
+  int64_t max_chunks = kMaxChunks;  // from the text's beginning
   bool no_parse_special = false;
   bool json = false;
 };

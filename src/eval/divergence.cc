@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "base/quote.h"
 #include "eval/log_softmax.h"
-#include "eval/predictions.h"
 
 namespace thermocline::eval {
 namespace {
@@ -155,18 +154,17 @@ Status CheckSameVocabulary(const model::Model& model,
 Result<Divergence> MeasureDivergence(engine::Session& model,
                                      engine::Session& base,
                                      std::span<const TokenId> tokens,
-                                     int64_t chunk,
+                                     const Chunks& chunks,
                                      const ProgressFn& progress) {
   TC_CHECK(&model != &base);
   TC_RETURN_IF_ERROR(CheckSameVocabulary(model.model(), base.model()));
   Totals totals;
   const std::array<engine::Session*, 2> sessions = {&model, &base};
   TC_RETURN_IF_ERROR(ForEachPrediction(
-      sessions, tokens, chunk, progress, [&](auto logits, TokenId target) {
+      sessions, tokens, chunks, progress, [&](auto logits, TokenId target) {
         return totals.Add(logits[0], logits[1], target);
       }));
-  return std::move(totals).Summarise(
-      chunk, static_cast<int64_t>(tokens.size()) / chunk);
+  return std::move(totals).Summarise(chunks.size, chunks.CountIn(tokens));
 }
 
 std::string FormatDivergence(const Divergence& d) {

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "engine/session.h"
+#include "eval/predictions.h"
 #include "eval/statistics.h"
 
 namespace thermocline::eval {
@@ -54,7 +55,8 @@ Status CheckSameVocabulary(const model::Model& model, const model::Model& base);
 Result<Divergence> MeasureDivergence(engine::Session& model,
                                      engine::Session& base,
                                      std::span<const text::TokenId> tokens,
-                                     int64_t chunk, const ProgressFn& progress);
+                                     const Chunks& chunks,
+                                     const ProgressFn& progress);
 
 // Lines for people, shares in percent; one JSON object with the fields' names.
 std::string FormatDivergence(const Divergence& divergence);

@@ -64,7 +64,7 @@ class MeasureDivergenceTest : public ::testing::Test {
 };
 
 TEST_F(MeasureDivergenceTest, ExactlyZeroFromItself) {
-  const auto got = MeasureDivergence(*f16_, *f16_threads_, tokens_, 16, {});
+  const auto got = MeasureDivergence(*f16_, *f16_threads_, tokens_, {16}, {});
   ASSERT_TRUE(got.has_value()) << got.error().message;
   EXPECT_EQ(got->kl.value, 0.0);
   EXPECT_EQ(got->kl.error, 0.0);
@@ -81,7 +81,7 @@ TEST_F(MeasureDivergenceTest, ExactlyZeroFromItself) {
 
 // Against sums over probabilities, without any logarithm of a sum.
 TEST_F(MeasureDivergenceTest, FollowsTheDefinition) {
-  const auto got = MeasureDivergence(*q4_, *f16_, tokens_, 16, {});
+  const auto got = MeasureDivergence(*q4_, *f16_, tokens_, {16}, {});
   ASSERT_TRUE(got.has_value()) << got.error().message;
   Moments kl, delta_p, log_ratio, nll, base_nll;
   double max_kl = 0.0;
@@ -122,8 +122,8 @@ TEST_F(MeasureDivergenceTest, FollowsTheDefinition) {
 
 // The divergence is not symmetric, but its parts change places.
 TEST_F(MeasureDivergenceTest, TheBaseIsTheSecond) {
-  const auto one = MeasureDivergence(*q4_, *f16_, tokens_, 16, {});
-  const auto other = MeasureDivergence(*f16_, *q4_, tokens_, 16, {});
+  const auto one = MeasureDivergence(*q4_, *f16_, tokens_, {16}, {});
+  const auto other = MeasureDivergence(*f16_, *q4_, tokens_, {16}, {});
   ASSERT_TRUE(one.has_value() && other.has_value());
   EXPECT_EQ(one->perplexity.value, other->base_perplexity.value);
   EXPECT_NEAR(one->log_ratio.value, -other->log_ratio.value, 1e-12);
@@ -136,7 +136,7 @@ TEST_F(MeasureDivergenceTest, RefusesOtherVocabularies) {
   const auto session = OpenSession(stories, 16);
   ASSERT_NE(session, nullptr);
   EXPECT_THAT(
-      MessageOf(MeasureDivergence(*f16_, *session, tokens_, 16, {})),
+      MessageOf(MeasureDivergence(*f16_, *session, tokens_, {16}, {})),
       ::testing::AllOf(HasSubstr("llama-gqa-f16.gguf"),
                        HasSubstr("stories260K.gguf"),
                        HasSubstr("different vocabularies: 320 and 512")));
@@ -169,7 +169,7 @@ TEST_F(MeasureDivergenceTest, ErrorsSayWhichOfTheTwo) {
       engine::Session::Create(OpenModel("golden/llama-gqa-Q4_0.gguf"),
                               {.context = 16, .cancel = &cancel});
   ASSERT_TRUE(stopped.has_value());
-  EXPECT_THAT(MessageOf(MeasureDivergence(*f16_, **stopped, tokens_, 16, {})),
+  EXPECT_THAT(MessageOf(MeasureDivergence(*f16_, **stopped, tokens_, {16}, {})),
               ::testing::ContainsRegex("chunk 1: .*Q4_0.gguf \\(dense\\): "));
 }
 

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "eval/log_softmax.h"
-#include "eval/predictions.h"
 #include "eval/statistics.h"
 
 namespace thermocline::eval {
@@ -26,12 +25,12 @@ Perplexity Summarise(const Moments& nll, int64_t context, int64_t num_chunks) {
 
 Result<Perplexity> MeasurePerplexity(engine::Session& session,
                                      std::span<const text::TokenId> tokens,
-                                     int64_t context,
+                                     const Chunks& chunks,
                                      const ProgressFn& progress) {
   Moments nll;
   const std::array<engine::Session*, 1> sessions = {&session};
   TC_RETURN_IF_ERROR(ForEachPrediction(
-      sessions, tokens, context, progress,
+      sessions, tokens, chunks, progress,
       [&](auto logits, text::TokenId target) -> Status {
         TC_ASSIGN_OR_RETURN(
             const double log_probability,
@@ -39,7 +38,7 @@ Result<Perplexity> MeasurePerplexity(engine::Session& session,
         nll.Add(-log_probability);
         return {};
       }));
-  return Summarise(nll, context, static_cast<int64_t>(tokens.size()) / context);
+  return Summarise(nll, chunks.size, chunks.CountIn(tokens));
 }
 
 std::string FormatPerplexity(const Perplexity& perplexity) {

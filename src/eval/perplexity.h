@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "engine/session.h"
+#include "eval/predictions.h"
 
 namespace thermocline::eval {
 
@@ -26,7 +27,7 @@ struct Perplexity {
 // the session gives kCancelled.
 Result<Perplexity> MeasurePerplexity(engine::Session& session,
                                      std::span<const text::TokenId> tokens,
-                                     int64_t context,
+                                     const Chunks& chunks,
                                      const ProgressFn& progress);
 
 // One line for people; one JSON object with the fields' names.

@@ -64,7 +64,7 @@ TEST(MeasurePerplexityTest, FollowsTheDefinitionAtOddChunks) {
   ASSERT_NE(session, nullptr);
   const auto tokens = RandomTokens(70, model->config().vocab_size);
   for (const int64_t context : {4, 5, 17, 32}) {
-    const auto got = MeasurePerplexity(*session, tokens, context, {});
+    const auto got = MeasurePerplexity(*session, tokens, {context}, {});
     ASSERT_TRUE(got.has_value()) << got.error().message;
     EXPECT_EQ(session->position(), 0);
     const Perplexity want =
@@ -88,7 +88,7 @@ TEST(MeasurePerplexityTest, PutsBosInFrontOfEveryChunk) {
   const auto session = OpenSession(model, 64);
   ASSERT_NE(session, nullptr);
   const auto tokens = RandomTokens(200, model->config().vocab_size);
-  const auto got = MeasurePerplexity(*session, tokens, 64, {});
+  const auto got = MeasurePerplexity(*session, tokens, {64}, {});
   ASSERT_TRUE(got.has_value()) << got.error().message;
   const Perplexity want =
       Reference(*session, tokens, 64, model->tokenizer()->vocab().bos);
@@ -103,7 +103,7 @@ TEST(MeasurePerplexityTest, ReportsProgressUpToTheEnd) {
   std::vector<uint64_t> done;
   const auto tokens = RandomTokens(48, model->config().vocab_size);
   const auto result = MeasurePerplexity(
-      *session, tokens, 16,
+      *session, tokens, {16},
       [&](std::string_view, uint64_t num_done, uint64_t num_total) {
         EXPECT_EQ(num_total, 3u);
         done.push_back(num_done);
@@ -119,7 +119,7 @@ TEST(MeasurePerplexityTest, RefusesWhatCannotBeMeasured) {
   ASSERT_NE(session, nullptr);
   auto tokens = RandomTokens(31, model->config().vocab_size);
   const auto code = [&](int64_t context) {
-    const auto result = MeasurePerplexity(*session, tokens, context, {});
+    const auto result = MeasurePerplexity(*session, tokens, {context}, {});
     return result.has_value() ? std::string() : result.error().message;
   };
   EXPECT_THAT(code(16), ::testing::HasSubstr("31 tokens"));
@@ -137,7 +137,7 @@ TEST(MeasurePerplexityTest, StopsWhenCancelled) {
   const auto session = OpenSession(model, 16, 1, &cancel);
   ASSERT_NE(session, nullptr);
   const auto result = MeasurePerplexity(
-      *session, RandomTokens(32, model->config().vocab_size), 16, {});
+      *session, RandomTokens(32, model->config().vocab_size), {16}, {});
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
 }

@@ -115,6 +115,10 @@ class ChunkRunner {
 
 }  // namespace
 
+int64_t Chunks::CountIn(std::span<const TokenId> tokens) const {
+  return std::min(static_cast<int64_t>(tokens.size()) / size, max_count);
+}
+
 Status CheckChunks(int64_t num_tokens, int64_t chunk) {
   if (chunk < kMinChunk) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -141,16 +145,15 @@ std::optional<TokenId> BosThatIsAdded(const model::Model& model) {
 }
 
 Status ForEachPrediction(std::span<engine::Session* const> sessions,
-                         std::span<const TokenId> tokens, int64_t chunk,
+                         std::span<const TokenId> tokens, const Chunks& chunks,
                          const ProgressFn& progress,
                          const PredictionFn& visit) {
-  TC_CHECK(!sessions.empty());
-  TC_RETURN_IF_ERROR(CheckTokens(sessions, tokens, chunk));
+  TC_CHECK(!sessions.empty() && chunks.max_count >= 1);
+  TC_RETURN_IF_ERROR(CheckTokens(sessions, tokens, chunks.size));
   const std::optional<TokenId> bos = BosThatIsAdded(sessions.front()->model());
-  const uint64_t num_chunks =
-      static_cast<uint64_t>(tokens.size()) / static_cast<uint64_t>(chunk);
-  ChunkRunner runner(sessions, chunk);
-  std::vector<TokenId> with_bos(static_cast<size_t>(chunk));
+  const auto num_chunks = static_cast<uint64_t>(chunks.CountIn(tokens));
+  ChunkRunner runner(sessions, chunks.size);
+  std::vector<TokenId> with_bos(static_cast<size_t>(chunks.size));
   for (uint64_t idx = 0; idx < num_chunks; ++idx) {
     ReportProgress(progress, "chunks", idx, num_chunks);
     const auto source = tokens.subspan(idx * with_bos.size(), with_bos.size());

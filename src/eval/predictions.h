@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -15,6 +16,15 @@
 namespace thermocline::eval {
 
 inline constexpr int64_t kMinChunk = 4;
+
+// How a text is cut, from its beginning; what is left over at the end is
+// dropped.
+struct Chunks {
+  int64_t size;  // tokens in each
+  int64_t max_count = std::numeric_limits<int64_t>::max();
+
+  int64_t CountIn(std::span<const text::TokenId> tokens) const;
+};
 
 // kInvalidArgument unless a text of `num_tokens` has at least two chunks (as
 // llama.cpp asks for) of `chunk` tokens, which are at least kMinChunk.
@@ -31,17 +41,18 @@ uint64_t PredictionBytes(int64_t vocab_size, int64_t chunk);
 using PredictionFn = std::function<Status(
     std::span<const std::span<const float>> logits, text::TokenId target)>;
 
-// Cuts `tokens` into chunks of `chunk`, drops the rest. Each chunk starts with
-// empty KV caches, its first token replaced by BOS where the first session's
-// vocabulary adds one; `visit` sees positions chunk/2 to chunk - 2, in order.
-// Every position runs in its session's mode. Leaves the sessions empty.
-// Besides CheckChunks: kInvalidArgument when `chunk` is more than a session's
-// context, or an id is outside the vocabulary. Errors of the sessions and of
-// `visit` name the chunk, and of several sessions the one. Requires sessions
-// with one vocabulary size (CHECKed).
+// Each chunk starts with empty KV caches, its first token replaced by BOS where
+// the first session's vocabulary adds one; `visit` sees positions size/2 to
+// size - 2, in order. Every position runs in its session's mode. Leaves the
+// sessions empty. Besides CheckChunks, of the whole text: kInvalidArgument when
+// a chunk is more than a session's context, or an id is outside the vocabulary.
+// Errors of the sessions and of `visit` name the chunk, and of several sessions
+// the one. Requires sessions with one vocabulary size, and one chunk at least
+// (CHECKed).
 Status ForEachPrediction(std::span<engine::Session* const> sessions,
-                         std::span<const text::TokenId> tokens, int64_t chunk,
-                         const ProgressFn& progress, const PredictionFn& visit);
+                         std::span<const text::TokenId> tokens,
+                         const Chunks& chunks, const ProgressFn& progress,
+                         const PredictionFn& visit);
 
 }  // namespace thermocline::eval
 

@@ -38,11 +38,11 @@ class ForEachPredictionTest : public ::testing::Test {
     ASSERT_TRUE(session_ != nullptr && other_ != nullptr);
   }
 
-  Status Visit(std::span<const TokenId> tokens, int64_t chunk,
+  Status Visit(std::span<const TokenId> tokens, const Chunks& chunks,
                const PredictionFn& visit) {
     const std::array<engine::Session*, 2> sessions = {session_.get(),
                                                       other_.get()};
-    return ForEachPrediction(sessions, tokens, chunk, {}, visit);
+    return ForEachPrediction(sessions, tokens, chunks, {}, visit);
   }
 
   std::shared_ptr<const model::Model> model_;
@@ -55,7 +55,7 @@ TEST_F(ForEachPredictionTest, GivesTheSecondHalfOfEveryChunk) {
   const auto tokens = RandomTokens(29, model_->config().vocab_size);
   std::vector<TokenId> targets;
   std::vector<float> rows;
-  ASSERT_TRUE(Visit(tokens, 9, [&](auto logits, TokenId target) -> Status {
+  ASSERT_TRUE(Visit(tokens, {9}, [&](auto logits, TokenId target) -> Status {
                 EXPECT_EQ(logits.size(), 2u);
                 EXPECT_EQ(std::memcmp(logits[0].data(), logits[1].data(),
                                       vocab_size * sizeof(float)),
@@ -83,10 +83,26 @@ TEST_F(ForEachPredictionTest, GivesTheSecondHalfOfEveryChunk) {
       0);
 }
 
+TEST_F(ForEachPredictionTest, StopsBehindTheChunksAskedFor) {
+  const auto tokens = RandomTokens(29, model_->config().vocab_size);
+  for (const auto& [max_count, num_chunks] :
+       {std::pair(1, 1), std::pair(2, 2), std::pair(9, 3)}) {
+    const Chunks chunks = {.size = 9, .max_count = max_count};
+    EXPECT_EQ(chunks.CountIn(tokens), num_chunks);
+    std::vector<TokenId> targets;
+    ASSERT_TRUE(Visit(tokens, chunks, [&](auto, TokenId target) -> Status {
+      targets.push_back(target);
+      return {};
+    }));
+    ASSERT_EQ(targets.size(), 4u * static_cast<size_t>(num_chunks));
+    EXPECT_EQ(targets.front(), tokens[5]);
+  }
+}
+
 TEST_F(ForEachPredictionTest, ErrorsNameTheChunk) {
   const auto tokens = RandomTokens(16, model_->config().vocab_size);
   int num_calls = 0;
-  const Status status = Visit(tokens, 8, [&](auto, TokenId) -> Status {
+  const Status status = Visit(tokens, {8}, [&](auto, TokenId) -> Status {
     if (++num_calls <= 3) return {};
     return Fail(ErrorCode::kCorrupt, "bad luck");
   });
@@ -100,12 +116,12 @@ TEST_F(ForEachPredictionTest, RefusesBeforeAnyWork) {
     ADD_FAILURE() << "called";
     return {};
   };
-  EXPECT_THAT(MessageOf(Visit(tokens, 33, refuse)),
+  EXPECT_THAT(MessageOf(Visit(tokens, {33}, refuse)),
               HasSubstr("chunks of 33 tokens do not fit"));
-  EXPECT_THAT(MessageOf(Visit(std::span(tokens).first(15), 8, refuse)),
+  EXPECT_THAT(MessageOf(Visit(std::span(tokens).first(15), {8}, refuse)),
               HasSubstr("15 tokens"));
   tokens[70] = -1;
-  EXPECT_THAT(MessageOf(Visit(tokens, 8, refuse)),
+  EXPECT_THAT(MessageOf(Visit(tokens, {8}, refuse)),
               HasSubstr("token id -1 is outside the vocabulary of 320"));
 }
 

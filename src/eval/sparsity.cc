@@ -200,10 +200,11 @@ void SparsityMeter::See(const engine::FfnObservation& seen) {
 Result<Sparsity> MeasureSparsity(engine::Session& session,
                                  engine::Session& dense, SparsityMeter& meter,
                                  std::span<const text::TokenId> tokens,
-                                 int64_t chunk, const ProgressFn& progress) {
+                                 const Chunks& chunks,
+                                 const ProgressFn& progress) {
   TC_CHECK(!meter.layers().empty());
   TC_ASSIGN_OR_RETURN(auto divergence, MeasureDivergence(session, dense, tokens,
-                                                         chunk, progress));
+                                                         chunks, progress));
   Sparsity sparsity = {
       .mode = std::string(NameOf(session.ffn())),
       .predictor = std::string(NameOf(session.predictor())),

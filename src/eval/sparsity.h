@@ -89,7 +89,8 @@ struct Sparsity {
 Result<Sparsity> MeasureSparsity(engine::Session& session,
                                  engine::Session& dense, SparsityMeter& meter,
                                  std::span<const text::TokenId> tokens,
-                                 int64_t chunk, const ProgressFn& progress);
+                                 const Chunks& chunks,
+                                 const ProgressFn& progress);
 
 // A row per layer and the sums, then what it does to predictions; one JSON
 // object, described in docs/eval.md.

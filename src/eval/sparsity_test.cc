@@ -51,7 +51,7 @@ Sparsity Measure(
   EXPECT_TRUE(dense.has_value()) << MessageOf(dense);
   EXPECT_TRUE(meter.Begin(**session));
   const auto tokens = RandomTokens(40, model->config().vocab_size);
-  auto sparsity = MeasureSparsity(**session, **dense, meter, tokens, 16, {});
+  auto sparsity = MeasureSparsity(**session, **dense, meter, tokens, {16}, {});
   EXPECT_TRUE(sparsity.has_value()) << MessageOf(sparsity);
   return *std::move(sparsity);
 }
