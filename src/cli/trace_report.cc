@@ -17,8 +17,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Far more than any model has: 4 bytes each are counted with.
-constexpr uint64_t kMaxNeurons = uint64_t{1} << 30;
+// More than any model has. Each takes 8 bytes, a count in the builder and one
+// in the report, whatever the size of the file: 512 MiB at most.
+constexpr uint64_t kMaxNeurons = uint64_t{1} << 26;
 
 std::string_view NameOf(neuron::TracePositions positions) {
   return positions == neuron::TracePositions::kGenerated ? "generated" : "all";

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "os/test_folder.h"
@@ -62,13 +63,19 @@ TEST_F(TraceReportTest, CountsAndFormats) {
 
 TEST_F(TraceReportTest, RefusesWhatCannotBeCounted) {
   const std::string path = folder_ / "large.trace";
-  auto writer = neuron::TraceWriter::Create(
-      path, {.num_layers = 1, .num_neurons = uint32_t{1} << 31});
-  ASSERT_TRUE(writer);
-  ASSERT_TRUE((*writer)->Finish());
-  const auto report = ReadTrace(path, {});
-  ASSERT_FALSE(report);
-  EXPECT_THAT(report.error().message, HasSubstr("too many to count"));
+  // Of all layers together; the least that is refused, and far more.
+  for (const auto& [num_layers, num_neurons] :
+       {std::pair(uint32_t{1}, (uint32_t{1} << 26) + 1),
+        std::pair(uint32_t{1} << 13, (uint32_t{1} << 13) + 1),
+        std::pair(uint32_t{1}, uint32_t{1} << 31)}) {
+    auto writer = neuron::TraceWriter::Create(
+        path, {.num_layers = num_layers, .num_neurons = num_neurons});
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE((*writer)->Finish());
+    const auto report = ReadTrace(path, {});
+    ASSERT_FALSE(report);
+    EXPECT_THAT(report.error().message, HasSubstr("too many to count"));
+  }
 }
 
 }  // namespace
