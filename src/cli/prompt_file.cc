@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "text/utf8.h"
+
 namespace thermocline::cli {
 namespace {
 
@@ -45,6 +47,9 @@ Result<std::string> ReadRecord(std::string_view line) {
 
 Result<std::vector<Prompt>> ParsePrompts(std::string_view text,
                                          const std::string& name) {
+  if (text.starts_with(text::kByteOrderMark)) {
+    text.remove_prefix(text::kByteOrderMark.size());
+  }
   std::vector<Prompt> prompts;
   std::optional<bool> is_json;
   size_t number = 0;

@@ -19,7 +19,8 @@ struct Prompt {
 // Each line of `text` that is not blank is a prompt, as it is; if the first one
 // begins with "{", each is a JSON object whose prompt is the first there is of
 // the strings "prompt", "text", "instruction" and "question", or of the list
-// "turns" the first. kInvalidArgument: no prompt at all, or a line that is no
+// "turns" the first. A byte order mark at the beginning is dropped.
+// kInvalidArgument: no prompt at all, or a line that is no
 // such object; `name` and the line are named.
 Result<std::vector<Prompt>> ParsePrompts(std::string_view text,
                                          const std::string& name);

@@ -39,6 +39,14 @@ TEST(ParsePromptsTest, Json) {
       ElementsAre(Pair(1, "a\n"), Pair(3, "b"), Pair(4, "d"), Pair(5, "f")));
 }
 
+TEST(ParsePromptsTest, AByteOrderMarkIsNoPartOfTheFirstLine) {
+  EXPECT_THAT(Parsed("\xEF\xBB\xBF{\"prompt\": \"a\"}\n"),
+              ElementsAre(Pair(1, "a")));
+  EXPECT_THAT(Parsed("\xEF\xBB\xBF one\n\xEF\xBB\xBFtwo"),
+              ElementsAre(Pair(1, " one"), Pair(2, "\xEF\xBB\xBFtwo")));
+  EXPECT_EQ(Refused("\xEF\xBB\xBF\n"), "p.txt: holds no prompt");
+}
+
 TEST(ParsePromptsTest, SaysWhatIsWrong) {
   EXPECT_EQ(Refused(" \n\n"), "p.txt: holds no prompt");
   EXPECT_EQ(Refused(""), "p.txt: holds no prompt");

@@ -9,13 +9,14 @@
 
 #include "base/quote.h"
 #include "eval/mc_schema.h"
+#include "text/utf8.h"
 
 namespace thermocline::eval {
 namespace {
 
 using Json = nlohmann::json;
+using text::kByteOrderMark;
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kJsonSpace = " \t\r";
 
 // Never leaves ParseRecord.

@@ -10,6 +10,9 @@
 
 namespace thermocline::text {
 
+// What some editors put at the very beginning of a text file.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 // Bytes of the valid character that `text` starts with, 1 to 4; 0 if it starts
 // with none (invalid, cut off or empty).
 size_t Utf8CharLength(std::string_view text);
