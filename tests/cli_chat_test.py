@@ -343,13 +343,16 @@ class PipeTest(CliTest):
                           "absent")
 
     def test_wrong_usage(self):
-        for more in (["-f", "-"], ["-sysf", "-"], ["-sys", "a", "-sysf", "b"],
-                     ["--chat-template", "none"]):
-            self.assert_fails(self.chat("", *more), "--help", code=2)
-        for args in (["-p", "a", "-sys", "b"],
-                     ["-p", "a", "--chat-template", "gemma"], []):
-            self.assert_fails(run("run", "-m", STORIES, *args), "--help",
-                              code=2)
+        typed = "standard input is where the chat is typed"
+        for more, part in ((("-f", "-"), typed), (("-sysf", "-"), typed),
+                           (("-sys", "a", "-sysf", "b"), "-sysf, not both"),
+                           (("--chat-template", "none"), "'none' is not one")):
+            self.assert_fails(self.chat("", *more), part, "--help')", code=2)
+        for args, part in ((("-p", "a", "-sys", "b"), "belong to a chat"),
+                           (("-p", "a", "--chat-template", "gemma"),
+                            "belong to a chat"), ((), "no prompt")):
+            self.assert_fails(run("run", "-m", STORIES, *args), part,
+                              "--help')", code=2)
 
     def test_signals(self):
         for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):

@@ -408,11 +408,14 @@ class DivergenceTest(EvalTest):
                           "different tokens, from token ")
 
     def test_wrong_usage(self):
-        for args in (["-m", GOLDEN, "-f", self.text],
-                     ["-m", GOLDEN, "-f", self.text, "--base-mode", "quick"],
-                     ["-m", GOLDEN, "-f", self.text, "--base", GOLDEN, "-c", 3],
-                     ["-m", GOLDEN, "--base", GOLDEN]):
-            self.assert_fails(run("eval", "kl", *args), "--help", code=2)
+        model = ("-m", GOLDEN, "-f", self.text)
+        for args, part in (
+                (model, "--base, --base-mode or both"),
+                (model + ("--base-mode", "quick"), "'quick' is not one of"),
+                (model + ("--base", GOLDEN, "-c", 3), "chunks of 3 are too"),
+                (("-m", GOLDEN, "--base", GOLDEN), "--file is required")):
+            self.assert_fails(run("eval", "kl", *args), part, "--help')",
+                              code=2)
 
 
 if __name__ == "__main__":

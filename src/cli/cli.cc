@@ -33,33 +33,6 @@ std::string VersionText() {
                      fmt::join(isas, ", "));
 }
 
-void AddCommands(CLI::App& root, Action& action) {
-  root.formatter(MakeHelpFormatter());
-  root.set_help_flag("-h,--help", "This page");
-  root.set_version_flag("--version", VersionText(), "The version");
-  root.footer(
-      "Examples:\n"
-      "  thermocline run -m model.gguf -p \"Once upon a time\" -n 128\n"
-      "  thermocline inspect model.gguf\n"
-      "  thermocline bench -m model.gguf -t 1,2\n"
-      "\n'thermocline COMMAND --help' shows a command's flags and examples.");
-  AddRunCommand(root, action);
-  AddInspectCommand(root, action);
-  AddConvertCommand(root, action);
-  AddQuantizeCommand(root, action);
-  AddTokenizeCommand(root, action);
-  AddProfileCommand(root, action);
-  AddTraceCommand(root, action);
-  AddTrainCommand(root, action);
-  AddPrepareCommand(root, action);
-  AddEvalCommand(root, action);
-  AddBenchCommand(root, action);
-  AddSynthCommand(root, action);
-  for (CLI::App* command : root.get_subcommands({})) {
-    command->group("Commands");
-  }
-}
-
 // The app that `args` lead to by their leading words: "eval", "logits".
 const CLI::App* FindChosenApp(const CLI::App& root,
                               std::span<const std::string> args) {
@@ -166,6 +139,33 @@ int ParseAndRun(std::vector<std::string> args) {
 }
 
 }  // namespace
+
+void AddCommands(CLI::App& root, Action& action) {
+  root.formatter(MakeHelpFormatter());
+  root.set_help_flag("-h,--help", "This page");
+  root.set_version_flag("--version", VersionText(), "The version");
+  root.footer(
+      "Examples:\n"
+      "  thermocline run -m model.gguf -p \"Once upon a time\" -n 128\n"
+      "  thermocline inspect model.gguf\n"
+      "  thermocline bench -m model.gguf -t 1,2\n"
+      "\n'thermocline COMMAND --help' shows a command's flags and examples.");
+  AddRunCommand(root, action);
+  AddInspectCommand(root, action);
+  AddConvertCommand(root, action);
+  AddQuantizeCommand(root, action);
+  AddTokenizeCommand(root, action);
+  AddProfileCommand(root, action);
+  AddTraceCommand(root, action);
+  AddTrainCommand(root, action);
+  AddPrepareCommand(root, action);
+  AddEvalCommand(root, action);
+  AddBenchCommand(root, action);
+  AddSynthCommand(root, action);
+  for (CLI::App* command : root.get_subcommands({})) {
+    command->group("Commands");
+  }
+}
 
 int Main(int argc, const char* const* argv) {
   EnsureStandardStreams();

@@ -1,12 +1,16 @@
 #include "cli/cli.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/test_main.h"
 
 namespace thermocline::cli {
@@ -24,17 +28,36 @@ TEST(MainTest, TellsItsVersion) {
   EXPECT_EQ(result.err, "");
 }
 
+// Appends the path of `app`, "eval" "kl", and those of all below it.
+void ListCommands(const CLI::App& app, const Args& path,
+                  std::vector<Args>& paths) {
+  paths.push_back(path);
+  for (const CLI::App* sub :
+       app.get_subcommands([](const CLI::App*) { return true; })) {
+    Args below = path;
+    below.push_back(sub->get_name());
+    ListCommands(*sub, below, paths);
+  }
+}
+
 TEST(MainTest, EveryCommandHasHelpWithExamples) {
-  for (const Args& command :
-       {Args{}, Args{"run"}, Args{"inspect"}, Args{"convert"}, Args{"tokenize"},
-        Args{"eval"}, Args{"eval", "logits"}, Args{"eval", "ppl"},
-        Args{"bench"}}) {
+  CLI::App root("", "thermocline");
+  Action action;
+  AddCommands(root, action);
+  std::vector<Args> commands;
+  ListCommands(root, {}, commands);
+  EXPECT_THAT(commands, ::testing::IsSupersetOf({Args{}, Args{"prepare"},
+                                                 Args{"eval", "sparsity"},
+                                                 Args{"bench", "roof"}}));
+  for (const Args& command : commands) {
     for (const char* flag : {"--help", "-h"}) {
       Args args = command;
       args.push_back(flag);
       const MainResult result = RunMain(args);
       EXPECT_EQ(result.exit_code, 0);
-      EXPECT_THAT(result.out, HasSubstr("Usage: thermocline"));
+      EXPECT_THAT(result.out, HasSubstr(fmt::format("\nUsage: thermocline{}{} ",
+                                                    command.empty() ? "" : " ",
+                                                    fmt::join(command, " "))));
       EXPECT_THAT(result.out, HasSubstr("Examples:\n  "));
       EXPECT_EQ(result.err, "");
     }
@@ -50,33 +73,42 @@ TEST(MainTest, HelpCallsNothingRequiredThatIsNot) {
 }
 
 TEST(MainTest, WrongUsageIsOneLineAndExitCode2) {
-  for (const Args& args :
-       {Args{"fly"},
-        Args{"--fly"},
-        Args{"run"},
-        Args{"run", "-m", "a"},
-        Args{"run", "-m", "a", "-p", "x", "-f", "y"},
-        Args{"run", "-m", "a", "-p", "x", "-n", "x"},
-        Args{"run", "-m", "a", "-p", "x", "-ngl", "9"},
-        Args{"run", "-m", "a", "-p", "x", "--isa", "mmx"},
-        Args{"run", "-m", "a", "-p", "x", "-t", "-3"},
-        Args{"run", "-m", "a", "-p", "x", "-c", "99999999999999999999"},
-        Args{"run", "-m", "a", "-p", "x", "--temp", "nan"},
-        Args{"run", "-m", "a", "-p", "x", "stray"},
-        Args{"run", "-m"},
-        Args{"inspect"},
-        Args{"convert", "folder"},
-        Args{"tokenize"},
-        Args{"eval"},
-        Args{"eval", "logits", "-m", "a", "-o", "b"},
-        Args{"eval", "logits", "-m", "a", "-o", "b", "--tokens", "1,x"},
-        Args{"eval", "ppl", "-m", "a"},
-        Args{"bench", "-m", "a", "-o", "xml"},
-        Args{"bench", "-m", "a", "-p", "0", "-n", "0"}}) {
+  const Args run = {"run", "-m", "a", "-p", "x"};
+  const auto run_with = [&run](const Args& more) {
+    Args args = run;
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  const std::vector<std::pair<Args, std::string>> cases = {
+      {{"fly"}, "unknown command 'fly'"},
+      {{"--fly"}, "unknown argument '--fly'"},
+      {{"run"}, "--model is required"},
+      {{"run", "-m", "a"}, "no prompt: give one by -p or -f"},
+      {{"run", "-m"}, "--model: its value is missing"},
+      {run_with({"-f", "y"}), "give the prompt by -p or by -f, not both"},
+      {run_with({"-n", "x"}), "--n-predict: 'x' is not a whole number"},
+      {run_with({"-ngl", "9"}), "unknown argument '-ngl'"},
+      {run_with({"--isa", "mmx"}), "--isa: 'mmx' is not known"},
+      {run_with({"-t", "-3"}), "-t, --threads: -3 is out of range"},
+      {run_with({"-c", "99999999999999999999"}), "--ctx-size: 99999999999"},
+      {run_with({"--temp", "nan"}), "--temp: 'nan' is not a number"},
+      {run_with({"stray"}), "unknown argument 'stray'"},
+      {{"inspect"}, "the model is missing: MODEL or -m FILE"},
+      {{"convert", "folder"}, "--output is required"},
+      {{"tokenize"}, "--model is required"},
+      {{"eval"}, "a command is missing"},
+      {{"eval", "logits", "-m", "a", "-o", "b"}, "either --tokens or"},
+      {{"eval", "logits", "-m", "a", "-o", "b", "--tokens", "1,x"},
+       "--tokens: 'x' is not a whole number"},
+      {{"eval", "ppl", "-m", "a"}, "--file is required"},
+      {{"bench", "-m", "a", "-o", "xml"}, "'xml' is not one of md, json, csv"},
+      {{"bench", "-m", "a", "-p", "0", "-n", "0"}, "-p and -n are both 0"}};
+  for (const auto& [args, part] : cases) {
     const MainResult result = RunMain(args);
     EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(args);
     EXPECT_EQ(result.out, "");
     EXPECT_THAT(result.err, StartsWith("thermocline: error: "));
+    EXPECT_THAT(result.err, HasSubstr(part));
     EXPECT_THAT(result.err, HasSubstr("--help')\n"));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1)
         << result.err;

@@ -1,5 +1,5 @@
-// The subcommands. Each function adds one to `parent`: its flags, its help, and
-// a callback that sets `action` when the subcommand was chosen.
+// The subcommands. Each function but the last adds one to `parent`: its flags,
+// its help, and a callback that sets `action` when the subcommand was chosen.
 #ifndef THERMOCLINE_CLI_COMMANDS_H_
 #define THERMOCLINE_CLI_COMMANDS_H_
 
@@ -25,6 +25,9 @@ void AddPrepareCommand(CLI::App& parent, Action& action);
 void AddEvalCommand(CLI::App& parent, Action& action);
 void AddBenchCommand(CLI::App& parent, Action& action);
 void AddSynthCommand(CLI::App& parent, Action& action);
+
+// All of them to `root`, the program, with its own flags and look.
+void AddCommands(CLI::App& root, Action& action);
 
 }  // namespace thermocline::cli
 

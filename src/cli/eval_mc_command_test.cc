@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/test_files.h"
@@ -98,20 +99,22 @@ TEST(EvalMcCommandTest, TheContextIsWhatTheItemsNeed) {
 }
 
 TEST(EvalMcCommandTest, WrongUsage) {
-  for (const std::vector<std::string>& more :
-       std::vector<std::vector<std::string>>{
-           {},
-           {"-f", kTask, "--modes", "dense,quick"},
-           {"-f", kTask, "--modes", "dense,dense"},
-           {"-f", kTask, "--modes", ""},
-           {"-f", kTask, "--modes", "dense,"},
-           {"-f", "-", "--shots-file", "-"},
-           {"-f", "/dev/stdin", "--shots-file", "-"},
-           {"-f", kTask, "--modes", "dense", "--ffn", "dense"},
-           {"-f", kTask, "--format", "xml"},
-           {"-f", kTask, "--limit", "0"},
-           {"-f", kTask, "--shots", "2"}}) {
-    EXPECT_EQ(RunMc(more).exit_code, 2) << ::testing::PrintToString(more);
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "--file is required"},
+      {{"-f", kTask, "--modes", "dense,quick"}, "'quick' is not one of auto, "},
+      {{"-f", kTask, "--modes", "dense,dense"}, "'dense' is named twice"},
+      {{"-f", kTask, "--modes", ""}, "--modes: '' is not one of auto, "},
+      {{"-f", kTask, "--modes", "dense,"}, "--modes: '' is not one of auto, "},
+      {{"-f", "-", "--shots-file", "-"}, "cannot both be standard input"},
+      {{"-f", "/dev/stdin", "--shots-file", "-"}, "cannot both be standard"},
+      {{"-f", kTask, "--modes", "dense", "--ffn", "dense"}, "excludes --modes"},
+      {{"-f", kTask, "--format", "xml"}, "'xml' is not one of table, csv, "},
+      {{"-f", kTask, "--limit", "0"}, "--limit: 0 is out of range"},
+      {{"-f", kTask, "--shots", "2"}, "--shots requires --shots-file"}};
+  for (const auto& [more, part] : cases) {
+    const MainResult result = RunMc(more);
+    EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(more);
+    EXPECT_THAT(result.err, HasSubstr(part));
   }
 }
 

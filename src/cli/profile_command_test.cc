@@ -77,7 +77,9 @@ TEST_F(ProfileCommandTest, RefusesToReplaceTheSplitFile) {
 }
 
 TEST_F(ProfileCommandTest, RefusesFewerTokensThanItNeeds) {
-  EXPECT_EQ(Run({"-n", "1"}).exit_code, 2);
+  const MainResult one = Run({"-n", "1"});
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_THAT(one.err, HasSubstr("-n, --max-tokens: 1 is out of range"));
   const MainResult result = Run({"-n", "511"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("-n: 511 tokens are too few to learn "
@@ -126,7 +128,9 @@ TEST_F(ProfileCommandTest, SaysWhatIsWrong) {
   EXPECT_THAT(RunMain({"profile", "absent"}).err, Not(HasSubstr("--corpus")));
   EXPECT_THAT(Run({"-o", text_}).err, HasSubstr("one of the files to read"));
   EXPECT_THAT(Run({"-m", kBamboo}).err, HasSubstr("given twice"));
-  EXPECT_EQ(RunMain({"profile"}).exit_code, 2);
+  const MainResult nothing = RunMain({"profile"});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("the model is missing"));
 }
 
 // Before anything is read: that text is not there.

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "os/test_folder.h"
@@ -11,16 +15,19 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(TrainCommandTest, UsageErrors) {
-  EXPECT_EQ(RunMain({"train", kDemoModel, "-o", "x"}).exit_code, 2);
-  EXPECT_EQ(RunMain({"train", "--corpus", kValidText, "-o", "x"}).exit_code, 2);
-  EXPECT_EQ(RunMain({"train", kDemoModel, "-m", kDemoModel, "--corpus",
-                     kValidText, "-o", "x"})
-                .exit_code,
-            2);
-  const MainResult ahead = RunMain({"train", kDemoModel, "--corpus", kValidText,
-                                    "-o", "x", "--lookahead", "2"});
-  EXPECT_EQ(ahead.exit_code, 2);
-  EXPECT_THAT(ahead.err, HasSubstr("--lookahead"));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{kDemoModel}, "--corpus is required"},
+      {{"--corpus", kValidText}, "the model is missing"},
+      {{kDemoModel, "-m", kDemoModel, "--corpus", kValidText},
+       "the model is given twice"},
+      {{kDemoModel, "--corpus", kValidText, "--lookahead", "2"},
+       "--lookahead: 2 is out of range"}};
+  for (auto [args, part] : cases) {
+    args.insert(args.begin(), {"train", "-o", "x"});
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(part));
+  }
 }
 
 TEST(TrainCommandTest, RefusesToReplaceWhatItReads) {
