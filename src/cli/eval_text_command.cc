@@ -93,7 +93,7 @@ Status CheckBaseMode(const model::Model& base,
        options.predictor == engine::PredictorChoice::kTrained);
   if (!needs_one ||
       base.config().predictor.kind != model::PredictorKind::kNone ||
-      base.weights().has_free_predictors()) {
+      base.config().has_free_predictors) {
     return {};
   }
   return Fail(ErrorCode::kInvalidArgument,

@@ -263,13 +263,8 @@ void DescribeParts(const gguf::File& file, InspectReport& report) {
 }
 
 engine::FfnMode DefaultMode(const model::Model& model) {
-  const bool has_free = std::ranges::any_of(
-      model.weights().layers, [](const model::LayerWeights& layer) {
-        return static_cast<bool>(layer.free_predictor.signs);
-      });
-  const auto choice =
-      engine::ChooseFfn(model.config(), has_free, engine::FfnMode::kAuto,
-                        engine::PredictorChoice::kAuto);
+  const auto choice = engine::ChooseFfn(model.config(), engine::FfnMode::kAuto,
+                                        engine::PredictorChoice::kAuto);
   return choice.has_value() ? choice->mode : engine::FfnMode::kDense;
 }
 

@@ -131,7 +131,7 @@ Status CheckBelong(const model::Model& model,
   const std::string path = parts->path();
   TC_ASSIGN_OR_RETURN(const auto together, model.WithParts(std::move(parts)));
   if (together->config().predictor.kind == model::PredictorKind::kNone &&
-      !together->weights().has_free_predictors()) {
+      !together->config().has_free_predictors) {
     return {};
   }
   const auto session =

@@ -33,6 +33,8 @@ struct Compute {
   size_t TokensThatChoose(size_t num_tokens) const {
     return batch_tokens > 0 ? batch_tokens : num_tokens;
   }
+  // Several tokens are computed, of which an expert may get one.
+  bool is_batch = false;
   Profile* profile = nullptr;  // where stages add their time (profile.h)
 };
 

@@ -151,6 +151,7 @@ class SessionImpl final : public Session {
     compute_.batch_tokens = options_.products_batch > 0
                                 ? static_cast<size_t>(options_.products_batch)
                                 : end - begin;
+    compute_.is_batch = end - begin > 1;
     const SparseTotals before = totals_;
     // By reference: a std::function that copied the captures would allocate.
     const Status status = forward_.Run(tokens.subspan(begin, end - begin),
@@ -208,9 +209,7 @@ Result<std::unique_ptr<Session>> Session::Create(
     std::shared_ptr<const model::Model> model, const SessionOptions& options) {
   TC_CHECK(model != nullptr);
   const model::Config& config = model->config();
-  TC_ASSIGN_OR_RETURN(
-      const SessionPlan plan,
-      PlanSession(config, options, model->weights().has_free_predictors()));
+  TC_ASSIGN_OR_RETURN(const SessionPlan plan, PlanSession(config, options));
   TC_RETURN_IF_ERROR(CheckAlignment(*model));
   TC_RETURN_IF_ERROR(CheckFits(plan, os::ReadMemoryInfo().total_bytes));
   if (model->neuron_order() != nullptr && plan.scratch.ffn == FfnMode::kDense) {

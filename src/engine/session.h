@@ -69,20 +69,20 @@ enum class LogitsOf { kNone, kLast, kAll };
 // Owns     KV cache, scratch and thread pool. Keeps the model alive.
 // Threads  one caller at a time.
 // Invariants
-//   1. Logits depend on the tokens, model, ISA and KV types only: not on the
-//      number of threads, on what logits are asked for, or on how a sequence
-//      was cut into Decode calls and batches, as long as these are of sizes
-//      that get the same form of products and attention (products_batch).
-//      Results of different forms differ by rounding.
+//   1. Logits depend on the tokens, model, ISA, KV types and FFN mode only: not
+//      on the number of threads, on what logits are asked for, or on how a
+//      sequence was cut into Decode calls and batches, as long as these are of
+//      sizes that get the same form of products and attention (products_batch)
+//      and lie on the same side of dense_from. Results of different forms
+//      differ by rounding, those on its two sides by what a mode leaves out.
 //   2. After an error, position() is what it was before the call.
 //   3. Decode allocates nothing.
 class Session {
  public:
   // Besides PlanMemory's errors: kResourceExhausted when the need exceeds the
   // machine's RAM, before anything is allocated, with both numbers;
-  // kUnsupported when norms or biases are not aligned to floats, or in kFast a
-  // predictor is wider than the FFN; kCorrupt when the predictors are those of
-  // another model (model::SelfTest).
+  // kUnsupported when norms or biases are not aligned to floats; kCorrupt when
+  // the predictors are those of another model (model::SelfTest).
   static Result<std::unique_ptr<Session>> Create(
       std::shared_ptr<const model::Model> model, const SessionOptions& options);
   virtual ~Session() = default;

@@ -100,7 +100,7 @@ uint64_t FixedWeightBytes(const model::Model& model, uint64_t num_tokens) {
 }  // namespace
 
 Result<SessionPlan> PlanSession(const model::Config& config,
-                                const SessionOptions& options, bool has_free) {
+                                const SessionOptions& options) {
   if (options.batch < 1) {
     return Fail(ErrorCode::kInvalidArgument,
                 "-b {}: a batch has at least one token", options.batch);
@@ -113,8 +113,8 @@ Result<SessionPlan> PlanSession(const model::Config& config,
   SessionPlan plan = {};
   TC_ASSIGN_OR_RETURN(const int64_t context, ContextOf(config, options));
   TC_ASSIGN_OR_RETURN(plan.scratch.num_threads, NumThreadsOf(options));
-  TC_ASSIGN_OR_RETURN(
-      plan.ffn, ChooseFfn(config, has_free, options.ffn, options.predictor));
+  TC_ASSIGN_OR_RETURN(plan.ffn,
+                      ChooseFfn(config, options.ffn, options.predictor));
   plan.scratch.ffn = plan.ffn.mode;
   plan.scratch.isa = options.isa;
   plan.scratch.products_batch = options.products_batch;

@@ -20,10 +20,9 @@ struct SessionPlan {
   MemoryNeed need;
 };
 
-// Same errors as PlanMemory. has_free: as ChooseFfn's.
+// Same errors as PlanMemory.
 Result<SessionPlan> PlanSession(const model::Config& config,
-                                const SessionOptions& options,
-                                bool has_free = false);
+                                const SessionOptions& options);
 
 // kResourceExhausted, with both numbers, when the need is more than the RAM.
 Status CheckFits(const SessionPlan& plan, uint64_t ram_bytes);

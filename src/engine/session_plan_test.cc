@@ -55,6 +55,19 @@ TEST(SessionPlan, TheCacheLiesAsAttentionReadsIt) {
   EXPECT_EQ(order(options), kernels::KvOrder::kRows);
 }
 
+// Whoever asks what a session will need asks for the session's mode.
+TEST(SessionPlan, TrainingFreePredictorsOfTheFileCount) {
+  model::Config config = SevenBillion();
+  config.ffn.activation = Activation::kRelu;
+  const SessionOptions free = {.predictor = PredictorChoice::kFree};
+  EXPECT_GT(PlanMemory(config, free)->sign_bytes, 0u);
+  EXPECT_FALSE(PlanMemory(config, {.ffn = FfnMode::kFast}).has_value());
+  config.has_free_predictors = true;
+  EXPECT_EQ(PlanMemory(config, free)->sign_bytes, 0u);
+  EXPECT_TRUE(PlanMemory(config, {.ffn = FfnMode::kFast}).has_value());
+  EXPECT_EQ(PlanSession(config, {})->ffn.mode, FfnMode::kFast);
+}
+
 TEST(SessionPlan, ZeroThreadsAreThePhysicalCores) {
   const auto plan = PlanSession(SevenBillion(), {});
   ASSERT_TRUE(plan.has_value());

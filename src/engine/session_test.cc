@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "engine/profile.h"
 #include "engine/testing/isas.h"
 #include "engine/testing/tiny_model.h"
 #include "gguf/gguf.h"
@@ -205,6 +206,28 @@ TEST(Session, MemoryIsWhatWasPlanned) {
   EXPECT_EQ(session->context(), 64);
   EXPECT_EQ(session->isa(), kernels::BestIsa());
   EXPECT_EQ(&session->model(), model.get());
+}
+
+// Of a batch some experts get one token, and what they read is known; what the
+// others read is not.
+TEST(Session, BytesOfNeuronsCountForSingleTokensAlone) {
+  TinySpec spec = WideSpec(DType::kQ8_0);
+  testing::UseArchitecture("mixtral", spec);
+  spec.activation = "relu";
+  const auto model = testing::OpenTinyModel(spec, {.bundle_at_load = true});
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  for (const FfnMode mode : {FfnMode::kExact, FfnMode::kDense}) {
+    Profile profile;
+    const auto session =
+        Open(*model, {.num_threads = 1, .ffn = mode, .profile = &profile});
+    const StageTotals& neurons = profile.of(Stage::kNeurons);
+    DecodeAll(*session, Tokens{1});
+    const StageTotals of_one = neurons;
+    EXPECT_GT(of_one.num_bytes, 0u);
+    DecodeAll(*session, Tokens{2, 3, 4});
+    EXPECT_GT(neurons.num_calls, of_one.num_calls);
+    EXPECT_EQ(neurons.num_bytes, of_one.num_bytes);
+  }
 }
 
 TEST(Session, RefusesBadTokensAndStaysWhereItWas) {

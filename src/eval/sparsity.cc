@@ -53,7 +53,7 @@ uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
   const model::FreePredictorWeights& free = layer.free_predictor;
   // A file's layer without one tests all its neurons; of a file that has none
   // at all, the session took signs of its own, as many.
-  if (!free.signs && model.weights().has_free_predictors()) return 0;
+  if (!free.signs && config.has_free_predictors) return 0;
   const uint64_t sign_bytes = num_used * num_neurons *
                               static_cast<uint64_t>((config.width + 63) / 64) *
                               sizeof(uint64_t);

@@ -89,6 +89,8 @@ struct Config {
   RopeConfig rope;
   FfnConfig ffn;
   PredictorConfig predictor;
+  // Whether any layer of a prepared file brings a training-free predictor.
+  bool has_free_predictors = false;
   // For --ffn threshold: a neuron of layer l whose opened gate |f(gate x)| is
   // below thresholds[l] counts as at rest (CATS). [L], or empty.
   std::vector<float> thresholds;

@@ -104,13 +104,6 @@ struct Weights {
   bool tied = false;
   std::vector<float> rope_freq_factors;  // width / 2, or empty
   std::vector<LayerWeights> layers;
-
-  // Whether any layer brings a training-free predictor.
-  bool has_free_predictors() const {
-    return std::ranges::any_of(layers, [](const LayerWeights& layer) {
-      return static_cast<bool>(layer.free_predictor.signs);
-    });
-  }
 };
 
 struct OpenOptions {

@@ -42,8 +42,9 @@ bool LooksPrepared(const gguf::File& file) {
   return file.FindTensor(prepared::OfLayer(0, prepared::kRecords)) != nullptr;
 }
 
-bool HasPredictors(const gguf::File& file, int64_t num_layers) {
-  const std::string name = std::string(prepared::kPredictorUp) + ".weight";
+// Whether any layer brings this tensor.
+bool HasInAnyLayer(const gguf::File& file, int64_t num_layers,
+                   const std::string& name) {
   for (int64_t i = 0; i < num_layers; ++i) {
     if (file.FindTensor(prepared::OfLayer(i, name)) != nullptr) return true;
   }
@@ -51,7 +52,12 @@ bool HasPredictors(const gguf::File& file, int64_t num_layers) {
 }
 
 Status ReadPredictors(const gguf::File& file, Config& config) {
-  if (!HasPredictors(file, config.num_layers)) return {};
+  config.has_free_predictors =
+      HasInAnyLayer(file, config.num_layers, prepared::kFreeSigns);
+  if (!HasInAnyLayer(file, config.num_layers,
+                     std::string(prepared::kPredictorUp) + ".weight")) {
+    return {};
+  }
   TC_ASSIGN_OR_RETURN(const auto lookahead, file.Int(prepared::kLookahead));
   if (!lookahead) {
     return Fail(ErrorCode::kCorrupt,

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "base/check.h"
@@ -39,6 +40,8 @@ void SyncFolder(const std::filesystem::path& folder) {
   if (fd) (void)fsync(fd.get());
 }
 
+constexpr std::string_view kTemporaryMark = ".tmp-";
+
 // Tries names of temporary files beside `target` until `take` gives 0 for one,
 // which goes to `taken`. Else an errno.
 int TakeTemporaryName(const std::filesystem::path& target,
@@ -51,8 +54,8 @@ int TakeTemporaryName(const std::filesystem::path& target,
   int error = EEXIST;
   for (int i = 0; i < kMaxTries && error == EEXIST; ++i) {
     const std::string candidate =
-        target.parent_path() /
-        fmt::format(".{}.tmp-{}-{}", name, getpid(), num_tried.fetch_add(1));
+        target.parent_path() / fmt::format(".{}{}{}-{}", name, kTemporaryMark,
+                                           getpid(), num_tried.fetch_add(1));
     error = take(candidate);
     if (error == 0) taken = candidate;
   }
@@ -243,6 +246,11 @@ Status AtomicFile::Commit() {
   Status status = state_->Publish();
   state_->RemoveTemporary();
   return status;
+}
+
+bool IsAtomicTemporary(std::string_view name) {
+  return name.starts_with('.') &&
+         name.find(kTemporaryMark) != std::string_view::npos;
 }
 
 }  // namespace thermocline::os

@@ -140,6 +140,12 @@ TEST(AtomicFileDeathTest, WithoutLinkatANamedTemporaryServes) {
       {
         auto given_up = AtomicFile::Create(folder / "given up").value();
         if (folder.num_entries() != 2) return 1;
+        if (std::ranges::none_of(
+                fs::directory_iterator(folder.path()), [](const auto& entry) {
+                  return IsAtomicTemporary(entry.path().filename().native());
+                })) {
+          return 5;
+        }
       }
       if (folder.num_entries() != 1) return 2;
       if (!WriteWhole(folder / "new", "x").has_value()) return 3;
@@ -159,6 +165,12 @@ TEST(AtomicFileDeathTest, WithoutLinkatANamedTemporaryServes) {
     EXPECT_EQ(TestFolder::Read(old), "newer");
     EXPECT_EQ(ModeOf(old), 0600u);
     EXPECT_EQ(folder.num_entries(), 2);
+  }
+}
+
+TEST(AtomicFileTest, OtherNamesAreNoTemporaries) {
+  for (const char* name : {"a.tmp-1-2", ".a.tmp", ".hidden", "a.gguf", ""}) {
+    EXPECT_FALSE(IsAtomicTemporary(name)) << name;
   }
 }
 

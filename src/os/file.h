@@ -65,8 +65,9 @@ Result<std::string> FollowLinks(const std::string& path);
 // (-o /dev/null), writes go straight to it. A symbolic link keeps pointing: its
 // target is replaced, and its permissions stay; new files follow the umask.
 // Until Commit the file has no name where the system can do that, so that
-// nothing is left even of a killed process; elsewhere it is a hidden temporary
-// beside the target, which destruction without Commit removes.
+// nothing is left of a killed process; elsewhere, and at Commit until the
+// rename, it is a hidden temporary beside the target, which destruction without
+// Commit removes.
 class AtomicFile {
  public:
   static Result<std::unique_ptr<AtomicFile>> Create(const std::string& path);
@@ -85,6 +86,10 @@ class AtomicFile {
   explicit AtomicFile(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// Whether a file of this name, without its folder, is what AtomicFile leaves
+// where the process is killed in the middle of it.
+bool IsAtomicTemporary(std::string_view name);
 
 }  // namespace thermocline::os
 

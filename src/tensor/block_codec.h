@@ -32,7 +32,6 @@ void EncodeBlock(const float* src, BlockQ6_K& block);
 
 // A scale as a block stores it. Stays finite whatever the weights were.
 inline uint16_t EncodeScale(float scale) {
-  constexpr float kMaxF16 = 65504.0f;
   if (std::isnan(scale)) return 0;
   return F32ToF16(std::clamp(scale, -kMaxF16, kMaxF16));
 }

@@ -9,6 +9,9 @@ namespace thermocline {
 // IEEE binary16, exact, subnormals, infinities and NaN included.
 float F16ToF32(uint16_t half);
 
+// The largest finite one.
+inline constexpr float kMaxF16 = 65504.0f;
+
 // Round to nearest, ties to even; overflow gives infinity; NaN stays NaN.
 uint16_t F32ToF16(float value);
 

@@ -12,17 +12,9 @@ namespace {
 
 constexpr size_t kMinSamples = 1024;
 
-// Of one layer's fitting, beside its samples: the gate as floats and what is
-// made of it, the predictor with its gradients and moments, scores.
-uint64_t FitBytes(const model::Config& config, size_t max_rank) {
-  const auto width = static_cast<uint64_t>(config.width);
-  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
-  const auto ffn_width = static_cast<uint64_t>(config.ffn_width);
-  return sizeof(float) * (5 * ffn_width * width + 6 * width * width +
-                          7 * max_rank * (width + num_neurons) +
-                          3 * 512 * (width + num_neurons)) +
-         256 * kMiB;
-}
+// So many threads are planned for, whatever their number is: the same samples
+// are to give the same predictors everywhere. A thread takes some 100 KiB.
+constexpr int kPlannedThreads = 16;
 
 // The largest that a layer's predictor may get.
 size_t MaxRankOf(const model::Model& model) {
@@ -39,24 +31,43 @@ size_t MaxRankOf(const model::Model& model) {
 
 // What is taken whatever the samples are.
 Result<uint64_t> FixedBytes(const model::Model& model, const Corpus& corpus,
-                            engine::SessionOptions session) {
+                            const FindOptions& options) {
+  engine::SessionOptions session = options.session;
   session.context = static_cast<int64_t>(corpus.chunk_tokens());
+  session.num_threads = kPlannedThreads;
   TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
                       engine::PlanMemory(model.config(), session));
   // The session is gone when layers are fitted.
-  return std::max(need.total(), FitBytes(model.config(), MaxRankOf(model))) +
+  return std::max(need.total(), FitBytes(model.config(), MaxRankOf(model),
+                                         options.num_layers_before() > 0)) +
          corpus.num_tokens() * sizeof(text::TokenId);
 }
 
 }  // namespace
+
+uint64_t FitBytes(const model::Config& config, size_t max_rank,
+                  bool looks_ahead) {
+  const auto width = static_cast<uint64_t>(config.width);
+  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  const auto rows = static_cast<uint64_t>(config.ffn_width) * width;
+  const uint64_t predictor = max_rank * (width + num_neurons);
+  // First the gate as floats with its image, which of a mixture has one
+  // expert's rows and those drawn from all; then the predictor with its
+  // gradients and moments, beside the image.
+  const uint64_t image =
+      (config.ffn.num_experts > 0 ? 4 : 2) * rows + 3 * predictor;
+  const uint64_t moments = (looks_ahead ? 6 : 2) * width * width;
+  const uint64_t batch = 3 * 512 * (width + num_neurons);
+  return sizeof(float) * (std::max(image, 7 * predictor) + moments + batch) +
+         256 * kMiB;  // scores
+}
 
 Result<FitPlan> PlanFit(const model::Model& model, const Corpus& corpus,
                         const FindOptions& options) {
   const uint64_t allowed = options.max_memory_bytes > 0
                                ? options.max_memory_bytes
                                : model.file().num_file_bytes() / 4 + kGiB;
-  TC_ASSIGN_OR_RETURN(const uint64_t used,
-                      FixedBytes(model, corpus, options.session));
+  TC_ASSIGN_OR_RETURN(const uint64_t used, FixedBytes(model, corpus, options));
   const uint64_t left = allowed > used ? allowed - used : 0;
   const model::Config& config = model.config();
   const uint64_t sample_bytes =
@@ -71,9 +82,10 @@ Result<FitPlan> PlanFit(const model::Model& model, const Corpus& corpus,
     const uint64_t least = num_least * kMinSamples * sample_bytes;
     return Fail(ErrorCode::kResourceExhausted,
                 "{}: predictors need {} of memory, of which {} are the least "
-                "samples of {}, and {} are allowed; without --report-lookahead "
-                "or with a smaller -c it is less, and --no-predictor prepares "
-                "it without them",
+                "samples of {}, and {} are allowed, a fourth of the model and "
+                "1 GiB; without --report-lookahead or, if its context is "
+                "large, with a smaller -c it is less, and --no-predictor "
+                "prepares it without them",
                 model.file().path(), FormatBytes(used + least),
                 FormatBytes(least),
                 num_least == 1 ? "one layer"

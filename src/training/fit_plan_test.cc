@@ -1,6 +1,8 @@
 #include "training/fit_plan.h"
 
 #include "base/units.h"
+#include "convert/synth_shape.h"
+#include "training/fit.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -71,15 +73,45 @@ TEST_F(PlanFitTest, LessMemory) {
                     HasSubstr("--no-predictor")));
 }
 
-// The inputs of the layers before are held too.
+// The inputs of the layers before are held too, and what is guessed from them.
 TEST_F(PlanFitTest, LookaheadsTakeMore) {
   const uint64_t least = LeastBytes();
+  const double guess = 4 * 256 * 256 * sizeof(float);
   options_.lookahead = 1;
-  EXPECT_NEAR(static_cast<double>(LeastBytes() - least),
+  EXPECT_NEAR(static_cast<double>(LeastBytes() - least) - guess,
               static_cast<double>(1024 * sample_bytes_), 2.0 * kKiB);
   options_.reports_ahead = true;
-  EXPECT_NEAR(static_cast<double>(LeastBytes() - least),
+  EXPECT_NEAR(static_cast<double>(LeastBytes() - least) - guess,
               static_cast<double>(3 * 1024 * sample_bytes_), 2.0 * kKiB);
+}
+
+// Of the smallest weights that are usual.
+TEST(FitBytesTest, ModelsOfTheUsualShapesFitInAFourthOfThemAndAGigabyte) {
+  for (const convert::SynthShape& shape : convert::SynthShapes()) {
+    const uint64_t ffn =
+        shape.parts_per_neuron() * shape.ffn_width * shape.width;
+    const uint64_t attention =
+        2 * shape.width * (shape.width + shape.kv_width());
+    const uint64_t num_ffns = std::max<uint64_t>(1, shape.num_experts);
+    const uint64_t num_weights =
+        shape.num_layers * (num_ffns * ffn + attention) +
+        shape.vocab_size * shape.width;
+    model::Config config;
+    config.width = static_cast<int64_t>(shape.width);
+    config.ffn_width = static_cast<int64_t>(shape.ffn_width);
+    config.ffn.num_experts = static_cast<int64_t>(shape.num_experts);
+    config.ffn.num_experts_used = static_cast<int64_t>(shape.experts_used);
+    const size_t max_rank = MaxRank(shape.width, shape.ffn_width, DType::kQ8_0,
+                                    BytesOf(DType::kQ4_0, ffn) / 10);
+    for (const size_t num_before : {0, 1}) {
+      if (num_before > 0 && shape.num_experts > 0) continue;
+      const uint64_t need =
+          FitBytes(config, max_rank, num_before > 0) +
+          (1 + num_before) * 4096 * SampleBytes(shape.width, NeuronsOf(config));
+      EXPECT_LE(need, BytesOf(DType::kQ4_0, num_weights) / 4 + kGiB)
+          << shape.name << ", " << num_before << " layers before";
+    }
+  }
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ struct Prepared {
 // Finds a model's parts and writes them alone to `output`, for Prepare of this
 // model or another quantisation of it. Works in WorkFolder::PathFor(output),
 // which is gone afterwards, and kept on an error if a stage is finished, or if
-// it was an interrupt. kUnsupported: SiLU, GELU and mixtures, for which there
-// are no predictors; what to do instead is told. FindParts's, WorkFolder's and
+// it was an interrupt. kUnsupported: SiLU and GELU, for which there are no
+// predictors; what to do instead is told. FindParts's, WorkFolder's and
 // WriteParts's errors.
 Result<Prepared> TrainTo(const std::shared_ptr<const model::Model>& model,
                          const Corpus& corpus, const FindOptions& options,

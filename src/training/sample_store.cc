@@ -89,7 +89,10 @@ void SampleStore::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
                              static_cast<uint64_t>(seen.position);
   if (!split.Picks(token_idx)) return;
   std::vector<uint16_t>& inputs = split.inputs[layer_idx - layers_.first];
-  for (const float value : seen.input) inputs.push_back(F32ToF16(value));
+  // What does not fit stays large: an infinity would spoil all that is fitted.
+  for (const float value : seen.input) {
+    inputs.push_back(F32ToF16(std::clamp(value, -kMaxF16, kMaxF16)));
+  }
   AppendSet(seen.fired, neurons_.num_neurons,
             split.fired[layer_idx - layers_.first]);
   if (has_experts()) {

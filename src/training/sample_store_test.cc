@@ -94,6 +94,23 @@ TEST(SampleStoreTest, KeepsTheExpertsInUse) {
   }
 }
 
+// Halves hold them, and one infinity would spoil what is fitted.
+TEST(SampleStoreTest, InputsThatAreTooLargeForHalvesStayFinite) {
+  const auto model = OpenDemo();
+  const Corpus corpus = SmallCorpus(*model, 16);
+  SampleStore store(corpus, 256, {0, 1}, 2, {.num_neurons = 1});
+  for (size_t chunk = 0; chunk < corpus.num_chunks(); ++chunk) {
+    for (int64_t position = 0; position < 16; ++position) {
+      const std::vector<float> input = {1e5f, -3e38f};
+      store.Add(chunk, {.layer_idx = 0, .position = position, .input = input});
+    }
+  }
+  float x[2];
+  store.train(0, 0).LoadInput(0, x);
+  EXPECT_EQ(x[0], 65504.0f);
+  EXPECT_EQ(x[1], -65504.0f);
+}
+
 TEST(SampleStoreTest, ASamplesBytes) {
   EXPECT_EQ(SampleBytes(256, {.num_neurons = 1536}), 512u + 192);
   EXPECT_EQ(SampleBytes(4, {.num_neurons = 65}), 8u + 16);

@@ -1,6 +1,7 @@
 #include "training/scan_corpus.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -43,6 +44,13 @@ Status ChooseThresholds(const std::shared_ptr<const model::Model>& model,
         options.session, thresholds);
   };
   TC_ASSIGN_OR_RETURN(const double dense, perplexity_at({}));
+  if (!std::isfinite(dense)) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: its perplexity on held-out text is not finite, so nothing "
+                "can be said of what thresholds cost (are its weights whole, "
+                "is --ffn-act its activation?): --density chooses them without",
+                model->file().path());
+  }
   TC_ASSIGN_OR_RETURN(
       out.choice,
       FindDensity(*options.max_ppl_cost, dense, [&](double density) {

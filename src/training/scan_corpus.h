@@ -26,7 +26,8 @@ bool IsScanned(const WorkFolder& work);
 // took is added to `stages`. options.session.ffn is kDense.
 // CheckSparsity's error, after the first chunk already, unless thresholds are
 // asked for: of a mixture's neurons those of the experts that a token uses
-// count. Errors of RunCorpus and MeasurePerplexity; kIo.
+// count; kUnsupported: a perplexity that is not finite, where thresholds are
+// chosen by it. Errors of RunCorpus and MeasurePerplexity; kIo.
 // Memory: of a session, of the profile, 256 KiB a layer where thresholds are
 // wanted.
 Status ScanCorpus(const std::shared_ptr<const model::Model>& model,

@@ -213,7 +213,9 @@ GateImage FitImage(const Gemm& gemm, const Gate& gate, size_t num_neurons,
                      .deviation = std::vector<float>(num_neurons)};
   // As many rows as an FFN has, evenly from all experts, stand for the layer
   // where only directions are looked for.
+  const size_t ffn_width = num_neurons / gate.num_experts;
   std::vector<float> drawn;
+  drawn.reserve(ffn_width * width);
   ScaledGate scaled;
   for (size_t e = 0; e < gate.num_experts; ++e) {
     scaled = Scale(gemm, gate.read(e), moments);
@@ -224,7 +226,6 @@ GateImage FitImage(const Gemm& gemm, const Gate& gate, size_t num_neurons,
   }
   image.up = MainForms(gemm, drawn, moments, rank, seed);
   Projection projection(gemm, moments, image);
-  const size_t ffn_width = num_neurons / gate.num_experts;
   // The last one's rows are still at hand.
   for (size_t e = gate.num_experts; e-- > 0;) {
     if (e + 1 < gate.num_experts) {

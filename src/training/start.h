@@ -31,8 +31,8 @@ struct GateImage {
 // Tropp 2011) from a random start. Directions are ordered, most important
 // first. Rows of `up` that a degenerate input gives no variance are 0. Of E
 // experts F of the N rows, drawn evenly, settle the directions. Memory: the
-// image, and four times the rows of one expert. Cost: some 10 * 4 F D R
-// operations, and reading the gate twice.
+// image, and twice the gate's rows; of a mixture four times one expert's. Cost:
+// some 10 * 4 F D R operations, and reading the gate twice.
 GateImage FitImage(const Gemm& gemm, const Gate& gate, size_t num_neurons,
                    const InputMoments& moments, size_t rank, uint64_t seed);
 

@@ -18,7 +18,8 @@ namespace thermocline::training {
 // The perplexity of the chunks of the corpus that are held out, `max_chunks` of
 // them at most, of the model as it was opened: with its thresholds replaced by
 // `thresholds` [L] and computed in the threshold mode; without thresholds,
-// densely. Every position but the first half of a chunk counts.
+// densely. Every position but the first half of a chunk counts. Infinite where
+// that does not fit a double.
 // kInvalidArgument: chunks of fewer than 4 tokens; the session's errors.
 // Memory: a session's, and the logits of 64 positions.
 Result<double> MeasurePerplexity(
@@ -30,7 +31,6 @@ struct DensityChoice {
   double density = 1.0;
   double perplexity = 0;
   double dense_perplexity = 0;
-  double cost() const { return perplexity / dense_perplexity - 1.0; }
   bool operator==(const DensityChoice&) const = default;
 };
 

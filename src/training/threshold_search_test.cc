@@ -17,8 +17,17 @@ TEST(FindDensityTest, TheLeastThatIsCheapEnough) {
   ASSERT_TRUE(choice);
   EXPECT_NEAR(choice->density, 0.4, 1.0 / 128);
   EXPECT_GE(choice->density, 0.4);
-  EXPECT_NEAR(choice->cost(), 0.005, 1e-9);
+  EXPECT_EQ(choice->perplexity, 10.05);
   EXPECT_EQ(asked.size(), 7u);
+}
+
+TEST(FindDensityTest, WhatIsInfiniteCostsTooMuch) {
+  const auto choice = FindDensity(0.01, 10.0, [](double density) {
+    return Result<double>(density < 0.25 ? HUGE_VAL : 10.0);
+  });
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->density, 0.25);
+  EXPECT_EQ(choice->perplexity, 10.0);
 }
 
 TEST(FindDensityTest, NoneAndErrors) {
@@ -26,7 +35,7 @@ TEST(FindDensityTest, NoneAndErrors) {
       FindDensity(0.0, 10.0, [](double) { return Result<double>(11.0); });
   ASSERT_TRUE(none);
   EXPECT_EQ(none->density, 1.0);
-  EXPECT_EQ(none->cost(), 0.0);
+  EXPECT_EQ(none->perplexity, none->dense_perplexity);
   const auto failed = FindDensity(0.0, 10.0, [](double) -> Result<double> {
     return Fail(ErrorCode::kCancelled, "stop");
   });

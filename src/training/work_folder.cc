@@ -15,8 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kDescription[] = "description.txt";
+constexpr char kStageEnd[] = ".gguf";
 // Ends a description: without it the file was cut off.
 constexpr std::string_view kLastLine = "end of description\n";
+
+// Of a process that was killed while it wrote one of its files.
+bool IsLeftOver(const fs::path& path) {
+  return os::IsAtomicTemporary(path.filename().native());
+}
 
 std::string_view TakeLine(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
@@ -72,7 +78,7 @@ Result<WorkFolder> WorkFolder::Open(const std::string& path,
   // Before anything is looked at: somebody else may be writing it.
   TC_ASSIGN_OR_RETURN(os::FolderLock lock, Lock(path));
   std::error_code error;
-  if (!fs::is_empty(path, error)) {
+  if (!std::ranges::all_of(fs::directory_iterator(path, error), IsLeftOver)) {
     const auto found = os::ReadFile(file_path, 1 << 20);
     TC_RETURN_IF_ERROR(
         CheckSame(path, found.has_value() ? *found : "", wanted));
@@ -98,7 +104,7 @@ bool WorkFolder::IsEmptyAt(const std::string& path) {
   std::error_code error;
   return std::ranges::none_of(
       fs::directory_iterator(path, error),
-      [](const auto& entry) { return entry.path().extension() == ".gguf"; });
+      [](const auto& entry) { return entry.path().extension() == kStageEnd; });
 }
 
 Status WorkFolder::CheckIsOurs() const {
@@ -126,7 +132,8 @@ Status WorkFolder::Remove() const {
   std::vector<fs::path> ours;
   for (const auto& entry : fs::directory_iterator(path_, error)) {
     const fs::path& name = entry.path();
-    if (name.filename() == kDescription || name.extension() == ".gguf") {
+    if (name.filename() == kDescription || name.extension() == kStageEnd ||
+        IsLeftOver(name)) {
       ours.push_back(name);
     }
   }

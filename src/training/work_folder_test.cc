@@ -134,6 +134,24 @@ TEST_F(WorkFolderTest, AnEmptyFolderAndWhatIsNotOurs) {
   EXPECT_TRUE(fs::exists(path_ + "/letter.txt"));
 }
 
+// A process may be killed between a file's two names.
+TEST_F(WorkFolderTest, WhatAKilledProcessLeft) {
+  fs::create_directory(path_);
+  Write(".description.txt.tmp-77-0", "mod");
+  {
+    const auto work = WorkFolder::Open(path_, "model: a\n");
+    ASSERT_TRUE(work) << work.error().message;
+    EXPECT_FALSE(work->is_resumed());
+    Write(".layer-0.gguf.tmp-77-1", "x");
+  }
+  const auto resumed = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_TRUE(resumed);
+  EXPECT_TRUE(resumed->is_resumed());
+  EXPECT_TRUE(resumed->IsEmpty());
+  EXPECT_TRUE(resumed->Remove());
+  EXPECT_FALSE(fs::exists(path_));
+}
+
 TEST_F(WorkFolderTest, ADescriptionThatWasCutOff) {
   ASSERT_TRUE(WorkFolder::Open(path_, "model: a\n"));
   Write("description.txt", "model:");

@@ -39,8 +39,7 @@ Status CheckThreshold(const model::Config& config) {
               "prepare' finds them; use --ffn dense without");
 }
 
-Status CheckFast(const model::Config& config, bool has_free,
-                 PredictorChoice predictor) {
+Status CheckFast(const model::Config& config, PredictorChoice predictor) {
   const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
   if (config.ffn.num_experts > 0 && has_trained &&
       config.predictor.kind != model::PredictorKind::kThermocline &&
@@ -50,8 +49,9 @@ Status CheckFast(const model::Config& config, bool has_free,
                 "'thermocline prepare', which are the only ones that speak of "
                 "experts: use --predictor free, --ffn exact or --ffn dense");
   }
-  const bool is_there = (predictor != PredictorChoice::kFree && has_trained) ||
-                        (predictor != PredictorChoice::kTrained && has_free);
+  const bool is_there =
+      (predictor != PredictorChoice::kFree && has_trained) ||
+      (predictor != PredictorChoice::kTrained && config.has_free_predictors);
   if (!is_there && !HasZeros(config.ffn.activation)) {
     return Fail(
         ErrorCode::kInvalidArgument,
@@ -80,8 +80,9 @@ bool HasZeros(Activation activation) {
   return activation != Activation::kSilu && activation != Activation::kGelu;
 }
 
-Result<FfnChoice> ChooseFfn(const model::Config& config, bool has_free,
-                            FfnMode mode, PredictorChoice predictor) {
+Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
+                            PredictorChoice predictor) {
+  const bool has_free = config.has_free_predictors;
   const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
   FfnChoice choice;
   choice.mode = mode == FfnMode::kAuto
@@ -101,7 +102,7 @@ Result<FfnChoice> ChooseFfn(const model::Config& config, bool has_free,
   } else if (choice.mode == FfnMode::kThreshold) {
     TC_RETURN_IF_ERROR(CheckThreshold(config));
   } else if (choice.mode == FfnMode::kFast) {
-    TC_RETURN_IF_ERROR(CheckFast(config, has_free, predictor));
+    TC_RETURN_IF_ERROR(CheckFast(config, predictor));
     const bool is_free = predictor == PredictorChoice::kFree ||
                          (predictor == PredictorChoice::kAuto && !has_trained);
     choice.predictor =

@@ -14,12 +14,12 @@ struct FfnChoice {
   bool own_signs = false;  // kFree, and the file has no signs
 };
 
-// has_free: the file brings training-free predictors (its weights tell).
-// kInvalidArgument, with what to do instead: fast without predictors or with
-// experts; exact where the activation is nowhere zero, threshold where it is or
-// where the file has none; a predictor for a mode that takes none.
-Result<FfnChoice> ChooseFfn(const model::Config& config, bool has_free,
-                            FfnMode mode, PredictorChoice predictor);
+// kInvalidArgument, with what to do instead: fast without predictors, or with
+// experts and predictors that are not ours; exact where the activation is
+// nowhere zero, threshold where it is or where the file has none; a predictor
+// for a mode that takes none.
+Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
+                            PredictorChoice predictor);
 
 // Whether the activation is exactly zero for many inputs.
 bool HasZeros(Activation activation);

@@ -25,14 +25,16 @@ model::Config WithPredictor(Activation activation) {
 FfnChoice Choose(const model::Config& config, FfnMode mode,
                  PredictorChoice predictor = PredictorChoice::kAuto,
                  bool has_free = false) {
-  const auto choice = ChooseFfn(config, has_free, mode, predictor);
+  model::Config with_free = config;
+  with_free.has_free_predictors = has_free;
+  const auto choice = ChooseFfn(with_free, mode, predictor);
   EXPECT_TRUE(choice.has_value()) << choice.error().message;
   return choice.value_or(FfnChoice());
 }
 
 std::string Refusal(const model::Config& config, FfnMode mode,
                     PredictorChoice predictor = PredictorChoice::kAuto) {
-  const auto choice = ChooseFfn(config, false, mode, predictor);
+  const auto choice = ChooseFfn(config, mode, predictor);
   if (choice.has_value()) return "";
   EXPECT_EQ(choice.error().code, ErrorCode::kInvalidArgument);
   return choice.error().message;

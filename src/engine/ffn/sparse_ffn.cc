@@ -31,7 +31,7 @@ class SparseFfn final : public FfnExecutor {
     for (const Selection& selection : selections_) {
       ScopedStage stage(*parts_.compute, Stage::kSelect);
       selection.selector->Select(*selection.x, num_tokens);
-      if (num_tokens > 1) continue;
+      if (!IsCounted(num_tokens)) continue;
       stage.AddBytes(selection.selector->num_bytes());
       parts_.totals->num_bytes += selection.selector->num_bytes();
     }
@@ -50,12 +50,18 @@ class SparseFfn final : public FfnExecutor {
                                           : Rows());
         if (parts_.scratch->observed) Observe(first, lists);
       }
-      if (num_tokens == 1) stage.AddBytes(CountToken());
+      if (IsCounted(num_tokens)) stage.AddBytes(CountToken());
     }
     if (!parts_.weights->down_t) AddUpHidden(num_tokens);
   }
 
  private:
+  // What several tokens read together is not known, and so not what experts
+  // read that got one of them each.
+  bool IsCounted(size_t num_tokens) const {
+    return num_tokens == 1 && !parts_.compute->is_batch;
+  }
+
   // The neurons of tokens [first, first + count).
   std::span<const NeuronList> MakeLists(size_t first, size_t count) {
     for (size_t i = 0; i < count; ++i) lists_[i] = MakeList(first + i, i);
