@@ -69,11 +69,11 @@ class Generation {
   }
 
   Result<GenerateReport> Run(std::span<const TokenId> prompt) {
-    report_.num_prompt_tokens = static_cast<int64_t>(prompt.size());
     Stopwatch prompt_watch;
     Status status = session_.Decode(prompt, engine::LogitsOf::kLast, logits_);
     report_.prompt_seconds = prompt_watch.Seconds();
     if (status.has_value()) {
+      report_.num_prompt_tokens = static_cast<int64_t>(prompt.size());
       for (const TokenId token : options_.past) sampler_->Accept(token);
       for (const TokenId token : prompt) sampler_->Accept(token);
       Stopwatch generate_watch;

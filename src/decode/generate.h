@@ -38,7 +38,7 @@ enum class StopReason {
 
 struct GenerateReport {
   StopReason reason;
-  int64_t num_prompt_tokens;
+  int64_t num_prompt_tokens;  // that went through: 0 if cancelled meanwhile
   std::vector<text::TokenId> tokens;  // generated, an ending one too
   // Passes through the model after the prefill. The first token comes from the
   // prefill's logits, and the last one is not decoded: mostly one pass less

@@ -182,9 +182,11 @@ TEST(Generate, CancelWithinTheSession) {
   ASSERT_TRUE(outcome.report.has_value());
   EXPECT_EQ(outcome.report->reason, StopReason::kCancelled);
   EXPECT_EQ(outcome.report->tokens.size(), 0u);
+  EXPECT_EQ(outcome.report->num_prompt_tokens, 0);  // or it would have a speed
   session.fail_at_call = 3;
   outcome = RunOn(session, Greedy());
   ASSERT_TRUE(outcome.report.has_value());
+  EXPECT_EQ(outcome.report->num_prompt_tokens, 2);
   EXPECT_EQ(outcome.report->reason, StopReason::kCancelled);
   EXPECT_EQ(outcome.text, "Ti");
 }
