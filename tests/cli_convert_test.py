@@ -236,6 +236,16 @@ class TokenizersTest(ConvertTest):
         self.assert_ok(self.convert())
         self.assertEqual(self.tokens(b"ab a"), ["5", "6", "3"])
 
+    def test_standard_output_holds_the_file_alone(self):
+        self.assert_ok(self.convert())
+        result = run("convert", self.model, "-o", "/dev/stdout")
+        self.assertEqual(self.assert_ok(result), self.out.read_bytes())
+        self.assertIn(b"wrote /dev/stdout", result.stderr)
+        log = self.write("log", b"old\n")
+        with open(log, "ab") as file:
+            self.assert_ok(run("convert", self.model, "-o", "/dev/stdout",
+                               stdout=file))
+
     def test_sentencepiece(self):
         self.put("tokenizer.model", sentencepiece())
         self.assert_ok(self.convert())

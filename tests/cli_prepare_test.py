@@ -64,6 +64,10 @@ class PrepareTest(cli_support.CliTest):
         self.assert_ok(run("prepare", DEMO, "--predictors", trained, "-o",
                            apart))
         self.assertEqual(apart.read_bytes(), self.whole()[1])
+        result = run("prepare", DEMO, "--predictors", trained, "-o",
+                     "/dev/stdout")
+        self.assertEqual(self.assert_ok(result), self.whole()[1])
+        self.assertIn(b"wrote /dev/stdout", result.stderr)
 
     def test_the_same_bytes_after_a_kill(self):
         output = self.folder / "demo.tc.gguf"

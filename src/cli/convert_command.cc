@@ -12,9 +12,9 @@
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/signals.h"
-#include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "gguf/gguf.h"
+#include "os/file.h"
 
 namespace thermocline::cli {
 namespace {
@@ -26,7 +26,9 @@ struct ConvertFlags {
 };
 
 Result<std::string> DescribeOutput(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) return path + "\n";
+  if (!std::filesystem::is_regular_file(path) || os::IsStandardOutput(path)) {
+    return path + "\n";
+  }
   TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
   uint64_t num_params = 0;
   for (const gguf::TensorInfo& tensor : file->tensors()) {
@@ -48,7 +50,7 @@ Status Run(const ConvertFlags& flags) {
   progress.Clear();
   TC_ASSIGN_OR_RETURN(const std::string description,
                       DescribeOutput(flags.output));
-  return WriteStdout("wrote " + description);
+  return WriteReport("wrote " + description, {flags.output});
 }
 
 }  // namespace

@@ -176,8 +176,13 @@ Status Run(const McFlags& flags) {
     runs.push_back({mode.name, std::move(scores)});
   }
   // Neither output is lost with the other.
-  const Status printed = WriteStdout(eval::FormatMcReport(
-      eval::MakeMcReport(input.task, input.num_examples, runs), flags.format));
+  std::vector<std::string> outputs;
+  if (flags.items_file.has_value()) outputs.push_back(*flags.items_file);
+  const Status printed =
+      WriteReport(eval::FormatMcReport(
+                      eval::MakeMcReport(input.task, input.num_examples, runs),
+                      flags.format),
+                  outputs);
   if (file != nullptr) {
     TC_RETURN_IF_ERROR(WriteItems(*file, input, items, runs));
   }

@@ -1,7 +1,6 @@
 // `thermocline inspect`: what a model file holds and whether it runs.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -43,11 +42,13 @@ Status Run(const InspectFlags& flags) {
   if (flags.html_path.has_value()) {
     TC_RETURN_IF_ERROR(WritePage(report, *flags.html_path));
   }
-  if (flags.json) return WriteStdout(FormatInspectJson(report));
-  if (!flags.html_path.has_value()) return WriteStdout(FormatInspect(report));
-  // Pipes and devices may be standard output itself: the page stands alone.
-  if (!std::filesystem::is_regular_file(*flags.html_path)) return {};
-  return WriteStdout(fmt::format("wrote {}\n", *flags.html_path));
+  if (!flags.html_path.has_value()) {
+    return WriteStdout(flags.json ? FormatInspectJson(report)
+                                  : FormatInspect(report));
+  }
+  return WriteReport(flags.json ? FormatInspectJson(report)
+                                : fmt::format("wrote {}\n", *flags.html_path),
+                     {*flags.html_path});
 }
 
 }  // namespace

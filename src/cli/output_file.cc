@@ -1,8 +1,10 @@
 #include "cli/output_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
+#include "cli/standard_io.h"
 #include "gguf/split.h"
 #include "os/file.h"
 
@@ -70,6 +72,15 @@ Status CheckOutputs(std::span<const std::string> outputs,
                   outputs[i]);
     }
   }
+  return {};
+}
+
+Status WriteReport(std::string_view report,
+                   const std::vector<std::string>& outputs) {
+  if (std::ranges::none_of(outputs, os::IsStandardOutput)) {
+    return WriteStdout(report);
+  }
+  WriteStderr(report);
   return {};
 }
 

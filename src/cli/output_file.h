@@ -1,10 +1,11 @@
-// Output files: that they are neither an input nor each other, and that they
-// can be written.
+// Output files: that they are neither an input nor each other, that they can be
+// written, and that nothing else gets into them.
 #ifndef THERMOCLINE_CLI_OUTPUT_FILE_H_
 #define THERMOCLINE_CLI_OUTPUT_FILE_H_
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -28,6 +29,12 @@ Status CheckOutput(const std::string& output,
 // are one file, whether or not it is there yet: one would replace the other.
 Status CheckOutputs(std::span<const std::string> outputs,
                     std::span<const std::string> inputs);
+
+// Writes what a command tells of its work to standard output; but where that is
+// itself one of the `outputs` (-o /dev/stdout), to standard error, so that the
+// file holds nothing else. WriteStdout's errors.
+Status WriteReport(std::string_view report,
+                   const std::vector<std::string>& outputs);
 
 // The paths of what is in a folder; empty if it cannot be read.
 std::vector<std::string> FilesIn(const std::string& folder);

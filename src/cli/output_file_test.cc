@@ -98,6 +98,21 @@ TEST(CheckOutputTest, DevicesAndPipesAreNotOpened) {
   EXPECT_TRUE(CheckOutput("/dev/null", {}));
 }
 
+TEST(WriteReportTest, GivesWayWhereAFileIsStandardOutput) {
+  const os::TestFolder folder;
+  const std::string file = folder.Write("file", "x");
+  for (const Paths& outputs : {Paths{}, Paths{file}}) {
+    ::testing::internal::CaptureStdout();
+    EXPECT_TRUE(WriteReport("wrote it\n", outputs).has_value());
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), "wrote it\n");
+  }
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(WriteReport("wrote it\n", {file, "/dev/stdout"}).has_value());
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "wrote it\n");
+}
+
 TEST(FilesInTest, ListsAFolder) {
   const os::TestFolder folder;
   folder.Write("a", "");

@@ -161,8 +161,9 @@ Status RunOnParts(const PrepareFlags& flags) {
   const auto packed = convert::Pack(*model, parts, flags.output, pack);
   progress.Clear();
   TC_RETURN_IF_ERROR(packed);
-  return WriteStdout(FormatPacked(*packed, flags) +
-                     FormatHowToRun(parts, flags.output));
+  return WriteReport(
+      FormatPacked(*packed, flags) + FormatHowToRun(parts, flags.output),
+      {flags.output});
 }
 
 // What predictors are trained and measured by.

@@ -36,13 +36,17 @@ struct ProfileFlags {
   bool json = false;
 };
 
-Status CheckProfileOutputs(const ProfileFlags& flags) {
-  std::vector<std::string> inputs = InputFilesOf(flags.model);
-  if (flags.corpus_path.has_value()) inputs.push_back(*flags.corpus_path);
+std::vector<std::string> OutputsOf(const ProfileFlags& flags) {
   std::vector<std::string> outputs;
   if (flags.output_path.has_value()) outputs.push_back(*flags.output_path);
   if (flags.html_path.has_value()) outputs.push_back(*flags.html_path);
-  return CheckOutputs(outputs, inputs);
+  return outputs;
+}
+
+Status CheckProfileOutputs(const ProfileFlags& flags) {
+  std::vector<std::string> inputs = InputFilesOf(flags.model);
+  if (flags.corpus_path.has_value()) inputs.push_back(*flags.corpus_path);
+  return CheckOutputs(OutputsOf(flags), inputs);
 }
 
 Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
@@ -104,8 +108,9 @@ Status Run(const ProfileFlags& flags) {
     TC_RETURN_IF_ERROR(WritePage(profile, *flags.html_path));
     WriteStderr(fmt::format("wrote {}\n", *flags.html_path));
   }
-  return WriteStdout(flags.json ? FormatProfileJson(profile)
-                                : FormatProfile(profile));
+  return WriteReport(
+      flags.json ? FormatProfileJson(profile) : FormatProfile(profile),
+      OutputsOf(flags));
 }
 
 }  // namespace

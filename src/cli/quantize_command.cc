@@ -126,8 +126,9 @@ Status Run(const QuantizeFlags& flags) {
        .cancel = CancelFlag(),
        .progress = progress.callback()}));
   progress.Clear();
-  return WriteStdout(fmt::format("{}wrote {}: {}\n", report, flags.output,
-                                 convert::InfoOf(flags.options.type).name));
+  return WriteReport(fmt::format("{}wrote {}: {}\n", report, flags.output,
+                                 convert::InfoOf(flags.options.type).name),
+                     {flags.output});
 }
 
 Result<DType> ParseTensorType(const std::string& text) {

@@ -12,7 +12,6 @@
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/signals.h"
-#include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "convert/synth.h"
 #include "convert/synth_activity.h"
@@ -110,7 +109,7 @@ Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
   for (const std::string& output : OutputsOf(flags)) {
     report += fmt::format("wrote {}\n", output);
   }
-  return WriteStdout(report);
+  return WriteReport(report, OutputsOf(flags));
 }
 
 void AddActivityFlags(CLI::App& app, SynthFlags& flags) {

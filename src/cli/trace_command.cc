@@ -203,10 +203,11 @@ Status Record(const TraceFlags& flags) {
   TC_RETURN_IF_ERROR(RunTasks(flags, tasks, *session, recorder));
   TC_RETURN_IF_ERROR(writer->Finish());
   const neuron::TraceTotals& totals = writer->totals();
-  return WriteStdout(
+  return WriteReport(
       fmt::format("wrote {}: {} tokens of {} prompts, {} activations\n",
                   WithoutControls(*flags.output_path), totals.num_tokens,
-                  totals.num_sequences, totals.num_fired));
+                  totals.num_sequences, totals.num_fired),
+      {*flags.output_path});
 }
 
 Status ShowStats(const TraceFlags& flags) {

@@ -107,6 +107,14 @@ Result<std::string> FollowLinks(const std::string& path) {
   return tl::unexpected(FileError(path, "cannot write", ELOOP));
 }
 
+bool IsStandardOutput(const std::string& path) {
+  struct stat named;
+  struct stat output;
+  return stat(path.c_str(), &named) == 0 &&
+         fstat(STDOUT_FILENO, &output) == 0 && named.st_dev == output.st_dev &&
+         named.st_ino == output.st_ino;
+}
+
 struct AtomicFile::State {
   std::string path;       // as the caller named it
   std::string target;     // what is replaced; empty: written directly
@@ -202,7 +210,13 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(
   if ((exists && S_ISDIR(info.st_mode)) || path.back() == '/') {
     return Fail(ErrorCode::kIo, "{}: is a folder, not a file", path);
   }
-  if (exists && !S_ISREG(info.st_mode)) {
+  if (IsStandardOutput(path)) {
+    // Its own descriptor: that knows where the next byte belongs.
+    state->fd = UniqueFd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
+    if (!state->fd) {
+      return tl::unexpected(FileError(path, "cannot write", errno));
+    }
+  } else if (exists && !S_ISREG(info.st_mode)) {
     state->fd = UniqueFd(OpenNoInterrupt(path, O_WRONLY));
     if (!state->fd) {
       return tl::unexpected(FileError(path, "cannot write", errno));

@@ -224,6 +224,43 @@ TEST(AtomicFileTest, DevicesAndPipesAreWrittenDirectly) {
   EXPECT_TRUE(fs::is_fifo(fifo));
 }
 
+// While one lives, standard output goes to the end of a file.
+class StdoutTo {
+ public:
+  explicit StdoutTo(const std::string& path) : saved_(dup(STDOUT_FILENO)) {
+    const int fd = open(path.c_str(), O_WRONLY | O_APPEND);
+    dup2(fd, STDOUT_FILENO);
+    close(fd);
+  }
+  ~StdoutTo() {
+    dup2(saved_, STDOUT_FILENO);
+    close(saved_);
+  }
+  StdoutTo(const StdoutTo&) = delete;
+  StdoutTo& operator=(const StdoutTo&) = delete;
+
+ private:
+  int saved_;
+};
+
+TEST(AtomicFileTest, StandardOutputIsWrittenBehindWhatIsThere) {
+  const TestFolder folder;
+  const std::string log = folder.Write("log", "old\n");
+  const std::string other = folder.Write("other", "old\n");
+  {
+    const StdoutTo stdout_to(log);
+    EXPECT_TRUE(IsStandardOutput("/dev/stdout"));
+    EXPECT_TRUE(IsStandardOutput(log));
+    EXPECT_FALSE(IsStandardOutput(other));
+    EXPECT_FALSE(IsStandardOutput(folder / "absent"));
+    ASSERT_TRUE(WriteWhole("/dev/stdout", "a\n").has_value());
+    ASSERT_TRUE(WriteWhole(log, "b\n").has_value());
+    ASSERT_TRUE(WriteWhole(other, "new\n").has_value());
+  }
+  EXPECT_EQ(TestFolder::Read(log), "old\na\nb\n");
+  EXPECT_EQ(TestFolder::Read(other), "new\n");
+}
+
 TEST(AtomicFileTest, AFullDeviceIsReported) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   const Status status = WriteWhole("/dev/full", "x");

@@ -60,10 +60,16 @@ const char* FindMappedFile(const void* address);
 // kIo: a link that cannot be read, or links without an end.
 Result<std::string> FollowLinks(const std::string& path);
 
+// Whether `path` is the file, pipe or device that standard output goes to, by
+// whatever name.
+bool IsStandardOutput(const std::string& path);
+
 // Writes a file that appears under its name at Commit, whole or not at all.
 // Where the name is a device, pipe or other thing that is not a regular file
-// (-o /dev/null), writes go straight to it. A symbolic link keeps pointing: its
-// target is replaced, and its permissions stay; new files follow the umask.
+// (-o /dev/null), writes go straight to it, and so they do where it is what
+// standard output goes to (-o /dev/stdout >> log.txt): behind what is there. A
+// symbolic link keeps pointing: its target is replaced, and its permissions
+// stay; new files follow the umask.
 // Until Commit the file has no name where the system can do that, so that
 // nothing is left of a killed process; elsewhere, and at Commit until the
 // rename, it is a hidden temporary beside the target, which destruction without
