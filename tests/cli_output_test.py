@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
-"""Output files that are standard output itself."""
+"""Output files that are standard output itself, and interrupts before there is
+any output."""
 
+import math
+import os
 import pathlib
+import signal
+import time
 
 import cli_support
-from cli_support import CliTest, DATA, GOLDEN, STORIES, run
+from cli_support import (CliTest, DATA, GOLDEN, STORIES, WAIT_LIMIT_S, run,
+                         start)
 
 SPARSE = str(DATA / "golden-powerinfer/bamboo-f16.powerinfer.gguf")
 VALID = DATA / "demo/valid.txt"
@@ -62,6 +68,38 @@ class StandardOutputTest(CliTest):
                                "-o", "/dev/stdout", stdout=file))
         self.assertEqual(log.read_bytes()[:9], b"precious\n")
         self.assertEqual(len(log.read_bytes()), 9 + 320 * 4)
+
+
+def cpu_seconds(process):
+    """What it has computed so far; no end of it where it has ended."""
+    stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text()
+    fields = stat[stat.rindex(")") + 2:].split()
+    if fields[0] == "Z":
+        return math.inf
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
+class InterruptTest(CliTest):
+
+    def test_while_a_text_becomes_tokens(self):
+        story = VALID.read_bytes()
+        text = self.write("long.txt", story * (30_000_000 // len(story)))
+        output = self.folder / "output"
+        for args in (("tokenize", "-m", STORIES, "-f"),
+                     ("run", "-m", STORIES, "-c", 64, "-f"),
+                     ("eval", "ppl", "-m", STORIES, "-f"),
+                     ("profile", SPARSE, "-o", output, "--corpus"),
+                     ("train", SPARSE, "-o", output, "-n", 1 << 24,
+                      "--corpus")):
+            with self.subTest(command=args[0]):
+                process = start(*args, text)
+                # A small model is open by then, and so much text not cut yet.
+                while cpu_seconds(process) < 0.3:
+                    time.sleep(0.01)
+                process.send_signal(signal.SIGINT)
+                _, error = process.communicate(timeout=WAIT_LIMIT_S)
+                self.assertEqual(process.returncode, 130, error)
+        self.assertEqual(self.leftovers("long.txt"), [])
 
 
 if __name__ == "__main__":

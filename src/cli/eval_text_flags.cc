@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "cli/encode_text.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
 #include "cli/standard_io.h"
@@ -60,7 +61,7 @@ Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
                       RequireTokenizer(model));
   TC_ASSIGN_OR_RETURN(
       auto tokens,
-      tokenizer->Encode(text, {.parse_special = !flags.no_parse_special}));
+      EncodeText(*tokenizer, text, {.parse_special = !flags.no_parse_special}));
   const Status enough =
       eval::CheckChunks(static_cast<int64_t>(tokens.size()), chunk);
   if (enough.has_value()) return tokens;

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/encode_text.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
@@ -226,11 +227,10 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
   TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(flags.corpus));
   TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
-  TC_ASSIGN_OR_RETURN(
-      auto corpus,
-      training::Corpus::Create(
-          *model, text.text(), InputName(flags.corpus),
-          {.chunk = flags.session.context, .max_tokens = flags.max_tokens}));
+  TC_ASSIGN_OR_RETURN(auto corpus,
+                      EncodeCorpus(*model, text.text(), InputName(flags.corpus),
+                                   {.chunk = flags.session.context,
+                                    .max_tokens = flags.max_tokens}));
   auto options = MakeFindOptions(flags, model->config(), progress);
   return FindInputs{.model = std::move(model),
                     .corpus = std::move(corpus),

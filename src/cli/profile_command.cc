@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/encode_text.h"
 #include "cli/eval_commands.h"
 #include "cli/eval_text_flags.h"
 #include "cli/flags.h"
@@ -18,7 +19,6 @@
 #include "gguf/gguf.h"
 #include "model/profile_file.h"
 #include "os/file.h"
-#include "training/corpus.h"
 #include "training/profile_corpus.h"
 
 namespace thermocline::cli {
@@ -54,12 +54,12 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(path));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
-  TC_ASSIGN_OR_RETURN(const auto corpus,
-                      training::Corpus::Create(
-                          *model, text.text(), InputName(path),
-                          {.chunk = flags.session.context,
-                           .max_tokens = flags.max_tokens,
-                           .default_max_tokens = neuron::kMaxProfileTokens}));
+  TC_ASSIGN_OR_RETURN(
+      const auto corpus,
+      EncodeCorpus(*model, text.text(), InputName(path),
+                   {.chunk = flags.session.context,
+                    .max_tokens = flags.max_tokens,
+                    .default_max_tokens = neuron::kMaxProfileTokens}));
   engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
   options.ffn = training::ProfileMode(model->config());

@@ -7,6 +7,7 @@
 
 #include "cli/chat_command.h"
 #include "cli/commands.h"
+#include "cli/encode_text.h"
 #include "cli/run_flags.h"
 #include "cli/run_report.h"
 #include "cli/session_flags.h"
@@ -20,9 +21,10 @@ namespace {
 
 Result<std::vector<text::TokenId>> EncodePrompt(
     const text::Tokenizer& tokenizer, const std::string& prompt, bool no_bos) {
-  TC_ASSIGN_OR_RETURN(std::vector<text::TokenId> tokens,
-                      tokenizer.Encode(prompt, {.add_special = !no_bos,
-                                                .parse_special = true}));
+  TC_ASSIGN_OR_RETURN(
+      std::vector<text::TokenId> tokens,
+      EncodeText(tokenizer, prompt,
+                 {.add_special = !no_bos, .parse_special = true}));
   // What follows is to continue the text: it has not ended.
   const text::Vocab& vocab = tokenizer.vocab();
   if (!no_bos && vocab.add_eos && !tokens.empty() &&

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/parse_text.h"
+#include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "gguf/gguf.h"
 #include "model/vocab_reader.h"
@@ -56,6 +57,7 @@ Status Decode(const text::Tokenizer& tokenizer, const std::string& text) {
 }
 
 Status Run(const TokenizeFlags& flags) {
+  ExitOnInterrupt exit_on_interrupt;  // no file is written
   TC_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(flags.model));
   TC_ASSIGN_OR_RETURN(const std::string text, ReadStdin());
   return flags.decode ? Decode(*tokenizer, text)

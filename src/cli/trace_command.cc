@@ -11,6 +11,7 @@
 #include "base/quote.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/encode_text.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/prompt_file.h"
@@ -102,8 +103,8 @@ Result<std::vector<Task>> Tokenize(const TraceFlags& flags,
         std::cmp_equal(tasks.size(), *flags.max_prompts)) {
       break;
     }
-    TC_ASSIGN_OR_RETURN(
-        auto tokens, tokenizer->Encode(prompt.text, {.parse_special = true}));
+    TC_ASSIGN_OR_RETURN(auto tokens, EncodeText(*tokenizer, prompt.text,
+                                                {.parse_special = true}));
     tasks.push_back({prompt.line, std::move(tokens)});
   }
   return tasks;

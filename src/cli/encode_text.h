@@ -1,0 +1,30 @@
+// Texts to tokens. A text may be so long that this takes a while: an interrupt
+// meanwhile ends the process, for nothing is lost yet.
+#ifndef THERMOCLINE_CLI_ENCODE_TEXT_H_
+#define THERMOCLINE_CLI_ENCODE_TEXT_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+#include "training/corpus.h"
+
+namespace thermocline::cli {
+
+// Tokenizer::Encode.
+Result<std::vector<text::TokenId>> EncodeText(
+    const text::Tokenizer& tokenizer, std::string_view text,
+    const text::EncodeOptions& options);
+
+// training::Corpus::Create.
+Result<training::Corpus> EncodeCorpus(const model::Model& model,
+                                      std::string_view text,
+                                      const std::string& name,
+                                      const training::CorpusOptions& options);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_ENCODE_TEXT_H_

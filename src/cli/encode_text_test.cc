@@ -1,0 +1,65 @@
+#include "cli/encode_text.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "cli/signals.h"
+#include "cli/test_files.h"
+
+namespace thermocline::cli {
+namespace {
+
+std::shared_ptr<const model::Model> OpenStories() {
+  auto model = model::Model::Open(kStories);
+  EXPECT_TRUE(model.has_value());
+  return model.value_or(nullptr);
+}
+
+// A text of more than 16 chunks of 16 tokens.
+std::string LongEnough() {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "a dog ";
+  return text;
+}
+
+TEST(EncodeTextTest, GivesTheTokens) {
+  const auto model = OpenStories();
+  const auto tokens = EncodeText(*model->tokenizer(), "Once", {});
+  ASSERT_TRUE(tokens.has_value());
+  EXPECT_EQ(model->tokenizer()->Decode(*tokens, false), "Once");
+}
+
+TEST(EncodeCorpusTest, GivesTheChunks) {
+  const auto model = OpenStories();
+  const auto corpus = EncodeCorpus(*model, LongEnough(), "text", {.chunk = 16});
+  ASSERT_TRUE(corpus.has_value()) << corpus.error().message;
+  EXPECT_EQ(corpus->chunk_tokens(), 16u);
+  EXPECT_FALSE(EncodeCorpus(*model, "short", "text", {.chunk = 16}));
+}
+
+// An interrupt that came before ends both, as one in the middle does.
+TEST(EncodeTextDeathTest, AnInterruptEndsTheProcess) {
+  const auto model = OpenStories();
+  const std::string text = LongEnough();
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        std::raise(SIGINT);
+        ::_exit(EncodeText(*model->tokenizer(), text, {}) ? 1 : 2);
+      },
+      ::testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        std::raise(SIGINT);
+        ::_exit(EncodeCorpus(*model, text, "text", {.chunk = 16}) ? 1 : 2);
+      },
+      ::testing::ExitedWithCode(130), "");
+}
+
+}  // namespace
+}  // namespace thermocline::cli
