@@ -77,7 +77,7 @@ ChatPartner MakePartner(LineSource& input, bool is_person,
   partner.answer = [&progress,
                     to_terminal = StdoutIsTerminal()](std::string_view text) {
     progress.Clear();
-    return WriteStdout(to_terminal ? ForTerminal(text) : std::string(text));
+    return WriteModelText(text);
   };
   partner.tell = [&progress](std::string_view text) {
     progress.Clear();

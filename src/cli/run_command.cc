@@ -77,7 +77,7 @@ Status Continue(const RunFlags& flags) {
   const auto report = decode::Generate(
       *session, tokens, MakeGenerateOptions(flags), [&](std::string_view text) {
         progress.Clear();
-        written = WriteStdout(text);
+        written = WriteModelText(text);
         return written.has_value();
       });
   progress.Clear();

@@ -70,6 +70,11 @@ std::string ForTerminal(std::string_view text) {
   return shown;
 }
 
+Status WriteModelText(std::string_view text) {
+  return WriteStdout(StdoutIsTerminal() ? ForTerminal(text)
+                                        : std::string(text));
+}
+
 std::string FormatProgress(std::string_view what, uint64_t num_done,
                            uint64_t num_total, ProgressUnit unit,
                            double seconds) {

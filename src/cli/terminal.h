@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/progress.h"
+#include "base/status.h"
 
 namespace thermocline::cli {
 
@@ -27,6 +28,9 @@ enum class ProgressUnit : uint8_t { kCount, kBytes };
 // The text for a terminal: control characters other than line ends and tabs
 // become spaces, so that what a model writes never steers it.
 std::string ForTerminal(std::string_view text);
+
+// Writes what a model says to standard output: as it is, but for a terminal.
+Status WriteModelText(std::string_view text);
 
 // "prefill  57 %  (1200 of 2100), 12 s left"; sizes for bytes. The rest is
 // estimated from the seconds that were needed so far; before 1 % there is none.

@@ -1,8 +1,11 @@
 #include "cli/terminal.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <string>
 
 namespace thermocline::cli {
 namespace {
@@ -66,6 +69,50 @@ TEST(StderrTakesColourTest, NoColourWins) {
   ::setenv("NO_COLOR", "1", 1);
   EXPECT_FALSE(StderrTakesColour());
   ::unsetenv("NO_COLOR");
+}
+
+// A pseudo-terminal in the place of a descriptor.
+class Terminal {
+ public:
+  explicit Terminal(int fd) : fd_(fd), saved_(::dup(fd)) {
+    primary_ = ::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+    EXPECT_EQ(::grantpt(primary_), 0);
+    EXPECT_EQ(::unlockpt(primary_), 0);
+    const int secondary = ::open(::ptsname(primary_), O_RDWR | O_NOCTTY);
+    EXPECT_GE(secondary, 0);
+    ::dup2(secondary, fd);
+    ::close(secondary);
+  }
+  ~Terminal() {
+    ::dup2(saved_, fd_);
+    ::close(saved_);
+    ::close(primary_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  // What was shown since the last call.
+  std::string Shown() {
+    std::string shown(1024, '\0');
+    const ssize_t size = ::read(primary_, shown.data(), shown.size());
+    shown.resize(size < 0 ? 0 : static_cast<size_t>(size));
+    return shown;
+  }
+
+ private:
+  int fd_;
+  int saved_;
+  int primary_;
+};
+
+TEST(WriteModelTextTest, NeverSteersATerminal) {
+  const std::string text = "a\x1b[2J\x07\nb";
+  ::testing::internal::CaptureStdout();
+  ASSERT_TRUE(WriteModelText(text).has_value());
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), text);
+  Terminal terminal(STDOUT_FILENO);
+  ASSERT_TRUE(WriteModelText(text).has_value());
+  EXPECT_EQ(terminal.Shown(), "a [2J \r\nb");
 }
 
 TEST(ProgressLineTest, IsSilentWithoutATerminal) {
