@@ -99,7 +99,11 @@ ProgressLine::ProgressLine(ProgressUnit unit)
 
 void ProgressLine::Update(std::string_view what, uint64_t num_done,
                           uint64_t num_total) {
-  if (num_total != last_total_ || num_done < last_done_) since_phase_.Restart();
+  if (is_idle_) since_start_.Restart();
+  if (is_idle_ || num_total != last_total_ || num_done < last_done_) {
+    since_phase_.Restart();
+  }
+  is_idle_ = false;
   last_total_ = num_total;
   last_done_ = num_done;
   if (!enabled_ || since_start_.Seconds() < kQuietSeconds) return;
@@ -115,6 +119,7 @@ void ProgressLine::Update(std::string_view what, uint64_t num_done,
 void ProgressLine::Clear() {
   if (shown_) WriteStderr(kWipeLine);
   shown_ = false;
+  is_idle_ = true;
 }
 
 ProgressFn ProgressLine::callback() {

@@ -45,7 +45,8 @@ std::string_view CutToWidth(std::string_view line, size_t num_columns);
 
 // One line on standard error that is rewritten while work goes on. Silent
 // unless standard error is a terminal that is not "dumb" and the work takes
-// over a second.
+// over a second: since the construction, and after a Clear since the next
+// Update.
 // Threads: one at a time. The destructor wipes the line.
 class ProgressLine {
  public:
@@ -65,6 +66,7 @@ class ProgressLine {
   ProgressUnit unit_;
   bool enabled_;
   bool shown_ = false;
+  bool is_idle_ = false;
   Stopwatch since_start_;
   Stopwatch since_update_;
   Stopwatch since_phase_;  // work that counts up to another total

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 namespace thermocline::cli {
 namespace {
@@ -113,6 +115,21 @@ TEST(WriteModelTextTest, NeverSteersATerminal) {
   Terminal terminal(STDOUT_FILENO);
   ASSERT_TRUE(WriteModelText(text).has_value());
   EXPECT_EQ(terminal.Shown(), "a [2J \r\nb");
+}
+
+TEST(ProgressLineTest, NewWorkIsSilentAnew) {
+  ::setenv("TERM", "xterm", 1);
+  Terminal terminal(STDERR_FILENO);
+  ProgressLine line;
+  line.Update("old", 1, 4);
+  EXPECT_EQ(terminal.Shown(), "");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  line.Update("old", 2, 4);
+  EXPECT_NE(terminal.Shown().find("old  50 %"), std::string::npos);
+  line.Clear();
+  EXPECT_EQ(terminal.Shown(), "\r\x1b[K");
+  line.Update("new", 1, 4);
+  EXPECT_EQ(terminal.Shown(), "");
 }
 
 TEST(ProgressLineTest, IsSilentWithoutATerminal) {
