@@ -17,6 +17,7 @@
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/standard_io.h"
+#include "os/file.h"
 #include "training/work_folder.h"
 
 namespace thermocline::cli {
@@ -180,6 +181,20 @@ std::string FormatThresholds(const training::Findings& findings) {
   return out;
 }
 
+// What is finished is kept in a folder beside the output, which only a file in
+// a folder has a place for.
+Status CheckResumable(const std::string& output) {
+  std::error_code ignored;
+  if (!std::filesystem::is_other(output, ignored) &&
+      !os::IsStandardOutput(output)) {
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: is a device, a pipe or standard output, and {} beside it "
+              "cannot keep what is finished: choose a file's name",
+              output, training::WorkFolder::PathFor(output));
+}
+
 }  // namespace
 
 void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
@@ -225,6 +240,7 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
   inputs.push_back(flags.corpus);
   inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
   TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));
+  TC_RETURN_IF_ERROR(CheckResumable(flags.output));
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(flags.corpus));
   TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(auto corpus,

@@ -42,6 +42,22 @@ training::Findings TwoLayers() {
   return findings;
 }
 
+TEST(OpenFindInputsTest, RefusesAnOutputWithNoPlaceForItsWork) {
+  FindFlags flags;
+  flags.model.path = "no/such.gguf";  // it does not come to that
+  flags.corpus = "no/such.txt";
+  ProgressLine progress;
+  for (const char* output : {"/dev/null", "/dev/stdout"}) {
+    flags.output = output;
+    const auto inputs = OpenFindInputs(flags, {}, progress);
+    ASSERT_FALSE(inputs.has_value());
+    EXPECT_THAT(inputs.error().message,
+                HasSubstr(std::string(output) +
+                          ": is a device, a pipe or standard output, and " +
+                          output + ".work beside it cannot keep"));
+  }
+}
+
 TEST(FormatFindingsTest, TablesOfWhatWasFound) {
   const std::string text = FormatFindings(TwoLayers(), false);
   EXPECT_THAT(
