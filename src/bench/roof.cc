@@ -64,20 +64,16 @@ Result<ProductRow> MeasureType(DType dtype, KernelRates& rates,
   return row;
 }
 
-Result<ModelRow> LimitsOf(const ReadRow& read, const ModelWork& work,
-                          KernelRates& rates, uint64_t bytes_per_token) {
+// What products allow, beside what memory does.
+Status AddArithmetic(const ModelWork& work, KernelRates& rates, ModelRow& row) {
   TC_ASSIGN_OR_RETURN(const Arithmetic decode,
                       ArithmeticOf(work, rates, {.num_generate = 1}, 1));
   TC_ASSIGN_OR_RETURN(
       const Arithmetic prefill,
       ArithmeticOf(work, rates, {.num_prompt = kManyTokens}, kManyTokens));
-  return ModelRow{
-      .num_threads = read.num_threads,
-      .memory_tokens_per_s =
-          read.gb_per_s * 1e9 / static_cast<double>(bytes_per_token),
-      .arithmetic_tokens_per_s = read.num_threads / decode.seconds,
-      .prefill_tokens_per_s = kManyTokens * read.num_threads / prefill.seconds,
-  };
+  row.arithmetic_tokens_per_s = row.num_threads / decode.seconds;
+  row.prefill_tokens_per_s = kManyTokens * row.num_threads / prefill.seconds;
+  return {};
 }
 
 }  // namespace
@@ -116,11 +112,16 @@ Result<RoofReport> MeasureRoof(const RoofOptions& options) {
     report.products.push_back(row);
     ReportProgress(options.progress, "roof", ++num_done, num_steps);
   }
-  if (!work.has_value() || !options.measure_products) return report;
+  if (!work.has_value()) return report;
   report.model_path = options.model->file().path();
   for (const ReadRow& read : report.reads) {
-    TC_ASSIGN_OR_RETURN(const ModelRow row,
-                        LimitsOf(read, *work, rates, report.bytes_per_token));
+    ModelRow row = {
+        .num_threads = read.num_threads,
+        .memory_tokens_per_s =
+            read.gb_per_s * 1e9 / static_cast<double>(report.bytes_per_token)};
+    if (options.measure_products) {
+      TC_RETURN_IF_ERROR(AddArithmetic(*work, rates, row));
+    }
     report.models.push_back(row);
   }
   return report;

@@ -48,9 +48,11 @@ struct ProductRow {
 // What the model could reach with so many threads.
 struct ModelRow {
   int num_threads;
-  double memory_tokens_per_s;      // decoding: bytes / read rate
-  double arithmetic_tokens_per_s;  // decoding: products in the cache
-  double prefill_tokens_per_s;     // of 512 tokens: likewise
+  double memory_tokens_per_s;  // decoding: bytes / read rate
+  // Products in the cache, of decoding and of a prefill of 512 tokens: nullopt
+  // where products were not measured.
+  std::optional<double> arithmetic_tokens_per_s;
+  std::optional<double> prefill_tokens_per_s;
 };
 
 struct RoofReport {

@@ -55,14 +55,32 @@ std::string FormatProducts(const RoofReport& report) {
   return out;
 }
 
+// Requires products.
 LimitKind LimitOf(const ModelRow& row) {
-  return row.memory_tokens_per_s <= row.arithmetic_tokens_per_s
+  return row.memory_tokens_per_s <= *row.arithmetic_tokens_per_s
              ? LimitKind::kMemory
              : LimitKind::kArithmetic;
 }
 
+// Memory alone, where products were not measured.
+std::string FormatMemoryLimits(const RoofReport& report) {
+  std::string out = fmt::format(
+      "\n{}, {} of weights per token; tokens per second that memory allows:\n\n"
+      "| {:>7} | {:>10} |\n| {:->6}: | {:->9}: |\n",
+      report.model_path, FormatBytes(report.bytes_per_token), "threads",
+      "memory", "", "");
+  for (const ModelRow& row : report.models) {
+    out += fmt::format("| {:>7} | {:>10.2f} |\n", row.num_threads,
+                       row.memory_tokens_per_s);
+  }
+  return out;
+}
+
 std::string FormatModels(const RoofReport& report) {
   if (report.models.empty()) return "";
+  if (!report.models.front().arithmetic_tokens_per_s) {
+    return FormatMemoryLimits(report);
+  }
   std::string out = fmt::format(
       "\n{}, {} of weights per token; tokens per second at most:\n\n"
       "| {:>7} | {:>10} | {:>10} | {:<10} | {:>10} |\n"
@@ -72,8 +90,8 @@ std::string FormatModels(const RoofReport& report) {
   for (const ModelRow& row : report.models) {
     out += fmt::format(
         "| {:>7} | {:>10.2f} | {:>10.2f} | {:<10} | {:>10.2f} |\n",
-        row.num_threads, row.memory_tokens_per_s, row.arithmetic_tokens_per_s,
-        NameOf(LimitOf(row)), row.prefill_tokens_per_s);
+        row.num_threads, row.memory_tokens_per_s, *row.arithmetic_tokens_per_s,
+        NameOf(LimitOf(row)), *row.prefill_tokens_per_s);
   }
   return out;
 }
@@ -102,9 +120,13 @@ std::string FormatJson(const RoofReport& report) {
   for (const ModelRow& row : report.models) {
     models.push_back({{"n_threads", row.num_threads},
                       {"memory_ts", row.memory_tokens_per_s},
-                      {"arithmetic_ts", row.arithmetic_tokens_per_s},
-                      {"limit", NameOf(LimitOf(row))},
-                      {"prefill_ts", row.prefill_tokens_per_s}});
+                      {"arithmetic_ts", nullptr},
+                      {"limit", nullptr},
+                      {"prefill_ts", nullptr}});
+    if (!row.arithmetic_tokens_per_s) continue;
+    models.back()["arithmetic_ts"] = *row.arithmetic_tokens_per_s;
+    models.back()["limit"] = NameOf(LimitOf(row));
+    models.back()["prefill_ts"] = *row.prefill_tokens_per_s;
   }
   const Json all = {{"build_commit", report.build},
                     {"cpu_info", report.cpu},
@@ -139,10 +161,11 @@ std::string FormatCsv(const RoofReport& report) {
   for (const ModelRow& row : report.models) {
     out += fmt::format("memory,,{},1,{:.6f},tokens/s\n", row.num_threads,
                        row.memory_tokens_per_s);
+    if (!row.arithmetic_tokens_per_s) continue;
     out += fmt::format("arithmetic,,{},1,{:.6f},tokens/s\n", row.num_threads,
-                       row.arithmetic_tokens_per_s);
+                       *row.arithmetic_tokens_per_s);
     out += fmt::format("arithmetic,,{},512,{:.6f},tokens/s\n", row.num_threads,
-                       row.prefill_tokens_per_s);
+                       *row.prefill_tokens_per_s);
   }
   return out;
 }

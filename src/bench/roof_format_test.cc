@@ -62,6 +62,25 @@ TEST(FormatRoofTest, LeavesOutWhatWasNotMeasured) {
   EXPECT_THAT(text, Not(HasSubstr("m.gguf")));
 }
 
+TEST(FormatRoofTest, ReadsAloneGiveMemorysTokensPerSecond) {
+  RoofReport report = SampleRoof();
+  report.products.clear();
+  report.models = {{1, 20.0, std::nullopt, std::nullopt}};
+  const std::string text = FormatRoof(report, BenchFormat::kMarkdown);
+  EXPECT_THAT(text, HasSubstr("m.gguf, 1.00 GiB of weights per token"));
+  EXPECT_THAT(text, HasSubstr("|       1 |      20.00 |\n"));
+  EXPECT_THAT(text, Not(HasSubstr("arithmetic")));
+  const auto json =
+      nlohmann::json::parse(FormatRoof(report, BenchFormat::kJson));
+  EXPECT_EQ(json["model_filename"], "m.gguf");
+  EXPECT_EQ(json["model"][0]["memory_ts"], 20.0);
+  for (const char* key : {"arithmetic_ts", "limit", "prefill_ts"}) {
+    EXPECT_TRUE(json["model"][0].at(key).is_null()) << key;
+  }
+  EXPECT_THAT(FormatRoof(report, BenchFormat::kCsv),
+              Not(HasSubstr("arithmetic")));
+}
+
 TEST(FormatRoofTest, JsonParses) {
   const auto json =
       nlohmann::json::parse(FormatRoof(SampleRoof(), BenchFormat::kJson));

@@ -52,10 +52,10 @@ TEST(MeasureRoofTest, GivesWhatFollowsForAModel) {
                 read.gb_per_s * 1e9, 1.0);
   }
   // Arithmetic grows with the threads, by the same in-cache rates.
-  EXPECT_NEAR(report->models[1].arithmetic_tokens_per_s,
-              2 * report->models[0].arithmetic_tokens_per_s, 1e-6);
-  EXPECT_NEAR(report->models[1].prefill_tokens_per_s,
-              2 * report->models[0].prefill_tokens_per_s, 1e-6);
+  EXPECT_NEAR(report->models[1].arithmetic_tokens_per_s.value(),
+              2 * report->models[0].arithmetic_tokens_per_s.value(), 1e-6);
+  EXPECT_NEAR(report->models[1].prefill_tokens_per_s.value(),
+              2 * report->models[0].prefill_tokens_per_s.value(), 1e-6);
 }
 
 TEST(MeasureRoofTest, ReadsAlone) {
@@ -68,6 +68,23 @@ TEST(MeasureRoofTest, ReadsAlone) {
   EXPECT_EQ(report->reads.size(), 1u);
   EXPECT_TRUE(report->products.empty());
   EXPECT_TRUE(report->models.empty());
+}
+
+TEST(MeasureRoofTest, ReadsAloneGiveWhatMemoryAllowsAModel) {
+  RoofOptions options;
+  options.threads = {1};
+  options.probe_bytes = 1 << 20;
+  options.measure_products = false;
+  options.model = OpenRoofModel();
+  ASSERT_NE(options.model, nullptr);
+  const auto report = MeasureRoof(options);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  EXPECT_TRUE(report->products.empty());
+  EXPECT_EQ(report->model_path, options.model->file().path());
+  ASSERT_EQ(report->models.size(), 1u);
+  EXPECT_GT(report->models[0].memory_tokens_per_s, 0);
+  EXPECT_FALSE(report->models[0].arithmetic_tokens_per_s.has_value());
+  EXPECT_FALSE(report->models[0].prefill_tokens_per_s.has_value());
 }
 
 }  // namespace

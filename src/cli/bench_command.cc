@@ -113,6 +113,16 @@ Status StoreFormat(const std::string& text, bench::BenchFormat& format) {
   return {};
 }
 
+// Whoever writes flags in front of `roof` wants them to count there.
+void RefuseFlagsInFrontOfRoof(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    throw CLI::ValidationError(
+        DisplayNames(option->get_name(false, true)),
+        "has no effect in front of roof, which takes its flags behind it");
+  }
+}
+
 bool AllZero(const std::vector<int64_t>& lengths) {
   return std::ranges::all_of(lengths, [](int64_t n) { return n == 0; });
 }
@@ -171,7 +181,10 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
       "  thermocline bench roof -t 1,2 -m model.gguf");
   AddBenchRoofCommand(*app, *app->get_option("--model"), action);
   app->callback([app, flags, prompt, generate, &action] {
-    if (!app->get_subcommands().empty()) return;  // roof
+    if (!app->get_subcommands().empty()) {
+      RefuseFlagsInFrontOfRoof(*app);
+      return;
+    }
     if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
       throw CLI::ValidationError("nothing to run: -p and -n are both 0");
     }

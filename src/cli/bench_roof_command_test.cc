@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "cli/test_files.h"
 #include "cli/test_main.h"
@@ -31,6 +32,25 @@ TEST(BenchRoofCommandTest, NeedsNoModel) {
   EXPECT_THAT(result.out, StartsWith("what,type,n_threads,n_tokens,value,unit\n"
                                      "read,,1,,"));
   EXPECT_THAT(result.out, Not(HasSubstr("product")));
+}
+
+TEST(BenchRoofCommandTest, ReadsAloneTellWhatMemoryAllowsAModel) {
+  const MainResult json = RunMain({"bench", "roof", "--reads-only", "-t", "1",
+                                   "-m", kLlamaQ4_0, "-o", "json"});
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  EXPECT_THAT(json.out, HasSubstr("\"model_filename\": \"" + kLlamaQ4_0));
+  EXPECT_THAT(json.out, HasSubstr("\"memory_ts\": "));
+  EXPECT_THAT(json.out, HasSubstr("\"arithmetic_ts\": null"));
+}
+
+TEST(BenchRoofCommandTest, FlagsInFrontAreRefused) {
+  for (const auto& [flag, value] :
+       {std::pair{"-t", "2"}, {"-m", "absent.gguf"}, {"-ctk", "f16"}}) {
+    const MainResult result = RunMain({"bench", flag, value, "roof"});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("in front of roof")) << flag;
+    EXPECT_THAT(result.err, HasSubstr(flag));
+  }
 }
 
 TEST(BenchRoofCommandTest, NoThreadsAreOnePerCore) {
