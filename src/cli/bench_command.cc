@@ -164,6 +164,7 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
                 "Also time, bytes and waiting of each stage (md and json)");
   AddEngineFlags(*app, flags->session);
   AddPrefillFlag(*app, flags->session);
+  AddGpuLayersFlag(*app);
   app->footer(
       "t/s: median and standard deviation. GB/s: bytes that the tokens needed, "
       "per\nsecond. % of roof: of the best plain read in the same run with as "

@@ -37,6 +37,17 @@ TEST(BenchCommandTest, PrintsWhatLlamaBenchsReadersExpect) {
   EXPECT_THAT(result.out, HasSubstr("\n\"" TC_VERSION "\",\""));
 }
 
+TEST(BenchCommandTest, ListsAreGivenByCommasOrByRepeating) {
+  const MainResult result =
+      RunMain({"bench", "-m", kLlamaQ4_0, "-p", "8", "-p", "16", "-n", "2,3",
+               "-n", "4", "-r", "1", "-t", "1", "-ngl", "0"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const char* test : {" pp8 |", " pp16 |", " tg2 |", " tg3 |", " tg4 |"}) {
+    EXPECT_THAT(result.out, HasSubstr(test));
+  }
+  EXPECT_EQ(RunMain({"bench", "-m", kLlamaQ4_0, "-ngl", "99"}).exit_code, 2);
+}
+
 TEST(BenchCommandTest, NoThreadsAreOnePerCore) {
   const auto threads_of = [](std::vector<std::string> more) {
     std::vector<std::string> args = {"bench", "-m", kLlamaQ4_0, "-p",

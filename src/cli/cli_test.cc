@@ -116,8 +116,8 @@ TEST(MainTest, WrongUsageIsOneLineAndExitCode2) {
 }
 
 TEST(MainTest, NamesWhatItDoesNotKnowAsItWasTyped) {
-  EXPECT_THAT(RunMain({"run", "-m", "a", "-p", "x", "-ngl", "9"}).err,
-              HasSubstr("unknown argument '-ngl'"));
+  EXPECT_THAT(RunMain({"run", "-m", "a", "-p", "x", "-fa", "9"}).err,
+              HasSubstr("unknown argument '-fa'"));
   EXPECT_THAT(RunMain({"fly"}).err, HasSubstr("unknown command 'fly'"));
   EXPECT_THAT(RunMain({"eval", "foo"}).err, HasSubstr("unknown command 'foo'"));
   EXPECT_THAT(RunMain({"run", "-p", "x"}).err, HasSubstr("--model"));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "cli/parse_text.h"
 
@@ -12,8 +13,9 @@ namespace thermocline::cli {
 namespace {
 
 // Spelled with one dash, as in llama.cpp; the parser knows them with two.
-constexpr std::string_view kSingleDashNames[] = {
-    "--cnv", "--ctk", "--ctv", "--no-cnv", "--sys", "--sysf", "--ub"};
+constexpr std::string_view kSingleDashNames[] = {"--cnv", "--ctk",    "--ctv",
+                                                 "--ngl", "--no-cnv", "--st",
+                                                 "--sys", "--sysf",   "--ub"};
 
 // CLI11's page with flags spelled as users of llama.cpp type them.
 class HelpFormatter : public CLI::Formatter {
@@ -91,8 +93,12 @@ CLI::Option* AddIntList(CLI::App& app, const std::string& names,
                         std::vector<int64_t>& value, int64_t min, int64_t max,
                         const std::string& description) {
   return AddParsed(app, names, "N,...", description,
-                   [&value, min, max](const std::string& text) -> Status {
-                     TC_ASSIGN_OR_RETURN(value, ParseIntList(text, min, max));
+                   [&value, min, max, is_first = true](
+                       const std::string& text) mutable -> Status {
+                     TC_ASSIGN_OR_RETURN(const std::vector<int64_t> more,
+                                         ParseIntList(text, min, max));
+                     if (std::exchange(is_first, false)) value.clear();
+                     value.insert(value.end(), more.begin(), more.end());
                      return {};
                    });
 }

@@ -30,7 +30,8 @@ CLI::Option* AddInt(CLI::App& app, const std::string& names,
                     std::optional<int64_t>& value, int64_t min, int64_t max,
                     const std::string& description);
 
-// Integers in [min, max] separated by commas, shown as "N,...".
+// Integers in [min, max] separated by commas, shown as "N,..."; those of
+// several occurrences together.
 CLI::Option* AddIntList(CLI::App& app, const std::string& names,
                         std::vector<int64_t>& value, int64_t min, int64_t max,
                         const std::string& description);

@@ -59,6 +59,12 @@ TEST(FlagsTest, TheLastOccurrenceCounts) {
   EXPECT_EQ(flags.n, 3);
 }
 
+TEST(FlagsTest, ListsAddUp) {
+  Flags flags;
+  EXPECT_EQ(Parse(flags.app, {"-l", "3,4", "-l", "5", "--list", "3"}), "");
+  EXPECT_THAT(flags.list, ElementsAre(3, 4, 5, 3));
+}
+
 TEST(FlagsTest, ValuesAreTakenAsTheyAre) {
   for (const std::string value :
        {"-n", "--prompt", "", "[a,b]", "{}", "-1", "a=b", "\"x\"", "%"}) {

@@ -77,6 +77,13 @@ TEST(RunFlagsTest, WhatScriptsForLlamaCppSay) {
   EXPECT_TRUE(flags.no_chat);
   EXPECT_EQ(flags.prompt, "a");
   EXPECT_TRUE(Parse({"--no-conversation"}).no_chat);
+  EXPECT_FALSE(Parse({"0", "--ngl"}).chat);
+  try {
+    Parse({"99", "--n-gpu-layers"});
+    FAIL();
+  } catch (const CLI::ValidationError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("99: there is no GPU support"));
+  }
 }
 
 TEST(RunFlagsTest, ChatTemplatesByName) {

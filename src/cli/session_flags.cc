@@ -229,6 +229,21 @@ void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
             });
 }
 
+void AddGpuLayersFlag(CLI::App& app) {
+  AddParsed(app, "--ngl,--gpu-layers,--n-gpu-layers", "N",
+            "Changes nothing and takes only 0: there is no GPU support in this "
+            "version; for scripts made for llama.cpp",
+            [](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(const int64_t num_layers,
+                                  ParseInt(text, INT32_MIN, INT32_MAX));
+              if (num_layers == 0) return {};
+              return Fail(ErrorCode::kInvalidArgument,
+                          "{}: there is no GPU support in this version, only "
+                          "0 layers can be on one",
+                          num_layers);
+            });
+}
+
 Result<std::shared_ptr<const model::Model>> OpenModel(
     const ModelFlags& flags, ProgressLine& progress,
     const SessionFlags* session) {

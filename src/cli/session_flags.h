@@ -74,6 +74,9 @@ void AddEngineFlags(CLI::App& app, SessionFlags& flags);
 // --prefill, for commands that measure or use speed: dense is the default then.
 void AddPrefillFlag(CLI::App& app, SessionFlags& flags);
 
+// -ngl, which takes only 0: for scripts made for llama.cpp.
+void AddGpuLayersFlag(CLI::App& app);
+
 // Opens the model; an interrupt meanwhile ends the process. What its weights
 // need in RAM is refused before they are read if it is more than there is,
 // together with the session that `session` asks for, if one is given; a larger
