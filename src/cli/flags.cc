@@ -47,8 +47,24 @@ class HelpFormatter : public CLI::Formatter {
              [](const CLI::Option* o) { return o->get_positional(); })) {
       path += " " + option->get_name(true, false);
     }
-    return fmt::format("\nUsage: {} {}\n", path,
-                       has_commands ? "COMMAND [FLAGS]" : "[FLAGS]");
+    const char* command = !has_commands      ? ""
+                          : RunsItself(*app) ? "[COMMAND] "
+                                             : "COMMAND ";
+    return fmt::format("\nUsage: {} {}[FLAGS]\n", path, command);
+  }
+
+  // What a flag goes with is in its description.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const bool is_flag = option->get_items_expected_max() == 0;
+    return is_flag ? "" : CLI::Formatter::make_option_opts(option);
+  }
+
+ private:
+  // Whether it has flags of its own, besides those for help.
+  static bool RunsItself(const CLI::App& app) {
+    return std::ranges::any_of(app.get_options(), [&](const CLI::Option* o) {
+      return o != app.get_help_ptr() && o != app.get_version_ptr();
+    });
   }
 };
 

@@ -144,6 +144,30 @@ TEST(HelpFormatterTest, TellsWhatIsRequiredInTheEnd) {
   EXPECT_THAT(app.help(), HasSubstr("the model\n"));
 }
 
+TEST(HelpFormatterTest, SaysWhetherACommandIsNeeded) {
+  const auto usage_of = [](bool has_flags) {
+    CLI::App app{"test", "test"};
+    app.formatter(MakeHelpFormatter());
+    app.set_version_flag("--version", "1");
+    app.add_subcommand("sub");
+    if (has_flags) app.add_flag("--fast");
+    return app.help();
+  };
+  EXPECT_THAT(usage_of(false), HasSubstr("Usage: test COMMAND [FLAGS]"));
+  EXPECT_THAT(usage_of(true), HasSubstr("Usage: test [COMMAND] [FLAGS]"));
+}
+
+TEST(HelpFormatterTest, LeavesWhatExcludesAFlagToItsDescription) {
+  CLI::App app{"test", "test"};
+  app.formatter(MakeHelpFormatter());
+  app.add_flag("--on")->excludes(app.add_flag("--off"));
+  EXPECT_THAT(app.help(), ::testing::Not(HasSubstr("Excludes")));
+}
+
+TEST(NamesOfTest, ListsThem) {
+  EXPECT_EQ(NamesOf(std::vector{DType::kF16, DType::kQ8_0}), "f16, q8_0");
+}
+
 TEST(DecimalNearTest, IsWhatWasTyped) {
   EXPECT_EQ(DecimalNear(0.3f), 0.3);
   EXPECT_EQ(DecimalNear(0.26f), 0.26);
