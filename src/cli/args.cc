@@ -15,8 +15,9 @@ bool IsSingleDashName(std::string_view arg) {
          IsLetter(arg[2]);
 }
 
-// A flag as the parser knows it; other arguments as they are.
-std::string RewriteFlag(const std::string& arg) {
+}  // namespace
+
+std::string AsParsed(const std::string& arg) {
   std::string out = IsSingleDashName(arg) ? "-" + arg : arg;
   if (!out.starts_with("--")) return out;
   const size_t name_size = std::min(out.find('='), out.size());
@@ -24,8 +25,6 @@ std::string RewriteFlag(const std::string& arg) {
                '_', '-');
   return out;
 }
-
-}  // namespace
 
 std::vector<std::string> RewriteArgs(std::span<const std::string> args,
                                      const TakesValueFn& takes_value) {
@@ -36,7 +35,7 @@ std::vector<std::string> RewriteArgs(std::span<const std::string> args,
                  args.end());
       break;
     }
-    out.push_back(RewriteFlag(args[i]));
+    out.push_back(AsParsed(args[i]));
     if (takes_value(out.back()) && i + 1 < args.size()) {
       out.push_back(args[++i]);
     }
@@ -47,7 +46,7 @@ std::vector<std::string> RewriteArgs(std::span<const std::string> args,
 std::string AsTyped(const std::string& arg,
                     std::span<const std::string> typed_args) {
   if (std::ranges::count(typed_args, arg) > 0) return arg;
-  const auto typed = std::ranges::find(typed_args, arg, RewriteFlag);
+  const auto typed = std::ranges::find(typed_args, arg, AsParsed);
   return typed == typed_args.end() ? arg : *typed;
 }
 

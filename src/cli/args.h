@@ -23,6 +23,9 @@ using TakesValueFn = std::function<bool(std::string_view flag)>;
 std::vector<std::string> RewriteArgs(std::span<const std::string> args,
                                      const TakesValueFn& takes_value);
 
+// A flag as the parser knows it; other arguments as they are.
+std::string AsParsed(const std::string& arg);
+
 // The way back for messages: "--ngl" to "-ngl" if the user typed that, and
 // "--ctx-size" to "--ctx_size".
 std::string AsTyped(const std::string& arg,

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/held_weights.h"
+#include "cli/parse_text.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -107,8 +108,7 @@ Status StoreFormat(const std::string& text, bench::BenchFormat& format) {
   } else if (text == "csv") {
     format = bench::BenchFormat::kCsv;
   } else {
-    return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of md, json, csv",
-                text);
+    return NotOneOf(text, "md, json, csv");
   }
   return {};
 }

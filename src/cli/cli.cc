@@ -25,12 +25,8 @@ namespace {
 constexpr int kExitUsage = 2;
 
 std::string VersionText() {
-  std::vector<std::string_view> isas;
-  for (const kernels::Isa isa : kernels::SupportedIsas()) {
-    isas.push_back(kernels::NameOf(isa));
-  }
   return fmt::format("thermocline {} (kernels: {})", TC_VERSION,
-                     fmt::join(isas, ", "));
+                     NamesOf(kernels::SupportedIsas()));
 }
 
 // The app that `args` lead to by their leading words: "eval", "logits".
@@ -89,7 +85,20 @@ std::string DescribeExtra(const CLI::App& root,
                      Escape(AsTyped(root.remaining(true).front(), typed_args)));
 }
 
-std::string DescribeParseError(const CLI::App& root,
+// The flag by the name that the user took: "-n", which the parser calls
+// "--predict".
+std::string NameAsTyped(const CLI::App& app, const std::string& name,
+                        std::span<const std::string> typed_args) {
+  const CLI::Option* option = app.get_option_no_throw(name);
+  if (option == nullptr) return name;
+  const auto typed = std::find_if(typed_args.rbegin(), typed_args.rend(),
+                                  [option](const std::string& arg) {
+                                    return option->check_name(AsParsed(arg));
+                                  });
+  return typed == typed_args.rend() ? name : *typed;
+}
+
+std::string DescribeParseError(const CLI::App& root, const CLI::App& app,
                                std::span<const std::string> typed_args,
                                const CLI::ParseError& error) {
   // What is missing may be there, misspelt: the misspelling is told first.
@@ -101,7 +110,8 @@ std::string DescribeParseError(const CLI::App& root,
   std::string text = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     // Every flag takes one value or none, so it can only be missing.
-    return text.substr(0, text.find(':')) + ": its value is missing";
+    return NameAsTyped(app, text.substr(0, text.find(':')), typed_args) +
+           ": its value is missing";
   }
   return text;
 }
@@ -132,7 +142,7 @@ int ParseAndRun(std::vector<std::string> args) {
       return WriteStdout(std::string(version.what()) + "\n");
     });
   } catch (const CLI::ParseError& error) {
-    return UsageError(*app, DescribeParseError(root, typed_args, error));
+    return UsageError(*app, DescribeParseError(root, *app, typed_args, error));
   }
   if (!action) return UsageError(*app, "a command is missing");
   return RunAction(PathOf(*app), action);

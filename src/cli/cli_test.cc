@@ -124,8 +124,29 @@ TEST(MainTest, NamesWhatItDoesNotKnowAsItWasTyped) {
   EXPECT_THAT(RunMain({"run", "-x"}).err, HasSubstr("unknown argument '-x'"));
   EXPECT_THAT(RunMain({"convert", "h", "--fly"}).err,
               HasSubstr("unknown argument '--fly'"));
-  EXPECT_THAT(RunMain({"run", "-m", "x", "-p"}).err,
-              HasSubstr("--prompt: its value is missing"));
+  for (const char* flag : {"-p", "--prompt", "-ctk", "--cache_type_k"}) {
+    EXPECT_THAT(
+        RunMain({"run", "-m", "x", flag}).err,
+        HasSubstr(std::string("error: ") + flag + ": its value is missing"));
+  }
+}
+
+TEST(MainTest, ALongValueMakesNoLongError) {
+  const std::string digits(100'000, '9');
+  for (const Args& args :
+       {Args{"run", "--chat-template", digits}, Args{"run", "-n", digits},
+        Args{"run", "--temp", "1" + std::string(38, '0') + digits},
+        Args{"run", "--top-p", std::string(50'000, '0') + "-1"},
+        Args{"run", "--ffn-act", digits}, Args{"run", "-ctk", digits},
+        Args{"run", "--isa", digits}, Args{"bench", "-o", digits},
+        Args{"eval", "mc", "--format", digits},
+        Args{"eval", "mc", "--modes", "dense," + digits},
+        Args{"synth", "-o", "x", "--like", digits}}) {
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 2) << args[1];
+    EXPECT_LT(result.err.size(), 400u) << args[1];
+    EXPECT_THAT(result.err, HasSubstr("...")) << args[1];
+  }
 }
 
 TEST(MainTest, HelpForAnUnknownCommandIsAnError) {

@@ -10,6 +10,7 @@
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
+#include "cli/parse_text.h"
 #include "cli/session_flags.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
@@ -211,8 +212,7 @@ Status StoreFormat(const std::string& text, eval::McFormat& format) {
   } else if (text == "json") {
     format = eval::McFormat::kJson;
   } else {
-    return Fail(ErrorCode::kInvalidArgument,
-                "'{}' is not one of table, csv, json", text);
+    return NotOneOf(text, "table, csv, json");
   }
   return {};
 }

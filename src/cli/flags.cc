@@ -192,10 +192,7 @@ CLI::Option* AddDType(CLI::App& app, const std::string& names, DType& value,
           value = *dtype;
           return {};
         }
-        std::vector<std::string> allowed;
-        for (const DType type : types) allowed.push_back(LowerName(type));
-        return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}", text,
-                    fmt::join(allowed, ", "));
+        return NotOneOf(text, NamesOf(types));
       });
 }
 

@@ -7,6 +7,8 @@
 #ifndef THERMOCLINE_CLI_FLAGS_H_
 #define THERMOCLINE_CLI_FLAGS_H_
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
@@ -14,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/status.h"
@@ -82,6 +85,21 @@ double DecimalNear(float value);
 
 // "f16": the name as flags and reports write it.
 std::string LowerName(DType dtype);
+
+// "f32, f16, q8_0": the names of types, instruction sets, modes and the like,
+// likewise.
+template <typename Values>
+std::string NamesOf(const Values& values) {
+  std::vector<std::string> names;
+  for (const auto value : values) {
+    if constexpr (std::is_same_v<decltype(value), const DType>) {
+      names.push_back(LowerName(value));
+    } else {
+      names.emplace_back(NameOf(value));
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 // The help page's look; give it to the root, subcommands inherit it.
 std::shared_ptr<CLI::FormatterBase> MakeHelpFormatter();

@@ -40,6 +40,14 @@ std::optional<char> HexByte(std::string_view text) {
   return static_cast<char>(byte);
 }
 
+template <typename Number>
+tl::unexpected<Error> OutOfRange(std::string_view text, Number min,
+                                 Number max) {
+  return Fail(ErrorCode::kInvalidArgument,
+              "{} is out of range, allowed is {} to {}", Escape(text), min,
+              max);
+}
+
 }  // namespace
 
 Result<int64_t> ParseInt(std::string_view text, int64_t min, int64_t max) {
@@ -47,16 +55,14 @@ Result<int64_t> ParseInt(std::string_view text, int64_t min, int64_t max) {
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{} is out of range, allowed is {} to {}", text, min, max);
+    return OutOfRange(text, min, max);
   }
   if (error != std::errc() || end != text.data() + text.size()) {
     return Fail(ErrorCode::kInvalidArgument, "'{}' is not a whole number",
                 Escape(text));
   }
   if (value < min || value > max) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{} is out of range, allowed is {} to {}", text, min, max);
+    return OutOfRange(text, min, max);
   }
   return value;
 }
@@ -71,8 +77,7 @@ Result<double> ParseFloat(std::string_view text, double min, double max) {
                 Escape(text));
   }
   if (value < min || value > max) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{} is out of range, allowed is {} to {}", text, min, max);
+    return OutOfRange(text, min, max);
   }
   return value;
 }
@@ -101,6 +106,11 @@ Result<std::vector<int64_t>> ParseIntList(std::string_view text, int64_t min,
     return Fail(ErrorCode::kInvalidArgument, "no number given");
   }
   return values;
+}
+
+tl::unexpected<Error> NotOneOf(std::string_view text, std::string_view names) {
+  return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}",
+              Escape(text), names);
 }
 
 std::string ProcessEscapes(std::string_view text) {

@@ -22,6 +22,9 @@ Result<double> ParseFloat(std::string_view text, double min, double max);
 Result<std::vector<int64_t>> ParseIntList(std::string_view text, int64_t min,
                                           int64_t max);
 
+// "'x' is not one of a, b, c", for a value that is none of `names`.
+tl::unexpected<Error> NotOneOf(std::string_view text, std::string_view names);
+
 // Replaces \n \r \t \\ \" \' and \xHH by what they mean; any other backslash
 // stays as it is, as in llama.cpp.
 std::string ProcessEscapes(std::string_view text);

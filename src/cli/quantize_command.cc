@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
+#include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -41,12 +42,6 @@ const std::vector<DType> kTensorTypes = {
     DType::kF32,  DType::kF16,  DType::kBF16, DType::kQ8_0,
     DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
     DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
-
-std::string NamesOf(const std::vector<DType>& types) {
-  std::vector<std::string> names;
-  for (const DType type : types) names.push_back(LowerName(type));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
 
 // Bytes and tensors of one type.
 struct TypeSum {
@@ -136,8 +131,7 @@ Result<DType> ParseTensorType(const std::string& text) {
   if (dtype.has_value() && std::ranges::count(kTensorTypes, *dtype) > 0) {
     return *dtype;
   }
-  return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}",
-              Escape(text), NamesOf(kTensorTypes));
+  return NotOneOf(text, NamesOf(kTensorTypes));
 }
 
 // Reads "PATTERN=TYPE".
@@ -220,8 +214,8 @@ void SettleNames(QuantizeFlags& flags) {
   }
   const convert::FileTypeInfo* info = convert::FindFileType(flags.type);
   if (info == nullptr) {
-    RefuseUsage(fmt::format("TYPE: '{}' is not one of {}", Escape(flags.type),
-                            NamesOfFileTypes()));
+    RefuseUsage("TYPE: " +
+                NotOneOf(flags.type, NamesOfFileTypes()).value().message);
   }
   if (flags.output.empty() && !flags.dry_run) RefuseUsage("OUT is required");
   flags.options.type = info->type;

@@ -93,8 +93,7 @@ void AddChatFlags(CLI::App& app, RunFlags& flags) {
                 flags.chat_template = name;
                 return {};
               }
-              return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}",
-                          name, names);
+              return NotOneOf(name, names);
             });
 }
 

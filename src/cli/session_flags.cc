@@ -24,12 +24,6 @@ constexpr int64_t kMaxContext = int64_t{1} << 40;
 constexpr int64_t kMaxBatch = 1 << 16;
 const std::vector<DType> kKvTypes = {DType::kF32, DType::kF16, DType::kQ8_0};
 
-std::string NamesOf(const std::vector<kernels::Isa>& isas) {
-  std::vector<std::string_view> names;
-  for (const kernels::Isa isa : isas) names.push_back(kernels::NameOf(isa));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 Status StoreIsa(const std::string& text, kernels::Isa& isa) {
   const std::optional<kernels::Isa> parsed = kernels::ParseIsa(text);
   const std::vector<kernels::Isa> supported = kernels::SupportedIsas();
@@ -38,7 +32,8 @@ Status StoreIsa(const std::string& text, kernels::Isa& isa) {
     isa = *parsed;
     return {};
   }
-  return Fail(ErrorCode::kInvalidArgument, "'{}' is {}; choose from {}", text,
+  return Fail(ErrorCode::kInvalidArgument, "'{}' is {}; choose from {}",
+              Escape(text),
               parsed.has_value() ? "not for this CPU or not in this build"
                                  : "not known",
               NamesOf(supported));
@@ -82,14 +77,6 @@ std::string DescribeFfn(const engine::Session& session,
   return text;
 }
 
-template <typename Enum, size_t kCount>
-auto UnknownName(std::string_view name, const Enum (&known)[kCount]) {
-  std::vector<std::string_view> names;
-  for (const Enum value : known) names.push_back(engine::NameOf(value));
-  return Fail(ErrorCode::kInvalidArgument, "'{}' is not one of {}",
-              Escape(name), fmt::join(names, ", "));
-}
-
 }  // namespace
 
 std::vector<std::string> InputFilesOf(const ModelFlags& flags) {
@@ -118,7 +105,7 @@ void CheckScoresAreUsed(const ModelFlags& flags,
 Result<engine::FfnMode> ParseMode(std::string_view name) {
   const auto mode = engine::ParseFfnMode(name);
   if (mode.has_value()) return *mode;
-  return UnknownName(name, engine::kFfnModes);
+  return NotOneOf(name, NamesOf(engine::kFfnModes));
 }
 
 void AddModelFlags(CLI::App& app, ModelFlags& flags) {
@@ -137,9 +124,7 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
             [&flags](const std::string& text) -> Status {
               flags.overrides.ffn_activation = ParseActivation(text);
               if (flags.overrides.ffn_activation.has_value()) return {};
-              return Fail(ErrorCode::kInvalidArgument,
-                          "'{}' is not one of silu, gelu, relu, fatrelu, drelu",
-                          text);
+              return NotOneOf(text, "silu, gelu, relu, fatrelu, drelu");
             });
   AddParsed(app, "--ffn-threshold", "X", "Threshold of fatrelu",
             [&flags](const std::string& text) -> Status {
@@ -207,7 +192,9 @@ void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
             "of the weights), none (exact), auto (the file's; default)",
             [&flags](const std::string& text) -> Status {
               const auto choice = engine::ParsePredictorChoice(text);
-              if (!choice) return UnknownName(text, engine::kPredictorChoices);
+              if (!choice) {
+                return NotOneOf(text, NamesOf(engine::kPredictorChoices));
+              }
               flags.predictor = *choice;
               return {};
             });
@@ -221,8 +208,7 @@ void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
                         engine::kDensePrefill),
             [&flags](const std::string& text) -> Status {
               if (text != "dense" && text != "same") {
-                return Fail(ErrorCode::kInvalidArgument,
-                            "'{}' is not one of dense, same", Escape(text));
+                return NotOneOf(text, "dense, same");
               }
               flags.dense_prefill = text == "dense";
               return {};
