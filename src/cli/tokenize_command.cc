@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ namespace {
 
 struct TokenizeFlags {
   std::string model;
+  std::optional<std::string> prompt;
+  std::optional<std::string> file;
   bool no_bos = false;
   bool parse_special = false;
   bool decode = false;
@@ -59,7 +62,10 @@ Status Decode(const text::Tokenizer& tokenizer, const std::string& text) {
 Status Run(const TokenizeFlags& flags) {
   ExitOnInterrupt exit_on_interrupt;  // no file is written
   TC_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(flags.model));
-  TC_ASSIGN_OR_RETURN(const std::string text, ReadStdin());
+  TC_ASSIGN_OR_RETURN(const std::string text,
+                      flags.prompt.has_value()
+                          ? *flags.prompt
+                          : ReadText(flags.file.value_or("-")));
   return flags.decode ? Decode(*tokenizer, text)
                       : Encode(*tokenizer, flags, text);
 }
@@ -68,10 +74,14 @@ Status Run(const TokenizeFlags& flags) {
 
 void AddTokenizeCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<TokenizeFlags>();
-  CLI::App* app = parent.add_subcommand(
-      "tokenize", "Turns standard input into token ids, or back");
+  CLI::App* app =
+      parent.add_subcommand("tokenize", "Turns a text into token ids, or back");
   AddRequiredPath(*app, "-m,--model", flags->model, "FILE",
                   "GGUF model, or vocabulary without tensors");
+  auto* file = AddText(*app, "-f,--file", flags->file, "FILE",
+                       "Text; -: standard input, the default");
+  AddText(*app, "-p,--prompt", flags->prompt, "TEXT", "Text, as it is")
+      ->excludes(file);
   auto* no_bos =
       app->add_flag("--no-bos", flags->no_bos,
                     "Add no BOS or EOS where the vocabulary asks for them");
@@ -84,7 +94,8 @@ void AddTokenizeCommand(CLI::App& parent, Action& action) {
       ->excludes(no_bos)
       ->excludes(parse_special);
   app->footer(
-      "The input is taken byte for byte, its last line end too.\n\nExamples:\n"
+      "The text is taken byte for byte, its last line end too.\n\nExamples:\n"
+      "  thermocline tokenize -m model.gguf -p 'Hello world'\n"
       "  printf 'Hello world' | thermocline tokenize -m model.gguf\n"
       "  echo '1 15043' | thermocline tokenize -m model.gguf --decode");
   app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });

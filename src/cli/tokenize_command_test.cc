@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
 #include <string>
 
 #include "cli/test_files.h"
@@ -20,6 +22,25 @@ TEST(TokenizeCommandTest, GivesIdsOfStandardInput) {
             "1 15043 3186\n");
   EXPECT_EQ(RunMain({"tokenize", "-m", kSpm, "--no-bos"}, "Hello world").out,
             "15043 3186\n");
+}
+
+TEST(TokenizeCommandTest, TakesATextOrAFileToo) {
+  const std::string path = TempPath("text");
+  std::ofstream(path, std::ios::binary) << "Hello world";
+  const std::string want = "1 15043 3186\n";
+  EXPECT_EQ(RunMain({"tokenize", "-m", kSpm, "-p", "Hello world"}, "x").out,
+            want);
+  EXPECT_EQ(RunMain({"tokenize", "-m", kSpm, "-f", path}, "x").out, want);
+  EXPECT_EQ(RunMain({"tokenize", "-m", kSpm, "-f", "-"}, "Hello world").out,
+            want);
+  EXPECT_EQ(RunMain({"tokenize", "-m", kSpm, "-p", "15043", "--decode"}).out,
+            "Hello");
+  EXPECT_EQ(RunMain({"tokenize", "-m", kSpm, "-p", "x", "-f", path}).exit_code,
+            2);
+  std::remove(path.c_str());
+  const MainResult absent = RunMain({"tokenize", "-m", kSpm, "-f", path});
+  EXPECT_EQ(absent.exit_code, 1);
+  EXPECT_THAT(absent.err, HasSubstr(path));
 }
 
 TEST(TokenizeCommandTest, StripsNothing) {
