@@ -74,8 +74,7 @@ ChatPartner MakePartner(LineSource& input, bool is_person,
   ChatPartner partner;
   partner.input = &input;
   partner.is_person = is_person;
-  partner.answer = [&progress,
-                    to_terminal = StdoutIsTerminal()](std::string_view text) {
+  partner.answer = [&progress](std::string_view text) {
     progress.Clear();
     return WriteModelText(text);
   };
@@ -158,6 +157,7 @@ Status RunChat(const RunFlags& flags) {
   return RunChatLoop(*conversation, partner,
                      {.generate = MakeGenerateOptions(flags),
                       .first_message = std::move(prompt),
+                      .is_single_turn = flags.single_turn,
                       .input_files = ChatInputFiles(flags)});
 }
 

@@ -166,6 +166,7 @@ class ChatLoop {
     };
     Result<decode::GenerateReport> report = generate(options, on_text);
     if (!report.has_value()) return Refused(report.error());
+    is_over_ = options_.is_single_turn;
     if (!report->tokens.empty()) ++num_answers_;
     TC_RETURN_IF_ERROR(shown);
     if (last != '\n') TC_RETURN_IF_ERROR(partner_.answer("\n"));

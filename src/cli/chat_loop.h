@@ -31,14 +31,16 @@ struct ChatPartner {
 struct ChatLoopOptions {
   decode::GenerateOptions generate;
   std::optional<std::string> first_message;
+  bool is_single_turn = false;           // the first answer is the last one
   std::vector<std::string> input_files;  // /save never replaces them
 };
 
 // Chats until the input ends, or the person says so (/exit, Ctrl-C twice in a
-// row on an empty line). Each answer draws with another seed: the one asked
-// for, then the next ones. Errors: kCancelled when a signal or a closed output
-// ends it; those of the input, the output and the session; from a program, also
-// messages that do not fit the context and files that /save cannot write.
+// row on an empty line), or the one answer that was asked for is there. Each
+// answer draws with another seed: the one asked for, then the next ones.
+// Errors: kCancelled when a signal or a closed output ends it; those of the
+// input, the output and the session; from a program, also messages that do not
+// fit the context and files that /save cannot write.
 Status RunChatLoop(decode::Conversation& conversation,
                    const ChatPartner& partner, const ChatLoopOptions& options);
 

@@ -141,6 +141,27 @@ TEST_F(ChatLoopTest, TheFirstMessageComesBeforeTheInput) {
   EXPECT_EQ(outcome.messages[2], "user:Hello");
 }
 
+TEST_F(ChatLoopTest, ASingleTurnEndsWithItsAnswer) {
+  options.is_single_turn = true;
+  Outcome outcome = Chat({"Hello", "Bye"});
+  ASSERT_TRUE(outcome.status.has_value());
+  EXPECT_EQ(outcome.messages.size(), 2u);
+  options.first_message = "Once";
+  outcome = Chat({"Hello"});
+  ASSERT_EQ(outcome.messages.size(), 2u);
+  EXPECT_EQ(outcome.messages[0], "user:Once");
+}
+
+TEST_F(ChatLoopTest, ASingleTurnOutlivesARefusedMessage) {
+  options.is_single_turn = true;
+  session_options.context = 60;
+  std::string too_long;
+  for (int i = 0; i < 60; ++i) too_long += "w ";
+  const Outcome outcome = Chat({too_long, "Hello", "Bye"});
+  ASSERT_EQ(outcome.messages.size(), 2u);
+  EXPECT_EQ(outcome.messages[0], "user:Hello");
+}
+
 TEST_F(ChatLoopTest, ABlankFirstMessageIsNone) {
   for (const char* blank : {"", " \n\t"}) {
     options.first_message = blank;

@@ -79,6 +79,8 @@ void AddChatFlags(CLI::App& app, RunFlags& flags) {
                "them: the first message");
   app.add_flag("--no-cnv,--no-conversation", flags.no_chat,
                "No chat: a text is continued, also at a terminal");
+  app.add_flag("--st,--single-turn", flags.single_turn,
+               "End the chat after one answer");
   AddText(app, "--sys,--system-prompt", flags.system, "TEXT",
           "System prompt of a chat");
   AddText(app, "--sysf,--system-prompt-file", flags.system_file, "FILE",
@@ -152,9 +154,9 @@ bool WantsChat(const RunFlags& flags, bool stdin_is_terminal) {
   const bool wants_chat = flags.chat || !has_prompt;
   if (!wants_chat &&
       (flags.system.has_value() || flags.system_file.has_value() ||
-       flags.chat_template.has_value())) {
+       flags.chat_template.has_value() || flags.single_turn)) {
     throw CLI::ValidationError(
-        "-sys, -sysf and --chat-template belong to a chat: add -cnv");
+        "-sys, -sysf, --chat-template and -st belong to a chat: add -cnv");
   }
   if (wants_chat && (IsStdin(flags.prompt_file.value_or("")) ||
                      IsStdin(flags.system_file.value_or("")))) {

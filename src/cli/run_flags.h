@@ -21,6 +21,7 @@ struct RunFlags {
   std::optional<std::string> prompt_file;
   bool chat = false;
   bool no_chat = false;
+  bool single_turn = false;
   std::optional<std::string> system;
   std::optional<std::string> system_file;
   std::optional<std::string> chat_template;  // a known name

@@ -64,6 +64,8 @@ TEST(WantsChatTest, FlagsThatContradictEachOther) {
               HasSubstr("add -cnv"));
   EXPECT_THAT(UsageError({.prompt = "a", .chat_template = "chatml"}),
               HasSubstr("add -cnv"));
+  EXPECT_THAT(UsageError({.prompt = "a", .single_turn = true}),
+              HasSubstr("add -cnv"));
   EXPECT_THAT(UsageError({.prompt_file = "-", .chat = true}),
               HasSubstr("standard input"));
   EXPECT_THAT(UsageError({.chat = true, .system_file = "/dev/stdin"}),
@@ -77,6 +79,7 @@ TEST(RunFlagsTest, WhatScriptsForLlamaCppSay) {
   EXPECT_TRUE(flags.no_chat);
   EXPECT_EQ(flags.prompt, "a");
   EXPECT_TRUE(Parse({"--no-conversation"}).no_chat);
+  EXPECT_TRUE(Parse({"--st"}).single_turn);
   EXPECT_FALSE(Parse({"0", "--ngl"}).chat);
   try {
     Parse({"99", "--n-gpu-layers"});
