@@ -170,6 +170,23 @@ class TerminalTest(CliTest):
         os.kill(terminal.pid, signal.SIGTERM)
         self.assertEqual(terminal.end()[0], 143)
 
+    def test_goes_on_at_its_prompt_after_a_stop(self):
+        """As Ctrl-Z and fg do in a shell, which takes the terminal meanwhile."""
+        terminal = Terminal("-m", STORIES, *SHORT)
+        before = termios.tcgetattr(terminal.fd)
+        terminal.type(b"Hel")
+        terminal.read_until(b"Hel")
+        editing = termios.tcgetattr(terminal.fd)
+        os.kill(terminal.pid, signal.SIGSTOP)
+        os.waitpid(terminal.pid, os.WUNTRACED)
+        termios.tcsetattr(terminal.fd, termios.TCSANOW, before)
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.read_until(PROMPT)
+        terminal.read_until(b"Hel")
+        self.assertEqual(termios.tcgetattr(terminal.fd), editing)
+        os.write(terminal.fd, b"lo\r")
+        self.assertEqual(self.said(terminal), ["Hello"])
+
     def test_commands(self):
         terminal = Terminal("-m", STORIES, *SHORT)
         terminal.type(b"/regen\r")
@@ -228,6 +245,12 @@ class TerminalTest(CliTest):
                          piped.replace(b"\x1b", b" "))
         terminal.type(b"\x04")
         terminal.end()
+        args = ("-m", path, "--temp", 0, "-n", 60, "-t", 1, "-p", "Once")
+        self.assertIn(b"\x1b", self.assert_ok(run("run", *args)))
+        terminal = Terminal(*args, TERM="dumb")  # no colour, no progress
+        code, shown = terminal.end()
+        self.assertEqual(code, 0, shown)
+        self.assertNotIn(b"\x1b", shown)
 
     def test_a_terminal_that_cannot_edit(self):
         terminal = Terminal("-m", STORIES, *SHORT, prompt=b"> ", TERM="dumb")

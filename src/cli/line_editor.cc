@@ -121,7 +121,9 @@ struct LineEditor::State {
     while (true) {
       int& error = Of(editor).read_error;
       error = EINTR;
-      if (!WaitForInput(STDIN_FILENO)) return -1;
+      if (!WaitForInput(STDIN_FILENO, [editor] { Of(editor).Redraw(); })) {
+        return -1;
+      }
       char byte = 0;
       const ssize_t num_read = ::read(STDIN_FILENO, &byte, 1);
       if (num_read < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -143,6 +145,19 @@ struct LineEditor::State {
   void Show(std::string_view text) const {
     std::fwrite(text.data(), 1, text.size(), screen);
     std::fflush(screen);
+  }
+
+  void PrepareTerminal() const {
+    ::el_set(editor, EL_PREP_TERM, 1);
+    Show(kPasteOn);
+  }
+
+  // After a stop: a shell has used the terminal meanwhile, as the library does
+  // not know until it is told that it left it.
+  void Redraw() const {
+    ::el_set(editor, EL_PREP_TERM, 0);
+    PrepareTerminal();
+    ::el_set(editor, EL_REFRESH);
   }
 
   locale_t locale = {};
@@ -197,9 +212,9 @@ LineEditor::~LineEditor() = default;
 Result<Input> LineEditor::Read(bool goes_on) {
   const Utf8Locale utf8(state_->locale);
   state_->goes_on = goes_on;
+  TakeContinue();  // nothing is drawn yet
   // Before the prompt: what is typed at once would be echoed twice.
-  ::el_set(state_->editor, EL_PREP_TERM, 1);
-  state_->Show(kPasteOn);
+  state_->PrepareTerminal();
   int num_bytes = 0;
   const char* line = ::el_gets(state_->editor, &num_bytes);
   state_->Show(kPasteOff);

@@ -16,14 +16,27 @@ namespace {
 
 std::atomic<bool> g_cancel = false;
 std::atomic<int> g_signal = 0;
+std::atomic<bool> g_continued = false;
 std::atomic<int> g_num_exit_scopes = 0;
 std::atomic<int> g_num_catch_scopes = 0;
 // Wakes WaitForInput: a flag alone would be missed when it is set just before
 // the wait begins. Opened before there are handlers.
-std::array<int, 2> g_interrupt_pipe = {-1, -1};
+std::array<int, 2> g_wake_pipe = {-1, -1};
 static_assert(std::atomic<bool>::is_always_lock_free &&
                   std::atomic<int>::is_always_lock_free,
               "signal handlers use them");
+
+// Async-signal-safe.
+void Wake() {
+  const int saved_errno = errno;
+  [[maybe_unused]] const ssize_t ignored = ::write(g_wake_pipe[1], "", 1);
+  errno = saved_errno;
+}
+
+void OnContinue(int /*signal*/) {
+  g_continued.store(true);
+  Wake();
+}
 
 void OnInterrupt(int signal) {
   // The number first: who sees the flag reads the number. Others than SIGINT
@@ -37,9 +50,7 @@ void OnInterrupt(int signal) {
   if ((is_second && !is_caught) || g_num_exit_scopes.load() > 0) {
     ::_exit(128 + signal);
   }
-  const int saved_errno = errno;
-  [[maybe_unused]] const ssize_t ignored = ::write(g_interrupt_pipe[1], "", 1);
-  errno = saved_errno;
+  Wake();
 }
 
 // Appends to a fixed buffer; async-signal-safe.
@@ -80,19 +91,21 @@ void OnBusError(int signal, siginfo_t* info, void* /*context*/) {
   ::_exit(1);
 }
 
-void Install(int signal, void (*handler)(int)) {
+// By default without SA_RESTART: reads give EINTR.
+void Install(int signal, void (*handler)(int), int flags = 0) {
   struct sigaction action = {};
   action.sa_handler = handler;
+  action.sa_flags = flags;
   sigemptyset(&action.sa_mask);
-  ::sigaction(signal, &action, nullptr);  // no SA_RESTART: reads give EINTR
+  ::sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
 
 void InstallSignalHandlers() {
-  if (g_interrupt_pipe[0] < 0 &&
-      ::pipe2(g_interrupt_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-    g_interrupt_pipe = {-1, -1};  // waits then end with the next key
+  if (g_wake_pipe[0] < 0 &&
+      ::pipe2(g_wake_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    g_wake_pipe = {-1, -1};  // waits then end with the next key
   }
   Install(SIGINT, OnInterrupt);
   Install(SIGTERM, OnInterrupt);
@@ -100,6 +113,7 @@ void InstallSignalHandlers() {
   struct sigaction hangup = {};
   ::sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) Install(SIGHUP, OnInterrupt);
+  Install(SIGCONT, OnContinue, SA_RESTART);  // who waits is woken by the pipe
   Install(SIGPIPE, SIG_IGN);
   Install(SIGXFSZ, SIG_IGN);  // a file too large is an error of its write
 
@@ -114,17 +128,20 @@ const std::atomic<bool>* CancelFlag() { return &g_cancel; }
 
 int InterruptSignal() { return g_signal.load(); }
 
-bool WaitForInput(int fd) {
+bool TakeContinue() { return g_continued.exchange(false); }
+
+bool WaitForInput(int fd, const std::function<void()>& on_continue) {
   while (!g_cancel.load()) {
     std::array<pollfd, 2> fds = {
         {{.fd = fd, .events = POLLIN, .revents = 0},
-         {.fd = g_interrupt_pipe[0], .events = POLLIN, .revents = 0}}};
+         {.fd = g_wake_pipe[0], .events = POLLIN, .revents = 0}}};
     ::poll(fds.data(), fds.size(), -1);
     if (fds[1].revents != 0) {
-      // The flag was set before this was written.
+      // The flags were set before this was written.
       std::array<char, 16> bytes;
-      while (::read(g_interrupt_pipe[0], bytes.data(), bytes.size()) > 0) {
+      while (::read(g_wake_pipe[0], bytes.data(), bytes.size()) > 0) {
       }
+      if (TakeContinue() && on_continue) on_continue();
     } else if (fds[0].revents != 0 && !g_cancel.load()) {
       return true;  // a signal that ends the wait goes before an end of input
     }

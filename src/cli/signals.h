@@ -3,6 +3,7 @@
 #define THERMOCLINE_CLI_SIGNALS_H_
 
 #include <atomic>
+#include <functional>
 
 namespace thermocline::cli {
 
@@ -10,7 +11,7 @@ namespace thermocline::cli {
 // cancel flag, so that work stops in order; a second one ends the process at
 // once with 128 + signal. SIGPIPE is ignored: writing says EPIPE. SIGBUS in a
 // mapped file (it shrank, or its disk failed) becomes one message with the
-// file's name and exit code 1.
+// file's name and exit code 1. SIGCONT is noted for TakeContinue.
 void InstallSignalHandlers();
 
 // Set by the first interrupt; cleared by TakeCtrlC alone.
@@ -19,9 +20,14 @@ const std::atomic<bool>* CancelFlag();
 // The number of the signal that set the flag, 0 if none did.
 int InterruptSignal();
 
+// Whether the process was stopped and went on (Ctrl-Z, then fg) since the last
+// call.
+bool TakeContinue();
+
 // Waits until `fd` has something to read, an end or an error too: true. False:
-// the flag is set. One thread at a time.
-bool WaitForInput(int fd);
+// the flag is set. Calls `on_continue` when the process goes on after a stop.
+// One thread at a time.
+bool WaitForInput(int fd, const std::function<void()>& on_continue = {});
 
 // Clears the flag if a SIGINT set it and returns whether one did; what other
 // signals set stays. For programs in which Ctrl-C stops one answer.

@@ -131,6 +131,25 @@ TEST(SignalsDeathTest, WaitingEndsWithInputOrAnInterrupt) {
       ::testing::ExitedWithCode(0), "");
 }
 
+TEST(SignalsDeathTest, GoingOnAfterAStopIsToldToWhoWaits) {
+  EXPECT_EXIT(
+      {
+        InstallSignalHandlers();
+        int ends[2];
+        if (::pipe(ends) != 0) ::_exit(1);
+        std::raise(SIGCONT);
+        if (!TakeContinue() || TakeContinue()) ::_exit(2);
+        std::raise(SIGCONT);
+        int num_told = 0;
+        const bool has_input = WaitForInput(ends[0], [&] {
+          ++num_told;
+          ::close(ends[1]);  // so that the wait ends
+        });
+        ::_exit(has_input && num_told == 1 && !CancelFlag()->load() ? 0 : 3);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 TEST(SignalsDeathTest, WritingToAClosedPipeDoesNotKill) {
   EXPECT_EXIT(
       {
