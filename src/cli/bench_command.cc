@@ -113,16 +113,6 @@ Status StoreFormat(const std::string& text, bench::BenchFormat& format) {
   return {};
 }
 
-// Whoever writes flags in front of `roof` wants them to count there.
-void RefuseFlagsInFrontOfRoof(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->count() == 0) continue;
-    throw CLI::ValidationError(
-        DisplayNames(option->get_name(false, true)),
-        "has no effect in front of roof, which takes its flags behind it");
-  }
-}
-
 bool AllZero(const std::vector<int64_t>& lengths) {
   return std::ranges::all_of(lengths, [](int64_t n) { return n == 0; });
 }
@@ -183,7 +173,9 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   AddBenchRoofCommand(*app, *app->get_option("--model"), action);
   app->callback([app, flags, prompt, generate, &action] {
     if (!app->get_subcommands().empty()) {
-      RefuseFlagsInFrontOfRoof(*app);
+      // Whoever writes flags in front of `roof` wants them to count there.
+      RefuseAllBut(*app, {},
+                   "in front of roof, which takes its flags behind it");
       return;
     }
     if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
