@@ -84,7 +84,7 @@ TEST(MainTest, WrongUsageIsOneLineAndExitCode2) {
       {{"--fly"}, "unknown argument '--fly'"},
       {{"run"}, "--model is required"},
       {{"run", "-m", "a"}, "no prompt: give one by -p or -f"},
-      {{"run", "-m"}, "--model: its value is missing"},
+      {{"run", "-m"}, "-m: its value is missing"},
       {run_with({"-f", "y"}), "give the prompt by -p or by -f, not both"},
       {run_with({"-n", "x"}), "--n-predict: 'x' is not a whole number"},
       {run_with({"-ngl", "9"}), "no GPU support in this version"},
