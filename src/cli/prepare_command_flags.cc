@@ -27,6 +27,10 @@ namespace {
 // candidates.
 constexpr double kRecallToGive = 0.02;
 
+// Of a layer's neurons: with more candidates the test of every gate, in
+// sequence, is faster (docs/perf/sparse-cpu.md, "When a predictor pays").
+constexpr double kCandidatesThatPay = 0.43;
+
 training::FindOptions MakeFindOptions(const FindFlags& flags,
                                       const model::Config& config,
                                       ProgressLine& progress) {
@@ -100,6 +104,23 @@ std::string FormatPredictor(size_t layer_idx,
 constexpr std::string_view kPredictorHead =
     "layer  rank      bytes  % FFN  recall %  precision %  candidates/fired";
 
+// What to do where predictors name so much that reading it costs more than they
+// save.
+std::string FormatWhetherTheyPay(const training::Findings& findings) {
+  double sum = 0;
+  double num_layers = 0;
+  for (const training::LayerFindings& layer : findings.layers) {
+    if (layer.trained.rank == 0) continue;
+    sum += layer.density * layer.trained.candidates_per_fired;
+    ++num_layers;
+  }
+  if (sum <= kCandidatesThatPay * num_layers) return "";
+  return fmt::format(
+      "{:.0f} % of the neurons are candidates: from memory a file of 'prepare "
+      "--no-predictor',\nwith --ffn exact, is likely to be faster\n",
+      100 * sum / num_layers);
+}
+
 std::string FormatTrained(const training::Findings& findings) {
   if (findings.parts.predictors.empty()) return "";
   std::string out =
@@ -114,7 +135,7 @@ std::string FormatTrained(const training::Findings& findings) {
                : FormatPredictor(i, layer.trained, layer.ffn_bytes);
     out += "\n";
   }
-  return out;
+  return out + FormatWhetherTheyPay(findings);
 }
 
 std::string FormatFreeOf(size_t layer_idx,

@@ -75,6 +75,22 @@ TEST(FormatFindingsTest, TablesOfWhatWasFound) {
   EXPECT_THAT(text, Not(HasSubstr("interrupted")));
 }
 
+// 0.125 of the neurons fire, 1.5 candidates for each; without the layer that
+// has no predictor.
+TEST(FormatFindingsTest, PredictorsThatCostMoreThanTheySave) {
+  training::Findings findings = TwoLayers();
+  EXPECT_THAT(FormatFindings(findings, false),
+              Not(HasSubstr("neurons are candidates")));
+  findings.layers[0].trained.candidates_per_fired = 3.44;  // 43.0 %
+  EXPECT_THAT(FormatFindings(findings, false),
+              Not(HasSubstr("neurons are candidates")));
+  findings.layers[0].trained.candidates_per_fired = 3.6;
+  EXPECT_THAT(FormatFindings(findings, false),
+              HasSubstr("\n45 % of the neurons are candidates: from memory a "
+                        "file of 'prepare --no-predictor',\nwith --ffn exact, "
+                        "is likely to be faster\n"));
+}
+
 TEST(FormatFindingsTest, NothingFiredIsNoMatterOfTooManyCandidates) {
   training::Findings findings = TwoLayers();
   findings.layers[1].free_sign_candidates_per_fired = 0;
