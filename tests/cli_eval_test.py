@@ -256,9 +256,14 @@ class MultipleChoiceTest(EvalTest):
                 stdin=b"\xef\xbb\xbf" + text)).decode())))
         self.assertEqual(len(rows), 1)
         self.assertEqual((rows[0]["mode"], rows[0]["items"], rows[0]["file"]),
-                         ("dense", "6", "-"))
+                         ("dense", "6", "standard input"))
         self.assertAlmostEqual(float(rows[0]["guess"]),
                                (0.25 * 3 + 1 / 3 * 2 + 1 / 2) / 6, places=6)
+
+    def test_an_error_in_standard_input_says_so(self):
+        self.assert_fails(
+            run("eval", "mc", "-m", STORIES, "-f", "-", stdin=b"{}\n"),
+            "standard input: line 1")
 
     def test_bad_tasks_leave_nothing_behind(self):
         good = b'{"query": "a", "choices": ["b", "c"], "gold": 0}\n'

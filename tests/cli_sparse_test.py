@@ -130,6 +130,11 @@ class SparseTest(cli_support.CliTest):
                 self.assert_fails(
                     run(*command, "-m", LLAMA, "--sparse-threshold", 1, *args),
                     "--sparse-threshold: has no effect", code=2)
+        for command in (("profile", "--corpus", "-"), ("train", "--corpus", "-"),
+                        ("prepare", "--corpus", "-"), ("trace", "-f", "-")):
+            self.assert_fails(
+                run(*command, "-m", LLAMA, "-o", out, "--sparse-threshold", 1),
+                "unknown argument", "--sparse-threshold", code=2)
         self.assert_fails(
             run("run", "-m", GOLDEN, "-p", "a", "--predictor", "x"),
             "auto, trained, free, none", code=2)

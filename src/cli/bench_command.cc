@@ -152,7 +152,7 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   AddFormatFlag(*app, flags->format);
   app->add_flag("--profile", flags->profile,
                 "Also time, bytes and waiting of each stage (md and json)");
-  AddEngineFlags(*app, flags->session);
+  AddEngineFlags(*app, flags->model, flags->session);
   AddPrefillFlag(*app, flags->session);
   AddGpuLayersFlag(*app);
   app->footer(

@@ -113,7 +113,7 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
                 "Decode token by token instead of in one batch");
   AddThreadsFlag(*app, flags->session);
   AddContextFlag(*app, flags->session, "the model's");
-  AddEngineFlags(*app, flags->session);
+  AddEngineFlags(*app, flags->model, flags->session);
   app->footer(
       "Examples:\n"
       "  thermocline eval logits -m model.gguf --tokens 1,15,7 -o out.f32\n"

@@ -60,7 +60,8 @@ Status RefuseToReplaceInputs(const McFlags& flags) {
 
 Result<eval::McTask> ReadTask(const std::string& path, int64_t max_items) {
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
-  return eval::ParseMcTask(text, path, static_cast<size_t>(max_items));
+  return eval::ParseMcTask(text, InputName(path),
+                           static_cast<size_t>(max_items));
 }
 
 Result<McInput> ReadInput(const McFlags& flags) {
@@ -253,7 +254,7 @@ void AddEvalMcCommand(CLI::App& parent, Action& action) {
   AddModelFlags(*app, flags->model);
   AddThreadsFlag(*app, flags->session);
   AddContextFlag(*app, flags->session, "as long as the items need");
-  AddEngineFlags(*app, flags->session);
+  AddEngineFlags(*app, flags->model, flags->session);
   AddTaskFlags(*app, flags);
   app->footer(
       "Records are query/choices/gold, context_options/continuation/gold,\n"

@@ -30,7 +30,7 @@ void AddTextFlags(CLI::App& app, TextFlags& flags) {
   app.add_flag("--json", flags.json, "One JSON object instead of text");
   AddThreadsFlag(app, flags.session);
   AddContextFlag(app, flags.session, "512, or the model's if that is less");
-  AddEngineFlags(app, flags.session);
+  AddEngineFlags(app, flags.model, flags.session);
 }
 
 void CheckChunkFlag(const SessionFlags& flags) {

@@ -131,7 +131,7 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddChatFlags(app, flags);
   AddThreadsFlag(app, flags.session);
   AddContextFlag(app, flags.session, "the model's, at most 4096");
-  AddEngineFlags(app, flags.session);
+  AddEngineFlags(app, flags.model, flags.session);
   AddPrefillFlag(app, flags.session);
   AddSamplerFlags(app, flags);
   AddGpuLayersFlag(app);

@@ -133,14 +133,6 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
               flags.overrides.ffn_threshold = static_cast<float>(value);
               return {};
             });
-  AddParsed(app, "--sparse-threshold", "X",
-            "Score from which predictors take a neuron, instead of the file's",
-            [&flags](const std::string& text) -> Status {
-              TC_ASSIGN_OR_RETURN(const double value,
-                                  ParseFloat(text, -1e30, 1e30));
-              flags.overrides.predictor_threshold = static_cast<float>(value);
-              return {};
-            });
   AddText(app, "--split", flags.split_path, "FILE",
           "Split file of the model: KAIROX's order of neurons, or "
           "PowerInfer's .gpuidx");
@@ -166,7 +158,7 @@ void AddIsaFlag(CLI::App& app, kernels::Isa& isa) {
       [&isa](const std::string& text) { return StoreIsa(text, isa); });
 }
 
-void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
+void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
   AddInt(app, "-b,--batch-size,--ub,--ubatch-size", flags.batch, 1, kMaxBatch,
          fmt::format("Tokens computed together in prefill (default {})",
                      flags.batch));
@@ -196,6 +188,14 @@ void AddEngineFlags(CLI::App& app, SessionFlags& flags) {
                 return NotOneOf(text, NamesOf(engine::kPredictorChoices));
               }
               flags.predictor = *choice;
+              return {};
+            });
+  AddParsed(app, "--sparse-threshold", "X",
+            "Score from which predictors take a neuron, instead of the file's",
+            [&model](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(const double value,
+                                  ParseFloat(text, -1e30, 1e30));
+              model.overrides.predictor_threshold = static_cast<float>(value);
               return {};
             });
 }

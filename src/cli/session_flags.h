@@ -38,7 +38,7 @@ struct SessionFlags {
 };
 
 // -m, --no-mmap, --mlock, --bundle-at-load, --check-tensors, --ffn-act,
-// --ffn-threshold, --sparse-threshold, --split.
+// --ffn-threshold, --split.
 void AddModelFlags(CLI::App& app, ModelFlags& flags);
 
 // The files that opening the model reads, its split file too: no output may be
@@ -67,9 +67,9 @@ void AddContextFlag(CLI::App& app, SessionFlags& flags,
 // --isa.
 void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
 
-// -b, -ctk, -ctv, --isa, --ffn, --predictor. The help shows the defaults that
-// `flags` has now.
-void AddEngineFlags(CLI::App& app, SessionFlags& flags);
+// -b, -ctk, -ctv, --isa, --ffn, --predictor, --sparse-threshold. The help shows
+// the defaults that `flags` has now.
+void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);
 
 // --prefill, for commands that measure or use speed: dense is the default then.
 void AddPrefillFlag(CLI::App& app, SessionFlags& flags);

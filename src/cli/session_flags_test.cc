@@ -27,7 +27,7 @@ struct AllFlags {
     AddModelFlags(app, model);
     AddThreadsFlag(app, session);
     AddContextFlag(app, session, "the model's");
-    AddEngineFlags(app, session);
+    AddEngineFlags(app, model, session);
   }
   std::string Parse(std::vector<std::string> args) {
     std::reverse(args.begin(), args.end());
