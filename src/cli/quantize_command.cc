@@ -145,7 +145,7 @@ Status StoreOverride(const std::string& text,
   TC_ASSIGN_OR_RETURN(const DType dtype,
                       ParseTensorType(text.substr(equals + 1)));
   std::string pattern = text.substr(0, equals);
-  TC_RETURN_IF_ERROR(text::Regex::Compile(pattern));
+  TC_RETURN_IF_ERROR(text::Regex::Compile(pattern, text::RegexLimits::kUsual));
   options.overrides.push_back({std::move(pattern), dtype});
   return {};
 }

@@ -104,7 +104,8 @@ class Overrides {
   static Result<Overrides> Compile(const std::vector<TypeOverride>& overrides) {
     Overrides compiled;
     for (const TypeOverride& entry : overrides) {
-      auto regex = text::Regex::Compile(entry.pattern);
+      auto regex =
+          text::Regex::Compile(entry.pattern, text::RegexLimits::kUsual);
       if (!regex) {
         // The message begins "pattern X".
         return Fail(ErrorCode::kInvalidArgument, "tensor {}",
@@ -122,8 +123,13 @@ class Overrides {
     if (entries_.empty() || !text::IsValidUtf8(name)) return dtype;
     text::RegexScratch scratch;
     for (Entry& entry : entries_) {
-      TC_ASSIGN_OR_RETURN(const auto match, entry.regex.Find(name, 0, scratch));
-      if (!match.has_value()) continue;
+      const auto match = entry.regex.Find(name, 0, scratch);
+      if (!match.has_value()) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    "tensor pattern {}: gave up on the name {} ({})",
+                    Escape(entry.pattern), Escape(name), match.error().message);
+      }
+      if (!match->has_value()) continue;
       entry.used = true;
       dtype = entry.dtype;
     }

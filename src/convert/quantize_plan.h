@@ -48,8 +48,8 @@ struct QuantizePlan {
 // computable (CHECKed). Reads metadata only. kCorrupt: the metadata that the
 // rules need is missing or absurd; kUnsupported: it is a split file, prepared
 // or has no matrices, or a tensor to be changed has a type that cannot be read;
-// kInvalidArgument: it is quantised already, a pattern that cannot be read, or
-// one that matches nothing.
+// kInvalidArgument: it is quantised already, a pattern that cannot be read, one
+// that backtracks without end, or one that matches nothing.
 Result<QuantizePlan> PlanQuantization(const gguf::File& file,
                                       const QuantizeOptions& options);
 

@@ -126,6 +126,13 @@ TEST_F(QuantizePlanTest, BadPatterns) {
   Plan(TwoLayerModel());
   EXPECT_THAT(error, StartsWith("tensor pattern [ does not compile"));
   EXPECT_EQ(code, ErrorCode::kInvalidArgument);
+  options.overrides = {{"^(.+)+(.+)+(.+)+[^a-z0-9._]$", DType::kQ8_0}};
+  Plan(TwoLayerModel());
+  EXPECT_THAT(
+      error,
+      HasSubstr("tensor pattern ^(.+)+(.+)+(.+)+[^a-z0-9._]$: gave up on "
+                "the name "));
+  EXPECT_EQ(code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(QuantizePlanTest, ANameThatIsNoTextMatchesNothing) {

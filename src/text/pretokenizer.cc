@@ -228,7 +228,8 @@ Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
   PreTokenizer pre_tokenizer;
   pre_tokenizer.ignore_merges_ = rules->ignore_merges;
   for (const char* stage : rules->stages) {
-    TC_ASSIGN_OR_RETURN(Regex regex, Regex::Compile(SpellOut(stage)));
+    TC_ASSIGN_OR_RETURN(Regex regex,
+                        Regex::Compile(SpellOut(stage), RegexLimits::kNone));
     pre_tokenizer.stages_.push_back(std::move(regex));
   }
   return pre_tokenizer;

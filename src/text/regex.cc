@@ -32,7 +32,7 @@ void Regex::FreeContext::operator()(pcre2_real_match_context_8* context) const {
   pcre2_match_context_free(context);
 }
 
-Result<Regex> Regex::Compile(std::string_view pattern) {
+Result<Regex> Regex::Compile(std::string_view pattern, RegexLimits limits) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   Regex regex;
@@ -53,8 +53,7 @@ Result<Regex> Regex::Compile(std::string_view pattern) {
   if (regex.context_ == nullptr) {
     return Fail(ErrorCode::kResourceExhausted, "no memory for a pattern");
   }
-  // The limits guard against patterns that backtrack without end; ours are
-  // fixed and linear, and one match may be a whole long text.
+  if (limits == RegexLimits::kUsual) return regex;
   constexpr uint32_t kNoLimit = std::numeric_limits<uint32_t>::max();
   pcre2_set_match_limit(regex.context_.get(), kNoLimit);
   pcre2_set_depth_limit(regex.context_.get(), kNoLimit);
@@ -77,7 +76,7 @@ Result<std::optional<RegexMatch>> Regex::Find(std::string_view subject,
   if (status < 0) {
     std::array<char, 256> buffer;
     return Fail(ErrorCode::kResourceExhausted,
-                "splitting a text of {} bytes failed: {}", subject.size(),
+                "searching a text of {} bytes failed: {}", subject.size(),
                 Describe(status, &buffer));
   }
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(scratch.data_);

@@ -19,6 +19,11 @@ struct RegexMatch {
   size_t begin, end;  // byte offsets into the subject
 };
 
+// How much a match may backtrack before it gives up. Our own patterns are fixed
+// and linear, and one match of theirs may be a whole long text; those that
+// people write get PCRE2's limits.
+enum class RegexLimits { kNone, kUsual };
+
 // Memory that matching needs: one per thread, for any number of patterns.
 class RegexScratch {
  public:
@@ -35,8 +40,9 @@ class RegexScratch {
 // Immutable, so safe from any number of threads.
 class Regex {
  public:
-  // kUnsupported: not a pattern that this PCRE2 understands.
-  static Result<Regex> Compile(std::string_view pattern);
+  // kUnsupported: not a pattern that this PCRE2 understands;
+  // kResourceExhausted: no memory.
+  static Result<Regex> Compile(std::string_view pattern, RegexLimits limits);
 
   // The first match at or after `start`; `$` is the very end of the subject,
   // and nothing is seen of what surrounds it in memory. Requires valid UTF-8

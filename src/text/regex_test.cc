@@ -9,8 +9,8 @@ namespace {
 
 // "begin-end", "none", or the error.
 std::string Find(std::string_view pattern, std::string_view subject,
-                 size_t start = 0) {
-  const auto regex = Regex::Compile(pattern);
+                 size_t start = 0, RegexLimits limits = RegexLimits::kNone) {
+  const auto regex = Regex::Compile(pattern, limits);
   if (!regex) return regex.error().message;
   RegexScratch scratch;
   const auto match = regex->Find(subject, start, scratch);
@@ -34,7 +34,7 @@ TEST(RegexTest, SubjectEndsWhereItEnds) {
 }
 
 TEST(RegexTest, BadPatternIsAnError) {
-  const auto regex = Regex::Compile("(");
+  const auto regex = Regex::Compile("(", RegexLimits::kNone);
   ASSERT_FALSE(regex);
   EXPECT_EQ(regex.error().code, ErrorCode::kUnsupported);
 }
@@ -43,6 +43,15 @@ TEST(RegexTest, BadPatternIsAnError) {
 TEST(RegexTest, DeepMatchesFallBackToTheHeap) {
   const std::string text(200'000, 'a');
   EXPECT_EQ(Find("(?:a|b)+c|(?:a|b)+", text), "0-200000");
+}
+
+// 19 letters can be cut in three, and those cut on, in millions of ways.
+TEST(RegexTest, APatternOfSomeonesThatBacktracksWithoutEndGivesUp) {
+  const std::string text(19, 'a');
+  const char* pattern = "^(.+)+(.+)+(.+)+[^a]$";
+  EXPECT_EQ(Find(pattern, text), "none");
+  EXPECT_EQ(Find(pattern, text, 0, RegexLimits::kUsual),
+            "searching a text of 19 bytes failed: match limit exceeded");
 }
 
 }  // namespace
