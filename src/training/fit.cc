@@ -47,15 +47,13 @@ class Fitter {
   size_t NumTrialSteps() const {
     return std::max<size_t>(options_.num_steps / kTrialShare, 20);
   }
-  // That many steps may come, when every trial is made.
-  size_t NumStepsAtMost() const {
-    return options_.num_steps + kMaxTrials * NumTrialSteps();
-  }
   size_t FirstRank(size_t max_rank, size_t step) const;
   // Candidates per fired neuron at the least recall, after a short training.
   Result<double> Try(size_t rank, DType dtype);
   Result<size_t> FindRank(size_t max_rank, DType dtype);
   bool LosesByRounding(const LowRank& predictor) const;
+  // 16 bits where 8 lose recall, with as many ranks as the bytes allow.
+  Status RefineType(uint64_t max_bytes, DType& dtype, LowRank& trained);
   void Finish(const LowRank& trained, DType dtype, FittedPredictor& out) const;
 
   const Gemm& gemm_;
@@ -64,6 +62,8 @@ class Fitter {
   InputMoments moments_;
   GateImage image_;
   size_t num_steps_done_ = 0;
+  // That may come, when every trial is made.
+  size_t num_steps_at_most_ = options_.num_steps + kMaxTrials * NumTrialSteps();
   std::vector<RankTrial> trials_;
 };
 
@@ -79,7 +79,7 @@ Result<LowRank> Fitter::Trained(size_t rank, size_t num_steps) {
                         .cancel = options_.cancel};
   if (options_.progress) {
     train.progress = [&](size_t num_done) {
-      options_.progress(num_steps_done_ + num_done, NumStepsAtMost());
+      options_.progress(num_steps_done_ + num_done, num_steps_at_most_);
     };
   }
   TC_RETURN_IF_ERROR(Train(gemm_, data_.train, train, predictor));
@@ -141,6 +141,20 @@ bool Fitter::LosesByRounding(const LowRank& predictor) const {
              .recall() < recall - kRoundingLoss;
 }
 
+Status Fitter::RefineType(uint64_t max_bytes, DType& dtype, LowRank& trained) {
+  if (dtype != DType::kQ8_0 || !LosesByRounding(trained)) return {};
+  const size_t fitting =
+      MaxRank(trained.width, data_.train.ffn_width(), DType::kF16, max_bytes);
+  if (fitting == 0) return {};
+  dtype = DType::kF16;
+  if (fitting >= trained.rank) return {};
+  // A part of the work of its own: nobody expected it.
+  num_steps_done_ = 0;
+  num_steps_at_most_ = options_.num_steps;
+  TC_ASSIGN_OR_RETURN(trained, Trained(fitting, options_.num_steps));
+  return {};
+}
+
 void Fitter::Finish(const LowRank& trained, DType dtype,
                     FittedPredictor& out) const {
   out.rank = trained.rank;
@@ -189,17 +203,9 @@ Result<FittedPredictor> Fitter::Fit() {
   }
   image_ = FitImage(gemm_, data_.gate, data_.train.num_neurons, moments_,
                     max_rank, options_.seed);
-  TC_ASSIGN_OR_RETURN(size_t rank, FindRank(max_rank, dtype));
+  TC_ASSIGN_OR_RETURN(const size_t rank, FindRank(max_rank, dtype));
   TC_ASSIGN_OR_RETURN(LowRank trained, Trained(rank, options_.num_steps));
-  if (dtype == DType::kQ8_0 && LosesByRounding(trained)) {
-    dtype = DType::kF16;
-    const size_t fitting = MaxRank(width, ffn_width, dtype, max_bytes);
-    if (fitting == 0) {
-      dtype = DType::kQ8_0;
-    } else if (fitting < rank) {
-      TC_ASSIGN_OR_RETURN(trained, Trained(fitting, options_.num_steps));
-    }
-  }
+  TC_RETURN_IF_ERROR(RefineType(max_bytes, dtype, trained));
   Finish(trained, dtype, out);
   out.trials = trials_;
   if (out.accuracy.density() * out.accuracy.candidates_per_fired() >

@@ -26,7 +26,8 @@ struct FitOptions {
   size_t num_steps = 800;         // of the training that counts
   uint64_t seed = 0;
   const std::atomic<bool>* cancel = nullptr;
-  // Steps done, of all that may come.
+  // Steps done, of all that may come; anew where a predictor of 16 bits has to
+  // be trained after all.
   std::function<void(size_t num_done, size_t num_total)> progress;
 };
 
@@ -76,10 +77,11 @@ size_t MaxRank(size_t width, size_t num_neurons, DType dtype,
 // does not; then trains that rank in full, rounds it to 8 bits, and folds the
 // threshold in. 16-bit weights where 8 do not divide the rows or cost recall.
 // The same data, options and machine give the same bits.
-// kCancelled. Cost: the full training and about a fifth of it for each trial.
-// Source: PowerInfer 5.1. Differs: what decides is not accuracy below 95 % but
-// whether the recall is had with few enough candidates, which is what costs
-// time and which a threshold alone cannot buy.
+// kCancelled. Cost: the full training and a sixth of it for each trial; where
+// 16 bits allow fewer ranks only, another full one. Source: PowerInfer 5.1.
+// Differs: what decides is not accuracy below 95 % but whether the recall is
+// had with few enough candidates, which is what costs time and which a
+// threshold alone cannot buy.
 Result<FittedPredictor> FitPredictor(const Gemm& gemm, const FitData& data,
                                      const FitOptions& options);
 

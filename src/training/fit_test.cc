@@ -149,6 +149,35 @@ TEST(FitTest, WidthsThatBlocksDoNotDivideTakeSixteenBits) {
   EXPECT_GE(fitted->accuracy.recall(), 0.97);
 }
 
+// Every other input is so small, and its weights so large, that 8 bits lose the
+// weights beside them. In 16 bits half as many ranks are within the bytes.
+TEST(FitTest, WhatEightBitsLoseIsTrainedAgainForSixteen) {
+  Fixture f(4);
+  for (size_t i = 0; i < f.layer.inputs.size(); i += 2) {
+    f.layer.inputs[i] = F32ToF16(F16ToF32(f.layer.inputs[i]) / 1024.0f);
+  }
+  for (size_t i = 0; i < f.layer.gate.rows.size(); i += 2) {
+    f.layer.gate.rows[i] *= 1024.0f;
+  }
+  f.data.gate = f.layer.ScaledGate(f.data.train.input_scale);
+  f.data.ffn_bytes = PredictorBytes(kWidth, 32, kNeurons, DType::kQ8_0);
+  ASSERT_EQ(MaxRank(kWidth, kNeurons, DType::kF16, f.data.ffn_bytes), 16u);
+  size_t num_done = 0;
+  size_t num_total = 0;
+  f.options.progress = [&](size_t done, size_t total) {
+    EXPECT_LE(done, total);
+    num_done = done;
+    num_total = total;
+  };
+  const auto fitted = FitPredictor(f.gemm, f.data, f.options);
+  ASSERT_TRUE(fitted && fitted->predictor);
+  EXPECT_EQ(fitted->dtype, DType::kF16);
+  EXPECT_EQ(fitted->rank, 16u);
+  EXPECT_GE(fitted->accuracy.recall(), 0.97);
+  EXPECT_EQ(num_done, f.options.num_steps);
+  EXPECT_EQ(num_total, f.options.num_steps);
+}
+
 TEST(FitTest, LookingAheadMeasuresAtAsManyCandidates) {
   Fixture f(4);
   f.options.num_steps = 60;
