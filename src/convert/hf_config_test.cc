@@ -155,6 +155,11 @@ TEST(HfConfigTest, ASlidingWindowCutsTheContext) {
   EXPECT_EQ(warnings.text(), "");
   EXPECT_EQ(Parse(With("sliding_window", 40))->context_length, 40);
   EXPECT_NE(warnings.text().find("40"), std::string::npos);
+  // YaRN stretches the whole context, not the window.
+  Json yarn = With("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}});
+  yarn["sliding_window"] = 40;
+  EXPECT_EQ(Parse(yarn)->context_length, 40);
+  EXPECT_EQ(Parse(yarn)->rope.original_context, 128);
   Json qwen2 = With("architectures", {"Qwen2ForCausalLM"});
   qwen2["sliding_window"] = 40;
   EXPECT_EQ(Parse(qwen2)->context_length, 128);

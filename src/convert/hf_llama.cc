@@ -160,7 +160,6 @@ std::vector<Part> ExpertParts(const HfConfig& config) {
 Status ReadLlamaConfig(const JsonFields& fields, HfConfig& config) {
   TC_RETURN_IF_ERROR(ReadSizes(fields, config));
   TC_RETURN_IF_ERROR(ReadExperts(fields, config));
-  TC_RETURN_IF_ERROR(ApplySlidingWindow(fields, config));
   TC_RETURN_IF_ERROR(ReadActivation(fields, "hidden_act", nullptr, config));
   TC_RETURN_IF_ERROR(ApplyDoubleRelu(fields, config));
   constexpr double kMixtralTheta = 1e6;
@@ -168,6 +167,8 @@ Status ReadLlamaConfig(const JsonFields& fields, HfConfig& config) {
       config.rope,
       ReadHfRope(fields, config.context_length,
                  config.num_experts > 0 ? kMixtralTheta : kUsualTheta));
+  // After the rotary embedding, which scales by the whole context.
+  TC_RETURN_IF_ERROR(ApplySlidingWindow(fields, config));
   TC_ASSIGN_OR_RETURN(config.norm_epsilon,
                       ReadEpsilon(fields, "rms_norm_eps", std::nullopt));
   config.tied_head = config.tied_head.value_or(false);
