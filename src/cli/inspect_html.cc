@@ -141,10 +141,15 @@ std::string LayersSection(const InspectReport& report) {
 }
 
 // Contexts worth a line: powers of four, and the model's own.
-std::vector<int64_t> Contexts(const InspectReport& report) {
+std::vector<int64_t> Contexts(const InspectReport& report,
+                              uint64_t bytes_per_position) {
   constexpr int64_t kFirst = 512;
-  const int64_t most = std::clamp(report.shape.context_length.value_or(8192),
-                                  int64_t{1}, int64_t{1} << 40);
+  // Hostile sizes: 64 bits have to count the bytes.
+  const auto limit = static_cast<int64_t>(
+      std::min(uint64_t{1} << 40,
+               UINT64_MAX / std::max(bytes_per_position, uint64_t{1})));
+  const int64_t most =
+      std::clamp(report.shape.context_length.value_or(8192), int64_t{1}, limit);
   std::vector<int64_t> contexts;
   for (int64_t n = kFirst; n < most; n *= 4) contexts.push_back(n);
   contexts.push_back(most);
@@ -162,7 +167,7 @@ std::string KvTable(const InspectReport& report) {
       HtmlBytes(kv.f16),
       kv.q8_0.has_value() ? ", " + HtmlBytes(*kv.q8_0) + " in Q8_0" : "",
       kv.q8_0.has_value() ? "<th class=\"n\">Q8_0</th>" : "");
-  const std::vector<int64_t> contexts = Contexts(report);
+  const std::vector<int64_t> contexts = Contexts(report, kv.f16);
   for (const int64_t context : contexts) {
     const auto positions = static_cast<uint64_t>(context);
     html += fmt::format(

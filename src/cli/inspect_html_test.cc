@@ -60,6 +60,18 @@ TEST(FormatInspectHtmlTest, DrawsAModelThatRuns) {
   EXPECT_EQ(html, FormatInspectHtml(ReportToDraw()));
 }
 
+TEST(FormatInspectHtmlTest, CountsNoBytesPastSixtyFourBits) {
+  InspectReport report = ReportToDraw();
+  report.kv_bytes = KvBytes{.f16 = uint64_t{1} << 38, .q8_0 = {}};
+  report.shape.context_length = int64_t{1} << 40;
+  const std::string html = FormatInspectHtml(report);
+  // The most positions, and their bytes.
+  EXPECT_THAT(html,
+              HasSubstr("<td class=\"n\">67,108,863</td><td class=\"n\"><data "
+                        "value=\"18446743798831644672\">"));
+  EXPECT_THAT(html, Not(HasSubstr("<data value=\"0\">")));
+}
+
 TEST(FormatInspectHtmlTest, NeedsNothingFromOutside) {
   const std::string html = FormatInspectHtml(ReportToDraw());
   for (const char* outside : {"http:", "https:", "src=", "href=", "url(",
