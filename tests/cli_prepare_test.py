@@ -56,6 +56,15 @@ class PrepareTest(cli_support.CliTest):
         self.assertAlmostEqual(values["exact"] / values["dense"], 1, delta=1e-3)
         self.assertAlmostEqual(values["fast"] / values["dense"], 1, delta=0.05)
 
+    def test_without_openblas_all_but_training_works(self):
+        self.write("libopenblas.so.0", b"")  # found first, and no library
+        env = {"LD_LIBRARY_PATH": str(self.folder)}
+        output = self.folder / "demo.tc.gguf"
+        self.assert_fails(self.prepare("-o", output, env=env),
+                          "OpenBLAS", "libopenblas0")
+        self.assert_ok(run("prepare", DEMO, "--corpus", VALID, "-c", 32, "-n",
+                           4096, "-o", output, "--no-predictor", env=env))
+
     def test_train_and_prepare_apart_give_the_same_predictors(self):
         trained = self.folder / "demo.pred.gguf"
         self.assert_ok(run("train", DEMO, "--corpus", VALID, *QUICK, "-o",

@@ -36,13 +36,11 @@ std::string WhyNone(const model::FfnConfig& ffn) {
 class Finder {
  public:
   Finder(std::shared_ptr<const model::Model> model, const Corpus& corpus,
-         const FindOptions& options, const WorkFolder& work,
-         os::ThreadPool* pool)
+         const FindOptions& options, const WorkFolder& work)
       : model_(std::move(model)),
         corpus_(corpus),
         options_(options),
-        work_(work),
-        gemm_(pool) {
+        work_(work) {
     options_.session.ffn = engine::FfnMode::kDense;
     if (options_.wants_predictors()) {
       out_.no_predictors = WhyNone(model_->config().ffn);
@@ -58,6 +56,7 @@ class Finder {
   }
   bool IsKept(size_t layer_idx) const { return work_.Has(StageOf(layer_idx)); }
   bool IsKept(const LayerRange& group) const;
+  Status PlanFitting();
   void MakeStore(const LayerRange& group);
   Status Scan();
   Status ReadScan();
@@ -70,8 +69,9 @@ class Finder {
   const Corpus& corpus_;
   FindOptions options_;
   const WorkFolder& work_;
-  Gemm gemm_;
   bool is_fitted_ = false;
+  std::unique_ptr<os::ThreadPool> pool_;  // these three where it is fitted
+  std::optional<Gemm> gemm_;
   FitPlan plan_;
   std::optional<SampleStore> store_;  // of one group
   Findings out_;
@@ -82,6 +82,18 @@ bool Finder::IsKept(const LayerRange& group) const {
     if (!IsKept(i)) return false;
   }
   return true;
+}
+
+// OpenBLAS is needed here, and only here: who fits nothing may lack it.
+Status Finder::PlanFitting() {
+  TC_ASSIGN_OR_RETURN(const Blas* blas, LoadBlas());
+  TC_ASSIGN_OR_RETURN(
+      pool_, os::ThreadPool::Create(
+                 {.num_threads = options_.session.num_threads, .pin = false}));
+  TC_RETURN_IF_ERROR(ReserveSpace(*blas, pool_->num_threads()));
+  gemm_.emplace(pool_.get());
+  TC_ASSIGN_OR_RETURN(plan_, PlanFit(*model_, corpus_, options_));
+  return {};
 }
 
 void Finder::MakeStore(const LayerRange& group) {
@@ -149,9 +161,9 @@ Status Finder::FitGroup(const LayerRange& group) {
       ++out_.num_layers_kept;
       continue;
     }
-    TC_ASSIGN_OR_RETURN(
-        const LayerFile layer,
-        FitLayer(gemm_, *model_, *store_, out_.profile.layers[i], i, options_));
+    TC_ASSIGN_OR_RETURN(const LayerFile layer,
+                        FitLayer(*gemm_, *model_, *store_,
+                                 out_.profile.layers[i], i, options_));
     TC_ASSIGN_OR_RETURN(const auto path, work_.FileToWrite(StageOf(i)));
     TC_RETURN_IF_ERROR(
         WriteLayerFile(layer, i, options_.lookahead, model_->config(), path));
@@ -207,7 +219,7 @@ Status Finder::Assemble() {
   if (std::ranges::none_of(parts.free_predictors, is_there)) {
     parts.free_predictors.clear();
   }
-  AddCandidates(gemm_, neurons, parts);
+  if (is_fitted_) AddCandidates(*gemm_, neurons, parts);
   // As they were here, whatever flags had a part in it.
   const model::FfnConfig& ffn = model_->config().ffn;
   parts.activation = ffn.activation;
@@ -218,9 +230,7 @@ Status Finder::Assemble() {
 }
 
 Result<Findings> Finder::Find() {
-  if (is_fitted_) {
-    TC_ASSIGN_OR_RETURN(plan_, PlanFit(*model_, corpus_, options_));
-  }
+  if (is_fitted_) TC_RETURN_IF_ERROR(PlanFitting());
   TC_RETURN_IF_ERROR(Scan());
   TC_RETURN_IF_ERROR(ReadScan());
   for (const LayerRange& group : plan_.groups) {
@@ -236,13 +246,7 @@ Result<Findings> FindParts(const std::shared_ptr<const model::Model>& model,
                            const Corpus& corpus, const FindOptions& options,
                            const WorkFolder& work) {
   TC_RETURN_IF_ERROR(CheckOptions(*model, options));
-  TC_ASSIGN_OR_RETURN(const Blas* blas, LoadBlas());
-  TC_ASSIGN_OR_RETURN(
-      const auto pool,
-      os::ThreadPool::Create(
-          {.num_threads = options.session.num_threads, .pin = false}));
-  TC_RETURN_IF_ERROR(ReserveSpace(*blas, pool->num_threads()));
-  return Finder(model, corpus, options, work, pool.get()).Find();
+  return Finder(model, corpus, options, work).Find();
 }
 
 }  // namespace thermocline::training
