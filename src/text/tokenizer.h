@@ -68,8 +68,9 @@ class Tokenizer {
   // All pieces joined, without the spaces that Encode put in front of text, at
   // the start and behind special tokens (SPM with add_space_prefix). Gives
   // back what was encoded, but for U+2581, which SPM cannot tell from a space,
-  // white space that special tokens swallow, and a space that it puts behind an
-  // unknown token that was written out and read as special.
+  // white space that special tokens swallow, a space that it puts behind an
+  // unknown token that was written out and read as special, and what the
+  // vocabulary has no token or an unused one for.
   std::string Decode(std::span<const TokenId> ids, bool show_special) const;
 
   // As given, except that every token has a type, and tokens whose text only
