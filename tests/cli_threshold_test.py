@@ -55,6 +55,13 @@ class ThresholdTest(cli_support.CliTest):
                            ",".join(map(str, range(1, 40))), "-o", out, *args))
         return floats(out.read_bytes())
 
+    def test_a_profile_of_thresholds_that_let_all_through(self):
+        path, _, _ = self.prepare("m", "--density", 0.99)
+        self.assert_fails(
+            run("profile", path, "--corpus", self.text, "-c", CHUNK, "-t", 2,
+                "-o", self.folder / "profile"),
+            "with the thresholds in the file", "lower --density")
+
     def test_the_density_that_was_asked_for(self):
         costs = []
         for density in (0.9, 0.5, 0.3, 0.1):

@@ -59,9 +59,10 @@ double MeanDensity(const training::Findings& findings) {
 
 std::string FormatProfileRows(const training::Findings& findings) {
   std::string out = fmt::format(
-      "{} tokens: {:.1f} % of the neurons fire\n\n"
+      "{} tokens: {:.1f} % of the neurons{} fire\n\n"
       "layer  density %  skew %  locality %\n",
-      findings.profile.num_tokens(), 100 * MeanDensity(findings));
+      findings.profile.num_tokens(), 100 * MeanDensity(findings),
+      findings.is_mixture ? " of a token's experts" : "");
   for (size_t i = 0; i < findings.layers.size(); ++i) {
     const training::LayerFindings& layer = findings.layers[i];
     out += fmt::format("{:>5} {:>10.2f} {:>7.1f} {:>11.1f}\n", i,

@@ -98,6 +98,15 @@ TEST(FormatFindingsTest, NothingFiredIsNoMatterOfTooManyCandidates) {
               HasSubstr("    1  none: nothing fired in held-out text\n"));
 }
 
+TEST(FormatFindingsTest, AMixturesDensityIsOfTheExpertsInUse) {
+  training::Findings findings = TwoLayers();
+  EXPECT_THAT(FormatFindings(findings, false),
+              HasSubstr(" % of the neurons fire\n"));
+  findings.is_mixture = true;
+  EXPECT_THAT(FormatFindings(findings, false),
+              HasSubstr(" % of the neurons of a token's experts fire\n"));
+}
+
 TEST(FormatFindingsTest, WhatIsNotThereIsNotShown) {
   training::Findings findings = TwoLayers();
   findings.parts.predictors.clear();

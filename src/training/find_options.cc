@@ -1,12 +1,10 @@
 #include "training/find_options.h"
 
-#include <algorithm>
 #include <span>
 
 #include "base/keyed_hash.h"
-#include "base/math.h"
+#include "base/progress.h"
 #include "engine/ffn/ffn_choice.h"
-#include "model/bundle.h"
 #include "model/profile_file.h"
 #include "training/findings.h"
 
@@ -36,32 +34,17 @@ uint64_t HashOf(const Corpus& corpus) {
   return hash;
 }
 
-// Appends the first 64 KiB, in whole rows: of records too, where rows lie
-// apart.
-void AppendRows(const TensorView& view, std::string& out) {
-  if (!view) return;
-  constexpr uint64_t kMaxBytes = uint64_t{64} << 10;
-  const size_t row_bytes = view.row_bytes();
-  const uint64_t num_rows =
-      std::min(view.shape.num_rows(), CeilDiv(kMaxBytes, row_bytes));
-  for (uint64_t i = 0; i < num_rows; ++i) {
-    out.append(reinterpret_cast<const char*>(view.row(i)), row_bytes);
-  }
-}
-
-// Of the beginnings of every layer's FFN, a mixture's first expert's: what
-// tells models apart whose norms are alike, as those are that were never
-// trained.
-uint64_t HashOfFfns(const model::Weights& weights) {
+// Of every byte: models that were made from each other may be alike in all but
+// a matrix.
+uint64_t HashOfWeights(const gguf::File& file, const ProgressFn& progress) {
   uint64_t hash = 0;
-  for (const model::LayerWeights& layer : weights.layers) {
-    const model::FfnMatrices& ffn = model::ExpertsOf(layer.ffn).front();
-    std::string rows;
-    for (const TensorView* view :
-         {&ffn.gate, &ffn.up, &ffn.down, &ffn.down_t}) {
-      AppendRows(*view, rows);
-    }
-    hash = hash * 31 + SipHash13(kHashKey, rows);
+  uint64_t num_done = 0;
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    ReportProgress(progress, "weights", num_done, file.num_file_bytes());
+    hash = hash * 31 +
+           SipHash13(kHashKey, {reinterpret_cast<const char*>(tensor.data),
+                                tensor.num_bytes});
+    num_done += tensor.num_bytes;
   }
   return hash;
 }
@@ -111,7 +94,7 @@ std::string DescribeWork(const model::Model& model, const Corpus& corpus,
   return fmt::format(
       "model: {} of {} layers, width {}, {} neurons, {} experts, norms "
       "{:016x}, {} bytes\n"
-      "weights: FFNs {:016x}\n"
+      "weights: {:016x}\n"
       "activation: {} {}\n"
       "text: {} tokens in chunks of {}, hash {:016x}\n"
       "recall: {}, at least {:.6g}, candidates {}\n"
@@ -124,8 +107,8 @@ std::string DescribeWork(const model::Model& model, const Corpus& corpus,
       "instruction set: {}\n",
       print.architecture, print.num_layers, print.width, print.ffn_width,
       print.num_experts, print.hash, model.file().num_file_bytes(),
-      HashOfFfns(model.weights()), NameOf(ffn.activation), ffn.threshold,
-      corpus.num_tokens(), corpus.chunk_tokens(), HashOf(corpus),
+      HashOfWeights(model.file(), options.progress), NameOf(ffn.activation),
+      ffn.threshold, corpus.num_tokens(), corpus.chunk_tokens(), HashOf(corpus),
       options.goal.recall, options.goal.recall_floor,
       options.goal.max_candidates, options.lookahead, options.seed,
       options.num_steps, options.max_samples, options.max_memory_bytes,

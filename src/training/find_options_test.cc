@@ -118,5 +118,27 @@ TEST(DescribeWorkTest, AModelThatDiffersInItsFfnAlone) {
   EXPECT_NE(DescribeWork(*model, corpus, {}), DescribeWork(*twin, corpus, {}));
 }
 
+// As attention does that was adapted and merged: the last bit of its matrix.
+TEST(DescribeWorkTest, AModelThatDiffersInAttentionAlone) {
+  const char* const name =
+      "testdata/golden-powerinfer/llama-f16.powerinfer.gguf";
+  std::string bytes = ReadTestFile(name);
+  const auto file = gguf::File::Parse(
+      {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, name);
+  ASSERT_TRUE(file.has_value());
+  const gguf::TensorInfo* q = (*file)->FindTensor("blk.0.attn_q.weight");
+  ASSERT_NE(q, nullptr);
+  const auto offset =
+      reinterpret_cast<const char*>(q->data) + q->num_bytes - 1 - bytes.data();
+  bytes[static_cast<size_t>(offset)] ^= 1;
+  const os::TestFolder folder;
+  folder.Write("twin.gguf", bytes);
+  const auto twin = model::Model::Open(folder / "twin.gguf");
+  ASSERT_TRUE(twin.has_value()) << twin.error().message;
+  const auto model = OpenTiny();
+  const Corpus corpus = SmallCorpus(*model, 16);
+  EXPECT_NE(DescribeWork(*model, corpus, {}), DescribeWork(**twin, corpus, {}));
+}
+
 }  // namespace
 }  // namespace thermocline::training

@@ -42,6 +42,7 @@ class Finder {
         options_(options),
         work_(work) {
     options_.session.ffn = engine::FfnMode::kDense;
+    out_.is_mixture = model_->config().ffn.num_experts > 0;
     if (options_.wants_predictors()) {
       out_.no_predictors = WhyNone(model_->config().ffn);
       is_fitted_ = out_.no_predictors.empty();
@@ -117,6 +118,8 @@ Status Finder::Scan() {
 Status Finder::ReadScan() {
   TC_ASSIGN_OR_RETURN(Scanned scanned, ReadScanned(*model_, work_));
   out_.profile = std::move(scanned.profile.profile);
+  // The run that goes on may name the same text otherwise.
+  scanned.profile.corpus = options_.corpus_name;
   convert::PreparedParts& parts = out_.parts;
   parts.self_test = std::move(scanned.scan.self_test);
   parts.thresholds = std::move(scanned.scan.thresholds);

@@ -89,6 +89,15 @@ TEST_F(FindPartsTest, EverythingOfTheDemoModel) {
   }
 }
 
+std::string CorpusKey(const convert::PreparedParts& parts) {
+  for (const gguf::KeyValue& key : parts.keys) {
+    if (key.key == "thermocline.profile.corpus") {
+      return std::get<std::string>(key.value);
+    }
+  }
+  return "none";
+}
+
 TEST_F(FindPartsTest, TheSamePartsWhereverItWasInterrupted) {
   const auto model = OpenTiny();
   const auto whole = Find(model);
@@ -106,6 +115,7 @@ TEST_F(FindPartsTest, TheSamePartsWhereverItWasInterrupted) {
   };
   for (int run = 0; run < 12; ++run) {
     cancel = false;
+    options_.corpus_name = fmt::format("copy-{}.txt", run);
     const auto part = Find(model);
     if (!part) {
       ASSERT_EQ(part.error().code, ErrorCode::kCancelled);
@@ -122,6 +132,8 @@ TEST_F(FindPartsTest, TheSamePartsWhereverItWasInterrupted) {
     EXPECT_TRUE(SameParts(part->parts, whole->parts));
     EXPECT_EQ(part->layers, whole->layers);
     EXPECT_GT(part->num_layers_kept, 0u);
+    // The last name of the text counts, as for a run in one go.
+    EXPECT_EQ(CorpusKey(part->parts), options_.corpus_name);
     EXPECT_GT(run, 1);
     return;
   }

@@ -59,6 +59,7 @@ struct Stage {
 };
 
 struct Findings {
+  bool is_mixture = false;  // densities are of the experts that a token uses
   convert::PreparedParts parts;
   neuron::Profile profile;
   std::vector<LayerFindings> layers;

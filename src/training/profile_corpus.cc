@@ -1,6 +1,6 @@
 #include "training/profile_corpus.h"
 
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "engine/ffn/ffn_choice.h"
@@ -9,12 +9,24 @@
 namespace thermocline::training {
 namespace {
 
-// What someone can do with a model whose neurons nearly all fire.
-std::string_view WayOut(const model::FfnConfig& ffn) {
-  if (engine::HasZeros(ffn.activation)) return "run it with --ffn dense";
-  return "'thermocline prepare' with --density or --ppl-cost calibrates "
-         "thresholds that bring neurons to rest, at a cost in perplexity that "
-         "it states";
+// Why nearly all neurons of a model fire, and what someone can do with it.
+std::string WhyAndWayOut(const model::Config& config) {
+  const model::FfnConfig& ffn = config.ffn;
+  if (engine::HasZeros(ffn.activation)) {
+    return fmt::format(
+        "although its activation, {}, has zeros; run it with --ffn dense",
+        NameOf(ffn.activation));
+  }
+  if (!config.thresholds.empty()) {
+    return "with the thresholds in the file; 'thermocline prepare' with a "
+           "lower "
+           "--density or a higher --ppl-cost brings more of them to rest";
+  }
+  return fmt::format(
+      "since its activation, {}, is never 0; 'thermocline prepare' with "
+      "--density or --ppl-cost calibrates thresholds that bring neurons to "
+      "rest, at a cost in perplexity that it states",
+      NameOf(ffn.activation));
 }
 
 }  // namespace
@@ -27,16 +39,12 @@ engine::FfnMode ProfileMode(const model::Config& config) {
 Status CheckSparsity(const model::Model& model, double density,
                      uint64_t num_tokens) {
   if (density <= kMaxProfileDensity) return {};
-  const model::FfnConfig& ffn = model.config().ffn;
   return Fail(ErrorCode::kUnsupported,
               "{}: has no sparsity: {:.1f} % of the neurons{} fire on average "
-              "over {} tokens, {} its activation, {}, {}; {}",
+              "over {} tokens, {}",
               model.file().path(), 100.0 * density,
-              ffn.num_experts > 0 ? " of a token's experts" : "", num_tokens,
-              engine::HasZeros(ffn.activation) ? "although" : "since",
-              NameOf(ffn.activation),
-              engine::HasZeros(ffn.activation) ? "has zeros" : "is never 0",
-              WayOut(ffn));
+              model.config().ffn.num_experts > 0 ? " of a token's experts" : "",
+              num_tokens, WhyAndWayOut(model.config()));
 }
 
 Result<neuron::Profile> CountFired(

@@ -132,11 +132,12 @@ Status WorkFolder::Remove() const {
   std::vector<fs::path> ours;
   for (const auto& entry : fs::directory_iterator(path_, error)) {
     const fs::path& name = entry.path();
-    if (name.filename() == kDescription || name.extension() == kStageEnd ||
-        IsLeftOver(name)) {
+    if (name.extension() == kStageEnd || IsLeftOver(name)) {
       ours.push_back(name);
     }
   }
+  // Last: killed before it, this leaves a folder that can be gone on from.
+  ours.push_back(fs::path(path_) / kDescription);
   for (const fs::path& name : ours) {
     if (!error) fs::remove(name, error);
   }

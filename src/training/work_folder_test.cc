@@ -134,6 +134,19 @@ TEST_F(WorkFolderTest, AnEmptyFolderAndWhatIsNotOurs) {
   EXPECT_TRUE(fs::exists(path_ + "/letter.txt"));
 }
 
+// What goes last is what says whose work it is. A folder by a stage's name
+// stands for what cannot be deleted, as if the process had been killed there.
+TEST_F(WorkFolderTest, ADeletionThatStopsHalfwayCanBeGoneOnFrom) {
+  const auto work = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_TRUE(work);
+  for (const char* stage : {"layer-0", "layer-1", "profile", "scan"}) {
+    fs::create_directory(path_ + "/" + stage + ".gguf");
+    Write(std::string(stage) + ".gguf/letter.txt", "dear");
+  }
+  EXPECT_FALSE(work->Remove());
+  EXPECT_TRUE(fs::exists(path_ + "/description.txt"));
+}
+
 // A process may be killed between a file's two names.
 TEST_F(WorkFolderTest, WhatAKilledProcessLeft) {
   fs::create_directory(path_);
