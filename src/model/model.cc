@@ -178,7 +178,8 @@ Result<std::shared_ptr<const Model>> Model::Create(
                         OpenSplit(*options.split_path, model->config_));
   }
   if (options.check_tensors) {
-    TC_RETURN_IF_ERROR(CheckTensors(*file, options.progress));
+    TC_RETURN_IF_ERROR(
+        CheckTensors(*file, model->weights_.layers, options.progress));
   }
   if (WantsBundles(model->config_, options)) {
     TC_ASSIGN_OR_RETURN(

@@ -253,6 +253,13 @@ TEST(Model, ScansTensorsOnRequest) {
   EXPECT_THAT(opened.model.error().message,
               AllOf(HasSubstr("output_norm.weight"), HasSubstr("element 1")));
   EXPECT_GT(num_calls, 0);
+  std::string records(64 * 64, '\0');
+  records[1] = '\x7c';  // the scale of the first neuron's gate row
+  EXPECT_FALSE(
+      Opened(TestPreparedModel().SetTensor("blk.0.ffn_records.weight",
+                                           DType::kI8, {64, 64}, records),
+             {.check_tensors = true})
+          .model);
 }
 
 // Refusals come before anything is read, and what is read computes as mapped.

@@ -2,12 +2,15 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/quote.h"
+#include "model/bundle.h"
 #include "model/predictor_weights.h"
+#include "model/prepared_names.h"
 #include "model/prepared_weights.h"
 #include "model/tensor_binder.h"
 #include "tensor/codec.h"
@@ -260,6 +263,48 @@ Result<std::vector<float>> TakeRopeFactors(TensorBinder& binder,
   return factors;
 }
 
+// What CheckTensors looks at; the name is as messages have it.
+struct NamedView {
+  std::string name;
+  TensorView view;
+};
+
+// The parts of the FFNs that lie in records, which are bytes to the file.
+void AddRecordParts(std::span<const LayerWeights> layers,
+                    std::vector<NamedView>& views) {
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const FfnWeights& ffn = layers[i].ffn;
+    const std::string tensor =
+        Quote(prepared::OfLayer(static_cast<int64_t>(i), prepared::kRecords));
+    const std::span<const FfnMatrices> experts = ExpertsOf(ffn);
+    for (size_t expert = 0; expert < experts.size(); ++expert) {
+      const FfnMatrices& matrices = experts[expert];
+      if (!matrices.bundled) continue;
+      const std::string owner =
+          ffn.experts.empty() ? tensor
+                              : fmt::format("{}, expert {}", tensor, expert);
+      // Gates that are a matrix are a tensor too.
+      if (matrices.gate && matrices.gate.stride_bytes != 0) {
+        views.push_back({owner + ", gate rows", matrices.gate});
+      }
+      views.push_back({owner + ", up rows", matrices.up});
+      views.push_back({owner + ", down columns", matrices.down_t});
+    }
+  }
+}
+
+std::vector<NamedView> ListWeights(const gguf::File& file,
+                                   std::span<const LayerWeights> layers) {
+  std::vector<NamedView> views;
+  for (const gguf::TensorInfo& info : file.tensors()) {
+    if (!InfoOf(info.dtype).can_compute) continue;
+    views.push_back(
+        {Quote(info.name), TensorView{info.dtype, info.shape, info.data}});
+  }
+  AddRecordParts(layers, views);
+  return views;
+}
+
 Status BindEmbeddings(TensorBinder& binder, const Config& config,
                       Weights& weights) {
   TC_ASSIGN_OR_RETURN(weights.token_embedding,
@@ -299,21 +344,21 @@ Result<Weights> BindWeights(const gguf::File& file, const Config& config) {
   return weights;
 }
 
-Status CheckTensors(const gguf::File& file, const ProgressFn& progress) {
+Status CheckTensors(const gguf::File& file,
+                    std::span<const LayerWeights> layers,
+                    const ProgressFn& progress) {
+  const std::vector<NamedView> views = ListWeights(file, layers);
   uint64_t num_total = 0;
-  for (const gguf::TensorInfo& info : file.tensors()) {
-    num_total += info.num_bytes;
-  }
+  for (const NamedView& named : views) num_total += named.view.num_bytes();
   uint64_t num_done = 0;
-  for (const gguf::TensorInfo& info : file.tensors()) {
+  for (const auto& [name, view] : views) {
     ReportProgress(progress, "checking tensors", num_done, num_total);
-    num_done += info.num_bytes;
-    if (!InfoOf(info.dtype).can_compute) continue;
-    const auto element = FindNonFinite({info.dtype, info.shape, info.data});
+    num_done += view.num_bytes();
+    const auto element = FindNonFinite(view);
     if (element) {
       return Fail(ErrorCode::kCorrupt,
                   "{}: tensor {}: element {} is not finite (a damaged file?)",
-                  file.path(), Quote(info.name), *element);
+                  file.path(), name, *element);
     }
   }
   ReportProgress(progress, "checking tensors", num_total, num_total);

@@ -2,6 +2,8 @@
 #ifndef THERMOCLINE_MODEL_WEIGHTS_H_
 #define THERMOCLINE_MODEL_WEIGHTS_H_
 
+#include <span>
+
 #include "base/progress.h"
 #include "base/status.h"
 #include "gguf/gguf.h"
@@ -16,9 +18,12 @@ namespace thermocline::model {
 // no role asks for. Messages name file and tensor.
 Result<Weights> BindWeights(const gguf::File& file, const Config& config);
 
-// Reads every tensor of the file that has a computable type. kCorrupt names the
-// first with NaN or infinity and the element.
-Status CheckTensors(const gguf::File& file, const ProgressFn& progress);
+// Reads every tensor of the file that has a computable type, and the FFNs of
+// `layers`, bound to the file, that lie in records. kCorrupt names the first
+// with NaN or infinity, the part of a record, and the element.
+Status CheckTensors(const gguf::File& file,
+                    std::span<const LayerWeights> layers,
+                    const ProgressFn& progress);
 
 }  // namespace thermocline::model
 

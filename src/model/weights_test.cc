@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "model/test_model.h"
+#include "model/test_prepared.h"
 
 namespace thermocline::model {
 namespace {
@@ -366,7 +367,7 @@ TEST(BindWeights, RopeFactors) {
 TEST(CheckTensors, FindsNanInfinityAndBadScales) {
   const auto check = [](TestFile file) {
     const ParsedCopy parsed(file.Bytes());
-    return CheckTensors(**parsed.file, {});
+    return CheckTensors(**parsed.file, {}, {});
   };
   EXPECT_TRUE(check(TestModel()));
   std::string data = std::string(32 * 4, '\0');
@@ -387,11 +388,41 @@ TEST(CheckTensors, FindsNanInfinityAndBadScales) {
   EXPECT_THAT(head.error().message, HasSubstr("output.weight"));
 }
 
+// Records are bytes to the file; an infinite scale in one is found by its part.
+TEST(CheckTensors, LooksIntoRecords) {
+  const std::string name = std::string("blk.1.") + prepared::kRecords;
+  const auto expect_found = [&](TestFile file, size_t num_records,
+                                size_t stride, size_t offset,
+                                const std::string& where) {
+    std::string records(num_records * stride, '\0');
+    records[offset + 1] = '\x7c';
+    const Bound bound(
+        file.SetTensor(name, DType::kI8, {stride, num_records}, records));
+    ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+    const Status checked =
+        CheckTensors(**bound.parsed.file, bound.weights->layers, {});
+    ASSERT_FALSE(checked) << where;
+    EXPECT_EQ(checked.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(checked.error().message,
+                HasSubstr(fmt::format("\"{}\", {}", name, where)));
+  };
+  // Parts of 18 bytes in records of 64, of 34 in records of 128.
+  expect_found(TestPreparedModel(), 64, 64, 0, "gate rows: element 0");
+  expect_found(TestPreparedModel(), 64, 64, 5 * 64 + 18,
+               "up rows: element 160");
+  expect_found(TestPreparedModel(), 64, 64, 63 * 64 + 36,
+               "down columns: element 2016");
+  expect_found(TestPreparedExpertModel(), 256, 128, (2 * 64 + 3) * 128 + 68,
+               "expert 2, down columns: element 96");
+  expect_found(TestPreparedExpertModel(false), 256, 128, 0,
+               "expert 0, up rows: element 0");
+}
+
 TEST(CheckTensors, PassesOverTypesWithoutCodec) {
   TestFile file;
   file.SetTensor("ids", DType::kI32, {4});
   const ParsedCopy parsed(file.Bytes());
-  EXPECT_TRUE(CheckTensors(**parsed.file, {}));
+  EXPECT_TRUE(CheckTensors(**parsed.file, {}, {}));
 }
 
 TEST(CheckTensors, ReportsProgressToTheEnd) {
@@ -399,7 +430,7 @@ TEST(CheckTensors, ReportsProgressToTheEnd) {
   const ParsedCopy parsed(file.Bytes());
   std::vector<uint64_t> done;
   uint64_t total = 0;
-  ASSERT_TRUE(CheckTensors(**parsed.file,
+  ASSERT_TRUE(CheckTensors(**parsed.file, {},
                            [&](std::string_view, uint64_t d, uint64_t t) {
                              done.push_back(d);
                              total = t;

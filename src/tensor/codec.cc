@@ -88,6 +88,25 @@ bool IsFiniteElem(DType dtype, const std::byte* data, uint64_t index) {
   }
 }
 
+// FindNonFinite of one row.
+std::optional<uint64_t> FindInRow(DType dtype, const std::byte* row,
+                                  uint64_t num_elems) {
+  if (IsFloat(dtype)) {
+    for (uint64_t i = 0; i < num_elems; ++i) {
+      if (!IsFiniteElem(dtype, row, i)) return i;
+    }
+    return std::nullopt;
+  }
+  const uint64_t block_elems = InfoOf(dtype).block_elems;
+  std::optional<uint64_t> found;
+  VisitBlockType(dtype, [&]<typename Block>(Block) {
+    for (uint64_t i = 0; i < num_elems / block_elems && !found; ++i) {
+      if (!HasFiniteScales(LoadAt<Block>(row, i))) found = i * block_elems;
+    }
+  });
+  return found;
+}
+
 }  // namespace
 
 void DequantizeRow(DType dtype, const std::byte* src, std::span<float> dst) {
@@ -115,24 +134,13 @@ void QuantizeRow(DType dtype, std::span<const float> src, std::byte* dst) {
 }
 
 std::optional<uint64_t> FindNonFinite(const TensorView& tensor) {
-  const DTypeInfo& info = InfoOf(tensor.dtype);
-  TC_CHECK(info.can_compute);
-  const uint64_t num_elems = tensor.shape.num_elems();
-  if (IsFloat(tensor.dtype)) {
-    for (uint64_t i = 0; i < num_elems; ++i) {
-      if (!IsFiniteElem(tensor.dtype, tensor.data, i)) return i;
-    }
-    return std::nullopt;
+  TC_CHECK(InfoOf(tensor.dtype).can_compute);
+  const uint64_t width = tensor.shape.ne[0];
+  for (uint64_t row = 0; row < tensor.shape.num_rows(); ++row) {
+    const auto found = FindInRow(tensor.dtype, tensor.row(row), width);
+    if (found) return row * width + *found;
   }
-  std::optional<uint64_t> found;
-  VisitBlockType(tensor.dtype, [&]<typename Block>(Block) {
-    for (uint64_t i = 0; i < num_elems / info.block_elems && !found; ++i) {
-      if (!HasFiniteScales(LoadAt<Block>(tensor.data, i))) {
-        found = i * info.block_elems;
-      }
-    }
-  });
-  return found;
+  return std::nullopt;
 }
 
 }  // namespace thermocline

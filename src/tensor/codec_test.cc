@@ -144,6 +144,23 @@ TEST(FindNonFiniteTest, QuantizedBlocksAreFoundByTheirScales) {
   }
 }
 
+// Rows a stride apart: what lies between them is somebody else's.
+TEST(FindNonFiniteTest, RowsOfRecords) {
+  constexpr size_t kStride = 1200;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8_0}) {
+    const auto good = Quantize(dtype, std::vector<float>(256, 1.0f));
+    std::vector<std::byte> records(3 * kStride, std::byte{0xff});
+    for (size_t i = 0; i < 3; ++i) {
+      std::ranges::copy(good, records.begin() + i * kStride);
+    }
+    const TensorView view = {
+        dtype, {{256, 3, 1, 1}, 2}, records.data(), kStride};
+    EXPECT_EQ(FindNonFinite(view), std::nullopt) << NameOf(dtype);
+    std::fill_n(records.begin() + 2 * kStride, 4, std::byte{0xff});
+    EXPECT_EQ(FindNonFinite(view), 512u) << NameOf(dtype);
+  }
+}
+
 TEST(CodecDeathTest, MisuseIsCaught) {
   std::vector<float> row(33);
   std::vector<std::byte> bytes(1024);

@@ -26,5 +26,15 @@ TEST(TensorViewTest, RowsFollowEachOther) {
   EXPECT_FALSE(TensorView());
 }
 
+TEST(TensorViewTest, RowsOfRecordsLieAStrideApart) {
+  const std::vector<std::byte> bytes(2 * 128);
+  const TensorView view = {
+      DType::kQ4_0, {{64, 2, 1, 1}, 2}, bytes.data() + 36, 128};
+  EXPECT_EQ(view.row_bytes(), 36u);
+  EXPECT_EQ(view.num_bytes(), 72u);
+  EXPECT_EQ(view.row_stride(), 128u);
+  EXPECT_EQ(view.row(1), bytes.data() + 36 + 128);
+}
+
 }  // namespace
 }  // namespace thermocline
