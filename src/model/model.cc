@@ -109,6 +109,7 @@ tl::unexpected<Error> OutOfMemory(const std::string& path) {
 Status ReadPartsConfig(const gguf::File& parts, Config& config) {
   Config read = config;
   read.predictor = {};
+  read.has_free_predictors = false;
   read.thresholds.clear();
   read.records.clear();
   TC_RETURN_IF_ERROR(ReadPrepared(parts, read));

@@ -163,7 +163,8 @@ class Model {
 
   // This model, as it was opened, with the predictors, thresholds, self-tests
   // and activation of `parts`, a file of `thermocline train` or a prepared
-  // model, and none of its own. Shares its weights, and may outlive it. Errors
+  // model, and none of its own: what overrides said of those goes with them.
+  // Shares its weights, and may outlive it. Errors
   // of a prepared file's parts, among them kCorrupt for a model of other
   // extents.
   Result<std::shared_ptr<const Model>> WithParts(

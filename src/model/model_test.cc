@@ -104,18 +104,22 @@ TEST(Model, WithPartsReplacesItsOwn) {
   const auto prepared =
       Model::Open(folder.Write("m.gguf", TestModelWithParts().Bytes()));
   ASSERT_TRUE(prepared) << prepared.error().message;
-  TestFile parts;
-  parts.SetU32(prepared::kVersionKey, 1);
-  const auto bare = (*prepared)->WithParts(
-      gguf::File::Open(folder.Write("p.gguf", parts.Bytes())).value());
-  ASSERT_TRUE(bare) << bare.error().message;
-  EXPECT_EQ((*bare)->config().predictor.kind, PredictorKind::kNone);
-  const LayerWeights& layer = (*bare)->weights().layers[1];
-  EXPECT_FALSE(layer.predictor.up);
-  EXPECT_FALSE(layer.free_predictor.signs);
-  EXPECT_FALSE(layer.self_test.inputs);
-  EXPECT_FALSE(layer.order);
-  EXPECT_TRUE(layer.ffn.bundled);
+  // A file without any part, of today's version and of none.
+  for (const std::string& parts :
+       {TestFile().SetU32(prepared::kVersionKey, 1).Bytes(),
+        TestFile().Bytes()}) {
+    const auto bare = (*prepared)->WithParts(
+        gguf::File::Open(folder.Write("p.gguf", parts)).value());
+    ASSERT_TRUE(bare) << bare.error().message;
+    EXPECT_EQ((*bare)->config().predictor.kind, PredictorKind::kNone);
+    EXPECT_FALSE((*bare)->config().has_free_predictors);
+    const LayerWeights& layer = (*bare)->weights().layers[1];
+    EXPECT_FALSE(layer.predictor.up);
+    EXPECT_FALSE(layer.free_predictor.signs);
+    EXPECT_FALSE(layer.self_test.inputs);
+    EXPECT_FALSE(layer.order);
+    EXPECT_TRUE(layer.ffn.bundled);
+  }
 }
 
 TEST(Model, PartsThatDoNotFit) {
