@@ -121,7 +121,7 @@ struct AtomicFile::State {
   std::string temporary;  // empty while the file has no name
   UniqueFd fd;
   std::string buffer;
-  uint64_t num_written = 0;
+  Status status;  // what went wrong first: the file lacks bytes from there on
   bool committed = false;
 
   ~State() { RemoveTemporary(); }
@@ -152,12 +152,14 @@ struct AtomicFile::State {
   }
 
   Status FlushBuffer() {
+    if (!status) return status;
     std::string_view bytes = buffer;
     while (!bytes.empty()) {
       const ssize_t count = write(fd.get(), bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) {
-        return tl::unexpected(FileError(path, "cannot write", errno));
+        status = tl::unexpected(FileError(path, "cannot write", errno));
+        return status;
       }
       bytes.remove_prefix(static_cast<size_t>(count));
     }
@@ -241,7 +243,7 @@ Status AtomicFile::Write(std::span<const std::byte> bytes) {
 
 Status AtomicFile::Write(std::string_view text) {
   TC_CHECK(!state_->committed);
-  state_->num_written += text.size();
+  if (!state_->status) return state_->status;
   std::string& buffer = state_->buffer;
   while (!text.empty()) {
     const auto part = text.substr(0, kPieceBytes - buffer.size());
@@ -251,8 +253,6 @@ Status AtomicFile::Write(std::string_view text) {
   }
   return {};
 }
-
-uint64_t AtomicFile::num_written() const { return state_->num_written; }
 
 Status AtomicFile::Commit() {
   TC_CHECK(!state_->committed);

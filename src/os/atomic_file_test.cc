@@ -3,6 +3,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -42,7 +43,6 @@ TEST(AtomicFileTest, AppearsAtCommit) {
   EXPECT_TRUE(file->Write("abc").has_value());
   EXPECT_TRUE(file->Write(large).has_value());
   EXPECT_TRUE(file->Write(std::as_bytes(std::span("de", 2))).has_value());
-  EXPECT_EQ(file->num_written(), 3 + large.size() + 2);
   EXPECT_FALSE(fs::exists(path));
   ASSERT_TRUE(file->Commit().has_value());
   EXPECT_EQ(TestFolder::Read(path), "abc" + large + "de");
@@ -270,6 +270,27 @@ TEST(AtomicFileTest, AFullDeviceIsReported) {
   EXPECT_NE(status.error().message.find("/dev/full"), std::string::npos);
   auto file = AtomicFile::Create("/dev/full").value();
   EXPECT_FALSE(file->Write(std::string(4'000'000, 'x')).has_value());
+}
+
+// What is left of a piece that was half written must not be written again.
+TEST(AtomicFileTest, NothingAppearsAfterAFailedWrite) {
+  const TestFolder folder;
+  auto file = AtomicFile::Create(folder / "out").value();
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small = {.rlim_cur = 1'000'000, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status failed = file->Write(std::string(3'000'000, 'x'));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  (void)std::signal(SIGXFSZ, old_handler);
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().code, ErrorCode::kIo);
+  for (const Status& again : {file->Write("y"), file->Commit()}) {
+    ASSERT_FALSE(again.has_value());
+    EXPECT_EQ(again.error().message, failed.error().message);
+  }
+  EXPECT_EQ(folder.num_entries(), 0);
 }
 
 TEST(AtomicFileTest, PlacesThatCannotBeWritten) {

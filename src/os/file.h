@@ -37,9 +37,9 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
 
   // Reads the whole file into `to`, without its mapping: nothing raises SIGBUS.
-  // Requires to.size() == bytes().size(). kIo: it cannot be read, ends early,
-  // or is another file by now; names the path. Takes as long as reading takes;
-  // progress counts bytes.
+  // Requires to.size() == bytes().size(). kNotFound: nothing has the path any
+  // more; kIo: it cannot be read, ends early, or is another file by now; names
+  // the path. Takes as long as reading takes; progress counts bytes.
   Status ReadInto(std::span<std::byte> to,
                   const ProgressFn& progress = {}) const;
 
@@ -74,15 +74,21 @@ bool IsStandardOutput(const std::string& path);
 // nothing is left of a killed process; elsewhere, and at Commit until the
 // rename, it is a hidden temporary beside the target, which destruction without
 // Commit removes.
+// Threads  one caller at a time.
 class AtomicFile {
  public:
+  // kInvalidArgument: a name that no file can have. kNotFound, kIo: a folder
+  // that is missing or takes no files, or a file that may not be replaced.
   static Result<std::unique_ptr<AtomicFile>> Create(const std::string& path);
   ~AtomicFile();
 
-  Status Write(std::span<const std::byte> bytes);  // kIo names path and cause
+  // kIo names path and cause; after it Write and Commit give the same again.
+  // Bytes are gathered: a full disk may show later, at Commit at the latest.
+  Status Write(std::span<const std::byte> bytes);
   Status Write(std::string_view text);
-  uint64_t num_written() const;
-  Status Commit();  // flushes, syncs, renames; at most once
+  // Flushes, syncs, renames; at most once, and nothing is written after it.
+  // kIo, or kNotFound where the folder is gone: nothing has appeared.
+  Status Commit();
 
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
