@@ -44,10 +44,12 @@ size_t BitBytes(uint32_t num_neurons) {
   return (static_cast<size_t>(num_neurons) + 7) / 8;
 }
 
-size_t GapBytes(std::span<const uint32_t> set) {
+// Checks the set: bits of a wrong one would lie outside.
+size_t GapBytes(std::span<const uint32_t> set, uint32_t num_neurons) {
   size_t num_bytes = 0;
   uint32_t next = 0;  // the least neuron that may follow
   for (const uint32_t neuron : set) {
+    TC_CHECK(neuron >= next && neuron < num_neurons);
     num_bytes += VarintBytes(neuron - next);
     next = neuron + 1;
   }
@@ -98,8 +100,7 @@ bool TakeBits(std::span<const std::byte>& bytes, uint64_t count,
 void AppendActiveSet(std::span<const uint32_t> set, uint32_t num_neurons,
                      std::vector<std::byte>& out) {
   TC_CHECK(num_neurons <= uint32_t{1} << 31);
-  TC_CHECK(set.empty() || set.back() < num_neurons);
-  const bool as_bits = GapBytes(set) > BitBytes(num_neurons);
+  const bool as_bits = GapBytes(set, num_neurons) > BitBytes(num_neurons);
   AppendVarint(uint64_t{set.size()} << 1 | (as_bits ? kBits : kGaps), out);
   if (as_bits) {
     AppendBits(set, num_neurons, out);
@@ -107,7 +108,6 @@ void AppendActiveSet(std::span<const uint32_t> set, uint32_t num_neurons,
   }
   uint32_t next = 0;
   for (const uint32_t neuron : set) {
-    TC_CHECK(neuron >= next);
     AppendVarint(neuron - next, out);
     next = neuron + 1;
   }

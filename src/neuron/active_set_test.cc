@@ -96,5 +96,20 @@ TEST(ActiveSetTest, RefusesWhatIsNoSet) {
   EXPECT_TRUE(refused({}, 8));
 }
 
+// Whatever form they would take, and though the last member is in range.
+TEST(ActiveSetDeathTest, SetsAscendAndStayInside) {
+  std::vector<std::byte> bytes;
+  const auto append = [&](const std::vector<uint32_t>& set,
+                          uint32_t num_neurons) {
+    AppendActiveSet(set, num_neurons, bytes);
+  };
+  EXPECT_DEATH(append({7, 1}, 8), "check failed");
+  EXPECT_DEATH(append({1, 1}, 8), "check failed");
+  EXPECT_DEATH(append({999, 1}, 1000), "check failed");
+  EXPECT_DEATH(append({8}, 8), "check failed");
+  EXPECT_DEATH(append({4'000'000'000, 0}, 8), "check failed");
+  EXPECT_DEATH(append({~uint32_t{0}, 0}, 8), "check failed");
+}
+
 }  // namespace
 }  // namespace thermocline::neuron
