@@ -200,7 +200,8 @@ ProgressFn Beyond(const ProgressFn& progress, uint64_t num_before,
 }
 
 Status FileImpl::Hold(const HoldOptions& options, const ProgressFn& progress) {
-  if (options.read && !shards_.empty()) {
+  if (shards_.empty()) return {};
+  if (options.read) {
     uint64_t num_before = 0;
     for (int i = 0; i < num_shards_; ++i) {
       TC_RETURN_IF_ERROR(

@@ -315,6 +315,14 @@ TEST_F(HeldFiles, MappedIsTheDefault) {
   EXPECT_NE(os::FindMappedFile(file->tensors()[0].data), nullptr);
 }
 
+TEST_F(HeldFiles, MemoryOfSomebodyElseIsNotHeld) {
+  const std::string bytes = TestFile().Bytes();
+  const auto file =
+      File::Parse(std::as_bytes(std::span(bytes)), "parsed").value();
+  ASSERT_TRUE(file->Hold({.read = true, .lock = true}, {}));
+  EXPECT_FALSE(file->held().any());
+}
+
 TEST_F(HeldFiles, ReadIntoMemoryNeedsTheFileNoMore) {
   const auto file = File::Open(path_).value();
   uint64_t last_done = 0;

@@ -36,6 +36,9 @@ enum class ValueType : uint32_t {  // the format's numbers
   kF64 = 12,
 };
 
+// Of tensors' places in a file that does not give its own.
+inline constexpr uint64_t kDefaultAlignment = 32;
+
 // What the first four bytes say: "GGUF", or "PWRI" for PowerInfer's models
 // (every layer sparse, with a predictor) and its split files.
 enum class Container : uint8_t { kGguf, kPowerInfer };
@@ -94,10 +97,13 @@ struct HoldOptions {
 class File {
  public:
   // Opens `path`; if it is the first shard of a split file, the others too.
-  // kNotFound, kIo; kCorrupt and kUnsupported name the file and the field.
+  // kNotFound, kIo; kCorrupt and kUnsupported name the file and the field;
+  // kInvalidArgument: a shard that is not the first; kResourceExhausted: no
+  // memory for the metadata, or too many mappings.
   static Result<std::unique_ptr<File>> Open(const std::string& path);
 
-  // Parses one file from memory that outlives the File. No splits.
+  // Parses one file from memory that outlives the File. No splits. kCorrupt,
+  // kUnsupported, kResourceExhausted; messages call it `name`.
   static Result<std::unique_ptr<File>> Parse(std::span<const std::byte> bytes,
                                              const std::string& name);
 
@@ -106,9 +112,10 @@ class File {
   // Keeps an opened file as `options` say, shard by shard; to be called at most
   // once, before others see the file: tensors' data moves. Where several NUMA
   // nodes have CPUs, what is read lies on the nodes as gguf/node_plan.h says.
-  // What cannot be locked is a warning, and the file stays as it is. kIo: it
-  // cannot be read, or was replaced or cut off meanwhile; kResourceExhausted:
-  // no memory. Takes as long as reading the file; progress counts bytes.
+  // What cannot be locked is a warning, and the file stays as it is; so does
+  // one from Parse. kNotFound, kIo: it cannot be read, or was deleted, replaced
+  // or cut off meanwhile; kResourceExhausted: no memory. Takes as long as
+  // reading the file; progress counts bytes.
   virtual Status Hold(const HoldOptions& options,
                       const ProgressFn& progress) = 0;
   // What holds now: `lock` is false where locking failed.
@@ -135,8 +142,8 @@ class File {
   TensorView Tensor(std::string_view name) const;
 
   // Typed access. nullopt: the key is absent. kCorrupt: it is there with
-  // another type or out of range; the message names file, key, both types.
-  // Integers are accepted in any width and sign that holds the value.
+  // another type; the message names file, key, both types. Integers are
+  // accepted in any width and sign.
   Result<std::optional<int64_t>> Int(std::string_view key) const;
   Result<std::optional<double>> Float(std::string_view key) const;
   Result<std::optional<bool>> Bool(std::string_view key) const;

@@ -125,11 +125,11 @@ Result<uint64_t> AlignmentOf(std::span<const KeyValue> metadata) {
                   NameOf(kv.type));
     }
     const auto alignment = static_cast<uint64_t>(std::get<int64_t>(kv.value));
-    if (!std::has_single_bit(alignment) || alignment > kMaxAlignment) {
+    if (!std::has_single_bit(alignment) || alignment > kMaxReadAlignment) {
       return Fail(ErrorCode::kCorrupt,
                   "key \"general.alignment\" is {}; it must be a power of two, "
                   "at most {}",
-                  alignment, kMaxAlignment);
+                  alignment, kMaxReadAlignment);
     }
     return alignment;
   }

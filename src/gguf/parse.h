@@ -16,8 +16,7 @@
 
 namespace thermocline::gguf {
 
-inline constexpr uint64_t kDefaultAlignment = 32;
-inline constexpr uint64_t kMaxAlignment = uint64_t{1} << 24;
+inline constexpr uint64_t kMaxReadAlignment = uint64_t{1} << 24;
 inline constexpr uint64_t kMaxKeyBytes = 65535;
 inline constexpr uint64_t kMaxTensorNameBytes = 64;
 inline constexpr uint64_t kMaxStringBytes = uint64_t{1} << 30;
@@ -36,8 +35,9 @@ Result<uint64_t> TensorBytes(const DTypeInfo& dtype, const Shape& shape);
 
 // kCorrupt, kUnsupported; messages lack the file's name (callers annotate).
 // Duplicates are not looked for here (see IndexKeys). Time linear in the
-// metadata up to the sort of the tensors; allocates at most about 12 times the
-// metadata's bytes. Throws std::bad_alloc.
+// metadata up to the sort of the tensors; allocates at most about 20 times the
+// metadata's bytes (keys of one byte with one-byte values). Throws
+// std::bad_alloc.
 Result<ParsedFile> ParseFile(std::span<const std::byte> bytes);
 
 // Positions by name. The names must outlive the index and not move.

@@ -15,8 +15,8 @@
 namespace thermocline::gguf {
 namespace {
 
-// llama.cpp wants tensor names shorter than the format's limit.
 constexpr char kAlignmentKey[] = "general.alignment";
+// llama.cpp wants tensor names shorter than the format's limit.
 constexpr size_t kMaxWrittenNameBytes = kMaxTensorNameBytes - 1;
 
 template <typename T>
@@ -100,7 +100,7 @@ Status Append(bool value, ValueType type, std::string& out) {
   if (type == ValueType::kBool) return AppendInt(value ? 1 : 0, type, out);
   return Fail(ErrorCode::kInvalidArgument, "a bool as {}", NameOf(type));
 }
-Status Append(const std::string& value, ValueType type, std::string& out) {
+Status Append(std::string_view value, ValueType type, std::string& out) {
   return AppendString(value, type, out);
 }
 Status Append(const Array& array, ValueType type, std::string& out) {
@@ -142,10 +142,10 @@ class WriterImpl : public Writer {
   Status AddBool(const std::string& key, bool value) override {
     return Add(key, ValueType::kBool, value);
   }
-  Status AddString(const std::string& key, std::string value) override {
+  Status AddString(const std::string& key, std::string_view value) override {
     return Add(key, ValueType::kString, value);
   }
-  Status AddArray(const std::string& key, Array values) override {
+  Status AddArray(const std::string& key, const Array& values) override {
     return Add(key, ValueType::kArray, values);
   }
   Status AddKeyValue(const KeyValue& kv) override {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -14,36 +15,40 @@
 namespace thermocline::gguf {
 
 // Usage: add metadata and declare all tensors, Start, then give the data of
-// every tensor in the declared order, then Finish. The file appears under its
-// name at Finish (os::AtomicFile). Not thread-safe.
+// every tensor in the declared order, then Finish (CHECKed). The file appears
+// under its name at Finish (os::AtomicFile). Not thread-safe.
 class Writer {
  public:
   // Of tensors' places in the file: kAlignment, which other programs take for
   // granted, or a larger power of two, which goes into the metadata.
-  static constexpr uint64_t kAlignment = 32;
+  static constexpr uint64_t kAlignment = kDefaultAlignment;
   static constexpr uint64_t kMaxAlignment = 4096;
+  // os::AtomicFile's errors; another alignment is CHECKed.
   static Result<std::unique_ptr<Writer>> Create(
       const std::string& path, Container container = Container::kGguf,
       uint64_t alignment = kAlignment);
   virtual ~Writer() = default;
 
-  // kInvalidArgument: a key twice, or an empty one.
+  // kInvalidArgument, and nothing is added: a key twice, an empty or too long
+  // one, general.alignment, a value that its type does not hold.
   virtual Status AddInt(const std::string& key, ValueType type,
                         int64_t value) = 0;
   virtual Status AddFloat(const std::string& key, float value) = 0;
   virtual Status AddBool(const std::string& key, bool value) = 0;
-  virtual Status AddString(const std::string& key, std::string value) = 0;
-  virtual Status AddArray(const std::string& key, Array values) = 0;
+  virtual Status AddString(const std::string& key, std::string_view value) = 0;
+  virtual Status AddArray(const std::string& key, const Array& values) = 0;
   // A key as read from another file.
   virtual Status AddKeyValue(const KeyValue& kv) = 0;
 
-  // kInvalidArgument: a name twice, a row that does not divide into blocks.
+  // kInvalidArgument: a name twice, an empty one or one of more than 63 bytes,
+  // an extent of 0, a row that does not divide into blocks, a file too large.
   virtual Status DeclareTensor(const std::string& name, DType dtype,
                                const Shape& shape) = 0;
 
+  // From here on errors are os::AtomicFile's.
   virtual Status Start() = 0;
-  // bytes.size() is the declared tensor's. May be called several times per
-  // tensor with consecutive pieces.
+  // The next bytes of the tensor whose turn it is: all, or one piece after the
+  // other; never past its end (CHECKed).
   virtual Status WriteTensorData(std::span<const std::byte> bytes) = 0;
   virtual Status Finish() = 0;
 };
