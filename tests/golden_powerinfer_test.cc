@@ -105,7 +105,9 @@ INSTANTIATE_TEST_SUITE_P(Files, GoldenPowerInfer,
 
 // What the tolerance can tell: the mask matters.
 TEST(PowerInferMask, DenseIsAnotherResult) {
-  for (const Golden& golden : ReadGoldens(kFolder)) {
+  const std::vector<Golden> goldens = ReadGoldens(kFolder);
+  ASSERT_FALSE(goldens.empty()) << kFolder;
+  for (const Golden& golden : goldens) {
     const auto model = Open(golden.model);
     ASSERT_NE(model, nullptr);
     const auto logits =

@@ -184,8 +184,10 @@ TEST(Scratch, ObserversGetRoomForTheNeuronsOfAllExperts) {
             reinterpret_cast<const uint32_t*>(observed.words + 6 * 9));
   EXPECT_GE(observed.expert_words,
             reinterpret_cast<const uint64_t*>(observed.ids + 2 * 520));
-  EXPECT_GE(observed.stream.data,
+  EXPECT_GE(observed.gates.data,
             reinterpret_cast<const float*>(observed.expert_words + 6 * 3));
+  EXPECT_EQ(observed.gates.width, 2u * 130);  // of the experts in use
+  EXPECT_GE(observed.stream.data, observed.gates.row(3));
   EXPECT_GE(reinterpret_cast<const float*>(scratch.rounded_rows),
             observed.stream.row(3));
 }

@@ -6,6 +6,8 @@
 
 #include "base/units.h"
 #include "os/memory.h"
+#include "os/memory_node.h"
+#include "os/test_memory_policy.h"
 
 namespace thermocline::gguf {
 namespace {
@@ -79,7 +81,8 @@ TEST(PlanNodesTest, NodesCountByTheirCoresAndKeepTheirNumbers) {
       (std::vector<NodeBytes>{{0, 12 * kMiB, 2}, {12 * kMiB, 16 * kMiB, 5}}));
 }
 
-// Without gaps, ends at the file's end, and only huge pages are cut apart.
+// Without gaps, from the first byte to the last cut, which is a huge page's
+// too, and only huge pages are cut apart.
 TEST(PlanNodesTest, CutsAreAtHugePages) {
   Shard shard;
   shard.Add(1024, 1500);
@@ -93,6 +96,14 @@ TEST(PlanNodesTest, CutsAreAtHugePages) {
     EXPECT_NE(plan[i].node, plan[i - 1].node);
     EXPECT_EQ(plan[i].begin % os::kHugePageBytes, 0u);
   }
+  // 18.9 MiB: nine pages, and less than half of a tenth.
+  EXPECT_EQ(plan.back().end, 9 * os::kHugePageBytes);
+}
+
+TEST(PlanNodesTest, TheLastPageEndsWithTheFile) {
+  Shard shard;
+  shard.Add(1024, 3500);  // 13.7 MiB: most of a seventh page
+  EXPECT_EQ(shard.Plan(TopologyOf({0, 1}, 2)).back().end, 1024u * 3500 * 4);
 }
 
 TEST(PlanNodesTest, SmallTensorsLieOnOneNode) {
@@ -113,12 +124,20 @@ TEST(PlanNodesTest, OtherShardsAreLeftOut) {
   EXPECT_EQ(plan.back().end, 16 * kMiB);
 }
 
-TEST(PlaceOnNodesTest, NodeZeroTakesAll) {
+TEST(PlaceOnNodesTest, EachPartGoesWhereThePlanSays) {
   const auto buffer = os::AlignedBuffer::Allocate(4 * kMiB).value();
   const std::span<std::byte> memory(buffer.data(), buffer.size());
-  PlaceOnNodes({{{0, 2 * kMiB, 0}, {2 * kMiB, 4 * kMiB, 0}}}, memory);
-  memory[3 * kMiB] = std::byte{1};
-  EXPECT_EQ(memory[3 * kMiB], std::byte{1});
+  const auto other = os::AlignedBuffer::Allocate(kMiB).value();
+  if (!os::PreferNode({other.data(), other.size()}, 0)) {
+    GTEST_SKIP() << "needs a kernel with mbind";
+  }
+  PlaceOnNodes({{{0, kMiB, 0}, {2 * kMiB, 3 * kMiB, 0}}}, memory);
+  for (const size_t offset : {size_t{0}, 2 * kMiB}) {
+    unsigned long nodes = 0;
+    EXPECT_EQ(os::PolicyAt(&memory[offset], &nodes), MPOL_PREFERRED);
+    EXPECT_EQ(nodes, 1u);
+    EXPECT_EQ(os::PolicyAt(&memory[offset + kMiB], &nodes), MPOL_DEFAULT);
+  }
 }
 
 }  // namespace

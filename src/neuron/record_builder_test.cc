@@ -85,7 +85,8 @@ void ExpectRowsEqual(const TensorView& copies, const TensorView& rows) {
 
 class BuildTypes : public ::testing::TestWithParam<DType> {};
 
-// F = 300 is no multiple of 256; D is one of every block.
+// F is no multiple of kUnitNeurons where the type's blocks allow that; D is one
+// of every block.
 TEST_P(BuildTypes, GateAndUpAreCopiedDownIsTurned) {
   const DType dtype = GetParam();
   constexpr uint64_t kWidth = 256;

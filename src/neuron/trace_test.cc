@@ -246,6 +246,7 @@ TEST_F(TraceFieldTest, Ends) {
 TEST_F(TraceTest, RefusesHeadersToWrite) {
   for (const TraceHeader& header :
        {TraceHeader{.num_layers = 0, .num_neurons = 8},
+        TraceHeader{.num_layers = kMaxTraceLayers + 1, .num_neurons = 8},
         TraceHeader{.num_layers = 2, .num_neurons = 0},
         TraceHeader{.num_layers = 2, .num_neurons = kMaxTraceNeurons + 1},
         TraceHeader{.num_layers = 2,
@@ -253,6 +254,7 @@ TEST_F(TraceTest, RefusesHeadersToWrite) {
                     .model_name = std::string(kMaxTraceName + 1, 'a')}}) {
     const auto writer = TraceWriter::Create(path_, header);
     ASSERT_FALSE(writer);
+    EXPECT_EQ(writer.error().code, ErrorCode::kInvalidArgument);
     EXPECT_THAT(writer.error().message, HasSubstr("no trace can be written"));
   }
 }

@@ -127,7 +127,13 @@ TEST(MappedFileTest, AnotherFileOfTheNameIsNotRead) {
   std::string read(3, '\0');
   const Status status = file.ReadInto(std::as_writable_bytes(std::span(read)));
   ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, ErrorCode::kIo);
   EXPECT_THAT(status.error().message, ::testing::HasSubstr("f: was replaced"));
+  ASSERT_EQ(std::remove(path.c_str()), 0);
+  const Status deleted = file.ReadInto(std::as_writable_bytes(std::span(read)));
+  ASSERT_FALSE(deleted.has_value());
+  EXPECT_EQ(deleted.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(deleted.error().message, ::testing::HasSubstr(path));
 }
 
 TEST(MappedFileTest, SlotsAreUsedAgain) {

@@ -1,25 +1,14 @@
 #include "os/memory_node.h"
 
 #include <gtest/gtest.h>
-#include <linux/mempolicy.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "os/memory.h"
+#include "os/test_memory_policy.h"
 
 namespace thermocline::os {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-
-// The policy of one address, -1 where the system does not tell.
-int PolicyAt(const std::byte* address, unsigned long* nodes) {
-  int mode = -1;
-  constexpr unsigned long kNumNodes = sizeof(*nodes) * 8;
-  const long result =
-      syscall(SYS_get_mempolicy, &mode, nodes, kNumNodes, address, MPOL_F_ADDR);
-  return result == 0 ? mode : -1;
-}
 
 TEST(PreferNodeTest, NodeZeroIsEverywhere) {
   const AlignedBuffer buffer = AlignedBuffer::Allocate(4 * kPageBytes).value();
@@ -48,8 +37,18 @@ TEST(PreferNodeTest, LessThanAPageIsLeftAlone) {
 TEST(PreferNodeTest, NodesThatAreNotThere) {
   const AlignedBuffer buffer = AlignedBuffer::Allocate(4 * kPageBytes).value();
   const std::span<std::byte> memory(buffer.data(), buffer.size());
-  for (const int node : {-1, 1023, 1024, 1 << 30}) {
-    EXPECT_FALSE(PreferNode(memory, node).has_value()) << node;
+  for (const int node : {-1, 1024, 1 << 30}) {
+    const Status status = PreferNode(memory, node);
+    ASSERT_FALSE(status.has_value()) << node;
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument) << node;
+  }
+  // Of this one the kernel is asked, which may not be allowed.
+  const Status status = PreferNode(memory, 1023);
+  ASSERT_FALSE(status.has_value());
+  if (PreferNode(memory, 0).has_value()) {
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+  } else {
+    EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
   }
 }
 

@@ -17,7 +17,7 @@ TEST(AlignedBufferTest, IsAlignedAndZero) {
     ASSERT_TRUE(buffer.has_value());
     EXPECT_EQ(buffer->size(), size);
     const auto address = reinterpret_cast<uintptr_t>(buffer->data());
-    EXPECT_EQ(address % (size < (size_t{1} << 20) ? 64 : 4096), 0u);
+    EXPECT_EQ(address % (size < kMiB ? 64 : kHugePageBytes), 0u);
     for (const std::byte b : buffer->as<std::byte>(size)) {
       ASSERT_EQ(b, std::byte{0});
     }

@@ -8,8 +8,8 @@
 namespace thermocline::os {
 namespace {
 
-// CPU i is on node i % num_nodes; the second half are hardware threads of the
-// first half's cores.
+// Core i is on node i % num_nodes; the second half of the CPUs are hardware
+// threads of the first half's cores.
 Topology FakeTopology(int num_cpus, int num_nodes) {
   Topology topology;
   topology.num_cores = std::max(1, num_cpus / 2);
@@ -58,6 +58,9 @@ TEST(NodeShares, TheCallerKeepsItsCore) {
   // CPU 6 is the second hardware thread of that core.
   EXPECT_EQ(PlaceWorkers(FakeTopology(8, 1), 4, 6).cpus,
             (std::vector<int>{2, 0, 1, 3}));
+  // With more workers than cores the core's other thread gets one.
+  EXPECT_EQ(PlaceWorkers(FakeTopology(8, 1), 8, 2).cpus,
+            (std::vector<int>{2, 0, 1, 3, 4, 5, 6, 7}));
   // A CPU that is not in the topology.
   EXPECT_EQ(PlaceWorkers(FakeTopology(8, 1), 2, 99).cpus,
             (std::vector<int>{0, 1}));

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <utility>
 
 #include "os/file.h"
 #include "os/test_folder.h"
@@ -21,15 +22,17 @@ TEST(ReadFileTest, BytesComeAsTheyAre) {
 
 TEST(ReadFileTest, ErrorsNameThePath) {
   const TestFolder folder;
-  const auto missing = ReadFile(folder / "nowhere");
-  ASSERT_FALSE(missing.has_value());
-  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
-  EXPECT_NE(missing.error().message.find("nowhere"), std::string::npos);
-  const auto as_folder = ReadFile(folder.path());
-  ASSERT_FALSE(as_folder.has_value());
-  EXPECT_EQ(as_folder.error().code, ErrorCode::kIo);
   folder.Write("file", "x");
-  EXPECT_EQ(ReadFile(folder / "file/child").error().code, ErrorCode::kNotFound);
+  for (const auto& [path, code] :
+       {std::pair(folder / "nowhere", ErrorCode::kNotFound),
+        std::pair(folder / "file/child", ErrorCode::kNotFound),
+        std::pair(folder.path(), ErrorCode::kIo)}) {
+    const auto read = ReadFile(path);
+    ASSERT_FALSE(read.has_value()) << path;
+    EXPECT_EQ(read.error().code, code) << path;
+    EXPECT_EQ(read.error().message.find(path + ": "), 0u)
+        << read.error().message;
+  }
 }
 
 TEST(ReadFileTest, LimitIsInclusive) {
