@@ -20,7 +20,7 @@ bool BeginApartInPages(size_t num_rows, size_t row_bytes) {
 
 size_t WithStreamsApart(size_t num_rows, size_t row_bytes, size_t alignment) {
   if (num_rows < kernels::kStreamRows) return num_rows;
-  for (size_t i = 0; i <= kMostRowsAdded; ++i) {
+  for (size_t i = 0; i <= kMostStepsAdded; ++i) {
     const size_t more = num_rows + i * alignment;
     if (BeginApartInPages(more, row_bytes)) return more;
   }

@@ -7,9 +7,9 @@
 namespace thermocline::engine {
 
 // What WithStreamsApart() adds at most, in steps of its `alignment`.
-inline constexpr size_t kMostRowsAdded = 3;
+inline constexpr size_t kMostStepsAdded = 3;
 
-// The number of rows, or the next that is larger by up to kMostRowsAdded times
+// The number of rows, or the next that is larger by up to kMostStepsAdded times
 // `alignment`, whose streams begin each at another place of its page
 // (kernels::kPageBytes) than the one before: side by side in them they are
 // slower to read. Where none of these does, as with rows of whole pages, and

@@ -135,7 +135,7 @@ Status BindParts(const gguf::File& parts, const Config& config,
     TC_ASSIGN_OR_RETURN(layer.predictor,
                         BindPredictor(binder, config, layer_idx));
   }
-  return CheckSelfTests(parts, layers);
+  return CheckSampleCounts(parts, layers);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ int64_t RowsOf(const TensorBinder& binder, const std::string& name) {
   return info == nullptr ? 0 : static_cast<int64_t>(info->shape.num_rows());
 }
 
-// Step 2 of the training-free predictor: all of it or nothing.
+// Step 2 of the training-free predictor: nothing, or all of it but for the
+// bias, which may be missing.
 Status BindFreeMargin(TensorBinder& binder, const Config& config,
                       int64_t layer_idx, FreePredictorWeights& free) {
   const std::string up = prepared::OfLayer(layer_idx, prepared::kFreeUp);
@@ -221,8 +222,8 @@ Status BindPrepared(TensorBinder& binder, const Config& config,
   return BindOrder(binder, config, layer_idx, layer.order);
 }
 
-Status CheckSelfTests(const gguf::File& file,
-                      std::span<const LayerWeights> layers) {
+Status CheckSampleCounts(const gguf::File& file,
+                         std::span<const LayerWeights> layers) {
   const auto samples_of = [&](size_t i) {
     const TensorView& inputs = layers[i].self_test.inputs;
     return inputs ? inputs.shape.num_rows() : 0;

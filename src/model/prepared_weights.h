@@ -27,8 +27,8 @@ Status BindPrepared(TensorBinder& binder, const Config& config,
                     int64_t layer_idx, LayerWeights& layer);
 
 // kCorrupt: the layers' samples are not of the same number.
-Status CheckSelfTests(const gguf::File& file,
-                      std::span<const LayerWeights> layers);
+Status CheckSampleCounts(const gguf::File& file,
+                         std::span<const LayerWeights> layers);
 
 }  // namespace thermocline::model
 

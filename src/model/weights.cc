@@ -339,7 +339,7 @@ Result<Weights> BindWeights(const gguf::File& file, const Config& config) {
     TC_RETURN_IF_ERROR(
         BindLayer(binder, config, i, weights.layers.emplace_back()));
   }
-  TC_RETURN_IF_ERROR(CheckSelfTests(file, weights.layers));
+  TC_RETURN_IF_ERROR(CheckSampleCounts(file, weights.layers));
   TC_RETURN_IF_ERROR(binder.CheckAllTaken(config.architecture));
   return weights;
 }

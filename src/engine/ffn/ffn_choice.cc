@@ -41,14 +41,6 @@ Status CheckThreshold(const model::Config& config) {
 
 Status CheckFast(const model::Config& config, PredictorChoice predictor) {
   const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
-  if (config.ffn.num_experts > 0 && has_trained &&
-      config.predictor.kind != model::PredictorKind::kThermocline &&
-      predictor != PredictorChoice::kFree) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--ffn fast: the predictors of this mixture are not of "
-                "'thermocline prepare', which are the only ones that speak of "
-                "experts: use --predictor free, --ffn exact or --ffn dense");
-  }
   const bool is_there =
       (predictor != PredictorChoice::kFree && has_trained) ||
       (predictor != PredictorChoice::kTrained && config.has_free_predictors);

@@ -14,10 +14,9 @@ struct FfnChoice {
   bool own_signs = false;  // kFree, and the file has no signs
 };
 
-// kInvalidArgument, with what to do instead: fast without predictors, or with
-// experts and predictors that are not ours; exact where the activation is
-// nowhere zero, threshold where it is or where the file has none; a predictor
-// for a mode that takes none.
+// kInvalidArgument, with what to do instead: fast without predictors; exact
+// where the activation is nowhere zero, threshold where it is or where the file
+// has none; a predictor for a mode that takes none.
 Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
                             PredictorChoice predictor);
 

@@ -116,9 +116,6 @@ TEST(FfnChoice, RefusalsSayWhatToDo) {
   EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kFree), "");
   mixture.predictor.kind = model::PredictorKind::kThermocline;
   EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrained), "");
-  mixture.predictor.kind = model::PredictorKind::kKairox;
-  EXPECT_THAT(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrained),
-              HasSubstr("experts"));
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class NeuronFfn::Worker {
     if (!streams_) return RowsPerChunk(kBytesAhead, bytes_per_row);
     const size_t num_rows = RowsPerChunk(kStreamedBytes, bytes_per_row);
     return WithStreamsApart(
-        std::min(num_rows, kChunkRowsMax - kMostRowsAdded * kGroup),
+        std::min(num_rows, kChunkRowsMax - kMostStepsAdded * kGroup),
         ffn_.tested_rows_.stride, kGroup);
   }
 

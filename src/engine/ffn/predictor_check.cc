@@ -175,7 +175,6 @@ class SelfTests {
         PartOf(layers_[layer_idx].predictor, first_, num_neurons_),
         config.threshold, layer_idx, parts_.compute, parts_.scratch);
     Agreement sum;
-    if (!layers_[source].self_test.inputs) return sum;
     ForGroups(layer_idx, [&](size_t first, size_t count) {
       Load(source, first, count);
       selector->Select(parts_.scratch->normed, count);
