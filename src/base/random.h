@@ -26,7 +26,7 @@ class Random {
   // Uniform in [0, 1), 53 bits.
   double Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
 
-  // Uniform in [low, high).
+  // Uniform in [low, high]: rounding to float gives `high` now and then.
   float Uniform(float low, float high) {
     return low + (high - low) * static_cast<float>(Uniform());
   }

@@ -43,7 +43,8 @@ class Forward {
   // Runs one batch at first_position and on. logits: [N, V] of the last N
   // tokens, N <= tokens.size(), may be 0. The ids are in the vocabulary, and
   // the positions in the context. Allocates nothing.
-  // kCorrupt: the output of a layer (named) or of the head is not finite.
+  // kCorrupt: an embedding, the output of a layer (named) or of the head is not
+  // finite.
   // kCancelled: between_layers said so.
   Status Run(std::span<const text::TokenId> tokens, int64_t first_position,
              const BetweenLayers& between_layers, std::span<float> logits);

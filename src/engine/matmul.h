@@ -97,12 +97,13 @@ struct Product {
 };
 
 // Computes `products`, at most kMaxProducts, with the same input in one
-// parallel region. An input that meets quantised weights is rounded once. In
-// batches of kernels->batch.min_tokens tokens and more, quantised weights are
-// multiplied in tiles, whose sums have another order (kernels/kernels.h), and
-// from large_batch.min_tokens on otherwise again. While the caller rounds the
-// input of one token, the other threads ask for weights. x: [T, n], rows
-// 64-byte aligned, aliases no output. Allocates nothing.
+// parallel region. An input that meets quantised weights is rounded once, that
+// of a batch in a region before. In batches of kernels->batch.min_tokens tokens
+// and more, quantised weights are multiplied in tiles, whose sums have another
+// order (kernels/kernels.h), and from large_batch.min_tokens on otherwise
+// again. While the caller rounds the input of one token, the other threads ask
+// for weights. x: [T, n], rows 64-byte aligned, aliases no output. Allocates
+// nothing.
 // Cost: reads every weight once; bit-equal for every thread count.
 inline constexpr size_t kMaxProducts = 3;
 void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,

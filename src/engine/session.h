@@ -43,7 +43,9 @@ struct SessionOptions {
   // says, as prompts do (kDensePrefill). 0: every position is computed as
   // asked, as measures of a mode need it.
   int64_t dense_from = 0;
-  FfnObserver observer;  // costs a few bits per neuron and token of a batch
+  // Costs a few bits per neuron and token of a batch, and room for gates and
+  // stream where nothing else keeps them (scratch.h).
+  FfnObserver observer;
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prefill
   Profile* profile = nullptr;  // Decode adds to it (profile.h); null: nobody
@@ -57,10 +59,11 @@ struct MemoryNeed {
   uint64_t total() const { return kv_bytes + scratch_bytes + sign_bytes; }
 };
 
-// kInvalidArgument when the options do not fit the model (context < 1, a KV
-// type that head widths do not divide into, batch < 1, dense_from < 0, a mode
-// or predictor that the model is not for: ffn/ffn_choice.h); kResourceExhausted
-// when a product overflows.
+// kInvalidArgument when the options do not fit the model (context < 0 or beyond
+// learned positions, a KV type that head widths do not divide into, batch < 1,
+// threads that a pool refuses, dense_from < 0, a mode or predictor that the
+// model is not for: ffn/ffn_choice.h); kResourceExhausted when a product
+// overflows.
 Result<MemoryNeed> PlanMemory(const model::Config& config,
                               const SessionOptions& options);
 
@@ -81,8 +84,9 @@ class Session {
  public:
   // Besides PlanMemory's errors: kResourceExhausted when the need exceeds the
   // machine's RAM, before anything is allocated, with both numbers;
-  // kUnsupported when norms or biases are not aligned to floats; kCorrupt when
-  // the predictors are those of another model (model::SelfTest).
+  // kUnsupported when norms or biases are not aligned to floats; kIo when there
+  // are no more threads; kCorrupt when the predictors are those of another
+  // model (model::SelfTest).
   static Result<std::unique_ptr<Session>> Create(
       std::shared_ptr<const model::Model> model, const SessionOptions& options);
   virtual ~Session() = default;
@@ -91,7 +95,8 @@ class Session {
   // logits: [V] for kLast, [T, V] for kAll, unused for kNone; size CHECKed.
   // kResourceExhausted: more tokens than the context has left (nothing is
   // computed). kInvalidArgument: an id outside the vocabulary, named; no
-  // tokens. kCorrupt: a layer's output is not finite, the layer named.
+  // tokens. kCorrupt: an embedding, a layer's output (the layer named) or the
+  // logits are not finite.
   // kCancelled: the flag was set.
   virtual Status Decode(std::span<const text::TokenId> tokens, LogitsOf which,
                         std::span<float> logits) = 0;

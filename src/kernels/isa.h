@@ -11,9 +11,9 @@ namespace thermocline::kernels {
 // In order of preference on its architecture, worst first.
 enum class Isa {
   kScalar,       // kernels/ref: plain C++, the reference
-  kAvx2,         // AVX2, FMA, F16C
+  kAvx2,         // AVX2, FMA, F16C, BMI, BMI2
   kAvxVnni,      // the above and AVX-VNNI
-  kAvx512,       // AVX2, FMA, F16C, AVX-512 F, BW, DQ, VL, CD
+  kAvx512,       // those of kAvx2 and AVX-512 F, BW, DQ, VL, CD
   kAvx512Vnni,   // the above and VNNI
   kAmx,          // the above, AVX-512 BF16, AMX tiles and AMX-BF16
   kNeonDotprod,  // Armv8.2 with dot product

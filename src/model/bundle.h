@@ -64,8 +64,9 @@ struct Bundles {
 };
 
 // Builds the records, and turns `weights` and config.records to them.
-// kResourceExhausted: no memory. kCorrupt: weights that are not finite. Takes
-// as long as reading the FFNs, and for quantised ones as encoding down.
+// PlanLayouts' errors and os::ThreadPool's; kResourceExhausted: no memory.
+// kCorrupt: weights of down columns that are encoded again are not finite.
+// Takes as long as reading the FFNs, and for quantised ones as encoding down.
 Result<Bundles> BundleFfns(const std::string& path, int num_threads,
                            const ProgressFn& progress, Config& config,
                            Weights& weights);

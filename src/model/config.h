@@ -73,7 +73,7 @@ struct Config {
   int64_t num_heads = 0;   // H
   int64_t num_kv_heads = 0;
   int64_t key_width = 0;    // K of q and k heads
-  int64_t value_width = 0;  // K of v heads
+  int64_t value_width = 0;  // Kv of v heads
   int64_t vocab_size = 0;   // V
   NormKind norm = NormKind::kRms;
   float norm_epsilon = 1e-5f;
@@ -113,7 +113,8 @@ struct ConfigOverrides {
 
 // Reads and validates every field (ranges, divisibility, limits below), so that
 // nothing later multiplies or divides by an unchecked number. kCorrupt,
-// kUnsupported (architecture, named, with the list of what runs).
+// kUnsupported (architecture, named, with the list of what runs),
+// kInvalidArgument (overrides, or an activation that the FFN cannot have).
 inline constexpr int64_t kMaxLayers = 4096;
 inline constexpr int64_t kMaxWidth = int64_t{1} << 24;
 inline constexpr int64_t kMaxExperts = 1024;

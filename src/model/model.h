@@ -119,9 +119,9 @@ struct OpenOptions {
   // How Open keeps the weights; FromFile takes the file as it is.
   gguf::HoldOptions hold;
   ProgressFn hold_progress;  // counts bytes
-  // With `hold` and `bundle_at_load`: asked once the file has turned out to be
-  // a model and before memory is taken: `num_bytes` that are read, locked or
-  // bundled. Its error is Open's.
+  // With `hold` and `bundle_at_load`, by Open: asked once the file has turned
+  // out to be a model and before memory is taken: `num_bytes` that are read,
+  // locked or bundled. Its error is Open's.
   std::function<Status(const Config& config, uint64_t num_bytes)> admit;
 };
 
@@ -129,10 +129,12 @@ struct OpenOptions {
 // says.
 class Model {
  public:
-  // Besides gguf::File's errors: kCorrupt for missing tensors, wrong shapes,
-  // vocabularies and split files that do not fit; kUnsupported for types
-  // without kernels and tensors that the architecture does not know (they would
-  // change the result).
+  // Besides gguf::File's and ReadConfig's errors: kCorrupt for missing tensors,
+  // wrong shapes, vocabularies and split files that do not fit, and what
+  // check_tensors finds; kUnsupported for types without kernels and tensors
+  // that the architecture does not know (they would change the result); with
+  // bundle_at_load those of model/bundle.h, of which FromFile does not ask
+  // whether the records fit.
   static Result<std::shared_ptr<const Model>> Open(
       const std::string& path, const OpenOptions& options = {});
   static Result<std::shared_ptr<const Model>> FromFile(

@@ -9,8 +9,8 @@
 namespace thermocline::model {
 
 // kUnsupported, naming the key, when one is set to a value that would change
-// the result: better no answer than a wrong one. `config` has the context
-// length and the head widths.
+// the result: better no answer than a wrong one. `config` has the extents,
+// the head widths and the form of the block.
 Status CheckNoRefusedKeys(const KeyReader& keys, const Config& config);
 
 }  // namespace thermocline::model

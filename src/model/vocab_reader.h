@@ -12,8 +12,8 @@
 namespace thermocline::model {
 
 // nullopt: the file says it has none. kCorrupt: arrays of different lengths or
-// wrong types, special ids out of range are dropped with a warning.
-// kUnsupported: another tokenizer model, named. Works for any architecture.
+// wrong types. kUnsupported: another tokenizer model, named. Special ids out of
+// range are dropped with a warning. Works for any architecture.
 Result<std::optional<text::Vocab>> ReadVocab(const gguf::File& file);
 
 }  // namespace thermocline::model

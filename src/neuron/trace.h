@@ -56,7 +56,7 @@ struct TraceTotals {
 // Threads  one caller at a time.
 class TraceWriter {
  public:
-  // kInvalidArgument: a header out of its ranges; kIo.
+  // kInvalidArgument: a header out of its ranges; os::AtomicFile's errors.
   static Result<std::unique_ptr<TraceWriter>> Create(const std::string& path,
                                                      const TraceHeader& header);
 
@@ -98,7 +98,8 @@ class TraceWriter {
 // Reads a trace, untrusted, in the memory of one token's sets.
 class TraceReader {
  public:
-  // kNotFound, kIo; kCorrupt: no trace, a damaged one, or one that was cut;
+  // os::MappedFile's errors; kCorrupt: no trace, a damaged one, or one that was
+  // cut;
   // kUnsupported: of a version to come. Messages name the file.
   static Result<TraceReader> Open(const std::string& path);
   // From bytes that outlive the reader.

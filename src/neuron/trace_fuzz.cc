@@ -1,6 +1,6 @@
 // Any bytes as a trace: refused, or its sets are what trace.h promises and its
-// totals are theirs. Half of the inputs get right checksums, so that the bytes
-// behind them are reached.
+// totals are theirs. Then the same bytes as the tokens of a trace with right
+// checksums, so that what lies behind those is reached.
 
 #include <cstddef>
 #include <cstdint>

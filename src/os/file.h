@@ -15,7 +15,8 @@
 namespace thermocline::os {
 
 // The whole file, pipes and /dev/stdin too. kNotFound, kIo (a folder, no
-// permission), kResourceExhausted past max_bytes; all name the path.
+// permission), kResourceExhausted past max_bytes or the memory there is; all
+// name the path, but for one that no file can have (a zero byte in it).
 Result<std::string> ReadFile(const std::string& path,
                              uint64_t max_bytes = uint64_t{4} << 30);
 
@@ -26,8 +27,9 @@ Result<std::string> ReadFile(const std::string& path,
 class MappedFile {
  public:
   MappedFile() = default;
-  // kNotFound, kIo (folder, pipe, permission); an empty file maps to 0 bytes.
-  // Never waits for the other end of a pipe.
+  // kNotFound, kIo (folder, pipe, permission), kResourceExhausted past 4096
+  // mappings at once; an empty file maps to 0 bytes. Never waits for the other
+  // end of a pipe.
   static Result<MappedFile> Open(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -32,7 +32,9 @@ constexpr int kMaxMappings = 4096;
 constexpr size_t kReadBytes = size_t{16} << 20;  // between two reports
 constinit std::array<Slot, kMaxMappings> slots;
 
-// The slot's index, or -1 when all are taken or there is no memory.
+// The slot's index, or -1 when all are taken. Where there is no memory for the
+// path, that stays null: the mapping works, but FindMappedFile does not know
+// it.
 int TakeSlot(const std::string& path, std::span<const std::byte> bytes) {
   for (int i = 0; i < kMaxMappings; ++i) {
     Slot& slot = slots[static_cast<size_t>(i)];

@@ -40,9 +40,10 @@ struct WorkerPlaces {
 };
 
 // Spreads workers over nodes in proportion to their CPUs, over cores before
-// second hardware threads. Worker 0 is the caller: its place is the core of
-// caller_cpu (the first CPU, if that is not in the topology), which no other
-// worker gets. Requires num_workers > 0.
+// second hardware threads. Worker 0 is the caller: its place is the first CPU
+// of caller_cpu's core (of the first core, if that is not in the topology),
+// which no other worker gets; where workers outnumber cores, that core's other
+// threads are taken like all. Requires num_workers > 0.
 WorkerPlaces PlaceWorkers(const Topology& topology, int num_workers,
                           int caller_cpu);
 

@@ -35,7 +35,8 @@ class UniqueFd {
 Error FileError(const std::string& path, std::string_view action,
                 int error_number);
 
-// Opens for reading, close-on-exec. A folder is refused by its name.
+// Opens for reading, close-on-exec. FileError's codes, naming the path; kIo: a
+// folder; kNotFound, without a name: one with a zero byte in it.
 // kWaitForWriter: a named pipe is opened once something writes to it;
 // kNoWait: at once, so that the caller can see what it is.
 enum class PipePolicy { kWaitForWriter, kNoWait };

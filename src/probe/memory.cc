@@ -199,7 +199,7 @@ ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes,
   if (cache_bytes == 0) cache_bytes = kUnknownCacheBytes;
   const uint64_t wanted = std::max(
       std::clamp(working_set, 2 * cache_bytes, 8 * cache_bytes), kMinBytes);
-  // Whole pages, and some even where nothing is said to be available.
+  // Some even where nothing is said to be available.
   const uint64_t cap = std::max<uint64_t>(available_bytes / 4, 1 << 20);
   return {.num_bytes = std::min(wanted, cap), .is_capped = cap < wanted};
 }

@@ -23,8 +23,8 @@ class ReadProbe {
  public:
   // num_threads 0: one per physical core. Fills the memory: one thread took 2.5
   // s per GB on a machine that others used too. kInvalidArgument: not even a
-  // word per thread, or a thread count that a pool refuses. kResourceExhausted:
-  // no memory.
+  // word per thread, or a thread count that a pool refuses. kIo: no more
+  // threads. kResourceExhausted: no memory.
   static Result<ReadProbe> Create(int num_threads, size_t num_bytes);
 
   // The best rate of `num_rounds` rounds, each a pass over all bytes in either
@@ -56,9 +56,9 @@ class ReadProbe {
 // than itself (of twice its size enough to be a tenth faster than memory), so
 // the probe reads as much: at least twice the last-level cache and 256 MiB, and
 // no more than eight times the cache, which shows memory alone. cache_bytes 0:
-// unknown, taken for 128 MiB. At most a quarter of the RAM that is available:
-// is_capped if that is less, and then the cache may have a part of it, the more
-// the fewer bytes there are.
+// unknown, taken for 128 MiB. At most a quarter of the RAM that is available,
+// or 1 MiB: is_capped if that is less, and then the cache may have a part of
+// it, the more the fewer bytes there are.
 struct ProbeSize {
   size_t num_bytes;
   bool is_capped;

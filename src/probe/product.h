@@ -24,7 +24,7 @@ struct ProductRate {
 // little. Preparing the inputs (rounding, packing) is not part of the time.
 // kCorrupt, before anything is timed: the result is further off a scalar
 // product in double than rounding explains. kUnsupported: the table has no
-// kernel for the type.
+// kernel for the type. kResourceExhausted: no memory.
 // Cost: some 50 ms for a vector ISA; 9 MiB for 512 tokens, 4 of them inputs.
 Result<ProductRate> MeasureProduct(const kernels::KernelTable& table,
                                    DType dtype, size_t num_tokens);

@@ -1,4 +1,4 @@
-// Which neurons of an FFN are computed: the modes of docs/ARCHITECTURE.md.
+// Which neurons of an FFN are computed: the modes of docs/cli.md.
 #ifndef THERMOCLINE_ENGINE_FFN_FFN_MODE_H_
 #define THERMOCLINE_ENGINE_FFN_FFN_MODE_H_
 

@@ -157,7 +157,7 @@ std::unique_ptr<Selector> MakeFreeSelector(
 }
 
 uint64_t OwnSigns::NumBytes(const model::Config& config) {
-  // The limits of model::Config keep the product far below 2^64.
+  // Far below 2^64: a word stands for weights that a file holds.
   return static_cast<uint64_t>(config.num_layers) *
          static_cast<uint64_t>(NeuronsPerLayer(config)) * WordsPerRow(config) *
          sizeof(uint64_t);

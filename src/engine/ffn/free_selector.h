@@ -17,8 +17,8 @@ namespace thermocline::engine {
 
 // As model::FreePredictorWeights says, with x what the FFN reads (normed).
 // Everything that it is given, and what the weights view, outlives it. Requires
-// signs, 8-byte aligned, and
-// R <= F. One parallel region; three with a margin.
+// signs, 8-byte aligned, and R <= F. One parallel region; three with a margin,
+// and for a batch as MultiplyAll says.
 // Cost: reads a bit per weight of the tested matrix, then `up` and the rows of
 // `down` of neurons that the signs let through.
 // Source: SparseInfer 4.

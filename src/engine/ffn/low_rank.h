@@ -19,7 +19,7 @@ namespace thermocline::engine {
 // x is what the predictor was trained on (model::PredictorKind). Requires that
 // the weights are there and R <= F. Everything that it is given, and
 // what the weights view, outlives it.
-// Two parallel regions.
+// Two parallel regions for a token; for a batch as MultiplyAll says.
 // Cost: reads both matrices once: for R of the published models a sixth to a
 // fifth of the FFN's own weights.
 // Source: PowerInfer 5.1, KAIROX 5.1.

@@ -17,7 +17,8 @@ inline constexpr double kSelfTestShare = 0.9;
 // a trained one's candidates those that it chose then. kCorrupt: they are not,
 // the layer named. Only of kFast with predictors of the file, trained or free;
 // overwrites the scratch.
-// Cost: reads the FFNs of kSelfTestLayers layers once.
+// Cost: reads the FFNs of kSelfTestLayers layers, once for as many samples as
+// are computed together (SparseScratch::group).
 inline constexpr size_t kSelfTestLayers = 3;
 Status CheckSelfTests(const FfnParts& parts);
 

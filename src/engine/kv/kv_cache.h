@@ -51,6 +51,7 @@ Result<KvLayout> PlanKvCache(const model::Config& config, DType k_type,
 // in groups, writers of different positions, and readers of different groups.
 class KvCache {
  public:
+  // kResourceExhausted: no memory.
   static Result<KvCache> Create(const KvLayout& layout);
 
   const KvLayout& layout() const { return layout_; }

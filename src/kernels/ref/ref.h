@@ -1,5 +1,6 @@
 // The scalar kernels: plain C++, the reference for all others and the table of
-// Isa::kScalar. Slow on purpose: sums are double, nothing is blocked.
+// Isa::kScalar. Slow on purpose: sums of products are double, element after
+// element.
 // Contracts: kernels/kernels.h.
 #ifndef THERMOCLINE_KERNELS_REF_REF_H_
 #define THERMOCLINE_KERNELS_REF_REF_H_
