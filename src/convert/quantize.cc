@@ -153,6 +153,7 @@ Status Quantizer::Write(const QuantizePlan& plan) {
   for (const QuantizedTensor& tensor : plan.tensors) {
     TC_RETURN_IF_ERROR(WriteTensor(tensor));
   }
+  ReportProgress(job_.progress, "quantised", num_total_, num_total_);
   return writer_.Finish();
 }
 

@@ -194,6 +194,7 @@ Status WriteSynthModel(const SynthWeights& weights, SynthLayout layout,
   for (const SynthTensor& tensor : tensors) {
     TC_RETURN_IF_ERROR(
         writer->DeclareTensor(tensor.name, tensor.dtype, tensor.shape));
+  ReportProgress(job.progress, "made", num_bytes, num_bytes);
     num_bytes += tensor.num_rows() * tensor.row_bytes();
   }
   TC_RETURN_IF_ERROR(writer->Start());
