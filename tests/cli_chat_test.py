@@ -23,11 +23,13 @@ ENDLESS = ("--chat-template", "vicuna", "-c", 65536, "--ignore-eos", "-t", 1)
 class Terminal:
     """The program at a terminal of its own, as its session's leader."""
 
-    def __init__(self, *args, prompt=PROMPT, **env):
+    def __init__(self, *args, prompt=PROMPT, cwd=None, **env):
         args = [PROGRAM, "run", *map(str, args)]
         env = {**os.environ, "TERM": "xterm", "LC_ALL": "C", **env}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            if cwd is not None:
+                os.chdir(cwd)
             os.execve(PROGRAM, args, env)
         self.prompt = prompt
         self.seen = b""
@@ -262,13 +264,16 @@ class TerminalTest(CliTest):
         self.assertEqual(terminal.end()[0], 0)
 
     def test_nothing_is_written_without_being_asked(self):
-        terminal = Terminal("-m", STORIES, *SHORT, HOME=str(self.folder),
-                            XDG_STATE_HOME=str(self.folder),
-                            XDG_CONFIG_HOME=str(self.folder))
+        home, here = self.folder / "home", self.folder / "here"
+        home.mkdir()
+        here.mkdir()
+        terminal = Terminal("-m", STORIES, *SHORT, cwd=here, HOME=str(home),
+                            XDG_STATE_HOME=str(home),
+                            XDG_CONFIG_HOME=str(home))
         terminal.type(b"Hello\r")
         terminal.type(b"\x04")
         self.assertEqual(terminal.end()[0], 0)
-        self.assertEqual(self.leftovers(), [])
+        self.assertEqual(os.listdir(home) + os.listdir(here), [])
 
 
 class PipeTest(CliTest):

@@ -3,6 +3,7 @@
 
 import array
 import json
+import pathlib
 import random
 import struct
 import unittest
@@ -245,6 +246,8 @@ class TokenizersTest(ConvertTest):
         with open(log, "ab") as file:
             self.assert_ok(run("convert", self.model, "-o", "/dev/stdout",
                                stdout=file))
+        self.assertEqual(pathlib.Path(log).read_bytes(),
+                         b"old\n" + self.out.read_bytes())
 
     def test_sentencepiece(self):
         self.put("tokenizer.model", sentencepiece())

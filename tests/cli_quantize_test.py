@@ -65,7 +65,9 @@ class QuantizeTest(CliTest):
                 self.assertLess(nmse(ours, exact), 1.05 * nmse(theirs, exact))
 
     def test_every_golden_model_still_runs(self):
-        for source in sorted(GOLDENS.glob("*-f16.gguf")):
+        sources = sorted(GOLDENS.glob("*-f16.gguf"))
+        self.assertEqual(len(sources), 6)
+        for source in sources:
             exact = floats(source.with_suffix("").with_suffix(
                 ".logits.f32").read_bytes())
             # Rounding makes a router choose another expert here and there.
@@ -82,7 +84,9 @@ class QuantizeTest(CliTest):
             self.assertEqual(got, want)
 
     def test_powerinfer_files_stay_that(self):
-        for source in sorted((DATA / "golden-powerinfer").glob("*.gguf")):
+        sources = sorted((DATA / "golden-powerinfer").glob("*.gguf"))
+        self.assertEqual(len(sources), 5)
+        for source in sources:
             with self.subTest(model=source.name):
                 made = self.quantize(source, "Q4_0")
                 self.assertEqual(made.read_bytes()[:4], b"PWRI")

@@ -17,7 +17,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "testdata"
-PROGRAM = os.environ.get("THERMOCLINE", str(ROOT / "build/release/thermocline"))
+PROGRAM = os.path.abspath(os.environ.get(
+    "THERMOCLINE", ROOT / "build/release/thermocline"))
 STORIES = str(DATA / "models/stories260K.gguf")
 GOLDEN = str(DATA / "golden/llama-gqa-f16.gguf")
 DEMO_FOLDER = ROOT.parent / "shared/fixtures/models/demo"

@@ -25,6 +25,7 @@ class SynthTest(CliTest):
             "profile", model, "--corpus", text, "--json", "-o",
             self.folder / "tiny.profile")))
         self.assertAlmostEqual(report["density"], 0.15, delta=0.015)
+        self.assertAlmostEqual(report["skew"], 0.3, delta=0.03)
         self.assertAlmostEqual(report["locality"], 0.7, delta=0.05)
 
     def test_all_layouts_write_the_same_words(self):

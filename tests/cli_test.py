@@ -119,7 +119,8 @@ class RunTest(CliTest):
 
     def test_prompt_longer_than_context(self):
         self.assert_fails(run("run", "-m", STORIES, "-p", "a b c d e f g h",
-                              "-c", 5), "5")
+                              "-c", 5),
+                          "the prompt has ", "the context of 5 positions")
 
     def test_stops_when_the_context_is_full(self):
         result = run("run", "-m", STORIES, "-p", "Once", "-c", 32,

@@ -75,6 +75,7 @@ TEST_F(QuantizePlanTest, AMix) {
 TEST_F(QuantizePlanTest, PureHasOneType) {
   options.pure = true;
   Plan(TwoLayerModel());
+  EXPECT_EQ(types.size(), 8u) << error;
   for (const auto& [name, type] : types) {
     EXPECT_EQ(type, name.ends_with("_norm.weight") ? "F32" : "Q4_K") << name;
   }

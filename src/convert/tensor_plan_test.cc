@@ -121,10 +121,11 @@ TEST_F(PlanTest, RowsThatDoNotDivideBecomeF16) {
         RandomTensor("F16", {64, 40}, random);
   }
   const auto plan = Plan(DType::kQ4_0).value();
-  for (const PlannedTensor& tensor : plan) {
-    if (tensor.name.find("ffn_down") != std::string::npos) {
-      EXPECT_EQ(tensor.dtype, DType::kF16);
-    }
+  for (const std::string name :
+       {"blk.0.ffn_down.weight", "blk.1.ffn_down.weight"}) {
+    const auto down = std::ranges::find(plan, name, &PlannedTensor::name);
+    ASSERT_NE(down, plan.end()) << name;
+    EXPECT_EQ(down->dtype, DType::kF16) << name;
   }
 }
 

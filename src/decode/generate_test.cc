@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decode/test_session.h"
+#include "model/test_model.h"
 
 namespace thermocline::decode {
 namespace {
@@ -228,6 +230,14 @@ TEST(Generate, RefusesBeforeAnyWork) {
   options.sampler.repeat_penalty = 0.0f;
   EXPECT_EQ(code_of({1}, options), ErrorCode::kInvalidArgument);
   EXPECT_EQ(session.num_calls, 0);
+  gguf::ParsedCopy no_vocab(
+      model::TestModel().Remove("tokenizer.ggml.model").Bytes());
+  ScriptedSession textless(
+      model::Model::FromFile(std::move(*no_vocab.file), {}).value(), {});
+  const Outcome outcome = RunOn(textless, Greedy());
+  ASSERT_FALSE(outcome.report.has_value());
+  EXPECT_EQ(outcome.report.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(textless.num_calls, 0);
 }
 
 // A real session: the same prompt twice behind each other, and the same text.
