@@ -11,10 +11,9 @@ import struct
 import unittest
 
 import cli_support
-from cli_support import (CliTest, DATA, GOLDEN, ROOT, STORIES, WAIT_LIMIT_S,
-                         floats, run, start)
+from cli_support import (CliTest, DATA, DEMO, GOLDEN, ROOT, STORIES,
+                         WAIT_LIMIT_S, floats, run, start)
 
-DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 Q4_0 = str(DATA / "golden/llama-gqa-Q4_0.gguf")
 Q8_0 = str(DATA / "golden/llama-gqa-Q8_0.gguf")
 SPARSE = str(DATA / "golden-powerinfer/bamboo-f16.powerinfer.gguf")
@@ -104,7 +103,7 @@ class MultipleChoiceTest(EvalTest):
                           for t in range(len(before), len(ids))),
                 len(ids) - len(before))
 
-    def check_file(self, model, path, limit, examples=""):
+    def check_file(self, model, path, limit):
         report, items = self.scored("-m", model, "-f", path, "--limit", limit,
                                     *F32_CACHE)
         lines = [line for line in
@@ -240,11 +239,6 @@ class MultipleChoiceTest(EvalTest):
         out, error = process.communicate(timeout=WAIT_LIMIT_S)
         self.assertEqual((process.returncode, out), (130, b""), error)
         self.assertEqual(self.leftovers("task.jsonl"), [])
-
-    def test_help(self):
-        for command in ("mc", "kl"):
-            out = self.assert_ok(run("eval", command, "--help"))
-            self.assertIn(b"Examples:", out)
 
     def test_table_csv_and_standard_input(self):
         text = (TASKS / "query.jsonl").read_bytes().replace(b"\n", b"\r\n\n")

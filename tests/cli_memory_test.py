@@ -9,10 +9,9 @@ import resource
 import shutil
 
 import cli_support
-from cli_support import GOLDEN, IS_SANITIZED, ROOT, STORIES, CliTest
+from cli_support import DEMO, GOLDEN, IS_SANITIZED, STORIES, CliTest
 from cli_support import run, start
 
-DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 KIB = 1024
 PR_CAPBSET_DROP = 24
 CAP_IPC_LOCK = 14

@@ -10,10 +10,9 @@ import signal
 import struct
 
 import cli_support
-from cli_support import DATA, IS_SANITIZED, ROOT, STORIES, floats, nmse
+from cli_support import DATA, DEMO, IS_SANITIZED, STORIES, floats, nmse
 from cli_support import run, start
 
-DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 VALID = DATA / "demo/valid.txt"
 MIXTRAL = DATA / "golden/mixtral-8x2-f16.gguf"
 # Little text and a short training: seconds, and far from the best.

@@ -6,9 +6,8 @@ import struct
 import zlib
 
 import cli_support
-from cli_support import DATA, GOLDEN, ROOT, STORIES, Gguf, run
+from cli_support import DATA, DEMO, GOLDEN, STORIES, Gguf, run
 
-DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 VALID = DATA / "demo/valid.txt"
 SPARSE = str(DATA / "golden-powerinfer/bamboo-f16.powerinfer.gguf")
 PROMPTS = b"Once upon a time\n\nOne day, a little dog\nLily and Tom\n"

@@ -22,6 +22,7 @@ PROGRAM = os.path.abspath(os.environ.get(
 STORIES = str(DATA / "models/stories260K.gguf")
 GOLDEN = str(DATA / "golden/llama-gqa-f16.gguf")
 DEMO_FOLDER = ROOT.parent / "shared/fixtures/models/demo"
+DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 LILY = (b", there was a little girl named Lily. "
         b"She loved to play outside in the park.")
 WAIT_LIMIT_S = 300

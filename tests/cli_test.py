@@ -2,7 +2,6 @@
 """End-to-end tests of the `thermocline` program on real model files."""
 
 import csv
-import glob
 import io
 import json
 import math
@@ -13,13 +12,12 @@ import re
 import signal
 import struct
 import subprocess
-import tempfile
 import unittest
 
 import cli_support
-from cli_support import (CliTest, DATA, DEMO_FOLDER, GOLDEN, Gguf, LILY,
-                         PROGRAM, ROOT, STORIES, WAIT_LIMIT_S, floats, nmse,
-                         run, start, wait_for_handler)
+from cli_support import (CliTest, DATA, GOLDEN, Gguf, LILY, PROGRAM, STORIES,
+                         WAIT_LIMIT_S, floats, nmse, run, start,
+                         wait_for_handler)
 
 
 class UsageTest(CliTest):
@@ -536,79 +534,6 @@ class BenchTest(CliTest):
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=WAIT_LIMIT_S)
         self.assertEqual((process.returncode, out), (130, b""))
-
-
-class DemoTest(CliTest):
-    """The trained model in models/, else made from its checkpoint."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.reference = json.loads((DATA / "demo/reference.json").read_text())
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        models = sorted(glob.glob(str(ROOT / "models/**/*.gguf"), recursive=True))
-        if models:
-            cls.model = models[0]
-        elif DEMO_FOLDER.exists():
-            cls.model = cls.convert("f16")
-        else:
-            raise unittest.SkipTest(f"needs models/**/*.gguf or {DEMO_FOLDER}")
-
-    @classmethod
-    def convert(cls, dtype):
-        path = os.path.join(cls.temporary.name, f"demo-{dtype}.gguf")
-        result = run("convert", DEMO_FOLDER, "-o", path, "--type", dtype)
-        if result.returncode != 0:
-            raise AssertionError(result.stderr)
-        return path
-
-    @unittest.skipIf(cli_support.IS_SANITIZED, "needs a build without sanitizers, which are 20 times slower")
-    def test_perplexity(self):
-        result = json.loads(self.assert_ok(
-            run("eval", "ppl", "-m", self.model, "-f", DATA / "demo/valid.txt",
-                "-c", 256, "--json")))
-        want = self.reference["valid.txt"]
-        self.assertEqual(result["chunks"], want["chunks"])
-        self.assertEqual(result["predictions"], 127 * want["chunks"])
-        self.assertAlmostEqual(
-            result["perplexity"] / want["ppl_second_half"], 1.0, delta=0.002)
-
-    def test_first_ids(self):
-        ids = [int(i) for i in self.assert_ok(
-            run("tokenize", "-m", self.model, "--parse-special",
-                stdin=(DATA / "demo/valid.txt").read_bytes())).split()]
-        want = self.reference["valid.txt"]
-        self.assertEqual(len(ids), want["tokens"])
-        self.assertEqual(ids[:len(want["first_ids"])], want["first_ids"])
-
-    def test_greedy_story(self):
-        greedy = self.reference["greedy"]
-        prompt = greedy["prompt_with_leading_endoftext"]
-        out = self.assert_ok(run("run", "-m", self.model, "-p",
-                                 "<|endoftext|>" + prompt, "--temp", 0))
-        self.assertEqual((prompt + out.decode()).strip(),
-                         greedy["text"].strip())
-
-    @unittest.skipUnless(DEMO_FOLDER.exists(), f"needs {DEMO_FOLDER}")
-    def test_f32_logits(self):
-        logits = self.reference["logits"]
-        out = self.folder / "logits.f32"
-        self.assert_ok(run("eval", "logits", "-m", self.convert("f32"),
-                           "--tokens", ",".join(map(str, logits["tokens"])),
-                           "-o", out))
-        self.assertLessEqual(
-            nmse(floats(out.read_bytes()),
-                 floats((DATA / "demo/reference_logits.f32").read_bytes())),
-            1e-6)
-
-    @unittest.skipUnless(DEMO_FOLDER.exists(), f"needs {DEMO_FOLDER}")
-    def test_every_type_converts_and_runs(self):
-        for dtype in ("f32", "f16", "bf16", "q8_0", "q4_0"):
-            report = json.loads(self.assert_ok(
-                run("inspect", self.convert(dtype), "--json")))
-            self.assertTrue(report["runs"], report["reason"])
-            self.assertEqual(report["quantisation"]["ffn"][0]["type"].lower(),
-                             dtype)
 
 
 class ConvertTest(CliTest):

@@ -5,10 +5,9 @@ import json
 import re
 
 import cli_support
-from cli_support import DATA, GOLDEN, ROOT, STORIES, floats, nmse
+from cli_support import DATA, DEMO, GOLDEN, STORIES, floats, nmse
 from cli_support import run
 
-DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
 VALID = DATA / "demo/valid.txt"
 LAYERS, NEURONS = 5, 172
 CHUNK = 64
