@@ -110,10 +110,16 @@ Result<std::vector<Task>> Tokenize(const TraceFlags& flags,
   return tasks;
 }
 
-// Before any work: a prompt that fills the context would generate nothing.
+// Before any work: a prompt that fills the context would generate nothing, and
+// none can be made of text that the vocabulary leaves out.
 Status CheckFits(const std::vector<Task>& tasks, int64_t context,
                  const std::string& name) {
   for (const Task& task : tasks) {
+    if (task.tokens.empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "{}: line {}: has no tokens: the vocabulary lacks its text",
+                  name, task.line);
+    }
     if (std::cmp_less(task.tokens.size(), context)) continue;
     return Fail(ErrorCode::kResourceExhausted,
                 "{}: line {}: its {} tokens fill the context of {} positions; "

@@ -5,6 +5,7 @@
 
 #include "cli/test_files.h"
 #include "cli/test_main.h"
+#include "model/test_model.h"
 #include "neuron/trace.h"
 #include "os/test_folder.h"
 
@@ -12,6 +13,7 @@ namespace thermocline::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TraceCommandTest : public ::testing::Test {
  protected:
@@ -106,6 +108,21 @@ TEST_F(TraceCommandTest, SaysWhatIsWrong) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("--stats"));
   }
+}
+
+TEST_F(TraceCommandTest, NamesALineWithoutTokensBeforeAnyWork) {
+  gguf::TestFile file = model::TestModel();
+  file.SetText("tokenizer.ggml.model", "gpt2")
+      .SetTexts("tokenizer.ggml.tokens", {"a", "b", "c", "d", "ab", "e"})
+      .SetTexts("tokenizer.ggml.merges", {"a b"})
+      .Remove("tokenizer.ggml.scores")
+      .Remove("tokenizer.ggml.token_type");
+  const std::string model = folder_.Write("m.gguf", file.Bytes());
+  const MainResult result = RunMain(
+      {"trace", "-m", model, "-f", "-", "-o", path_, "-t", "1"}, "ab\nz\n");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("standard input: line 2: has no tokens"));
+  EXPECT_THAT(result.err, Not(HasSubstr("trace: ")));
 }
 
 TEST_F(TraceCommandTest, RefusesWhatHasNoEffectOnATraceThatIsShown) {
