@@ -3,7 +3,7 @@
 from tree import Violation, read_exceptions, unused_exceptions
 
 EXCEPTIONS_PATH = 'tools/test_exceptions.txt'
-OWN_PROGRAMS = ('_test.cc', '_fuzz.cc', '_bench.cc')
+OWN_PROGRAMS = ('_test.cc', '_fuzz.cc')
 
 
 def check(tree):

@@ -32,6 +32,15 @@ std::string Escape(std::string_view text) {
          (shown.size() < text.size() ? "..." : "");
 }
 
+std::string QuoteCsv(std::string_view text) {
+  std::string field = "\"";
+  for (const char c : text) {
+    if (c == '"') field += '"';
+    field += c;
+  }
+  return field + '"';
+}
+
 std::string WithoutControls(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {

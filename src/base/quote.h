@@ -16,6 +16,10 @@ std::string Quote(std::string_view text);
 // The same without the quotes around it, for places where only the name stands.
 std::string Escape(std::string_view text);
 
+// A quoted field of CSV, whatever the text is; quotes inside are doubled (RFC
+// 4180).
+std::string QuoteCsv(std::string_view text);
+
 // Every control character (C0, DEL, C1 as UTF-8) becomes a space: for finished
 // lines, whatever their parts went through.
 std::string WithoutControls(std::string_view text);

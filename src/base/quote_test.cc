@@ -22,6 +22,11 @@ TEST(Quote, EscapesWhatTurnsTheText) {
 
 TEST(Quote, EscapesInvalidUtf8) { EXPECT_EQ(Quote("\xff"), "\"\\xff\""); }
 
+TEST(Quote, FieldsOfCsv) {
+  EXPECT_EQ(QuoteCsv(""), "\"\"");
+  EXPECT_EQ(QuoteCsv("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
+}
+
 TEST(Quote, CutsLongText) {
   EXPECT_EQ(Quote(std::string(80, 'a')), '"' + std::string(80, 'a') + '"');
   EXPECT_EQ(Quote(std::string(81, 'a')), '"' + std::string(80, 'a') + "\"...");

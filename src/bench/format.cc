@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/quote.h"
 #include "base/units.h"
 #include "bench/bench.h"
 #include "bench/profile_table.h"
@@ -185,16 +186,6 @@ std::string FormatJson(const BenchReport& report) {
          "\n";
 }
 
-// A quoted field; quotes inside are doubled (RFC 4180).
-std::string Quote(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + "\"";
-}
-
 std::string Number(const std::optional<double>& value) {
   return value.has_value() ? fmt::format("{:.3f}", *value) : "";
 }
@@ -210,10 +201,11 @@ std::string FormatCsv(const BenchReport& report) {
       "is_sparse,candidate_share,open_share\n";
   for (const BenchRow& row : report.rows) {
     const std::optional<double> percent = PercentOfRoof(row);
-    out += fmt::format("{},{},{},{},{},{},CPU,{},{},{},", Quote(report.build),
-                       Quote(report.cpu), Quote(report.model_path),
-                       Quote(report.model_name), report.model_bytes,
-                       report.num_params, report.isa, report.ffn, report.batch);
+    out +=
+        fmt::format("{},{},{},{},{},{},CPU,{},{},{},", QuoteCsv(report.build),
+                    QuoteCsv(report.cpu), QuoteCsv(report.model_path),
+                    QuoteCsv(report.model_name), report.model_bytes,
+                    report.num_params, report.isa, report.ffn, report.batch);
     out += fmt::format("{},{},{},{},{},{},{:.0f},{:.0f},{:.6f},{:.6f},{:.6f},",
                        row.num_threads, NameOf(report.k_type),
                        NameOf(report.v_type), row.test, row.num_prompt,

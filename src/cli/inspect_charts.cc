@@ -90,16 +90,6 @@ std::string DrawPiece(const Piece& piece, const Rect& rect, uint64_t total) {
 
 using ClassBytes = std::map<TensorClass, uint64_t>;
 
-std::map<int, ClassBytes> BytesByLayer(const InspectReport& report) {
-  std::map<int, ClassBytes> layers;
-  for (const auto& [key, use] : SumBy(report.tensors, [](const TensorRow& row) {
-         return std::pair(row.layer, ClassOf(row.role));
-       })) {
-    if (key.first.has_value()) layers[*key.first][key.second] = use.num_bytes;
-  }
-  return layers;
-}
-
 uint64_t Total(const ClassBytes& bytes) {
   uint64_t total = 0;
   for (const auto& [tensor_class, num_bytes] : bytes) total += num_bytes;
@@ -214,7 +204,7 @@ std::string DrawTypeLegend(std::span<const TensorRow> rows) {
 }
 
 std::string DrawLayers(const InspectReport& report) {
-  const std::map<int, ClassBytes> layers = BytesByLayer(report);
+  const std::map<int, ClassBytes> layers = BytesByLayer(report.tensors);
   uint64_t most = 1;
   for (const auto& [layer, bytes] : layers) most = std::max(most, Total(bytes));
   std::string html;

@@ -97,14 +97,12 @@ std::string BytesSection(const InspectReport& report) {
 }
 
 std::string LayerTable(const InspectReport& report) {
+  const auto layers = BytesByLayer(report.tensors);
   std::set<TensorClass> classes;
-  std::map<int, std::map<TensorClass, uint64_t>> layers;
-  for (const auto& [key, use] : SumBy(report.tensors, [](const TensorRow& row) {
-         return std::pair(row.layer, ClassOf(row.role));
-       })) {
-    if (!key.first.has_value()) continue;
-    classes.insert(key.second);
-    layers[*key.first][key.second] = use.num_bytes;
+  for (const auto& [layer, bytes] : layers) {
+    for (const auto& [tensor_class, num_bytes] : bytes) {
+      classes.insert(tensor_class);
+    }
   }
   std::string html =
       "<details><summary>the same as numbers</summary><table id=\"layers\">"

@@ -61,15 +61,11 @@ Json Quantisation(const InspectReport& report) {
 // A list with an object for each layer that has tensors.
 Json LayerBytes(const InspectReport& report) {
   Json layers = Json::array();
-  std::optional<int> last;
-  for (const auto& [key, use] : SumBy(report.tensors, [](const TensorRow& row) {
-         return std::pair(row.layer, ClassOf(row.role));
-       })) {
-    const auto& [layer, tensor_class] = key;
-    if (!layer.has_value()) continue;
-    if (layer != last) layers.push_back({{"layer", *layer}});
-    last = layer;
-    layers.back()[NameOf(tensor_class)] = use.num_bytes;
+  for (const auto& [layer, bytes] : BytesByLayer(report.tensors)) {
+    layers.push_back({{"layer", layer}});
+    for (const auto& [tensor_class, num_bytes] : bytes) {
+      layers.back()[NameOf(tensor_class)] = num_bytes;
+    }
   }
   return layers;
 }

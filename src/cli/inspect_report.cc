@@ -304,6 +304,17 @@ std::string WhyNoModel(const gguf::File& file, const InspectReport& report) {
 
 }  // namespace
 
+std::map<int, std::map<TensorClass, uint64_t>> BytesByLayer(
+    std::span<const TensorRow> rows) {
+  std::map<int, std::map<TensorClass, uint64_t>> layers;
+  for (const TensorRow& row : rows) {
+    if (row.layer.has_value()) {
+      layers[*row.layer][ClassOf(row.role)] += row.num_bytes;
+    }
+  }
+  return layers;
+}
+
 std::array<SpecialToken, 6> SpecialTokens(const text::Vocab& vocab) {
   return {{{"bos", vocab.bos},
            {"eos", vocab.eos},

@@ -53,6 +53,11 @@ auto SumBy(std::span<const TensorRow> rows, const KeyFn& key) {
   return sums;
 }
 
+// What of each layer's tensors belongs to which class, without tensors of no
+// layer.
+std::map<int, std::map<TensorClass, uint64_t>> BytesByLayer(
+    std::span<const TensorRow> rows);
+
 // As the file says it, whatever the architecture; absent keys are empty.
 struct ModelShape {
   std::optional<int64_t> context_length, num_layers, width, ffn_width,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -38,7 +37,7 @@ training::FindOptions MakeFindOptions(const FindFlags& flags,
   options.corpus_name = InputFileName(flags.corpus);
   options.session = MakeSessionOptions(flags.session, config, progress);
   options.session.products_batch = kEvalProductsBatch;
-  const double recall = std::round(double{flags.recall} * 1e6) / 1e6;
+  const double recall = DecimalNear(flags.recall);
   options.goal = {.recall = recall,
                   .recall_floor = std::max(recall - kRecallToGive, 0.0),
                   .max_candidates = double{flags.max_candidates}};

@@ -8,11 +8,12 @@
 
 #include "base/status.h"
 #include "os/file.h"
+#include "text/tokenizer.h"
 
 namespace thermocline::cli {
 
 // As much text as a tokenizer takes; ends endless inputs too (/dev/zero).
-inline constexpr size_t kMaxTextBytes = size_t{1} << 30;
+inline constexpr size_t kMaxTextBytes = text::kMaxTextBytes;
 
 // Opens /dev/null for those of descriptors 0 to 2 that the caller closed, so
 // that no model file becomes "standard output".

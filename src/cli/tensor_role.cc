@@ -9,6 +9,9 @@
 namespace thermocline::cli {
 namespace {
 
+// Layers beyond this are no layers: a name cannot ask for a million rows.
+constexpr int kMaxNamedLayers = 4096;
+
 struct RoleInfo {
   TensorRole role;
   TensorClass tensor_class;

@@ -56,9 +56,6 @@ inline constexpr int kNumTensorRoles = 27;
 const char* NameOf(TensorRole role);  // "ffn down_t"
 TensorClass ClassOf(TensorRole role);
 
-// Layers beyond this are no layers: a name cannot ask for a million rows.
-inline constexpr int kMaxNamedLayers = 4096;
-
 struct TensorPlace {
   TensorRole role = TensorRole::kOther;
   std::optional<int> layer;  // 3 in "blk.3.ffn_up.weight"

@@ -1,6 +1,8 @@
 #include "convert/convert.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,23 +27,16 @@ using gguf::ValueType;
 constexpr uint64_t kMaxConfigBytes = 16 * kMiB;
 constexpr char kRopeFactorsName[] = "rope_freqs.weight";
 
-struct OutputType {
-  DType dtype;
-  int64_t id;  // general.file_type
-};
-constexpr OutputType kOutputTypes[] = {{DType::kF32, 0},
-                                       {DType::kF16, 1},
-                                       {DType::kQ4_0, 2},
-                                       {DType::kQ8_0, 7},
-                                       {DType::kBF16, 32}};
+constexpr DType kOutputTypes[] = {DType::kF32, DType::kF16, DType::kBF16,
+                                  DType::kQ8_0, DType::kQ4_0};
 
 std::string In(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
 }
 
-Result<int64_t> OutputTypeOf(DType dtype) {
-  for (const OutputType& type : kOutputTypes) {
-    if (type.dtype == dtype) return type.id;
+Status CheckOutputType(DType dtype) {
+  if (std::ranges::find(kOutputTypes, dtype) != std::end(kOutputTypes)) {
+    return {};
   }
   return Fail(ErrorCode::kInvalidArgument,
               "cannot convert to {}; f32, f16, bf16, q8_0 and q4_0 can be "
@@ -90,13 +85,13 @@ std::string NameOfModel(const HfConfig& config, const std::string& folder) {
 }
 
 Status WriteGeneral(const std::string& name, const HfConfig& config,
-                    int64_t file_type, gguf::Writer& writer) {
+                    DType dtype, gguf::Writer& writer) {
   TC_RETURN_IF_ERROR(
       writer.AddString("general.architecture", config.architecture));
   TC_RETURN_IF_ERROR(writer.AddString("general.type", "model"));
   TC_RETURN_IF_ERROR(writer.AddString("general.name", name));
-  TC_RETURN_IF_ERROR(
-      writer.AddInt("general.file_type", ValueType::kU32, file_type));
+  TC_RETURN_IF_ERROR(writer.AddInt("general.file_type", ValueType::kU32,
+                                   static_cast<int64_t>(FileTypeOf(dtype))));
   return writer.AddInt("general.quantization_version", ValueType::kU32,
                        kQuantizationVersion);
 }
@@ -179,14 +174,14 @@ Status WriteTensors(const std::string& folder, const Job& job,
 
 Status ConvertHuggingFace(const std::string& folder, const std::string& output,
                           const ConvertOptions& options) {
-  TC_ASSIGN_OR_RETURN(const int64_t file_type, OutputTypeOf(options.dtype));
+  TC_RETURN_IF_ERROR(CheckOutputType(options.dtype));
   TC_ASSIGN_OR_RETURN(auto config, ReadConfigOf(folder));
   TC_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(folder));
   TC_ASSIGN_OR_RETURN(const Job job, Prepare(folder, checkpoint, options.dtype,
                                              std::move(config)));
   TC_ASSIGN_OR_RETURN(const auto writer, gguf::Writer::Create(output));
   TC_RETURN_IF_ERROR(WriteGeneral(NameOfModel(job.config, folder), job.config,
-                                  file_type, *writer));
+                                  options.dtype, *writer));
   TC_RETURN_IF_ERROR(WriteConfig(job.config, *writer));
   TC_RETURN_IF_ERROR(model::WriteVocab(job.tokenizer.vocab, *writer));
   TC_RETURN_IF_ERROR(WriteChatTemplates(job.tokenizer, *writer));

@@ -14,6 +14,11 @@
 namespace thermocline::convert {
 namespace {
 
+// Down columns that differ by more than this, as RMS of the difference over
+// that of the better ones, are another model's: types of one model differ by a
+// tenth or so, weights that have nothing to do with each other by 1.4.
+constexpr double kMostDownDifference = 0.5;
+
 // Outputs and neurons that are compared, at even distances.
 constexpr uint64_t kMaxSampled = 32;
 

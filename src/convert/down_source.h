@@ -7,11 +7,6 @@
 
 namespace thermocline::convert {
 
-// Down columns that differ by more than this, as RMS of the difference over
-// that of the better ones, are another model's: types of one model differ by a
-// tenth or so, weights that have nothing to do with each other by 1.4.
-inline constexpr double kMostDownDifference = 0.5;
-
 // kInvalidArgument, naming both files: `better` is no other type of `source`,
 // by sizes, norms, and a sample of the down matrix of each layer, which the
 // message has. Cost: reads 32 rows of each down matrix.

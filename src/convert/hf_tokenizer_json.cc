@@ -83,6 +83,17 @@ Result<Kind> KindOf(const JsonFields& model, const JsonFields& whole) {
   return Kind::kBytes;
 }
 
+// Control tokens, or user-defined ones.
+Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens) {
+  TC_ASSIGN_OR_RETURN(const auto added, ReadAddedTokens(tokenizer));
+  for (const AddedToken& token : added) {
+    TC_RETURN_IF_ERROR(tokens.AddWithJsonId(
+        tokenizer.path(), token.text, token.id,
+        token.is_special ? TokenType::kControl : TokenType::kUserDefined));
+  }
+  return {};
+}
+
 Status ReadTokens(const JsonFields& model, const JsonFields& whole,
                   VocabBuilder& tokens) {
   const Json* vocab = model.Find("vocab");
@@ -172,16 +183,6 @@ Result<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& tokenizer) {
         {std::move(text), fields.Find("id"), special.value_or(false)});
   }
   return tokens;
-}
-
-Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens) {
-  TC_ASSIGN_OR_RETURN(const auto added, ReadAddedTokens(tokenizer));
-  for (const AddedToken& token : added) {
-    TC_RETURN_IF_ERROR(tokens.AddWithJsonId(
-        tokenizer.path(), token.text, token.id,
-        token.is_special ? TokenType::kControl : TokenType::kUserDefined));
-  }
-  return {};
 }
 
 Result<VocabDraft> DraftOfTokenizerJson(const NamedText& tokenizer,

@@ -25,9 +25,6 @@ struct AddedToken {
 };
 Result<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& tokenizer);
 
-// Adds them: control tokens, or user-defined ones.
-Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens);
-
 }  // namespace thermocline::convert
 
 #endif  // THERMOCLINE_CONVERT_HF_TOKENIZER_JSON_H_

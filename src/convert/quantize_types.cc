@@ -48,6 +48,12 @@ const FileTypeInfo& InfoOf(FileType type) {
   return *info;
 }
 
+FileType FileTypeOf(DType dtype) {
+  const auto* info = std::ranges::find(kFileTypes, dtype, &FileTypeInfo::dtype);
+  TC_CHECK(info != std::end(kFileTypes));
+  return info->type;
+}
+
 const FileTypeInfo* FindFileType(std::string_view name) {
   for (const Alias& alias : kAliases) {
     if (EqualInAnyCase(alias.name, name)) name = alias.full_name;

@@ -42,6 +42,10 @@ std::span<const FileTypeInfo> FileTypes();
 
 const FileTypeInfo& InfoOf(FileType type);
 
+// The smallest one whose matrices mostly have this type: of Q4_K and Q5_K the S
+// mix. Requires that there is one (CHECKed).
+FileType FileTypeOf(DType dtype);
+
 // The type called `name`, in any case; Q4_K and Q5_K are short for the M mixes.
 // Null if there is none.
 const FileTypeInfo* FindFileType(std::string_view name);

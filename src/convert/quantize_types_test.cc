@@ -31,5 +31,12 @@ TEST(QuantizeTypesTest, EveryTypeOnceAndComputable) {
   EXPECT_EQ(types.size(), 13u);
 }
 
+TEST(QuantizeTypesTest, OfAnElementType) {
+  EXPECT_EQ(FileTypeOf(DType::kF32), FileType::kF32);
+  EXPECT_EQ(FileTypeOf(DType::kBF16), FileType::kBF16);
+  EXPECT_EQ(FileTypeOf(DType::kQ8_0), FileType::kQ8_0);
+  EXPECT_EQ(FileTypeOf(DType::kQ4_K), FileType::kQ4_K_S);
+}
+
 }  // namespace
 }  // namespace thermocline::convert

@@ -27,13 +27,6 @@ using gguf::ValueType;
 constexpr uint64_t kPieceBytes = uint64_t{8} << 20;  // written at a time
 constexpr float kNormEpsilon = 1e-5f;
 
-FileType FileTypeOf(DType dtype) {
-  for (const FileTypeInfo& info : FileTypes()) {
-    if (info.dtype == dtype) return info.type;
-  }
-  return FileType::kF32;
-}
-
 // Keys of one architecture: "llama.block_count".
 class Keys {
  public:
@@ -87,8 +80,8 @@ Status AddMarks(const SynthPlan& plan, gguf::Writer& writer) {
   TC_RETURN_IF_ERROR(
       writer.AddInt("general.file_type", ValueType::kU32,
                     static_cast<int64_t>(FileTypeOf(plan.options.dtype))));
-  TC_RETURN_IF_ERROR(
-      writer.AddInt("general.quantization_version", ValueType::kU32, 2));
+  TC_RETURN_IF_ERROR(writer.AddInt("general.quantization_version",
+                                   ValueType::kU32, kQuantizationVersion));
   TC_RETURN_IF_ERROR(writer.AddString(
       model::prepared::kSynthetic,
       fmt::format("like {}, {} layers, {}, {}", plan.shape.name,
@@ -194,7 +187,6 @@ Status WriteSynthModel(const SynthWeights& weights, SynthLayout layout,
   for (const SynthTensor& tensor : tensors) {
     TC_RETURN_IF_ERROR(
         writer->DeclareTensor(tensor.name, tensor.dtype, tensor.shape));
-  ReportProgress(job.progress, "made", num_bytes, num_bytes);
     num_bytes += tensor.num_rows() * tensor.row_bytes();
   }
   TC_RETURN_IF_ERROR(writer->Start());
@@ -202,6 +194,7 @@ Status WriteSynthModel(const SynthWeights& weights, SynthLayout layout,
   for (const SynthTensor& tensor : tensors) {
     TC_RETURN_IF_ERROR(tensor_writer.Write(tensor));
   }
+  ReportProgress(job.progress, "made", num_bytes, num_bytes);
   return writer->Finish();
 }
 

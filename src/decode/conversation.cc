@@ -5,16 +5,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "text/utf8.h"
 
 namespace thermocline::decode {
 namespace {
 
 using text::TokenId;
-
-std::string_view SkipWhiteSpace(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\n\v\f\r");
-  return begin == std::string_view::npos ? "" : text.substr(begin);
-}
 
 bool WasTakenBack(const GenerateReport& report) {
   return report.reason == StopReason::kCancelled && report.tokens.empty();
@@ -86,9 +82,9 @@ Result<std::vector<TokenId>> Conversation::EncodeTurn(std::string_view text,
   if (!is_first) encode.previous = tokens_.back();
   TC_ASSIGN_OR_RETURN(std::vector<TokenId> tokens,
                       tokenizer_.EncodeParts(parts, encode));
-  const text::Vocab& vocab = tokenizer_.vocab();
-  if (is_first && options_.add_bos && vocab.add_bos && vocab.bos) {
-    tokens.insert(tokens.begin(), *vocab.bos);
+  const auto bos = tokenizer_.vocab().added_bos();
+  if (is_first && options_.add_bos && bos) {
+    tokens.insert(tokens.begin(), *bos);
   }
   return tokens;
 }
@@ -184,7 +180,7 @@ Result<GenerateReport> Conversation::Answer(const GenerateOptions& options,
   std::string text;
   const auto receive = [&](std::string_view piece) {
     text += piece;
-    if (answer->empty()) piece = SkipWhiteSpace(piece);
+    if (answer->empty()) piece = text::SkipWhiteSpace(piece);
     *answer += piece;
     return piece.empty() || on_text(piece);
   };

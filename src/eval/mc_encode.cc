@@ -12,9 +12,8 @@ Result<Tokens> Encode(const text::Tokenizer& tokenizer,
                       const std::string& text) {
   TC_ASSIGN_OR_RETURN(Tokens tokens,
                       tokenizer.Encode(text, {.add_special = false}));
-  const text::Vocab& vocab = tokenizer.vocab();
-  if (vocab.add_bos && vocab.bos.has_value()) {
-    tokens.insert(tokens.begin(), *vocab.bos);
+  if (const auto bos = tokenizer.vocab().added_bos()) {
+    tokens.insert(tokens.begin(), *bos);
   }
   return tokens;
 }

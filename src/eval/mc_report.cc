@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/quote.h"
 
 namespace thermocline::eval {
 namespace {
@@ -134,10 +135,7 @@ std::string CsvOf(const Share& share) {
 }
 
 std::string FormatCsv(const McReport& report) {
-  std::string file = "\"";  // quotes inside are doubled (RFC 4180)
-  for (const char c : report.path)
-    file += c == '"' ? "\"\"" : std::string(1, c);
-  file += '"';
+  const std::string file = QuoteCsv(report.path);
   std::string out =
       "file,schema,items,examples,guess,mode,acc,acc_error,acc_low,acc_high,"
       "acc_norm,acc_norm_error,acc_norm_low,acc_norm_high,changed,lost,gained,"

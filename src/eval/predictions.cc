@@ -140,8 +140,7 @@ uint64_t PredictionBytes(int64_t vocab_size, int64_t chunk) {
 
 std::optional<TokenId> BosThatIsAdded(const model::Model& model) {
   if (model.tokenizer() == nullptr) return std::nullopt;
-  const text::Vocab& vocab = model.tokenizer()->vocab();
-  return vocab.add_bos ? vocab.bos : std::nullopt;
+  return model.tokenizer()->vocab().added_bos();
 }
 
 Status ForEachPrediction(std::span<engine::Session* const> sessions,

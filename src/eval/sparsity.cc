@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "neuron/profile.h"
 
 namespace thermocline::eval {
 namespace {
@@ -14,18 +15,6 @@ using OrderedJson = nlohmann::ordered_json;
 std::optional<double> Ratio(uint64_t part, uint64_t whole) {
   if (whole == 0) return std::nullopt;
   return static_cast<double>(part) / static_cast<double>(whole);
-}
-
-// Members that two ascending sets share.
-uint64_t CountBoth(std::span<const uint32_t> a, std::span<const uint32_t> b) {
-  uint64_t count = 0;
-  auto other = b.begin();
-  for (const uint32_t member : a) {
-    while (other != b.end() && *other < member) ++other;
-    if (other == b.end()) break;
-    count += *other == member ? 1 : 0;
-  }
-  return count;
 }
 
 // FFNs that a token goes through in a layer.
@@ -182,14 +171,14 @@ void SparsityMeter::See(const engine::FfnObservation& seen) {
   probe_->Look(seen);
   const auto layer_idx = static_cast<size_t>(seen.layer_idx);
   const LayerBytes& bytes = bytes_[layer_idx];
-  const uint64_t num_open = CountBoth(seen.candidates, probe_->open());
+  const uint64_t num_open = neuron::CountBoth(seen.candidates, probe_->open());
   SparsityCounts& counts = layers_[layer_idx];
   ++counts.num_tokens;
   counts.num_neurons +=
       static_cast<uint64_t>(model::NeuronsPerLayer(model_->config()));
   counts.num_active += probe_->fired().size();
   counts.num_candidates += seen.candidates.size();
-  counts.num_found += CountBoth(seen.candidates, probe_->fired());
+  counts.num_found += neuron::CountBoth(seen.candidates, probe_->fired());
   counts.num_bytes += bytes.predictor + bytes.always +
                       bytes.tested_row * seen.candidates.size() +
                       bytes.open_row * num_open;

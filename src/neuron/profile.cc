@@ -20,7 +20,15 @@ std::vector<uint32_t> HottestFirst(const std::vector<uint32_t>& counts) {
   return sorted;
 }
 
-// Members that two ascending sets share.
+template <typename Figure>
+double MeanOfLayers(const std::vector<LayerProfile>& layers, Figure figure) {
+  double sum = 0.0;
+  for (const LayerProfile& layer : layers) sum += figure(layer);
+  return Ratio(sum, static_cast<double>(layers.size()));
+}
+
+}  // namespace
+
 size_t CountBoth(std::span<const uint32_t> a, std::span<const uint32_t> b) {
   size_t count = 0;
   auto other = b.begin();
@@ -31,15 +39,6 @@ size_t CountBoth(std::span<const uint32_t> a, std::span<const uint32_t> b) {
   }
   return count;
 }
-
-template <typename Figure>
-double MeanOfLayers(const std::vector<LayerProfile>& layers, Figure figure) {
-  double sum = 0.0;
-  for (const LayerProfile& layer : layers) sum += figure(layer);
-  return Ratio(sum, static_cast<double>(layers.size()));
-}
-
-}  // namespace
 
 double LayerProfile::density() const {
   return Ratio(

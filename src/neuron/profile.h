@@ -12,6 +12,9 @@
 
 namespace thermocline::neuron {
 
+// Members that two ascending sets share.
+size_t CountBoth(std::span<const uint32_t> a, std::span<const uint32_t> b);
+
 // Counts of one layer; F neurons. Of a mixture neuron i of expert e is number
 // e * F + i, and F below means all of them. What costs O(fired) per token and
 // is enough for the figures below; sums, so that profiles of two corpora add

@@ -29,6 +29,14 @@ LayerProfile ProfileOf(size_t num_neurons, const std::vector<Sets>& sequences) {
   return builder.profile().layers[0];
 }
 
+TEST(ProfileTest, WhatTwoSetsShare) {
+  const std::vector<uint32_t> a = {1, 4, 5, 9};
+  EXPECT_EQ(CountBoth(a, a), 4u);
+  EXPECT_EQ(CountBoth(a, std::vector<uint32_t>{0, 4, 6, 9, 12}), 2u);
+  EXPECT_EQ(CountBoth(std::vector<uint32_t>{0, 4, 6, 9, 12}, a), 2u);
+  EXPECT_EQ(CountBoth(a, {}), 0u);
+}
+
 TEST(ProfileTest, CountsByHand) {
   const LayerProfile layer =
       ProfileOf(5, {{{0, 1}, {1, 3}, {}, {1}}, {{1, 2, 3}}});

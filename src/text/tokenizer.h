@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_TEXT_TOKENIZER_H_
 #define THERMOCLINE_TEXT_TOKENIZER_H_
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,11 @@
 #include "text/vocab.h"
 
 namespace thermocline::text {
+
+// The longest text that is encoded: keeps offsets, three bytes per escaped
+// space included, within 32 bits, and the number of tokens far from the limit
+// of what takes them.
+inline constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
 struct EncodeOptions {
   bool add_special = true;     // BOS/EOS where the vocabulary asks for them
@@ -45,7 +51,7 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // Any bytes, invalid UTF-8 and NUL included. Time linear in text.size() up
-  // to a logarithm; memory linear. kResourceExhausted: more than 1 GiB of text.
+  // to a logarithm; memory linear. kResourceExhausted: more than kMaxTextBytes.
   virtual Result<std::vector<TokenId>> Encode(
       std::string_view text, const EncodeOptions& options) const = 0;
 

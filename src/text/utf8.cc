@@ -76,6 +76,11 @@ void AppendUtf8(char32_t c, std::string* out) {
   }
 }
 
+std::string_view SkipWhiteSpace(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\n\v\f\r");
+  return begin == std::string_view::npos ? "" : text.substr(begin);
+}
+
 bool IsValidUtf8(std::string_view text) {
   while (!text.empty()) {
     const size_t n = Utf8CharLength(text);

@@ -24,6 +24,9 @@ char32_t DecodeUtf8Char(std::string_view text, size_t n);
 // Appends a character. Requires a Unicode scalar value.
 void AppendUtf8(char32_t c, std::string* out);
 
+// `text` behind the ASCII white space that it starts with.
+std::string_view SkipWhiteSpace(std::string_view text);
+
 bool IsValidUtf8(std::string_view text);
 
 // A valid copy of the same length: each byte that is part of no valid character

@@ -37,6 +37,12 @@ TEST(Utf8Test, RefusesInvalidForms) {
   EXPECT_FALSE(IsValidUtf8("good \xc3"));
 }
 
+TEST(Utf8Test, SkipsWhiteSpaceInFront) {
+  EXPECT_EQ(SkipWhiteSpace(" \t\r\n\v\fa b "), "a b ");
+  EXPECT_EQ(SkipWhiteSpace("\xc2\xa0"), "\xc2\xa0");
+  EXPECT_EQ(SkipWhiteSpace("  "), "");
+}
+
 TEST(Utf8Test, MasksOnlyInvalidBytes) {
   EXPECT_EQ(MaskInvalidUtf8("a\xff\xc3\xa9\xe2\x96"), "a\x01\xc3\xa9\x01\x01");
   EXPECT_EQ(MaskInvalidUtf8("\xed\xa0\x80"), "\x01\x01\x01");

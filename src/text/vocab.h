@@ -36,6 +36,11 @@ struct Vocab {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;  // SPM
+
+  // The BOS that goes in front of a text, if the vocabulary asks for one.
+  std::optional<TokenId> added_bos() const {
+    return add_bos ? bos : std::nullopt;
+  }
 };
 
 }  // namespace thermocline::text

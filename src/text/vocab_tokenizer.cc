@@ -5,19 +5,11 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "text/utf8.h"
 #include "text/vocab_rules.h"
 
 namespace thermocline::text {
 namespace {
-
-// Keeps offsets, three bytes per escaped space included, within 32 bits, and
-// the number of tokens far from the limit of what takes them.
-constexpr size_t kMaxTextBytes = kGiB;
-
-std::string_view SkipSpaces(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\n\v\f\r");
-  return begin == std::string_view::npos ? "" : text.substr(begin);
-}
 
 Status CheckLength(size_t num_bytes) {
   if (num_bytes <= kMaxTextBytes) return {};
@@ -91,7 +83,7 @@ Status VocabTokenizer::EncodeAround(std::string_view text,
   size_t done = 0;
   const auto encode_until = [&](size_t end) -> Status {
     std::string_view plain = text.substr(done, end - done);
-    if (swallow) plain = SkipSpaces(plain);
+    if (swallow) plain = SkipWhiteSpace(plain);
     if (plain.empty()) return {};
     return EncodePlain(plain, continues, scratch, tokens);
   };
@@ -111,8 +103,8 @@ Result<std::vector<TokenId>> VocabTokenizer::Encode(
   const SpecialTokenFinder& finder =
       options.parse_special ? all_special_ : ContentFinder();
   std::vector<TokenId> tokens;
-  if (options.add_special && vocab_.add_bos && vocab_.bos) {
-    tokens.push_back(*vocab_.bos);
+  if (const auto bos = vocab_.added_bos(); options.add_special && bos) {
+    tokens.push_back(*bos);
   }
   TC_RETURN_IF_ERROR(
       EncodeAround(text, finder.Find(text), std::nullopt, &tokens));

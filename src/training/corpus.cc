@@ -16,11 +16,6 @@ constexpr int64_t kDefaultChunk = 256;
 // language needs.
 constexpr size_t kBytesPerToken = 16;
 
-std::optional<text::TokenId> BosThatIsAdded(const text::Tokenizer& tokenizer) {
-  const text::Vocab& vocab = tokenizer.vocab();
-  return vocab.add_bos ? vocab.bos : std::nullopt;
-}
-
 // `num_picked` of the text's chunks at even distances.
 std::vector<text::TokenId> PickChunks(std::span<const text::TokenId> tokens,
                                       size_t chunk, size_t num_picked,
@@ -72,7 +67,7 @@ Result<std::vector<text::TokenId>> FirstTokens(const text::Tokenizer& tokenizer,
 Result<std::vector<text::TokenId>> PickStretches(
     const text::Tokenizer& tokenizer, std::string_view text, size_t chunk,
     size_t num_picked) {
-  const std::optional<text::TokenId> bos = BosThatIsAdded(tokenizer);
+  const std::optional<text::TokenId> bos = tokenizer.vocab().added_bos();
   const size_t stretch_bytes = text.size() / num_picked;
   std::vector<text::TokenId> out;
   out.reserve(num_picked * chunk);
@@ -141,8 +136,8 @@ Result<Corpus> Corpus::Create(const model::Model& model, std::string_view text,
   TC_ASSIGN_OR_RETURN(const auto tokens, Encode(tokenizer, text));
   TC_RETURN_IF_ERROR(CheckLength(name, tokens.size(), chunk));
   const size_t num_picked = std::min(most_chunks, tokens.size() / chunk);
-  return Corpus(
-      chunk, PickChunks(tokens, chunk, num_picked, BosThatIsAdded(tokenizer)));
+  return Corpus(chunk, PickChunks(tokens, chunk, num_picked,
+                                  tokenizer.vocab().added_bos()));
 }
 
 size_t Corpus::num_held_out_tokens() const {

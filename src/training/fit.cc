@@ -163,12 +163,12 @@ void Fitter::Finish(const LowRank& trained, DType dtype,
                                  data_.train.ffn_width(), dtype);
   LowRank folded = trained;
   // The engine does not scale its inputs.
-  out.rounded = Round(trained, dtype);
-  const float threshold = ThresholdFor(
-      gemm_, out.rounded, ForThreshold(data_.held_out), options_.goal);
+  RoundedPredictor rounded = Round(trained, dtype);
+  const float threshold =
+      ThresholdFor(gemm_, rounded, ForThreshold(data_.held_out), options_.goal);
   for (float& bias : folded.down_bias) bias -= threshold;
-  out.rounded.values.down_bias = folded.down_bias;
-  out.accuracy = Measure(gemm_, out.rounded, data_.held_out, 0.0f);
+  rounded.values.down_bias = folded.down_bias;
+  out.accuracy = Measure(gemm_, rounded, data_.held_out, 0.0f);
   for (float& weight : folded.up) weight *= data_.train.input_scale;
   out.predictor = {
       .up = convert::EncodeMatrix(dtype, folded.rank, folded.width, folded.up),

@@ -20,10 +20,13 @@
 
 namespace thermocline::training {
 
+// A predictor's bytes at most, as a share of those of its FFN.
+inline constexpr double kMaxBytesShare = 0.10;
+
 struct FitOptions {
   RecallGoal goal;
-  double max_bytes_share = 0.10;  // of the FFN's own bytes
-  size_t num_steps = 800;         // of the training that counts
+  double max_bytes_share = kMaxBytesShare;
+  size_t num_steps = 800;  // of the training that counts
   uint64_t seed = 0;
   const std::atomic<bool>* cancel = nullptr;
   // Steps done, of all that may come; anew where a predictor of 16 bits has to
@@ -50,7 +53,6 @@ struct FittedPredictor {
   // Absent: nothing that is worth its bytes; `reason` says why.
   std::optional<convert::LayerPredictor> predictor;
   const char* reason = "";
-  RoundedPredictor rounded;  // the same, for more measures
   size_t rank = 0;
   DType dtype = DType::kF16;
   uint64_t num_bytes = 0;  // that one FFN reads

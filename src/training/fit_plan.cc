@@ -22,9 +22,11 @@ size_t MaxRankOf(const model::Model& model) {
   const auto width = static_cast<size_t>(config.width);
   size_t max_rank = 0;
   for (const model::LayerWeights& layer : model.weights().layers) {
-    max_rank = std::max(max_rank,
-                        MaxRank(width, static_cast<size_t>(config.ffn_width),
-                                SmallestType(width), FfnBytes(layer.ffn) / 10));
+    const auto max_bytes = static_cast<uint64_t>(
+        kMaxBytesShare * static_cast<double>(FfnBytes(layer.ffn)));
+    max_rank =
+        std::max(max_rank, MaxRank(width, static_cast<size_t>(config.ffn_width),
+                                   SmallestType(width), max_bytes));
   }
   return max_rank;
 }

@@ -18,7 +18,7 @@ namespace thermocline::training {
 
 struct FreeOptions {
   RecallGoal goal;
-  double max_bytes_share = 0.10;  // of the FFN's own bytes, signs included
+  double max_bytes_share = kMaxBytesShare;  // signs included
   uint64_t seed = 0;
   const kernels::KernelTable* kernels = nullptr;
 };
