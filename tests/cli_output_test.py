@@ -93,7 +93,8 @@ class InterruptTest(CliTest):
                       "--corpus")):
             with self.subTest(command=args[0]):
                 process = start(*args, text)
-                # A small model is open by then, and so much text not cut yet.
+                # Depends on speed: a small model is open by then, and so much
+                # text takes seconds more.
                 while cpu_seconds(process) < 0.3:
                     time.sleep(0.01)
                 process.send_signal(signal.SIGINT)

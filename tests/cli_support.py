@@ -2,7 +2,8 @@
 
 The program's path comes from the environment variable THERMOCLINE, else from
 build/release. Needs nothing but Python's standard library. No test depends on
-how long something takes; every wait has a limit only so that a hang fails.
+how long something takes, but for one of cli_output_test.py that says so; every
+wait has a limit only so that a hang fails.
 """
 
 import array
@@ -21,8 +22,8 @@ PROGRAM = os.path.abspath(os.environ.get(
     "THERMOCLINE", ROOT / "build/release/thermocline"))
 STORIES = str(DATA / "models/stories260K.gguf")
 GOLDEN = str(DATA / "golden/llama-gqa-f16.gguf")
-DEMO_FOLDER = ROOT.parent / "shared/fixtures/models/demo"
 DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
+DEMO_FOLDER = ROOT.parent / "shared/fixtures/models/demo"
 LILY = (b", there was a little girl named Lily. "
         b"She loved to play outside in the park.")
 WAIT_LIMIT_S = 300

@@ -40,7 +40,8 @@ struct ChatLoopOptions {
 // answer draws with another seed: the one asked for, then the next ones.
 // Errors: kCancelled when a signal or a closed output ends it; those of the
 // input, the output and the session; from a program, also messages that do not
-// fit the context and files that /save cannot write.
+// fit the context, files that /save cannot write, and kInvalidArgument: a
+// command that is none.
 Status RunChatLoop(decode::Conversation& conversation,
                    const ChatPartner& partner, const ChatLoopOptions& options);
 

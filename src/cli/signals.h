@@ -9,9 +9,10 @@ namespace thermocline::cli {
 
 // SIGINT, SIGTERM, SIGHUP (unless ignored: nohup): the first one sets the
 // cancel flag, so that work stops in order; a second one ends the process at
-// once with 128 + signal. SIGPIPE is ignored: writing says EPIPE. SIGBUS in a
-// mapped file (it shrank, or its disk failed) becomes one message with the
-// file's name and exit code 1. SIGCONT is noted for TakeContinue.
+// once with 128 + signal. SIGPIPE and SIGXFSZ are ignored: writing says EPIPE
+// or EFBIG. SIGBUS in a mapped file (it shrank, or its disk failed) becomes one
+// message with the file's name and exit code 1. SIGCONT is noted for
+// TakeContinue.
 void InstallSignalHandlers();
 
 // Set by the first interrupt; cleared by TakeCtrlC alone.

@@ -22,9 +22,10 @@ struct ConvertOptions {
 // Reads config.json, the tokenizer and safetensors (one file, or shards with an
 // index) of `folder`, writes one GGUF v3 file: docs/formats/huggingface.md. A
 // few MiB of one tensor, or of one expert, are in memory at a time, besides the
-// tokenizer. All inputs are untrusted: kNotFound, kCorrupt, kUnsupported name
-// the file and the field; unknown architectures and pre-tokenizers are named.
-// kCancelled: the flag was set; nothing is left behind.
+// tokenizer. All inputs are untrusted: kNotFound, kCorrupt, kUnsupported,
+// kResourceExhausted (a file that is too large) name the file and the field;
+// unknown architectures and pre-tokenizers are named. kInvalidArgument: another
+// options.dtype. kIo. kCancelled: the flag was set; nothing is left behind.
 Status ConvertHuggingFace(const std::string& folder, const std::string& output,
                           const ConvertOptions& options);
 

@@ -14,8 +14,8 @@ namespace thermocline::convert {
 
 using Json = nlohmann::json;
 
-// kCorrupt, naming `path` and the place: not JSON, not UTF-8, a key twice in
-// one object, nesting deeper than kMaxJsonDepth.
+// kCorrupt, naming `path`: not JSON or not UTF-8, with the place; a key twice
+// in one object, with the key; nesting deeper than kMaxJsonDepth.
 inline constexpr int kMaxJsonDepth = 64;
 Result<Json> ParseJson(std::string_view text, const std::string& path);
 

@@ -28,7 +28,8 @@ struct PackSummary {
 // The bytes do not depend on the number of threads. Memory: some 100 MiB,
 // whatever the model. The file appears at the end, whole or not at all.
 // PlanRecords' and CheckParts' errors; kInvalidArgument: the output is a file
-// of the source; kCorrupt: weights that are not finite; kIo; kCancelled.
+// of the source or of options.down_source; kCorrupt: down columns that are not
+// finite, or too large for their type; kIo; kCancelled.
 Result<PackSummary> Pack(const model::Model& source, const PreparedParts& parts,
                          const std::string& output, const PackOptions& options);
 

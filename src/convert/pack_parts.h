@@ -112,12 +112,13 @@ Status WriteParts(const PreparedParts& parts, const model::Config& config,
 // The parts in such a file, or in a prepared model (its weights stay). The
 // bytes come from anywhere: kCorrupt names file and key or tensor; also if the
 // file is of a model with other extents. kUnsupported: neither of the two;
-// written by a newer version.
+// written by a newer version; an unknown activation.
 Result<PreparedParts> ReadParts(const gguf::File& file,
                                 const model::Config& config);
 
 // kInvalidArgument, with what differs: the parts were made for another model,
 // as the fingerprint says that they come with. Files without one pass.
+// kCorrupt: a fingerprint that is none.
 Status CheckPartsAreOf(const model::Model& model, const gguf::File& file);
 
 }  // namespace thermocline::convert

@@ -42,11 +42,10 @@ struct PackedLayer {
 };
 
 // How the layers would be bundled [L], with these predictors; with
-// options.bundle false, and for a source that is bundled, layers as they are.
-// Reads no weights but samples of down_source's: to be asked before hours of
-// training.
-// kUnsupported: a type that cannot be bundled; the message names the tensor and
-// what to do. CheckDownSource's error.
+// options.bundle false, layers as they are. Reads no weights but samples of
+// down_source's: to be asked before hours of training. kUnsupported: a type
+// that cannot be bundled; the message names the tensor and what to do.
+// CheckDownSource's error.
 Result<std::vector<PackedLayer>> PlanRecords(const model::Model& source,
                                              const PreparedParts& parts,
                                              const PackOptions& options);

@@ -19,7 +19,8 @@ double StableSin(double x);
 // P(Z > b) of a standard normal Z. Relative error below 1e-12 for |b| <= 8.
 double NormalTail(double b);
 
-// The b with NormalTail(b) = p, to 1e-12. Requires 1e-12 <= p <= 1 - 1e-12.
+// The b with NormalTail(b) = p, to 1e-12 for 1e-12 <= p <= 1 - 1e-12; never
+// outside [-8, 8].
 double NormalThreshold(double p);
 
 // P(X > b and Y > b) of standard normal X and Y whose correlation is

@@ -38,7 +38,7 @@ class WordCycle {
 
  private:
   std::vector<text::TokenId> words_;  // in their order
-  std::vector<uint32_t> place_;       // of each token; kNone
+  std::vector<uint32_t> place_;       // of each token; kNoPrevious
 };
 
 }  // namespace thermocline::convert

@@ -54,8 +54,9 @@ struct GenerateReport {
 using TextFn = std::function<bool(std::string_view text)>;
 
 // Prefills `prompt` behind the session's position, then decodes. Errors of the
-// session pass through; kInvalidArgument: an empty prompt; kResourceExhausted:
-// a prompt longer than the context, before any work.
+// session pass through. Before any work: kInvalidArgument: an empty prompt,
+// max_tokens < -1; kResourceExhausted: a prompt longer than what is left of the
+// context; kUnsupported: a model without a vocabulary; Sampler::Create's.
 Result<GenerateReport> Generate(engine::Session& session,
                                 std::span<const text::TokenId> prompt,
                                 const GenerateOptions& options,

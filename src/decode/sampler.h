@@ -28,7 +28,8 @@ struct SamplerOptions {
 
 class Sampler {
  public:
-  // kInvalidArgument names the option: NaN, penalties <= 0, ...
+  // kInvalidArgument names the option: not finite, a repeat_penalty <= 0, a
+  // repeat_last_n out of range. kIo: the system gives no random seed.
   static Result<std::unique_ptr<Sampler>> Create(const SamplerOptions& options,
                                                  int64_t vocab_size);
   virtual ~Sampler() = default;

@@ -23,8 +23,8 @@ struct Perplexity {
 };
 
 // From the predictions of ForEachPrediction, whose errors these are; besides,
-// kCorrupt: logits that are not finite. Leaves the session empty. Cancelling
-// the session gives kCancelled.
+// kCorrupt: logits that are not finite. Leaves the session empty,
+// except after an error. Cancelling the session gives kCancelled.
 Result<Perplexity> MeasurePerplexity(engine::Session& session,
                                      std::span<const text::TokenId> tokens,
                                      const Chunks& chunks,

@@ -44,11 +44,11 @@ using PredictionFn = std::function<Status(
 // Each chunk starts with empty KV caches, its first token replaced by BOS where
 // the first session's vocabulary adds one; `visit` sees positions size/2 to
 // size - 2, in order. Every position runs in its session's mode. Leaves the
-// sessions empty. Besides CheckChunks, of the whole text: kInvalidArgument when
-// a chunk is more than a session's context, or an id is outside the vocabulary.
-// Errors of the sessions and of `visit` name the chunk, and of several sessions
-// the one. Requires sessions with one vocabulary size, and one chunk at least
-// (CHECKed).
+// sessions empty, except after an error. Besides CheckChunks, of the whole
+// text: kInvalidArgument when a chunk is more than a session's context, or an
+// id is outside the vocabulary. Errors of the sessions and of `visit` name the
+// chunk, and of several sessions the one. Requires sessions with one vocabulary
+// size, and one chunk at least (CHECKed).
 Status ForEachPrediction(std::span<engine::Session* const> sessions,
                          std::span<const text::TokenId> tokens,
                          const Chunks& chunks, const ProgressFn& progress,

@@ -21,9 +21,9 @@ namespace thermocline::text {
 
 class BpeTokenizer final : public VocabTokenizer {
  public:
-  // Requires CheckVocab and CompleteTypes. kCorrupt: a merge without two
-  // sides. kUnsupported: unknown pre-tokenizer. A merge whose sides or result
-  // are no tokens is kept: others may lead from it to a token.
+  // Requires CheckVocab and CompleteTypes. Tokenizer::Create's errors. A merge
+  // whose sides or result are no tokens is kept: others may lead from it to a
+  // token.
   static Result<std::unique_ptr<const BpeTokenizer>> Create(Vocab vocab);
 
  private:

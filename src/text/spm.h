@@ -15,7 +15,7 @@ namespace thermocline::text {
 
 class SpmTokenizer final : public VocabTokenizer {
  public:
-  // Requires CheckVocab and CompleteTypes. kCorrupt: a malformed byte token.
+  // Requires CheckVocab and CompleteTypes. Tokenizer::Create's errors.
   static Result<std::unique_ptr<const SpmTokenizer>> Create(Vocab vocab);
 
  private:

@@ -42,9 +42,11 @@ struct EncodePartsOptions {
 // Immutable after Create, so safe from any number of threads.
 class Tokenizer {
  public:
-  // kCorrupt: no tokens, arrays of different lengths, ids out of range, scores
-  // that are not numbers, a merge without two sides, a malformed byte token.
-  // kUnsupported: unknown pre-tokenizer, named. Tolerated, because files have
+  // kCorrupt: no tokens or too many, arrays of different lengths, ids out of
+  // range, scores that are not numbers, a merge without two sides, more than
+  // 2^29 merges, a malformed byte token. kUnsupported: unknown pre-tokenizer,
+  // named; more than 1 MiB of special tokens' text. kResourceExhausted: no
+  // memory for the pre-tokenizer's patterns. Tolerated, because files have
   // them: empty tokens (never match), the same text twice (the first counts),
   // merges that name no token.
   static Result<std::unique_ptr<const Tokenizer>> Create(Vocab vocab);

@@ -12,8 +12,8 @@
 
 namespace thermocline::text {
 
-// kCorrupt: no tokens, arrays of other lengths, special ids out of range,
-// scores that are not numbers.
+// kCorrupt: no tokens or too many, arrays of other lengths, special ids out of
+// range, scores that are not numbers.
 Status CheckVocab(const Vocab& vocab);
 
 // Fills in absent types, takes numbers that are no type for normal, and makes
@@ -21,7 +21,8 @@ Status CheckVocab(const Vocab& vocab);
 // conversions have marked them wrongly.
 void CompleteTypes(Vocab* vocab);
 
-// [V] the tokens after which a model has said what it had to say.
+// [V] the tokens after which a model has said what it had to say. Requires
+// CompleteTypes.
 std::vector<bool> FindEndsOfGeneration(const Vocab& vocab);
 
 // [V] the tokens that, found in text, swallow the white space behind them.

@@ -39,10 +39,10 @@ class Corpus {
   // `name` is the text's, for messages. kInvalidArgument: less than kMinChunks
   // chunks, of the text or of a max_tokens that is given; both numbers are
   // told. A chunk that the model's context makes shorter than was asked for is
-  // a notice. kUnsupported: the model has no vocabulary. A text of more than
-  // max_whole_bytes, and of more than 16 bytes for each token that is read at
-  // most, becomes tokens only where a chunk is taken: memory and time are those
-  // of what is used.
+  // a notice. kUnsupported: the model has no vocabulary. Tokenizer::Encode's
+  // errors. A text of more than max_whole_bytes, and of more than 16 bytes for
+  // each token that is read at most, becomes tokens only where a chunk is
+  // taken: memory and time are those of what is used.
   static Result<Corpus> Create(const model::Model& model, std::string_view text,
                                const std::string& name,
                                const CorpusOptions& options);

@@ -15,11 +15,11 @@
 
 namespace thermocline::training {
 
-// Errors of CheckOptions, LoadBlas, ReserveSpace, PlanFit, ScanCorpus, FitLayer
-// and WorkFolder::FileToWrite: among them kCancelled, after which the work
-// folder has what was finished. Damage in it is named.
-// The same model, text, options and machine give the same parts, whatever the
-// number of threads, and whether or not the run was interrupted.
+// Errors of CheckOptions, LoadBlas, ReserveSpace, ThreadPool::Create, PlanFit,
+// ScanCorpus, RunCorpus, FitLayer and WorkFolder::FileToWrite; kIo. After
+// kCancelled the work folder has what was finished. Damage in it is named.
+// The same model, text, options and machine give the same parts,
+// whatever the number of threads, and whether or not the run was interrupted.
 // Memory: anonymous, options.max_memory_bytes; of the predictors only those of
 // one layer, until all are there and go into one file.
 Result<Findings> FindParts(const std::shared_ptr<const model::Model>& model,

@@ -37,6 +37,7 @@ struct FittedFree {
 // what the goal allows; the margin's threshold, folded into its bias, does the
 // rest. Both are calibrated on data.held_out, and nothing is trained. What of
 // the gate's bias signs cannot see, the margin does.
+// Requires options.kernels and a width below 65536 (CHECKed).
 // Cost: counting differences of at most 2048 samples, and one FitImage.
 // Source: signs are SparseInfer (2411.12692); the margin is the truncated
 // factorisation of the gate, weighted by the inputs' covariance (2603.14110).

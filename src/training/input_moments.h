@@ -21,7 +21,8 @@ struct InputMoments {
 };
 InputMoments ComputeMoments(const Gemm& gemm, const Samples& samples);
 
-// The number that makes the inputs' mean square 1. 1 if they are all 0.
+// The number that makes the inputs' mean square 1. That of `samples` if they
+// are all 0.
 float UnitScale(const Samples& samples);
 
 }  // namespace thermocline::training

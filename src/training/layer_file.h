@@ -32,6 +32,7 @@ Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
                       const std::string& path);
 
 // kCorrupt: not what WriteLayerFile wrote for that layer. Untrusted input.
+// ReadParts' errors; by path, gguf::File::Open's too.
 Result<LayerFile> ReadLayerFile(const gguf::File& file, size_t layer_idx,
                                 const model::Config& config);
 Result<LayerFile> ReadLayerFile(const std::string& path, size_t layer_idx,

@@ -28,8 +28,7 @@ bool IsScanned(const WorkFolder& work);
 // asked for: of a mixture's neurons those of the experts that a token uses
 // count; kUnsupported: a perplexity that is not finite, where thresholds are
 // chosen by it. Errors of RunCorpus and MeasurePerplexity; kIo.
-// Memory: of a session, of the profile, 256 KiB a layer where thresholds are
-// wanted.
+// Memory: of a session, of the profile, 256 KiB a layer.
 Status ScanCorpus(const std::shared_ptr<const model::Model>& model,
                   const Corpus& corpus, const FindOptions& options,
                   const WorkFolder& work, SampleStore* store,

@@ -29,6 +29,7 @@ Status WriteScanFile(const ScanFile& scan, const model::Config& config,
                      const std::string& path);
 
 // kCorrupt: not what WriteScanFile wrote for such a model. Untrusted input.
+// ReadParts' errors; by path, gguf::File::Open's too.
 Result<ScanFile> ReadScanFile(const gguf::File& file,
                               const model::Config& config);
 Result<ScanFile> ReadScanFile(const std::string& path,
