@@ -278,14 +278,19 @@ TEST(NeuronFfn, PiecesTestedInSeveralSteps) {
   for (const Activation activation : {Activation::kRelu, Activation::kSilu}) {
     SCOPED_TRACE(NameOf(activation));
     constexpr size_t kNeurons = 9000;
-    RandomFfn ffn(256, kNeurons, DType::kQ4_0);
-    ffn.config.ffn.activation = activation;
-    ffn.Bundle(/*with_gate=*/false);
-    const std::vector<uint32_t> all = Every(1, 0, kNeurons);
-    const auto listed = ffn.RunShared(all, 2, 2);
-    ffn.listed = Listed::kAll;
-    for (const int num_threads : {1, 2, 3}) {
-      EXPECT_EQ(ffn.RunShared(all, 2, num_threads), listed);
+    // The streams of 512 rows of 96 bytes begin at the same place of a page,
+    // and with up to three groups of rows more they would not.
+    for (const auto& [width, dtype] :
+         {std::pair(256, DType::kQ4_0), std::pair(24, DType::kF32)}) {
+      RandomFfn ffn(static_cast<size_t>(width), kNeurons, dtype);
+      ffn.config.ffn.activation = activation;
+      ffn.Bundle(/*with_gate=*/false);
+      const std::vector<uint32_t> all = Every(1, 0, kNeurons);
+      const auto listed = ffn.RunShared(all, 2, 2);
+      ffn.listed = Listed::kAll;
+      for (const int num_threads : {1, 2, 3}) {
+        EXPECT_EQ(ffn.RunShared(all, 2, num_threads), listed);
+      }
     }
   }
 }
@@ -303,6 +308,27 @@ TEST(NeuronFfn, EveryTypeBundledOrNot) {
               IsFloat(dtype) ? 1e-11 : 1e-3);
     ffn.Bundle();
     EXPECT_EQ(ffn.Run(lists, 2), apart);
+    RandomFfn ungated(256, 300, dtype);
+    ungated.RemoveGate();
+    EXPECT_LE(testing::Nmse(ungated.Run(lists, 2),
+                            std::span<const double>(ungated.Expected(lists))),
+              IsFloat(dtype) ? 1e-11 : 1e-3);
+  }
+}
+
+// Inputs are rounded for those matrices alone that are in blocks.
+TEST(NeuronFfn, TypesOfGateAndUpThatDiffer) {
+  const RandomFfn coarse(256, 300, DType::kQ8_0);
+  const std::vector<std::vector<uint32_t>> lists = {Every(1, 0, 300),
+                                                    Every(2, 0, 300)};
+  for (const bool has_coarse_gate : {true, false}) {
+    SCOPED_TRACE(has_coarse_gate);
+    RandomFfn ffn(256, 300, DType::kF32);
+    (has_coarse_gate ? ffn.weights.gate : ffn.weights.up) =
+        has_coarse_gate ? coarse.weights.gate : coarse.weights.up;
+    EXPECT_LE(testing::Nmse(ffn.Run(lists, 2),
+                            std::span<const double>(ffn.Expected(lists))),
+              1e-3);
   }
 }
 

@@ -184,6 +184,11 @@ TEST(SparseFfn, CountsWhatSingleTokensRead) {
   ffn.Run({-1.0f}, 0b1011);
   EXPECT_EQ(ffn.totals.num_open, 3u);
   EXPECT_EQ(ffn.totals.num_bytes, 2 * 1000u + 6 * 4 + 3 * 8);
+  ffn.Run({1.0f, 1.0f}, 0b1011);
+  EXPECT_EQ(ffn.totals.num_neurons, 2 * kWordNeurons);
+  EXPECT_EQ(ffn.totals.num_candidates, 6u);
+  EXPECT_EQ(ffn.totals.num_open, 3u);
+  EXPECT_EQ(ffn.totals.num_bytes, 2 * 1000u + 6 * 4 + 3 * 8);
 }
 
 }  // namespace
