@@ -56,6 +56,8 @@ std::vector<Kind> Kinds() {
        }},
       {"AllExpertsUsed",
        [](TinySpec& s) { s.num_experts = s.num_experts_used = 5; }},
+      {"OneExpert",
+       [](TinySpec& s) { s.num_experts = s.num_experts_used = 1; }},
       Usual("Falcon", "falcon"),
       {"FalconWithOneKvHead",
        [](TinySpec& s) {

@@ -34,12 +34,14 @@ std::shared_ptr<const model::Model> OpenBundled(const TinySpec& spec) {
 // Opens a session on a model with these parts.
 Status OpenWith(const std::shared_ptr<const model::Model>& source,
                 const PredictorParts& parts, FfnMode mode = FfnMode::kAuto,
-                PredictorChoice predictor = PredictorChoice::kAuto) {
+                PredictorChoice predictor = PredictorChoice::kAuto,
+                int64_t batch = SessionOptions().batch) {
   TC_ASSIGN_OR_RETURN(const auto model, testing::OpenWithParts(*source, parts));
-  TC_ASSIGN_OR_RETURN(
-      const auto session,
-      Session::Create(model,
-                      {.num_threads = 2, .ffn = mode, .predictor = predictor}));
+  TC_ASSIGN_OR_RETURN(const auto session,
+                      Session::Create(model, {.num_threads = 2,
+                                              .batch = batch,
+                                              .ffn = mode,
+                                              .predictor = predictor}));
   EXPECT_EQ(session->ffn(), mode == FfnMode::kAuto ? FfnMode::kFast : mode);
   return {};
 }
@@ -52,6 +54,24 @@ TEST(SelfTest, PredictorsOfTheModelPass) {
     parts.Gather(model);
     const Status status = OpenWith(model, parts);
     EXPECT_TRUE(status.has_value()) << status.error().message;
+  }
+}
+
+// Samples are tested as many at once as the session has room for.
+TEST(SelfTest, OfSessionsWithSmallBatches) {
+  const auto model = OpenBundled(SpecOf(1));
+  const auto other = OpenBundled(SpecOf(2));
+  ASSERT_TRUE(model != nullptr && other != nullptr);
+  PredictorParts parts(SpecOf(1));
+  parts.Gather(model);
+  for (const int64_t batch : {1, 3}) {
+    const auto open_with = [&](const auto& source) {
+      return OpenWith(source, parts, FfnMode::kAuto, PredictorChoice::kAuto,
+                      batch);
+    };
+    const Status status = open_with(model);
+    EXPECT_TRUE(status.has_value()) << status.error().message;
+    EXPECT_FALSE(open_with(other).has_value());
   }
 }
 
