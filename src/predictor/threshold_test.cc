@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace thermocline::predictor {
@@ -37,13 +38,16 @@ TEST(SelectAtLeast, TheThresholdItselfAndNotANumberCount) {
 }
 
 TEST(SelectAtLeast, EveryLengthAroundAWord) {
-  for (size_t n : {1, 63, 64, 65, 127, 128, 129, 200}) {
+  for (size_t n : {1, 63, 64, 65, 127, 128, 129, 200, 5000}) {
     std::vector<float> scores(n, -1.0f);
     scores[0] = scores[n / 2] = scores[n - 1] = 1.0f;
+    scores.resize(n + 64, 1.0f);  // of nobody
     std::vector<uint64_t> words(WordsOf(n) + 1, ~uint64_t{0});
     const NeuronSet set = {words.data(), n};
-    SelectAtLeast(scores, 0.0f, set);
+    SelectAtLeast(std::span(scores).first(n), 0.0f, set);
     for (size_t i = 0; i < n; ++i) EXPECT_EQ(set.Has(i), scores[i] > 0);
+    EXPECT_EQ(MembersIn({words.data(), 64 * WordsOf(n)}, n, 64 * WordsOf(n)),
+              std::vector<size_t>());
     EXPECT_EQ(words.back(), ~uint64_t{0}) << "written beyond the set";
   }
 }
