@@ -177,14 +177,15 @@ TEST(RecordBuilderTest, OddWidthsOfFloatsAndPadding) {
   }
 }
 
+// Q4_K, encoded again, would have other bytes.
 TEST(RecordBuilderTest, ATransposedDownIsCopied) {
-  const Matrix up = RandomMatrix(DType::kQ4_0, 64, 96, 1);
-  const Matrix down_t = RandomMatrix(DType::kQ4_0, 64, 96, 2);
+  const Matrix up = RandomMatrix(DType::kQ4_K, 64, 256, 1);
+  const Matrix down_t = RandomMatrix(DType::kQ4_K, 64, 256, 2);
   // The other down matrix is not looked at: it has values of its own.
-  const Matrix down = RandomMatrix(DType::kQ4_0, 96, 64, 3);
+  const Matrix down = RandomMatrix(DType::kQ4_0, 256, 64, 3);
   const Built built =
       Build({.up = up.view, .down = down.view, .down_t = down_t.view},
-            DType::kQ4_0, 96, 64);
+            DType::kQ4_K, 256, 64);
   const RecordViews views = ViewRecords(built.layout, built.records.data(), 64);
   ExpectRowsEqual(views.down_t, down_t.view);
   EXPECT_EQ(built.cost.RelativeError(), 0);
