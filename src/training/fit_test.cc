@@ -84,6 +84,70 @@ TEST(FitTest, GrowsWhereTheGateHasManyDirections) {
   EXPECT_EQ(fitted->trials.front().rank, 32u);
 }
 
+// A layer whose ranks are multiples of 8, up to 40.
+struct FineFixture {
+  std::unique_ptr<os::ThreadPool> pool = TestPool(2);
+  Gemm gemm{pool.get()};
+  SyntheticLayer layer{40, 64, 32, 1000, 3};
+  FitData data = {.train = layer.Train(200),
+                  .held_out = layer.HeldOut(200),
+                  .gate = layer.ScaledGate(),
+                  .ffn_bytes = 40 * 64 * 12,
+                  .skew = 0.0};
+  FitOptions options = {.max_bytes_share = 1.0, .num_steps = 60};
+};
+
+// The narrowest of those tried that holds, from either side.
+TEST(FitTest, GrowsOrShrinksNoFurtherThanItHasTo) {
+  FineFixture f;
+  for (const auto& [max_candidates, rank] :
+       {std::pair(1.3, 24u), std::pair(2.0, 16u), std::pair(3.0, 8u)}) {
+    f.options.goal.max_candidates = max_candidates;
+    const auto fitted = FitPredictor(f.gemm, f.data, f.options);
+    ASSERT_TRUE(fitted) << fitted.error().message;
+    EXPECT_EQ(fitted->rank, rank);
+    EXPECT_EQ(fitted->trials.size(), 2u);
+    for (const RankTrial& trial : fitted->trials) {
+      EXPECT_EQ(trial.candidates_per_fired <= max_candidates,
+                trial.rank >= rank)
+          << trial.rank << " of " << rank;
+    }
+  }
+  // None holds: the widest.
+  f.options.goal.max_candidates = 1.0;
+  const auto fitted = FitPredictor(f.gemm, f.data, f.options);
+  ASSERT_TRUE(fitted) << fitted.error().message;
+  EXPECT_EQ(fitted->rank, 40u);
+}
+
+TEST(FitTest, DenserLayersBeginWider) {
+  FineFixture f;
+  const auto first_rank = [&] {
+    const auto fitted = FitPredictor(f.gemm, f.data, f.options);
+    EXPECT_TRUE(fitted && !fitted->trials.empty());
+    return fitted && !fitted->trials.empty() ? fitted->trials[0].rank : 0;
+  };
+  const size_t of_few = first_rank();
+  for (uint64_t& word : f.layer.fired) word |= 0x5555555555555555;
+  EXPECT_GT(first_rank(), of_few);
+}
+
+TEST(FitTest, ProgressStaysWithinWhatMayCome) {
+  FineFixture f;
+  size_t last = 0;
+  size_t total = 0;
+  f.options.progress = [&](size_t num_done, size_t num_total) {
+    EXPECT_GE(num_done, last);
+    EXPECT_LE(num_done, num_total);
+    if (total != 0) EXPECT_EQ(num_total, total);
+    last = num_done;
+    total = num_total;
+  };
+  ASSERT_TRUE(FitPredictor(f.gemm, f.data, f.options));
+  EXPECT_GT(last, f.options.num_steps);       // with the trials
+  EXPECT_LT(total, 3 * f.options.num_steps);  // which are short
+}
+
 // What is stored computes the scores that were measured: on inputs that are not
 // scaled, with the threshold in the bias.
 TEST(FitTest, WhatIsStoredIsWhatWasMeasured) {
@@ -126,11 +190,13 @@ TEST(FitTest, WhyThereIsNone) {
   std::fill(f.layer.fired.begin(), f.layer.fired.end(), uint64_t{0});
   fitted = FitPredictor(f.gemm, f.data, f.options);
   ASSERT_TRUE(fitted);
+  EXPECT_FALSE(fitted->predictor.has_value());
   EXPECT_STREQ(fitted->reason, "nothing fired");
 
   std::fill(f.layer.fired.begin(), f.layer.fired.end(), ~uint64_t{0});
   fitted = FitPredictor(f.gemm, f.data, f.options);
   ASSERT_TRUE(fitted);
+  EXPECT_FALSE(fitted->predictor.has_value());
   EXPECT_STREQ(fitted->reason, "nearly every neuron would be a candidate");
 }
 

@@ -52,6 +52,29 @@ TEST(FreeFitTest, AMixture) {
   EXPECT_LT(fitted.accuracy.candidates_per_fired(), 1.6);
 }
 
+// Neurons that fire whatever the gate says let no sign tell them apart.
+TEST(FreeFitTest, NoneThatLetsNearlyEveryNeuronPass) {
+  const auto pool = TestPool(2);
+  const Gemm gemm(pool.get());
+  SyntheticLayer layer(128, 256, 6, 1500, 1);
+  const FitData data = {.train = layer.Train(500),
+                        .held_out = layer.HeldOut(500),
+                        .gate = layer.ScaledGate(),
+                        .ffn_bytes = 3 * 128 * 256 * 2};
+  const FreeOptions options = {
+      .max_bytes_share = 0.5,
+      .kernels = &kernels::KernelsFor(kernels::Isa::kScalar)};
+  Random random(2);
+  for (uint64_t& word : layer.fired) word = random.Next();
+  FittedFree fitted = FitFree(gemm, data, options);
+  EXPECT_FALSE(fitted.predictor.has_value());
+  EXPECT_NEAR(fitted.accuracy.density(), 0.5, 0.01);
+  std::ranges::fill(layer.fired, 0u);
+  fitted = FitFree(gemm, data, options);
+  EXPECT_FALSE(fitted.predictor.has_value());
+  EXPECT_EQ(fitted.accuracy.num_fired, 0u);
+}
+
 TEST(FreeFitTest, SignsAloneWhereBytesAreFew) {
   const FittedFree fitted = Fit(128, 0.03);
   ASSERT_TRUE(fitted.predictor.has_value());
