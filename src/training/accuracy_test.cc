@@ -49,6 +49,16 @@ TEST(ChooseThresholdTest, RecallThenCandidatesThenTheFloor) {
             13);
 }
 
+// As many candidates as there are scores: nothing is looked at behind them.
+TEST(ChooseThresholdTest, EveryScoreMayBeACandidate) {
+  std::vector<float> scores = Ramp(1, 101);
+  scores.pop_back();
+  std::vector<float> of_fired = Ramp(51, 100);
+  EXPECT_EQ(
+      ChooseThreshold(scores, of_fired, {.recall = 1.0, .max_candidates = 2}),
+      51);
+}
+
 TEST(ChooseThresholdTest, NothingFired) {
   std::vector<float> scores = Ramp(1, 10);
   std::vector<float> of_fired;

@@ -72,6 +72,34 @@ TEST(ScanTest, GatesAreOfEachPositionAsOftenAsOfAnyOther) {
   }
 }
 
+// The search measures on those what thresholds cost.
+TEST(ScanTest, GatesOfChunksThatAreHeldOutDoNotCount) {
+  const auto model = OpenDemo();
+  const Corpus corpus = SmallCorpus(*model, 8);
+  Scan scan(model->config(), corpus, true, Kernels());
+  for (size_t chunk_idx = 0; chunk_idx < 64; ++chunk_idx) {
+    const float gate = Corpus::IsHeldOut(chunk_idx) ? 2.0f : 1.0f;
+    for (int64_t position = 0; position < 8; ++position) {
+      scan.Add(chunk_idx, {.position = position, .gate = {&gate, 1}});
+    }
+  }
+  EXPECT_EQ(scan.gates().ThresholdFor(0, 0.01), 1.0f);
+  EXPECT_EQ(scan.gates().ThresholdFor(0, 1.0), 1.0f);
+}
+
+// Chunks whose length is no multiple of the tests' number.
+TEST(ScanTest, AsManySelfTestsFromChunksOfAnyLength) {
+  const auto model = OpenDemo();
+  for (const int64_t length : {8, 11, 15, 16, 23}) {
+    const Corpus corpus = SmallCorpus(*model, length);
+    Scan scan(model->config(), corpus, false, Kernels());
+    for (int64_t position = 0; position < length; ++position) {
+      scan.Add(7, {.position = position});
+    }
+    EXPECT_EQ(scan.self_test()[0].fired.size(), kNumSelfTests) << length;
+  }
+}
+
 TEST(ScanTest, ProfileAndSelfTestOfTheDemoModel) {
   const auto model = OpenDemo();
   const Corpus corpus = SmallCorpus(*model, 16);

@@ -30,6 +30,15 @@ TEST(FindDensityTest, WhatIsInfiniteCostsTooMuch) {
   EXPECT_EQ(choice->perplexity, 10.0);
 }
 
+// All that a cost of 0 allows.
+TEST(FindDensityTest, WhatCostsNothingIsFree) {
+  const auto choice = FindDensity(0.0, 10.0, [](double density) {
+    return Result<double>(density < 0.25 ? 10.001 : 10.0);
+  });
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->density, 0.25);
+}
+
 TEST(FindDensityTest, NoneAndErrors) {
   const auto none =
       FindDensity(0.0, 10.0, [](double) { return Result<double>(11.0); });
@@ -96,8 +105,13 @@ TEST(MeasurePerplexityTest, LongChunks) {
   const auto corpus =
       Corpus::Create(*model, text, "text", {.chunk = 300, .max_tokens = 4800});
   ASSERT_TRUE(corpus) << corpus.error().message;
+  // Nobody waits for a prompt.
+  const auto no_progress = [](std::string_view what, uint64_t, uint64_t) {
+    ADD_FAILURE() << what;
+  };
   const auto value = MeasurePerplexity(
-      model, *corpus, 1, {.num_threads = 2, .products_batch = 512}, {});
+      model, *corpus, 1,
+      {.num_threads = 2, .products_batch = 512, .progress = no_progress}, {});
   ASSERT_TRUE(value) << value.error().message;
   // The same positions in one piece.
   const auto session = engine::Session::Create(
