@@ -154,6 +154,30 @@ TEST_F(PackTest, ABetterSourceForDown) {
             0);
 }
 
+// Either file may have its columns as rows, as prepared ones do.
+TEST_F(PackTest, ABetterSourceForDownOfAnotherForm) {
+  const ModelPtr exact = Open(RandomModel(DType::kF32), "f32.gguf");
+  const ModelPtr coarse = Open(RandomModel(DType::kQ4_0));
+  const ModelPtr expected =
+      PackAndOpen(coarse, {}, {.down_source = exact.get()});
+  const auto prepared = [&](const ModelPtr& source, const std::string& name) {
+    const std::string path = folder_ / name;
+    EXPECT_TRUE(Pack(*source, {}, path, {}).has_value());
+    return Model::Open(path).value();
+  };
+  const ModelPtr exact_rows = prepared(exact, "f32.tc.gguf");
+  const ModelPtr coarse_rows = prepared(coarse, "q4_0.tc.gguf");
+  const std::string again = folder_ / "again.gguf";
+  for (const auto& [source, better] :
+       {std::pair(coarse, exact_rows), std::pair(coarse_rows, exact),
+        std::pair(coarse_rows, exact_rows)}) {
+    const auto summary =
+        Pack(*source, {}, again, {.down_source = better.get()});
+    ASSERT_TRUE(summary.has_value()) << summary.error().message;
+    ExpectSameRecords(*Model::Open(again).value(), *expected);
+  }
+}
+
 TEST_F(PackTest, ASourceOfAnotherModelIsRefused) {
   TestFile other = RandomModel(DType::kF32);
   other.SetTensor("blk.1.ffn_norm.weight", DType::kF32, {32},
