@@ -38,7 +38,8 @@ TEST(SynthActivityTest, RefusesWhatNoLawHas) {
   const auto steep = SolveShares(1000, 0.3, 0.2);
   ASSERT_FALSE(steep.has_value());
   EXPECT_THAT(steep.error().message,
-              HasSubstr("a skew of 0.2 is not possible with a density of 0.3"));
+              HasSubstr("a skew of 0.2 is not possible with a density of 0.3; "
+                        "0.253 to 0.800 is"));
 }
 
 TEST(SynthActivityTest, CandidatesAreARatioOfTheShares) {
