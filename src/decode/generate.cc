@@ -101,7 +101,9 @@ class Generation {
         return Stop(StopReason::kMaxTokens);
       }
       const TokenId token = Next();
-      if (IsEndOfGeneration(token)) return Stop(StopReason::kEndOfGeneration);
+      if (tokenizer_.IsEndOfGeneration(token)) {
+        return Stop(StopReason::kEndOfGeneration);
+      }
       if (const std::optional<StopReason> reason = output_.Push(token)) {
         return Stop(*reason);
       }
@@ -135,11 +137,6 @@ class Generation {
 
   bool HasAllTokens() const {
     return std::cmp_equal(report_.tokens.size(), options_.max_tokens);
-  }
-
-  bool IsEndOfGeneration(TokenId token) const {
-    return token < tokenizer_.num_tokens() &&
-           tokenizer_.IsEndOfGeneration(token);
   }
 
   engine::Session& session_;

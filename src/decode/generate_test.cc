@@ -1,14 +1,18 @@
 #include "decode/generate.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "decode/test_session.h"
+#include "model/test_log.h"
 #include "model/test_model.h"
 
 namespace thermocline::decode {
@@ -61,6 +65,27 @@ TEST(Generate, ChoosesDecodesAndShowsUntilEndOfGeneration) {
 TEST(Generate, TheFirstPieceKeepsItsSpace) {
   ScriptedSession session(Stories(), Joined(Ids(" a"), {Eos()}));
   EXPECT_EQ(RunOn(session, Greedy()).text, " a");
+}
+
+// Heads are padded to a round number of rows; what those choose has no text.
+TEST(Generate, RowsOfTheHeadBeyondTheVocabulary) {
+  const std::string path = ::testing::TempDir() + "/padded-head-" +
+                           std::to_string(::getpid()) + ".gguf";
+  std::ofstream(path, std::ios::binary)
+      << model::TestModel()
+             .SetTensor("token_embd.weight", DType::kF16, {32, 8})
+             .SetTensor("output.weight", DType::kF16, {32, 8})
+             .Bytes();
+  model::TestLog log;  // tells of them
+  const auto padded = model::Model::Open(path);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(padded.has_value()) << padded.error().message;
+  ScriptedSession session(*padded, {3, 6, 7, 4, 2});
+  const Outcome outcome = RunOn(session, Greedy(), {1});
+  ASSERT_TRUE(outcome.report.has_value()) << outcome.report.error().message;
+  EXPECT_EQ(outcome.text, "ab");
+  EXPECT_EQ(outcome.report->tokens, (Tokens{3, 6, 7, 4, 2}));
+  EXPECT_EQ(outcome.report->reason, StopReason::kEndOfGeneration);
 }
 
 TEST(Generate, MaxTokens) {

@@ -232,6 +232,32 @@ TEST(Sampler, PenaltiesForgetWhatIsPastTheWindow) {
   EXPECT_EQ(none->Sample(logits), 0);
 }
 
+// Long after the first tokens have left it.
+TEST(Sampler, WindowsOfEveryLengthMoveOn) {
+  const std::vector<float> logits = {0.4f, 0.3f, 0.2f, 0.1f, 0.0f};
+  SamplerOptions options = Off();
+  options.temperature = 0.0f;
+  options.frequency_penalty = 1.0f;
+  for (const size_t length : {1, 3, 5, 6, 7}) {
+    options.repeat_last_n = static_cast<int>(length);
+    const auto sampler = Make(options, logits.size());
+    Random random(length);
+    std::vector<int> accepted;
+    for (int i = 0; i < 50; ++i) {
+      accepted.push_back(static_cast<int>(random.Below(logits.size())));
+      sampler->Accept(accepted.back());
+      std::vector<float> penalised = logits;
+      const size_t num_seen = std::min(length, accepted.size());
+      for (size_t k = accepted.size() - num_seen; k < accepted.size(); ++k) {
+        penalised[static_cast<size_t>(accepted[k])] -= 1.0f;
+      }
+      EXPECT_EQ(sampler->Sample(logits),
+                std::ranges::max_element(penalised) - penalised.begin())
+          << length << " tokens, step " << i;
+    }
+  }
+}
+
 TEST(Sampler, LogitsThatAreNotFinite) {
   const float nan = std::nanf("");
   for (const float temperature : {0.0f, 1.0f}) {

@@ -48,6 +48,11 @@ TEST(StopMatcher, SameResultHoweverTheTextIsCut) {
     for (size_t piece_size = 1; piece_size <= each.text.size(); ++piece_size) {
       EXPECT_EQ(Through(each.stops, each.text, piece_size), each.shown)
           << each.text << " by " << piece_size;
+      // Their order says nothing.
+      EXPECT_EQ(Through({each.stops.rbegin(), each.stops.rend()}, each.text,
+                        piece_size),
+                each.shown)
+          << each.text << " by " << piece_size;
     }
   }
 }
