@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "model/prepared_names.h"
@@ -78,6 +79,22 @@ TEST(SynthTest, RecordsLieAtPages) {
   ASSERT_NE(records, nullptr);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(records->data) % 4096, 0u);
   std::filesystem::remove(path);
+}
+
+// A synthetic predictor reads the input of its own layer.
+TEST(SynthTest, PreparedFilesSayWhatPredictorsRead) {
+  for (const bool with_predictor : {true, false}) {
+    const SynthWeights weights(
+        PlanSynth({.like = "tiny", .with_predictor = with_predictor}).value());
+    const std::string path = TempPath("lookahead.gguf");
+    ASSERT_TRUE(
+        WriteSynthModel(weights, SynthLayout::kPrepared, path, {}).has_value());
+    const auto file = gguf::File::Open(path);
+    ASSERT_TRUE(file.has_value()) << file.error().message;
+    EXPECT_EQ((*file)->Int(model::prepared::kLookahead).value(),
+              with_predictor ? std::optional<int64_t>(0) : std::nullopt);
+    std::filesystem::remove(path);
+  }
 }
 
 TEST(SynthTest, ProgressGoesToTheEndAndCancellingLeavesNothing) {
