@@ -487,6 +487,9 @@ TEST(NeuronFfn, BelowTheThresholdIsAtRest) {
   EXPECT_EQ(hidden[0][2], 0.0f);
   EXPECT_NEAR(hidden[0][3], 2.858f, 1e-3);
   EXPECT_THAT(ffn.Run({0, 1, 2, 3}, {}, 10.0f)[0], ElementsAre(0, 0, 0, 0));
+  // The threshold itself is not below it.
+  ffn.config().activation = Activation::kRelu;
+  EXPECT_THAT(ffn.Run({0, 1, 2, 3}, {}, 3.0f)[0], ElementsAre(0, 0, 0, 3));
 }
 
 TEST(NeuronFfn, BytesAreThoseOfTheRows) {
