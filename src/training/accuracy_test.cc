@@ -86,6 +86,33 @@ TEST(AccuracyTest, AThresholdGivesTheRecallThatWasAskedFor) {
   }
 }
 
+// Small rows beside large ones: each has scales of its own.
+TEST(AccuracyTest, RowsAreRoundedByThemselves) {
+  LowRank predictor = LowRank::Zeros(64, 32, 40);
+  Random random(1);
+  const auto fill = [&](size_t width, std::vector<float>& values) {
+    for (size_t k = 0; k < values.size(); ++k) {
+      const float size = k / width % 2 == 0 ? 1.0f : 1000.0f;
+      values[k] = size * random.Uniform(-1, 1);
+    }
+  };
+  fill(64, predictor.up);
+  fill(32, predictor.down);
+  const auto expect_near = [](size_t width, const std::vector<float>& rounded,
+                              const std::vector<float>& values) {
+    for (size_t k = 0; k < values.size(); ++k) {
+      const double size = k / width % 2 == 0 ? 1.0 : 1000.0;
+      // Half of a step, and the scale's own rounding to 16 bits.
+      EXPECT_NEAR(rounded[k], values[k], size * (0.5 / 127 + 1.0 / 2048)) << k;
+    }
+  };
+  for (const DType dtype : {DType::kF16, DType::kQ8_0}) {
+    const LowRank rounded = Round(predictor, dtype).values;
+    expect_near(64, rounded.up, predictor.up);
+    expect_near(32, rounded.down, predictor.down);
+  }
+}
+
 TEST(AccuracyTest, RoundingToEightBitsChangesScoresALittle) {
   const auto pool = TestPool(2);
   const Gemm gemm(pool.get());

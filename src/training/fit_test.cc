@@ -38,6 +38,9 @@ TEST(FitTest, BytesAndTheLargestRank) {
   EXPECT_EQ(MaxRank(64, 256, DType::kQ8_0, 1 << 30), 64u);
   EXPECT_EQ(MaxRank(64, 256, DType::kQ8_0, 15000), 32u);
   EXPECT_EQ(MaxRank(64, 256, DType::kQ8_0, 10000), 0u);
+  const uint64_t just = PredictorBytes(64, 32, 256, DType::kQ8_0);
+  EXPECT_EQ(MaxRank(64, 256, DType::kQ8_0, just), 32u);
+  EXPECT_EQ(MaxRank(64, 256, DType::kQ8_0, just - 1), 0u);
   EXPECT_EQ(MaxRank(64, 256, DType::kF16, 15000), 16u);
   EXPECT_EQ(MaxRank(64, 40, DType::kQ8_0, 1 << 30), 32u);
   EXPECT_EQ(MaxRank(40, 256, DType::kQ8_0, 1 << 30), 0u);
