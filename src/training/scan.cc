@@ -23,9 +23,8 @@ size_t BinOf(float size) {
       std::clamp(place, 0.0f, static_cast<float>(kNumBins - 1)));
 }
 
-// The least size in a bin.
+// The least size in a bin, not the first.
 float SizeOf(size_t bin) {
-  if (bin == 0) return 0.0f;
   return std::exp2(static_cast<float>(bin) / kBinsPerDoubling + kLeastExponent);
 }
 
