@@ -18,6 +18,7 @@
 #include "engine/testing/tiny_model.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
+#include "model/test_model.h"
 #include "os/memory.h"
 
 namespace thermocline::engine {
@@ -370,6 +371,30 @@ TEST(Session, RefusesFloatsThatAreNotAligned) {
   ASSERT_FALSE(session.has_value());
   EXPECT_EQ(session.error().code, ErrorCode::kUnsupported);
   EXPECT_NE(session.error().message.find("shifted"), std::string::npos);
+}
+
+// One of a layer's is enough: either it lies apart from the others, or they do.
+TEST(Session, RefusesOneNormThatIsNotAligned) {
+  gguf::TestFile file = model::TestModel();
+  const std::string norm = "blk.1.attn_norm.weight";
+  file.alignment = 2;
+  file.SetU32("general.alignment", 2);
+  constexpr size_t kBehindAll = 64 << 10;
+  file.RemoveTensor(norm)
+      .AppendTensorInfo(norm, {32}, 0, kBehindAll + 2)
+      .AppendData(kBehindAll);
+  for (const size_t shift : {0, 2}) {
+    const std::string bytes = std::string(shift, ' ') + file.Bytes();
+    auto parsed = gguf::File::Parse(
+        std::as_bytes(std::span(bytes)).subspan(shift), "apart");
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    const auto model = model::Model::FromFile(*std::move(parsed));
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    const auto session = Session::Create(*model, {});
+    ASSERT_FALSE(session.has_value());
+    EXPECT_EQ(session.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(session.error().message.find("4 bytes"), std::string::npos);
+  }
 }
 
 TEST(Session, WarnsPastTheTrainedContext) {
