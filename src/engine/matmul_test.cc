@@ -102,6 +102,35 @@ TEST(MatMul, SeveralTypesAtOnceAgainstPlainSums) {
   }
 }
 
+// Then a piece is one row.
+TEST(MatMul, RowsLongerThanAThreadTakesAtATime) {
+  constexpr size_t kWide = 40000;
+  ComputeFixture fixture(ConfigOf(kWide),
+                         {.batch = kTokens, .context = 8, .num_threads = 2});
+  const auto weights = RandomFloats(kFewRows * kWide, 1);
+  const OwnedTensor matrix(DType::kF32, weights, kWide);
+  const auto x = RandomFloats(kTokens * kWide, 2);
+  const Rows& rows = fixture.scratch().normed;
+  for (size_t t = 0; t < kTokens; ++t) {
+    std::copy_n(&x[t * kWide], kWide, rows.row(t));
+  }
+  for (const size_t num_tokens : {size_t{1}, kTokens}) {
+    const Output output(kFewRows);
+    const std::array<Product, 1> product = {
+        {{matrix.view(), TensorView(), output.rows}}};
+    MultiplyAll(fixture.compute(), rows, num_tokens, product);
+    for (size_t t = 0; t < num_tokens; ++t) {
+      for (size_t r = 0; r < kFewRows; ++r) {
+        double dot = 0.0;
+        for (size_t i = 0; i < kWide; ++i) {
+          dot += double{weights[r * kWide + i]} * x[t * kWide + i];
+        }
+        EXPECT_NEAR(output.rows.row(t)[r], dot, 1e-2);
+      }
+    }
+  }
+}
+
 TEST(MatMul, BitEqualForEveryThreadCount) {
   Outputs one;
   RunAll(1, one);
