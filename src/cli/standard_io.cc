@@ -129,7 +129,7 @@ std::string InputFileName(const std::string& path) {
 Result<std::string> ReadText(const std::string& path) {
   if (IsStdin(path)) return ReadStdin();
   ExitOnInterrupt exit_on_interrupt;  // a pipe may have no writer
-  return os::ReadFile(path, kMaxTextBytes);
+  return os::ReadFile(path, text::kMaxTextBytes);
 }
 
 Result<LongText> LongText::Open(const std::string& path) {

@@ -12,9 +12,6 @@
 
 namespace thermocline::cli {
 
-// As much text as a tokenizer takes; ends endless inputs too (/dev/zero).
-inline constexpr size_t kMaxTextBytes = text::kMaxTextBytes;
-
 // Opens /dev/null for those of descriptors 0 to 2 that the caller closed, so
 // that no model file becomes "standard output".
 void EnsureStandardStreams();
@@ -35,7 +32,7 @@ void WriteStderr(std::string_view text);
 
 // All of standard input; an interrupt meanwhile ends the process. kIo;
 // kResourceExhausted past `max_bytes`.
-Result<std::string> ReadStdin(size_t max_bytes = kMaxTextBytes);
+Result<std::string> ReadStdin(size_t max_bytes = text::kMaxTextBytes);
 
 // Whether a file's name stands for standard input.
 bool IsStdin(std::string_view path);

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
+#include "text/tokenizer.h"
 
 namespace thermocline::cli {
 namespace {
@@ -35,11 +36,11 @@ Result<Input> StdinLines::Read(bool goes_on) {
       return LineOf(std::move(line));
     }
     num_searched = pending_.size();
-    if (num_searched > kMaxTextBytes) {
+    if (num_searched > text::kMaxTextBytes) {
       return Fail(ErrorCode::kResourceExhausted,
                   "standard input: a line has more than {}, the most that is "
                   "read here",
-                  FormatBytes(kMaxTextBytes));
+                  FormatBytes(text::kMaxTextBytes));
     }
     if (!WaitForInput(STDIN_FILENO)) {
       if (!at_terminal_ || !TakeCtrlC()) {

@@ -356,21 +356,27 @@ TEST(Session, RefusesOptionsThatDoNotFitTheModel) {
   EXPECT_NE(session.error().message.find("16"), std::string::npos);
 }
 
+// Why there is no session of a file that lies `shift` bytes behind an aligned
+// place of memory.
+Error RefusalOfShifted(const std::string& file, size_t shift) {
+  const std::string bytes = std::string(shift, ' ') + file;
+  auto parsed = gguf::File::Parse(
+      std::as_bytes(std::span(bytes)).subspan(shift), "shifted");
+  if (!parsed) return parsed.error();
+  const auto model = model::Model::FromFile(*std::move(parsed));
+  if (!model) return model.error();
+  const auto session = Session::Create(*model, {});
+  return session ? Error{} : session.error();
+}
+
 TEST(Session, RefusesFloatsThatAreNotAligned) {
   std::ifstream file(
       std::string(TC_SOURCE_DIR) + "/testdata/golden/qwen2-bias-f16.gguf",
       std::ios::binary);
-  std::string bytes = " ";  // in memory everything lies one byte further on
-  bytes.append(std::istreambuf_iterator<char>(file), {});
-  auto parsed =
-      gguf::File::Parse(std::as_bytes(std::span(bytes)).subspan(1), "shifted");
-  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
-  const auto model = model::Model::FromFile(*std::move(parsed));
-  ASSERT_TRUE(model.has_value()) << model.error().message;
-  const auto session = Session::Create(*model, {});
-  ASSERT_FALSE(session.has_value());
-  EXPECT_EQ(session.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(session.error().message.find("shifted"), std::string::npos);
+  const Error refused =
+      RefusalOfShifted({std::istreambuf_iterator<char>(file), {}}, 1);
+  EXPECT_EQ(refused.code, ErrorCode::kUnsupported);
+  EXPECT_NE(refused.message.find("shifted"), std::string::npos);
 }
 
 // One of a layer's is enough: either it lies apart from the others, or they do.
@@ -384,16 +390,9 @@ TEST(Session, RefusesOneNormThatIsNotAligned) {
       .AppendTensorInfo(norm, {32}, 0, kBehindAll + 2)
       .AppendData(kBehindAll);
   for (const size_t shift : {0, 2}) {
-    const std::string bytes = std::string(shift, ' ') + file.Bytes();
-    auto parsed = gguf::File::Parse(
-        std::as_bytes(std::span(bytes)).subspan(shift), "apart");
-    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
-    const auto model = model::Model::FromFile(*std::move(parsed));
-    ASSERT_TRUE(model.has_value()) << model.error().message;
-    const auto session = Session::Create(*model, {});
-    ASSERT_FALSE(session.has_value());
-    EXPECT_EQ(session.error().code, ErrorCode::kUnsupported);
-    EXPECT_NE(session.error().message.find("4 bytes"), std::string::npos);
+    const Error refused = RefusalOfShifted(file.Bytes(), shift);
+    EXPECT_EQ(refused.code, ErrorCode::kUnsupported);
+    EXPECT_NE(refused.message.find("4 bytes"), std::string::npos);
   }
 }
 

@@ -37,15 +37,17 @@ uint64_t HashOf(const Corpus& corpus) {
 // Of every byte: models that were made from each other may be alike in all but
 // a matrix.
 uint64_t HashOfWeights(const gguf::File& file, const ProgressFn& progress) {
+  const uint64_t num_total = file.num_file_bytes();
   uint64_t hash = 0;
   uint64_t num_done = 0;
   for (const gguf::TensorInfo& tensor : file.tensors()) {
-    ReportProgress(progress, "weights", num_done, file.num_file_bytes());
+    ReportProgress(progress, "weights", num_done, num_total);
     hash = hash * 31 +
            SipHash13(kHashKey, {reinterpret_cast<const char*>(tensor.data),
                                 tensor.num_bytes});
     num_done += tensor.num_bytes;
   }
+  ReportProgress(progress, "weights", num_total, num_total);
   return hash;
 }
 

@@ -19,8 +19,7 @@ std::string WhyAndWayOut(const model::Config& config) {
   }
   if (!config.thresholds.empty()) {
     return "with the thresholds in the file; 'thermocline prepare' with a "
-           "lower "
-           "--density or a higher --ppl-cost brings more of them to rest";
+           "lower --density or a higher --ppl-cost brings more of them to rest";
   }
   return fmt::format(
       "since its activation, {}, is never 0; 'thermocline prepare' with "
