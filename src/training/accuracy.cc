@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "base/check.h"
@@ -146,9 +147,11 @@ void ForEachLinearScores(const Gemm& gemm, const RoundedPredictor& predictor,
   ForEachBatch(gemm, predictor, false, samples, visit);
 }
 
-float ChooseThreshold(std::vector<float>& scores, std::vector<float>& of_fired,
-                      const RecallGoal& goal) {
-  if (of_fired.empty()) return -std::numeric_limits<float>::infinity();
+namespace {
+
+// One of the scores, or just above one.
+float LowestKept(std::vector<float>& scores, std::vector<float>& of_fired,
+                 const RecallGoal& goal) {
   const float for_recall = KeepsShare(of_fired, goal.recall);
   const auto max_candidates = static_cast<size_t>(
       goal.max_candidates * static_cast<double>(of_fired.size()));
@@ -160,6 +163,22 @@ float ChooseThreshold(std::vector<float>& scores, std::vector<float>& of_fired,
       std::nextafter(*place, std::numeric_limits<float>::infinity());
   if (for_candidates <= for_recall) return for_recall;
   return std::min(for_candidates, KeepsShare(of_fired, goal.recall_floor));
+}
+
+}  // namespace
+
+float ChooseThreshold(std::vector<float>& scores, std::vector<float>& of_fired,
+                      const RecallGoal& goal) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  if (of_fired.empty()) return kNone;
+  const float lowest = LowestKept(scores, of_fired, goal);
+  float next_lower = kNone;
+  for (const float score : scores) {
+    if (score < lowest) next_lower = std::max(next_lower, score);
+  }
+  if (next_lower == kNone) return lowest;
+  const float halfway = std::midpoint(next_lower, lowest);
+  return halfway > next_lower ? halfway : lowest;
 }
 
 namespace {

@@ -64,7 +64,9 @@ struct RecallGoal {
 };
 
 // The threshold by which that goal is met over `samples` (score >= threshold);
-// -infinity if nothing fired. Memory: 4 bytes a sample and neuron.
+// -infinity if nothing fired. It lies halfway from the lowest score that it
+// keeps to the next one: samples are stored in 16 bits, so what the engine
+// computes is a little off. Memory: 4 bytes a sample and neuron.
 float ThresholdFor(const Gemm& gemm, const RoundedPredictor& predictor,
                    const Samples& samples, const RecallGoal& goal);
 

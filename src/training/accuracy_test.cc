@@ -39,14 +39,14 @@ TEST(ChooseThresholdTest, RecallThenCandidatesThenTheFloor) {
     for (const float score : Ramp(11, 15)) of_fired.push_back(score);
     return ChooseThreshold(scores, of_fired, goal);
   };
-  EXPECT_EQ(choose({.recall = 1.0, .max_candidates = 100}), 11);
-  EXPECT_EQ(choose({.recall = 0.8, .max_candidates = 100}), 81);
+  EXPECT_EQ(choose({.recall = 1.0, .max_candidates = 100}), 10.5);
+  EXPECT_EQ(choose({.recall = 0.8, .max_candidates = 100}), 80.5);
   // At most 50 candidates: 51 to 100.
   EXPECT_NEAR(choose({.recall = 1.0, .recall_floor = 0.5, .max_candidates = 2}),
               50, 1e-3);
   // Not at the price of so much recall.
   EXPECT_EQ(choose({.recall = 1.0, .recall_floor = 0.9, .max_candidates = 2}),
-            13);
+            12.5);
 }
 
 // As many candidates as there are scores: nothing is looked at behind them.
@@ -56,7 +56,26 @@ TEST(ChooseThresholdTest, EveryScoreMayBeACandidate) {
   std::vector<float> of_fired = Ramp(51, 100);
   EXPECT_EQ(
       ChooseThreshold(scores, of_fired, {.recall = 1.0, .max_candidates = 2}),
-      51);
+      50.5);
+}
+
+TEST(ChooseThresholdTest, NothingLiesLower) {
+  std::vector<float> scores = Ramp(1, 10);
+  std::vector<float> of_fired = Ramp(1, 3);
+  EXPECT_EQ(
+      ChooseThreshold(scores, of_fired, {.recall = 1.0, .max_candidates = 9}),
+      1);
+}
+
+// Half of their distance would be the lower one.
+TEST(ChooseThresholdTest, NeighboursAmongFloats) {
+  const float low = 1.0f;
+  const float high = std::nextafter(low, 2.0f);
+  std::vector<float> scores = {low, high};
+  std::vector<float> of_fired = {high};
+  EXPECT_EQ(
+      ChooseThreshold(scores, of_fired, {.recall = 1.0, .max_candidates = 9}),
+      high);
 }
 
 TEST(ChooseThresholdTest, NothingFired) {
