@@ -91,14 +91,16 @@ struct BatchMatMul {
 
 // Cache lines that a caller reads soon. A kernel that is given a list asks
 // memory for about as many bytes of it as it reads itself, spread over its
-// work, into the second level of the cache, and moves `next` on: the caller
-// goes on with what is left. So arithmetic on what has come overlaps with
-// reading what comes. For rows that lie apart the order matters: the first
-// lines of some 8 rows, then their second ones, and so on, read a tenth to a
-// fifth faster than row after row, whose waits for new pages follow each other.
+// work, and moves `next` on: the caller goes on with what is left. So
+// arithmetic on what has come overlaps with reading what comes. For rows that
+// lie apart the order matters: the first lines of some 8 rows, then their
+// second ones, and so on, read a tenth to a fifth faster than row after row,
+// whose waits for new pages follow each other.
 struct LinesAhead {
   const uintptr_t* next = nullptr;  // addresses; nothing is read through them
   const uintptr_t* end = nullptr;
+  // Else into the second: KernelTable::lists_into_first_level.
+  bool into_first_level = false;
 };
 
 // Where a kernel may leave an input as it reads it, for further calls with the
@@ -255,6 +257,9 @@ struct KernelTable {
   size_t call_bytes(DType weight_dtype) const {
     return call_bytes_by_type[static_cast<uint32_t>(weight_dtype)];
   }
+
+  // Where lines of LinesAhead are read faster from.
+  bool lists_into_first_level;
 
   // Without functions where an ISA has none (min_tokens is SIZE_MAX then).
   // large_batch takes over from batch at its own min_tokens.

@@ -21,6 +21,10 @@ inline constexpr size_t kMaxLines = 16384;
 // The lines that are read soon. What does not fit is not asked for.
 class LineList {
  public:
+  // KernelTable::lists_into_first_level
+  explicit LineList(bool into_first_level)
+      : into_first_level_(into_first_level) {}
+
   void Clear() {
     num_lines_ = 0;
     ahead_ = {};
@@ -47,7 +51,7 @@ class LineList {
   }
   // For kernels to ask for while they compute.
   kernels::LinesAhead* Start() {
-    ahead_ = {lines_, lines_ + num_lines_};
+    ahead_ = {lines_, lines_ + num_lines_, into_first_level_};
     return &ahead_;
   }
   // Asks for the next lines, as many as there are of num_lines.
@@ -75,6 +79,7 @@ class LineList {
   static constexpr size_t kLanes = 8;
   using Lines = uintptr_t __attribute__((ext_vector_type(kLanes)));
 
+  bool into_first_level_;
   uintptr_t lines_[kMaxLines + kLanes];
   size_t num_lines_ = 0;
   kernels::LinesAhead ahead_;

@@ -41,7 +41,7 @@ std::vector<size_t> LinesFrom(const kernels::LinesAhead& ahead,
 
 TEST(LineListTest, TakesRowsInTurns) {
   const auto rows = std::make_unique<TestRows>();
-  const auto list = std::make_unique<LineList>();
+  const auto list = std::make_unique<LineList>(false);
   list->Clear();
   const uint32_t ids[] = {5, 2};
   list->Add(rows->places(), ids, 2);
@@ -51,7 +51,7 @@ TEST(LineListTest, TakesRowsInTurns) {
 
 TEST(LineListTest, HasNoLineThatRowsDoNotTouch) {
   const auto rows = std::make_unique<TestRows>();
-  const auto list = std::make_unique<LineList>();
+  const auto list = std::make_unique<LineList>(false);
   const uint32_t ids[] = {0, 1};
   const auto lines_of = [&](const RowPlaces& places) {
     list->Clear();
@@ -70,7 +70,7 @@ TEST(LineListTest, HasNoLineThatRowsDoNotTouch) {
 
 TEST(LineListTest, HasEveryLineOfManyRowsAndOfASecondAdd) {
   const auto rows = std::make_unique<TestRows>();
-  const auto list = std::make_unique<LineList>();
+  const auto list = std::make_unique<LineList>(false);
   list->Clear();
   std::vector<uint32_t> ids(21);
   std::set<size_t> expected;
@@ -85,7 +85,7 @@ TEST(LineListTest, HasEveryLineOfManyRowsAndOfASecondAdd) {
 
 TEST(LineListTest, LeavesOutWhatDoesNotFit) {
   const auto rows = std::make_unique<TestRows>();
-  const auto list = std::make_unique<LineList>();
+  const auto list = std::make_unique<LineList>(false);
   list->Clear();
   std::vector<uint32_t> ids(TestRows::kCount, 1);
   for (int i = 0; i < 20; ++i) {
@@ -100,7 +100,7 @@ TEST(LineListTest, LeavesOutWhatDoesNotFit) {
 
 TEST(LineListTest, AskingForSomeLeavesTheOthers) {
   const auto rows = std::make_unique<TestRows>();
-  const auto list = std::make_unique<LineList>();
+  const auto list = std::make_unique<LineList>(false);
   list->Clear();
   const uint32_t id = 0;
   list->Add(rows->places(), &id, 1);
@@ -112,9 +112,16 @@ TEST(LineListTest, AskingForSomeLeavesTheOthers) {
   EXPECT_EQ(ahead->next, ahead->end);
 }
 
+TEST(LineListTest, SaysIntoWhichLevel) {
+  for (const bool into_first_level : {false, true}) {
+    const auto list = std::make_unique<LineList>(into_first_level);
+    EXPECT_EQ(list->Start()->into_first_level, into_first_level);
+  }
+}
+
 TEST(LineListTest, IsEmptyAgainOnceCleared) {
   const auto rows = std::make_unique<TestRows>();
-  const auto list = std::make_unique<LineList>();
+  const auto list = std::make_unique<LineList>(false);
   const uint32_t id = 0;
   list->Add(rows->places(), &id, 1);
   list->Start();

@@ -79,6 +79,16 @@ class StreamsAhead {
   size_t next_follower_ = 0;
 };
 
+// Lines that a kernel asks for; without any, false.
+struct AskedLines {
+  const uintptr_t* lines = nullptr;
+  bool into_first_level = false;
+
+  [[gnu::always_inline]] explicit operator bool() const {
+    return lines != nullptr;
+  }
+};
+
 // A list of lines in work. The caller's list moves on when Finish() is called.
 class AheadCursor {
  public:
@@ -94,12 +104,12 @@ class AheadCursor {
 
   // The next kLines lines, to be asked for by the caller, spread over its work:
   // many at once wait for each other, and hold up what they should run beside.
-  // Null once the list is at its end. Valid until the next call.
+  // None once the list is at its end. Valid until the next call.
   template <size_t kLines>
-  [[gnu::always_inline]] const uintptr_t* Take() {
+  [[gnu::always_inline]] AskedLines Take() {
     static_assert(kLines <= kMaxLines);
-    if (next_ == end_) return nullptr;
-    const uintptr_t* lines = next_;
+    if (next_ == end_) return {};
+    const AskedLines lines = {next_, list_->into_first_level};
     if (static_cast<size_t>(end_ - next_) >= kLines) {
       next_ += kLines;
       return lines;
@@ -109,7 +119,7 @@ class AheadCursor {
       if (next_ + 1 != end_) ++next_;
     }
     next_ = end_;
-    return last_;
+    return {last_, list_->into_first_level};
   }
 
   [[gnu::always_inline]] void Finish() {
@@ -126,11 +136,14 @@ class AheadCursor {
 // Asks for those of kLines lines that belong to part `part` of kParts equal
 // parts of work.
 template <size_t kLines, size_t kParts>
-[[gnu::always_inline]] inline void AskForPart(const uintptr_t* lines,
+[[gnu::always_inline]] inline void AskForPart(const AskedLines& asked,
                                               size_t part) {
+  const size_t begin = kLines * part / kParts;
   const size_t end = kLines * (part + 1) / kParts;
-  for (size_t i = kLines * part / kParts; i < end; ++i) {
-    AskForLine<2>(lines[i]);
+  if (asked.into_first_level) {
+    for (size_t i = begin; i < end; ++i) AskForLine<3>(asked.lines[i]);
+  } else {
+    for (size_t i = begin; i < end; ++i) AskForLine<2>(asked.lines[i]);
   }
 }
 

@@ -15,8 +15,8 @@ TEST(AheadCursorTest, GivesEveryLineOnceInOrder) {
     LinesAhead list = {lines.data(), lines.data() + length};
     AheadCursor cursor(&list);
     std::vector<uintptr_t> given;
-    while (const uintptr_t* part = cursor.Take<3>()) {
-      given.insert(given.end(), part, part + 3);
+    while (const AskedLines part = cursor.Take<3>()) {
+      given.insert(given.end(), part.lines, part.lines + 3);
     }
     // What fills up the last part is asked for already.
     while (given.size() > length) {
@@ -40,13 +40,25 @@ TEST(AheadCursorTest, MovesTheListByWhatItGave) {
   EXPECT_EQ(list.next, lines.data() + 12);
 }
 
+// Also of the last part, which is a copy.
+TEST(AheadCursorTest, KeepsTheLevel) {
+  const std::vector<uintptr_t> lines(4);
+  for (const bool into_first_level : {false, true}) {
+    LinesAhead list = {lines.data(), lines.data() + lines.size(),
+                       into_first_level};
+    AheadCursor cursor(&list);
+    EXPECT_EQ(cursor.Take<3>().into_first_level, into_first_level);
+    EXPECT_EQ(cursor.Take<3>().into_first_level, into_first_level);
+  }
+}
+
 TEST(AheadCursorTest, WithoutAListThereIsNothing) {
   AheadCursor cursor(nullptr);
-  EXPECT_EQ(cursor.Take<3>(), nullptr);
+  EXPECT_FALSE(cursor.Take<3>());
   cursor.Finish();
   LinesAhead empty;
   AheadCursor of_empty(&empty);
-  EXPECT_EQ(of_empty.Take<3>(), nullptr);
+  EXPECT_FALSE(of_empty.Take<3>());
   of_empty.Finish();
   EXPECT_EQ(empty.next, nullptr);
 }

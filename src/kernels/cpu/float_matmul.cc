@@ -55,8 +55,8 @@ struct AskList {
 
   template <size_t kRows>
   HWY_INLINE void Line(const std::byte* const (&)[kRows], size_t) {
-    const uintptr_t* now = lines.Take<kRows>();
-    if (now != nullptr) AskForPart<kRows, 1>(now, 0);
+    const AskedLines now = lines.Take<kRows>();
+    if (now) AskForPart<kRows, 1>(now, 0);
   }
 };
 

@@ -244,7 +244,7 @@ struct Kernel : Format {
   template <size_t kHalves, bool kAsk>
   [[gnu::always_inline]] static void AddStep(
       const std::byte* const (&blocks)[kHalves * kHalfRows],
-      const StepCoefs& coefs, const uintptr_t* ask, float* out) {
+      const StepCoefs& coefs, const AskedLines& ask, float* out) {
     constexpr size_t kPassRows = kHalves * kHalfRows;
     constexpr size_t kParts = kStepGroups / 2;
 #pragma clang loop unroll(full)

@@ -224,7 +224,7 @@ struct Kernel : Format {
   template <size_t kHalves, bool kAsk>
   [[gnu::always_inline]] static void AddStep(
       const std::byte* const (&blocks)[kHalves * kHalfRows],
-      const StepCoefs& coefs, const uintptr_t* ask, float* out) {
+      const StepCoefs& coefs, const AskedLines& ask, float* out) {
     constexpr size_t kLines = LinesOf(kHalves * kHalfRows * Format::kStepBytes);
     const __m512i nibble = _mm512_set1_epi8(0x0F);
 #pragma clang loop unroll(full)

@@ -11,7 +11,7 @@
 //   void MakeStepCoefs(const std::byte* const (&blocks)[kPassRows],
 //                      const RowCoefs&, StepCoefs& out)
 //   void AddStep<kHalves, kAsk>(const std::byte* const (&blocks)[4 * kHalves],
-//                               const StepCoefs&, const uintptr_t* ask,
+//                               const StepCoefs&, const AskedLines& ask,
 //                               float* out)
 //     out [256] += the step's sums; asks, if kAsk, for as many lines of the
 //     list `ask` as its blocks have bytes for (LinesOf)
@@ -98,8 +98,8 @@ class Int8AddRows {
     }
     if (whole == args.n) return;
     constexpr size_t kLines = LinesOf(kPassRows * Kernel::kStepBytes);
-    const uintptr_t* ask = lines.template Take<kLines>();
-    if (ask != nullptr) AskForPart<kLines, 1>(ask, 0);
+    const AskedLines ask = lines.template Take<kLines>();
+    if (ask) AskForPart<kLines, 1>(ask, 0);
     AddRest<kHalves>(rows, coefs, whole, args.n - whole, args.out + whole);
   }
 
@@ -125,10 +125,10 @@ class Int8AddRows {
       for (size_t r = 0; r < kPassRows; ++r) {
         blocks[r] = rows[r] + BytesOf(begin + c);
       }
-      const uintptr_t* ask =
+      const AskedLines ask =
           lines.template Take<LinesOf(kPassRows * Kernel::kStepBytes)>();
       float* sums = out + begin + c;
-      if (ask == nullptr) {
+      if (!ask) {
         Kernel::template AddStep<kHalves, false>(blocks, coefs[c / kStepElems],
                                                  ask, sums);
         continue;
@@ -159,7 +159,7 @@ class Int8AddRows {
     __builtin_memcpy(sums, out, count * sizeof(float));
     StepCoefs coefs;
     Kernel::MakeStepCoefs(copies, row_coefs, coefs);
-    Kernel::template AddStep<kHalves, false>(copies, coefs, nullptr, sums);
+    Kernel::template AddStep<kHalves, false>(copies, coefs, {}, sums);
     __builtin_memcpy(out, sums, count * sizeof(float));
   }
 };

@@ -96,7 +96,7 @@ struct AskList {
   AheadCursor lines;
   size_t part_bytes = 0;
   uintptr_t following[kStreams] = {};  // less part_bytes
-  const uintptr_t* now = nullptr;
+  AskedLines now;
   bool is_near_end = false;
 
   template <size_t kRows>
@@ -107,7 +107,7 @@ struct AskList {
   template <size_t kRows>
   [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
                                   size_t r) const {
-    if (now != nullptr) AskForPart<LinesOf(kRows * kStepBytes), kRows>(now, r);
+    if (now) AskForPart<LinesOf(kRows * kStepBytes), kRows>(now, r);
     if constexpr (kRows == 1) return;
     const uintptr_t near =
         is_near_end ? following[r] : reinterpret_cast<uintptr_t>(row);

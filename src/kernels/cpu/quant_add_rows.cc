@@ -22,7 +22,7 @@ namespace thermocline::kernels::HWY_NAMESPACE {
 // changes how often out is loaded, never a sum.
 template <class Format, bool kAsk, size_t kRows>
 HWY_INLINE void AddQuants(const QuantStep (&steps)[kRows], const float* coefs,
-                          const uintptr_t* ask, float* out) {
+                          const AskedLines& ask, float* out) {
   constexpr size_t kLines = LinesOf(kRows * Format::kStepBytes);
   constexpr size_t kVectors = 32 / kLanes;
   const hn::Rebind<int8_t, Floats> bytes;
@@ -80,7 +80,7 @@ HWY_INLINE NibbleTable TableOf(const QuantStep& step, float coef, size_t idx) {
 // unpacked to bytes and converted.
 template <class Format, bool kAsk, size_t kRows>
 HWY_INLINE void AddNibbles(const QuantStep (&steps)[kRows], const float* coefs,
-                           const uintptr_t* ask, float* out) {
+                           const AskedLines& ask, float* out) {
   constexpr size_t kLines = LinesOf(kRows * Format::kStepBytes);
   constexpr bool kIsSplit = Format::kNibbles == Nibbles::kSubBlocks;
   const auto add = [](const NibbleTable& table, __m512i nibbles,
@@ -122,7 +122,7 @@ HWY_INLINE void AddNibbles(const QuantStep (&steps)[kRows], const float* coefs,
 
 template <class Format, bool kAsk, size_t kRows>
 HWY_INLINE void AddStep(const std::byte* const (&blocks)[kRows],
-                        const float* coefs, const uintptr_t* ask, float* out) {
+                        const float* coefs, const AskedLines& ask, float* out) {
   QuantStep steps[kRows];
   for (size_t r = 0; r < kRows; ++r) {
     steps[r].blocks = blocks[r];
@@ -141,7 +141,7 @@ HWY_INLINE void AddStep(const std::byte* const (&blocks)[kRows],
 // The last columns, fewer than a step has: on copies filled up with zeros.
 template <class Format, size_t kRows>
 void AddRest(const std::byte* const (&rows)[kRows], const float* coefs,
-             size_t count, const uintptr_t* ask, float* out) {
+             size_t count, const AskedLines& ask, float* out) {
   std::byte padded[kRows][Format::kStepBytes] = {};
   const std::byte* blocks[kRows];
   for (size_t r = 0; r < kRows; ++r) {
@@ -149,12 +149,12 @@ void AddRest(const std::byte* const (&rows)[kRows], const float* coefs,
                 count / Format::kBlockElems * Format::kBlockBytes);
     blocks[r] = padded[r];
   }
-  if (ask != nullptr) {
+  if (ask) {
     AskForPart<LinesOf(kRows * Format::kStepBytes), 1>(ask, 0);
   }
   HWY_ALIGN float sums[kStepElems] = {};
   std::memcpy(sums, out, count * sizeof(float));
-  AddStep<Format, false>(blocks, coefs, nullptr, sums);
+  AddStep<Format, false>(blocks, coefs, {}, sums);
   std::memcpy(out, sums, count * sizeof(float));
 }
 
@@ -197,14 +197,14 @@ void AddPass(const AddRowsArgs& args, size_t first_row, AheadCursor& lines) {
     return num_elems / Format::kBlockElems * Format::kBlockBytes;
   };
   for (size_t c = 0; c < args.n; c += kStepElems) {
-    const uintptr_t* ask = lines.Take<LinesOf(kRows * Format::kStepBytes)>();
+    const AskedLines ask = lines.Take<LinesOf(kRows * Format::kStepBytes)>();
     const std::byte* blocks[kRows];
     for (size_t r = 0; r < kRows; ++r) blocks[r] = rows[r] + bytes_of(c);
     const size_t count = std::min(kStepElems, args.n - c);
     float* out = args.out + c;
     if (count < kStepElems) {
       AddRest<Format>(blocks, coefs, count, ask, out);
-    } else if (ask == nullptr) {
+    } else if (!ask) {
       AddStep<Format, false>(blocks, coefs, ask, out);
     } else {
       AskNear<Format::kStepBytes>(rows, following, bytes_of(c),
