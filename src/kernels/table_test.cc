@@ -73,6 +73,13 @@ TEST_P(TableTest, NothingStaysScalarInOtherTables) {
   EXPECT_NE(table.all_finite, scalar().all_finite);
 }
 
+TEST_P(TableTest, ListsGoIntoTheFirstLevelOnX86ButOnAmd) {
+  const bool is_x86_isa =
+      GetParam() != Isa::kScalar && GetParam() != Isa::kNeonDotprod;
+  EXPECT_EQ(MakeTable(GetParam(), false).lists_into_first_level, is_x86_isa);
+  EXPECT_FALSE(MakeTable(GetParam(), true).lists_into_first_level);
+}
+
 TEST_P(TableTest, TakesTheTargetOfItsIsa) {
   const std::string expected = [] {
     switch (GetParam()) {
