@@ -22,6 +22,10 @@ constexpr size_t kPieceBytesMin = 32 << 10;
 constexpr size_t kPiecesPerThread = 4;
 // Where kernels leave reading ahead to the CPU, which is slow to begin.
 constexpr size_t kUnaskedPiecesPerThread = 2;
+// So short a product, some 13 us for two threads, is one piece for each: the
+// first of a sparse llama-1b's predictors had four for one thread and three for
+// the other, and both took 1.04 times as long.
+constexpr size_t kShortProductBytes = 512 << 10;
 // A piece that several tokens pass over again and again stays in the cache.
 constexpr size_t kSeveralTokensBytes = 128 << 10;
 // Pieces end at whole cache lines of the output.
@@ -57,6 +61,12 @@ size_t SharedEvenly(size_t num_rows, size_t most_rows, size_t row_bytes,
                                            : std::min(even, most_rows);
 }
 
+size_t PiecesPerThread(size_t product_bytes, size_t call_bytes) {
+  if (product_bytes <= kShortProductBytes) return 1;
+  return call_bytes > kernels::kAskedCallBytes ? kUnaskedPiecesPerThread
+                                               : kPiecesPerThread;
+}
+
 size_t RowsPerPiece(const Compute& compute, const Product& product,
                     const Input& input, size_t num_tokens) {
   const TensorView& weight = product.weight;
@@ -73,10 +83,8 @@ size_t RowsPerPiece(const Compute& compute, const Product& product,
   const size_t most_bytes = num_tokens == 1
                                 ? compute.kernels->call_bytes(weight.dtype)
                                 : kSeveralTokensBytes;
-  const size_t num_pieces =
-      (most_bytes > kernels::kAskedCallBytes ? kUnaskedPiecesPerThread
-                                             : kPiecesPerThread) *
-      static_cast<size_t>(compute.pool->num_threads());
+  const size_t num_pieces = PiecesPerThread(weight.num_bytes(), most_bytes) *
+                            static_cast<size_t>(compute.pool->num_threads());
   const size_t piece_bytes = std::clamp<size_t>(weight.num_bytes() / num_pieces,
                                                 kPieceBytesMin, most_bytes);
   const size_t alignment = std::max(kRowAlignment, product.done.alignment);
