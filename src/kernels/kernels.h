@@ -258,7 +258,8 @@ struct KernelTable {
     return call_bytes_by_type[static_cast<uint32_t>(weight_dtype)];
   }
 
-  // Where lines of LinesAhead are read faster from.
+  // Whether lines of LinesAhead are read faster from the first level of the
+  // cache than from the second, while a few rows fit there.
   bool lists_into_first_level;
 
   // Without functions where an ISA has none (min_tokens is SIZE_MAX then).

@@ -23,11 +23,11 @@ class LineList {
  public:
   // KernelTable::lists_into_first_level
   explicit LineList(bool into_first_level)
-      : into_first_level_(into_first_level) {}
+      : ahead_{.into_first_level = into_first_level} {}
 
   void Clear() {
     num_lines_ = 0;
-    ahead_ = {};
+    ahead_.next = ahead_.end = nullptr;
   }
   // The first lines of some rows, then their second ones, and so on: rows lie
   // in pages of their own, whose addresses are then looked up side by side.
@@ -51,7 +51,8 @@ class LineList {
   }
   // For kernels to ask for while they compute.
   kernels::LinesAhead* Start() {
-    ahead_ = {lines_, lines_ + num_lines_, into_first_level_};
+    ahead_.next = lines_;
+    ahead_.end = lines_ + num_lines_;
     return &ahead_;
   }
   // Asks for the next lines, as many as there are of num_lines.
@@ -79,7 +80,6 @@ class LineList {
   static constexpr size_t kLanes = 8;
   using Lines = uintptr_t __attribute__((ext_vector_type(kLanes)));
 
-  bool into_first_level_;
   uintptr_t lines_[kMaxLines + kLanes];
   size_t num_lines_ = 0;
   kernels::LinesAhead ahead_;

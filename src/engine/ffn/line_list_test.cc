@@ -115,6 +115,7 @@ TEST(LineListTest, AskingForSomeLeavesTheOthers) {
 TEST(LineListTest, SaysIntoWhichLevel) {
   for (const bool into_first_level : {false, true}) {
     const auto list = std::make_unique<LineList>(into_first_level);
+    list->Clear();
     EXPECT_EQ(list->Start()->into_first_level, into_first_level);
   }
 }

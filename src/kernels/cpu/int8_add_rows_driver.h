@@ -105,7 +105,7 @@ class Int8AddRows {
 
   // Columns [begin, begin + count) of rows. What comes next begins
   // `next_offset` bytes into rows `next`, which lie in the second level of the
-  // cache, and is asked for into the first.
+  // cache at least, and is asked for into the first.
   template <size_t kHalves>
   static void AddPanel(const std::byte* const (&rows)[kHalves * kHalfRows],
                        const std::byte* const (&next)[kHalves * kHalfRows],

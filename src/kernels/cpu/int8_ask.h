@@ -86,9 +86,10 @@ struct AskTokens {
   }
 };
 
-// Listed rows, which have been asked for: the caller's lines, into the second
-// level of the cache; of several rows, the bytes that are next, into the first:
-// in the same rows' parts, and behind their end in those that follow.
+// Listed rows, which have been asked for: the caller's lines, into the level
+// that its list says; of several rows, the bytes that are next, into the first,
+// where they may not be: in the same rows' parts, and behind their end in those
+// that follow.
 template <size_t kStepBytes>
 struct AskList {
   static constexpr size_t kNearBytes = 512;

@@ -164,7 +164,7 @@ HWY_INLINE const std::byte* RowOf(const AddRowsArgs& args, size_t i) {
 }
 
 // How far ahead of its use a listed row, which is in the second level of the
-// cache, is asked for into the first.
+// cache at least, is asked for into the first.
 constexpr size_t kNearBytes = 512;
 
 // Asks for what comes kNearBytes behind `offset` in each of kRows rows: in the
