@@ -23,17 +23,27 @@ std::vector<int> DefaultThreads() {
   return threads;
 }
 
-Result<ReadRow> MeasureRead(int num_threads, size_t num_bytes) {
-  TC_ASSIGN_OR_RETURN(auto probe,
-                      probe::ReadProbe::Create(num_threads, num_bytes));
+// Into the report. In turns: what disturbs one kind of reading disturbs both.
+Status MeasureRead(int num_threads, RoofReport& report) {
+  TC_ASSIGN_OR_RETURN(
+      auto probe, probe::ReadProbe::Create(num_threads, report.probe_bytes));
   std::vector<double> rates;
+  std::vector<double> rates_apart;
   for (int round = 0; round < kReadRounds; ++round) {
     TC_ASSIGN_OR_RETURN(const double rate, probe.Measure(1));
     rates.push_back(rate);
+    if (report.row_bytes == 0) continue;
+    TC_ASSIGN_OR_RETURN(const double rate_apart,
+                        probe.MeasureRowsApart(report.row_bytes, 1));
+    rates_apart.push_back(rate_apart);
   }
-  return ReadRow{.num_threads = probe.num_threads(),
-                 .gb_per_s = std::ranges::max(rates),
-                 .gb_per_s_median = MedianOf(rates)};
+  report.reads.push_back({.num_threads = probe.num_threads(),
+                          .gb_per_s = std::ranges::max(rates),
+                          .gb_per_s_median = MedianOf(rates)});
+  if (report.row_bytes == 0) return {};
+  report.rows_apart.push_back({.gb_per_s = std::ranges::max(rates_apart),
+                               .gb_per_s_median = MedianOf(rates_apart)});
+  return {};
 }
 
 // Those of a model's matrices, else all that can be computed.
@@ -90,6 +100,7 @@ Result<RoofReport> MeasureRoof(const RoofOptions& options) {
   report.probe_bytes =
       options.probe_bytes > 0 ? options.probe_bytes : size.num_bytes;
   report.probe_is_capped = options.probe_bytes == 0 && size.is_capped;
+  report.row_bytes = options.row_bytes;
 
   std::optional<ModelWork> work;
   if (options.model != nullptr) work = WorkOf(*options.model);
@@ -100,9 +111,7 @@ Result<RoofReport> MeasureRoof(const RoofOptions& options) {
   const uint64_t num_steps = threads.size() + types.size();
   uint64_t num_done = 0;
   for (const int num_threads : threads) {
-    TC_ASSIGN_OR_RETURN(const ReadRow row,
-                        MeasureRead(num_threads, report.probe_bytes));
-    report.reads.push_back(row);
+    TC_RETURN_IF_ERROR(MeasureRead(num_threads, report));
     ReportProgress(options.progress, "roof", ++num_done, num_steps);
   }
   KernelRates rates(options.isa);

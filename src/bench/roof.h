@@ -23,6 +23,9 @@ struct RoofOptions {
   std::vector<int> threads;  // empty: 1, 2, 4, ... and the physical cores
   kernels::Isa isa = kernels::BestIsa();
   bool measure_products = true;
+  // Also reads rows of so many bytes that lie apart, as sparse layers do
+  // (probe::ReadProbe::MeasureRowsApart); 0: none.
+  size_t row_bytes = 0;
   size_t probe_bytes = 0;  // 0: as probe::ProbeSizeFor() says
   // Asks what this model could reach at an empty KV cache; may be null. Then
   // only the types of its matrices are measured, and reads of as much memory.
@@ -33,6 +36,12 @@ struct RoofOptions {
 struct ReadRow {
   int num_threads;
   double gb_per_s;  // the best pass
+  double gb_per_s_median;
+};
+
+// Of rows apart, beside the sequential reads of as many threads.
+struct ApartRow {
+  double gb_per_s;
   double gb_per_s_median;
 };
 
@@ -63,6 +72,8 @@ struct RoofReport {
   bool probe_is_capped;  // less than wanted, for want of memory: the cache may
                          // have a part of it
   std::vector<ReadRow> reads;
+  size_t row_bytes = 0;              // of rows apart; 0: not measured
+  std::vector<ApartRow> rows_apart;  // as many as `reads`, or none
   std::vector<ProductRow> products;
   std::string model_path;  // empty without one, like the rest
   uint64_t bytes_per_token = 0;
@@ -71,8 +82,9 @@ struct RoofReport {
 
 // Errors of probe::ReadProbe and probe::MeasureProduct.
 // Cost: a tenth of a second per type; per thread count the probe's memory, and
-// its time to be filled and read fourteen times. With a cache of 480 MiB, whose
-// probe has 4 GB, that was 11 s on a machine that others used too.
+// its time to be filled and read fourteen times, of rows apart 21 times more.
+// With a cache of 480 MiB, whose probe has 4 GB, that was 11 s on a machine
+// that others used too.
 Result<RoofReport> MeasureRoof(const RoofOptions& options);
 
 std::string FormatRoof(const RoofReport& report, BenchFormat format);

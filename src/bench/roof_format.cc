@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "bench/limits.h"
 #include "bench/roof.h"
+#include "probe/rows_apart.h"
 
 namespace thermocline::bench {
 namespace {
@@ -21,6 +22,25 @@ std::string FormatReads(const RoofReport& report) {
   for (const ReadRow& row : report.reads) {
     out += fmt::format("| {:>7} | {:>8.2f} | {:>8.2f} |\n", row.num_threads,
                        row.gb_per_s, row.gb_per_s_median);
+  }
+  return out;
+}
+
+std::string FormatRowsApart(const RoofReport& report) {
+  if (report.rows_apart.empty()) return "";
+  std::string out = fmt::format(
+      "\nRows of {} bytes apart, one in {}:\n\n"
+      "| {:>7} | {:>8} | {:>8} | {:>13} |\n"
+      "| {:->6}: | {:->7}: | {:->7}: | {:->12}: |\n",
+      report.row_bytes, probe::kRowsPerRead, "threads", "GB/s", "median",
+      "of sequential", "", "", "", "");
+  for (size_t i = 0; i < report.rows_apart.size(); ++i) {
+    const ApartRow& row = report.rows_apart[i];
+    const ReadRow& sequential = report.reads[i];
+    out +=
+        fmt::format("| {:>7} | {:>8.2f} | {:>8.2f} | {:>11.1f} % |\n",
+                    sequential.num_threads, row.gb_per_s, row.gb_per_s_median,
+                    100 * row.gb_per_s / sequential.gb_per_s);
   }
   return out;
 }
@@ -104,6 +124,14 @@ std::string FormatJson(const RoofReport& report) {
                      {"gb_per_s", row.gb_per_s},
                      {"gb_per_s_median", row.gb_per_s_median}});
   }
+  Json rows_apart = Json::array();
+  for (size_t i = 0; i < report.rows_apart.size(); ++i) {
+    rows_apart.push_back(
+        {{"n_threads", report.reads[i].num_threads},
+         {"row_bytes", report.row_bytes},
+         {"gb_per_s", report.rows_apart[i].gb_per_s},
+         {"gb_per_s_median", report.rows_apart[i].gb_per_s_median}});
+  }
   Json products = Json::array();
   for (const ProductRow& row : report.products) {
     products.push_back({{"type", NameOf(row.dtype)},
@@ -135,6 +163,7 @@ std::string FormatJson(const RoofReport& report) {
                     {"probe_bytes", report.probe_bytes},
                     {"probe_is_capped", report.probe_is_capped},
                     {"reads", reads},
+                    {"rows_apart", rows_apart},
                     {"products", products},
                     {"model_filename", report.model_path},
                     {"bytes_per_token", report.bytes_per_token},
@@ -149,6 +178,11 @@ std::string FormatCsv(const RoofReport& report) {
   for (const ReadRow& row : report.reads) {
     out +=
         fmt::format("read,,{},,{:.6f},GB/s\n", row.num_threads, row.gb_per_s);
+  }
+  for (size_t i = 0; i < report.rows_apart.size(); ++i) {
+    out +=
+        fmt::format("rows apart,,{},,{:.6f},GB/s\n",
+                    report.reads[i].num_threads, report.rows_apart[i].gb_per_s);
   }
   for (const ProductRow& row : report.products) {
     const std::string_view type = NameOf(row.dtype);
@@ -175,8 +209,8 @@ std::string FormatCsv(const RoofReport& report) {
 std::string FormatRoof(const RoofReport& report, BenchFormat format) {
   switch (format) {
     case BenchFormat::kMarkdown:
-      return FormatReads(report) + FormatProducts(report) +
-             FormatModels(report);
+      return FormatReads(report) + FormatRowsApart(report) +
+             FormatProducts(report) + FormatModels(report);
     case BenchFormat::kJson:
       return FormatJson(report);
     case BenchFormat::kCsv:

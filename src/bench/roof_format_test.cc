@@ -81,6 +81,27 @@ TEST(FormatRoofTest, ReadsAloneGiveMemorysTokensPerSecond) {
               Not(HasSubstr("arithmetic")));
 }
 
+TEST(FormatRoofTest, RowsApartStandBesideTheSequentialReads) {
+  RoofReport report = SampleRoof();
+  EXPECT_THAT(FormatRoof(report, BenchFormat::kMarkdown),
+              Not(HasSubstr("apart")));
+  report.row_bytes = 1152;
+  report.rows_apart = {{10.0, 9.0}, {22.0, 21.0}};
+  EXPECT_THAT(FormatRoof(report, BenchFormat::kMarkdown),
+              HasSubstr("\nRows of 1152 bytes apart, one in 6:\n\n"
+                        "| threads |     GB/s |   median | of sequential |\n"
+                        "| ------: | -------: | -------: | ------------: |\n"
+                        "|       1 |    10.00 |     9.00 |        50.0 % |\n"
+                        "|       2 |    22.00 |    21.00 |        55.0 % |\n"));
+  const auto json =
+      nlohmann::json::parse(FormatRoof(report, BenchFormat::kJson));
+  EXPECT_EQ(json["rows_apart"][1]["n_threads"], 2);
+  EXPECT_EQ(json["rows_apart"][1]["row_bytes"], 1152);
+  EXPECT_EQ(json["rows_apart"][1]["gb_per_s_median"], 21.0);
+  EXPECT_THAT(FormatRoof(report, BenchFormat::kCsv),
+              HasSubstr("\nrows apart,,2,,22.000000,GB/s\n"));
+}
+
 TEST(FormatRoofTest, JsonParses) {
   const auto json =
       nlohmann::json::parse(FormatRoof(SampleRoof(), BenchFormat::kJson));

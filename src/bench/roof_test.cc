@@ -70,6 +70,24 @@ TEST(MeasureRoofTest, ReadsAlone) {
   EXPECT_TRUE(report->models.empty());
 }
 
+TEST(MeasureRoofTest, ReadsRowsApart) {
+  RoofOptions options;
+  options.threads = {1, 2};
+  options.probe_bytes = 1 << 20;
+  options.measure_products = false;
+  options.row_bytes = 1152;
+  const auto report = MeasureRoof(options);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  EXPECT_EQ(report->row_bytes, 1152u);
+  ASSERT_EQ(report->rows_apart.size(), report->reads.size());
+  for (const ApartRow& row : report->rows_apart) {
+    EXPECT_GT(row.gb_per_s_median, 0.0);
+    EXPECT_GE(row.gb_per_s, row.gb_per_s_median);
+  }
+  options.row_bytes = 1000;
+  EXPECT_EQ(MeasureRoof(options).error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST(MeasureRoofTest, ReadsAloneGiveWhatMemoryAllowsAModel) {
   RoofOptions options;
   options.threads = {1};

@@ -14,6 +14,7 @@
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
+#include "os/cache_line.h"
 #include "os/cpu_name.h"
 
 namespace thermocline::cli {
@@ -24,6 +25,7 @@ struct RoofFlags {
   std::vector<int64_t> threads;
   kernels::Isa isa = kernels::BestIsa();
   bool reads_only = false;
+  std::optional<int64_t> row_bytes;
   bench::BenchFormat format = bench::BenchFormat::kMarkdown;
 };
 
@@ -33,6 +35,15 @@ Result<bench::RoofReport> Measure(const RoofFlags& flags) {
   options.threads.assign(flags.threads.begin(), flags.threads.end());
   options.isa = flags.isa;
   options.measure_products = !flags.reads_only;
+  if (flags.row_bytes.has_value()) {
+    if (*flags.row_bytes % os::kCacheLine != 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "--rows {}: rows are read by cache lines, in multiples of {} "
+                  "bytes",
+                  *flags.row_bytes, os::kCacheLine);
+    }
+    options.row_bytes = static_cast<size_t>(*flags.row_bytes);
+  }
   if (flags.model_path.has_value()) {
     const ModelFlags model_flags = {.path = *flags.model_path};
     TC_ASSIGN_OR_RETURN(options.model, OpenModel(model_flags, progress));
@@ -67,6 +78,8 @@ void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
   AddIsaFlag(*app, flags->isa);
   app->add_flag("--reads-only", flags->reads_only,
                 "Measure memory alone, not the kernels");
+  AddInt(*app, "--rows", flags->row_bytes, 64, 65536,
+         "Also read rows of so many bytes that lie apart, as sparse layers do");
   AddFormatFlag(*app, flags->format);
   app->footer(
       "Reads memory in sequence, more of it than the caches hold, and "
@@ -75,7 +88,8 @@ void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
       "Examples:\n"
       "  thermocline bench roof\n"
       "  thermocline bench roof -t 1,2 --isa avx2 -o json\n"
-      "  thermocline bench roof -m model.gguf");
+      "  thermocline bench roof -m model.gguf\n"
+      "  thermocline bench roof --reads-only --rows 1152");
   app->preparse_callback(
       [&bench_model](size_t) { bench_model.required(false); });
   app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });

@@ -43,6 +43,18 @@ TEST(BenchRoofCommandTest, ReadsAloneTellWhatMemoryAllowsAModel) {
   EXPECT_THAT(json.out, HasSubstr("\"arithmetic_ts\": null"));
 }
 
+TEST(BenchRoofCommandTest, ReadsRowsApart) {
+  const MainResult result = RunMain({"bench", "roof", "--reads-only", "-t", "1",
+                                     "-m", kLlamaQ4_0, "--rows", "1152"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nRows of 1152 bytes apart, one in 6:\n"));
+  const MainResult odd =
+      RunMain({"bench", "roof", "--reads-only", "-t", "1", "--rows", "1000"});
+  EXPECT_EQ(odd.exit_code, 1);
+  EXPECT_THAT(odd.err, HasSubstr("--rows 1000: rows are read by cache lines"));
+  EXPECT_EQ(RunMain({"bench", "roof", "--rows", "0"}).exit_code, 2);
+}
+
 TEST(BenchRoofCommandTest, FlagsInFrontAreRefused) {
   for (const auto& [flag, value] :
        {std::pair{"-t", "2"}, {"-m", "absent.gguf"}, {"-ctk", "f16"}}) {

@@ -14,11 +14,11 @@
 #include "base/random.h"
 #include "kernels/cpu/ahead.h"
 #include "os/file.h"
+#include "probe/line.h"
 
 namespace thermocline::probe {
 namespace {
 
-constexpr size_t kLineWords = 8;  // 64 bytes
 constexpr int kMaxCacheIndex = 16;
 
 // Four streams per thread, each asked for a KiB ahead: more loads are under way
@@ -32,8 +32,6 @@ constexpr size_t kLinesApart = 24;
 // Asked for ahead of that, into the second level of the cache, in a second way
 // to read: a quarter faster than the first on an Intel Xeon.
 constexpr size_t kLinesFarAhead = 32;
-
-using Line = uint64_t __attribute__((vector_size(kLineWords * 8)));
 
 // The lines of each of kStreams parts, of num_lines together.
 size_t StreamLines(size_t num_lines) {
@@ -165,31 +163,102 @@ Result<ReadProbe> ReadProbe::Create(int num_threads, size_t num_bytes) {
   return ReadProbe(std::move(pool), *std::move(buffer), num_words);
 }
 
-Result<double> ReadProbe::Measure(int num_rounds) {
-  if (num_rounds < 1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "read probe: {} rounds measure nothing", num_rounds);
+std::span<const uint64_t> ReadProbe::Share(int worker_idx) const {
+  return ShareOf(words_, worker_idx, num_threads());
+}
+
+Status ReadProbe::CheckRounds(int num_rounds) const {
+  if (num_rounds >= 1) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "read probe: {} rounds measure nothing", num_rounds);
+}
+
+Status ReadProbe::CheckSums() const {
+  if (std::ranges::all_of(sums_,
+                          [](const Sums& s) { return s.read == s.written; })) {
+    return {};
   }
+  return Fail(ErrorCode::kCorrupt,
+              "read probe: memory gave another sum than was written; the "
+              "machine's memory is faulty");
+}
+
+Result<double> ReadProbe::Measure(int num_rounds) {
+  TC_RETURN_IF_ERROR(CheckRounds(num_rounds));
   const SumFns sums = BestSums();
   double best = 0.0;
   for (int round = 0; round < num_rounds; ++round) {
     for (const SumFn sum : sums) {
       Stopwatch watch;
       pool_->Run([&](int idx) {
-        const std::span<uint64_t> share = ShareOf(words_, idx, num_threads());
+        const std::span<const uint64_t> share = Share(idx);
         sums_[static_cast<size_t>(idx)].read = sum(share.data(), share.size());
       });
       const double seconds = std::max(watch.Seconds(), 1e-9);
-      if (std::ranges::any_of(
-              sums_, [](const Sums& s) { return s.read != s.written; })) {
-        return Fail(ErrorCode::kCorrupt,
-                    "read probe: memory gave another sum than was written; "
-                    "the machine's memory is faulty");
-      }
+      TC_RETURN_IF_ERROR(CheckSums());
       best = std::max(best, static_cast<double>(num_bytes()) / seconds / 1e9);
     }
   }
   return best;
+}
+
+Result<double> ReadProbe::MeasureRowsApart(size_t row_bytes, int num_rounds) {
+  TC_RETURN_IF_ERROR(CheckRounds(num_rounds));
+  TC_ASSIGN_OR_RETURN(const size_t num_read, BytesOfRows(row_bytes));
+  double best = 0.0;
+  for (int round = 0; round < num_rounds; ++round) {
+    for (const RowAsking asking :
+         {RowAsking::kFirstLevel, RowAsking::kSecondLevel,
+          RowAsking::kNotAtAll}) {
+      const double seconds =
+          ReadRowsApart(row_bytes / sizeof(uint64_t), asking);
+      TC_RETURN_IF_ERROR(CheckSums());
+      best = std::max(best, static_cast<double>(num_read) / seconds / 1e9);
+    }
+  }
+  return best;
+}
+
+Result<size_t> ReadProbe::BytesOfRows(size_t row_bytes) const {
+  if (row_bytes == 0 || row_bytes % (kLineWords * sizeof(uint64_t)) != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "read probe: rows of {} bytes; they are read by lines of 64",
+                row_bytes);
+  }
+  size_t num_words = 0;
+  for (int i = 0; i < num_threads(); ++i) {
+    const size_t of_share =
+        WordsOfRows(Share(i).size(), row_bytes / sizeof(uint64_t));
+    if (of_share == 0) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "read probe: {} bytes are too few for {} threads to read "
+                  "rows of {} apart",
+                  num_bytes(), num_threads(), row_bytes);
+    }
+    num_words += of_share;
+  }
+  return num_words * sizeof(uint64_t);
+}
+
+double ReadProbe::ReadRowsApart(size_t row_words, RowAsking asking) {
+  Stopwatch watch;
+  pool_->Run([&](int idx) {
+    uint64_t sum = 0;
+    for (size_t pass = 0; pass < kRowsPerRead; ++pass) {
+      sum += SumRowsApart(Share(idx), row_words, pass, asking);
+    }
+    sums_[static_cast<size_t>(idx)].read = sum;
+  });
+  const double seconds = std::max(watch.Seconds(), 1e-9);
+  for (int i = 0; i < num_threads(); ++i) {  // what no row has
+    const std::span<const uint64_t> share = Share(i);
+    uint64_t& sum = sums_[static_cast<size_t>(i)].read;
+    for (const uint64_t word :
+         share.subspan(WordsOfRows(share.size(), row_words))) {
+      sum += word;
+    }
+  }
+  return seconds;
 }
 
 ProbeSize ProbeSizeFor(uint64_t cache_bytes, uint64_t available_bytes,

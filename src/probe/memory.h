@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "os/memory.h"
 #include "os/thread_pool.h"
+#include "probe/rows_apart.h"
 
 namespace thermocline::probe {
 
@@ -33,6 +34,12 @@ class ReadProbe {
   // than one round.
   Result<double> Measure(int num_rounds);
 
+  // The same for rows of row_bytes that lie apart, one in kRowsPerRead
+  // (probe/rows_apart.h), in any of its ways to ask: a round reads all rows, in
+  // as many passes. kInvalidArgument also: row_bytes is no multiple of a cache
+  // line's 64, or 0, or some thread has less than 8 * kRowsPerRead rows.
+  Result<double> MeasureRowsApart(size_t row_bytes, int num_rounds);
+
   int num_threads() const { return pool_->num_threads(); }
   size_t num_bytes() const { return words_.size_bytes(); }
 
@@ -44,6 +51,13 @@ class ReadProbe {
   };
   ReadProbe(std::unique_ptr<os::ThreadPool> pool, os::AlignedBuffer buffer,
             size_t num_words);
+  std::span<const uint64_t> Share(int worker_idx) const;
+  Status CheckRounds(int num_rounds) const;
+  Status CheckSums() const;
+  // How many of the bytes are rows'; checks row_bytes.
+  Result<size_t> BytesOfRows(size_t row_bytes) const;
+  // All rows, in passes, into `sums_`; the seconds that it took.
+  double ReadRowsApart(size_t row_words, RowAsking asking);
 
   std::unique_ptr<os::ThreadPool> pool_;
   os::AlignedBuffer buffer_;

@@ -50,6 +50,35 @@ TEST(ReadProbeTest, GivesPlausibleRatesForOddSizesAndThreads) {
   }
 }
 
+TEST(ReadProbeTest, ReadsRowsApartOfOddMemory) {
+  for (const int threads : {1, 2, 3}) {
+    auto probe = ReadProbe::Create(threads, (1 << 20) + 24);
+    ASSERT_TRUE(probe.has_value()) << probe.error().message;
+    for (const size_t row_bytes : {64, 1152, 4096}) {
+      const Result<double> rate = probe->MeasureRowsApart(row_bytes, 2);
+      ASSERT_TRUE(rate.has_value()) << rate.error().message;
+      EXPECT_GT(*rate, 0.0);
+    }
+    // The other way of reading finds the sums again.
+    EXPECT_TRUE(probe->Measure(1).has_value());
+  }
+}
+
+TEST(ReadProbeTest, RefusesRowsThatAreNoLinesOrTooLong) {
+  auto probe = ReadProbe::Create(2, 1 << 20);
+  ASSERT_TRUE(probe.has_value());
+  for (const size_t row_bytes :
+       {size_t{0}, size_t{100}, size_t{1} << 20, SIZE_MAX - 63}) {
+    const Result<double> rate = probe->MeasureRowsApart(row_bytes, 1);
+    ASSERT_FALSE(rate.has_value()) << row_bytes;
+    EXPECT_EQ(rate.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(rate.error().message.find(std::to_string(row_bytes)),
+              std::string::npos);
+  }
+  EXPECT_EQ(probe->MeasureRowsApart(64, 0).error().code,
+            ErrorCode::kInvalidArgument);
+}
+
 TEST(ReadProbeTest, RefusesWhatMeasuresNothing) {
   for (const auto& probe : {ReadProbe::Create(1, 0), ReadProbe::Create(3, 16),
                             ReadProbe::Create(-1, 1 << 20)}) {
