@@ -98,9 +98,16 @@ class AheadCursor {
   [[gnu::always_inline]] explicit AheadCursor(LinesAhead* list)
       : list_(list),
         next_(list == nullptr ? nullptr : list->next),
-        end_(list == nullptr ? nullptr : list->end) {}
+        end_(list == nullptr ? nullptr : list->end),
+        into_first_level_(list != nullptr && list->into_first_level) {}
   AheadCursor(const AheadCursor&) = delete;
   AheadCursor& operator=(const AheadCursor&) = delete;
+
+  // What the list names comes into the first level: no need to ask for it
+  // again shortly before it is read.
+  [[gnu::always_inline]] bool into_first_level() const {
+    return into_first_level_;
+  }
 
   // The next kLines lines, to be asked for by the caller, spread over its work:
   // many at once wait for each other, and hold up what they should run beside.
@@ -109,7 +116,7 @@ class AheadCursor {
   [[gnu::always_inline]] AskedLines Take() {
     static_assert(kLines <= kMaxLines);
     if (next_ == end_) return {};
-    const AskedLines lines = {next_, list_->into_first_level};
+    const AskedLines lines = {next_, into_first_level_};
     if (static_cast<size_t>(end_ - next_) >= kLines) {
       next_ += kLines;
       return lines;
@@ -119,7 +126,7 @@ class AheadCursor {
       if (next_ + 1 != end_) ++next_;
     }
     next_ = end_;
-    return {last_, list_->into_first_level};
+    return {last_, into_first_level_};
   }
 
   [[gnu::always_inline]] void Finish() {
@@ -130,6 +137,7 @@ class AheadCursor {
   LinesAhead* list_;
   const uintptr_t* next_;
   const uintptr_t* end_;
+  bool into_first_level_;
   uintptr_t last_[kMaxLines];  // fewer than kLines, the last one repeated
 };
 

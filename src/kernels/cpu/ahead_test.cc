@@ -49,6 +49,7 @@ TEST(AheadCursorTest, KeepsTheLevel) {
     AheadCursor cursor(&list);
     EXPECT_EQ(cursor.Take<3>().into_first_level, into_first_level);
     EXPECT_EQ(cursor.Take<3>().into_first_level, into_first_level);
+    EXPECT_EQ(cursor.into_first_level(), into_first_level);  // at its end too
   }
 }
 
@@ -58,6 +59,7 @@ TEST(AheadCursorTest, WithoutAListThereIsNothing) {
   cursor.Finish();
   LinesAhead empty;
   AheadCursor of_empty(&empty);
+  EXPECT_FALSE(of_empty.into_first_level());
   EXPECT_FALSE(of_empty.Take<3>());
   of_empty.Finish();
   EXPECT_EQ(empty.next, nullptr);

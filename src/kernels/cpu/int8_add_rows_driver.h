@@ -105,7 +105,7 @@ class Int8AddRows {
 
   // Columns [begin, begin + count) of rows. What comes next begins
   // `next_offset` bytes into rows `next`, which lie in the second level of the
-  // cache at least, and is asked for into the first.
+  // cache at least, and is asked for into the first unless the list did that.
   template <size_t kHalves>
   static void AddPanel(const std::byte* const (&rows)[kHalves * kHalfRows],
                        const std::byte* const (&next)[kHalves * kHalfRows],
@@ -133,7 +133,7 @@ class Int8AddRows {
                                                  ask, sums);
         continue;
       }
-      for (size_t r = 0; r < kPassRows; ++r) {
+      for (size_t r = 0; r < kPassRows && !lines.into_first_level(); ++r) {
         AskForBytes<3>(
             reinterpret_cast<uintptr_t>(next[r]) + next_offset + BytesOf(c),
             Kernel::kStepBytes);

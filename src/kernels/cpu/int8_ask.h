@@ -109,7 +109,7 @@ struct AskList {
   [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
                                   size_t r) const {
     if (now) AskForPart<LinesOf(kRows * kStepBytes), kRows>(now, r);
-    if constexpr (kRows == 1) return;
+    if (kRows == 1 || lines.into_first_level()) return;
     const uintptr_t near =
         is_near_end ? following[r] : reinterpret_cast<uintptr_t>(row);
     AskForBytes<3>(near + offset + kNearBytes, kStepBytes);
