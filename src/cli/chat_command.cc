@@ -51,6 +51,7 @@ Status WarnOfMissingMarks(const text::ChatTemplate& format,
   std::vector<std::string_view> missing;
   for (const std::string_view piece : {format.before_user, format.after_user}) {
     const std::string_view mark = piece.substr(0, piece.find('>') + 1);
+    if (mark.empty()) continue;  // plain text, as OpenChat's names of roles
     const bool is_there = std::ranges::any_of(tokens, [&](text::TokenId id) {
       return tokenizer.vocab().tokens[static_cast<size_t>(id)] == mark;
     });

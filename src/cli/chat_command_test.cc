@@ -100,6 +100,9 @@ TEST(RunChatTest, WarnsOfMarksThatAreNoTokens) {
               HasSubstr("warning: --chat-template chatml: the vocabulary has "
                         "no token for <|im_start|>, <|im_end|>: plain text"));
   EXPECT_THAT(err_of("gemma"), HasSubstr("<start_of_turn>, <end_of_turn>:"));
+  // Its messages begin with plain text, and only end with a token.
+  EXPECT_THAT(err_of("openchat"),
+              HasSubstr("no token for <|end_of_turn|>: plain text"));
   for (const char* format :
        {"vicuna", "zephyr", "llama2", "mistral", "alpaca", "deepseek"}) {
     EXPECT_THAT(err_of(format), ::testing::Not(HasSubstr("warning"))) << format;
