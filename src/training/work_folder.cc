@@ -1,9 +1,13 @@
 #include "training/work_folder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/quote.h"
@@ -42,6 +46,24 @@ std::pair<std::string, std::string> FirstDifference(std::string_view a,
   return {};
 }
 
+// Two lines that differ, as messages quote them. A quotation ends early: where
+// that hides the difference, what lies between the lines' name and the first
+// entry of their lists that differs is left out.
+std::pair<std::string, std::string> QuoteBoth(std::string_view was,
+                                              std::string_view is) {
+  if (Quote(was) != Quote(is)) return {Quote(was), Quote(is)};
+  const auto at = std::ranges::mismatch(was, is).in1 - was.begin();
+  const std::string_view same = was.substr(0, static_cast<size_t>(at));
+  const size_t name = same.find(": ");
+  const size_t comma = same.rfind(", ");
+  if (name >= comma || comma == same.npos) return {Quote(was), Quote(is)};
+  const auto shorten = [&](std::string_view line) {
+    return Quote(
+        fmt::format("{}: ...{}", line.substr(0, name), line.substr(comma + 1)));
+  };
+  return {shorten(was), shorten(is)};
+}
+
 Status CheckSame(const std::string& path, const std::string& found,
                  const std::string& wanted) {
   if (found == wanted) return {};
@@ -52,12 +74,13 @@ Status CheckSame(const std::string& path, const std::string& found,
                 "-o",
                 path, kDescription);
   }
-  const auto [was, is] = FirstDifference(found, wanted);
+  const auto lines = FirstDifference(found, wanted);
+  const auto [was, is] = QuoteBoth(lines.first, lines.second);
   return Fail(ErrorCode::kInvalidArgument,
               "{}: holds a preparation that was interrupted, with {}, now {}: "
               "give the same model, text and options to go on with it, or "
               "delete the folder to begin anew, or choose another -o",
-              path, Quote(was), Quote(is));
+              path, was, is);
 }
 
 Result<os::FolderLock> Lock(const std::string& path) {

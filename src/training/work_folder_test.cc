@@ -58,6 +58,22 @@ TEST_F(WorkFolderTest, AnotherModelOrOtherOptionsAreToldByTheirLine) {
   EXPECT_TRUE(fs::exists(path_));
 }
 
+// Quotations end after 80 bytes, and two models may differ behind them only.
+TEST_F(WorkFolderTest, TheEndOfALongLine) {
+  const std::string model = "model: " + std::string(60, 'x') + ", norms ";
+  ASSERT_TRUE(WorkFolder::Open(path_, model + "0123456789, 10 bytes\n"));
+  const auto other = WorkFolder::Open(path_, model + "0123456789, 20 bytes\n");
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message,
+              HasSubstr("with \"model: ... 10 bytes\", now \"model: ... 20 "
+                        "bytes\""));
+  const auto hash = WorkFolder::Open(path_, model + "0123456780, 10 bytes\n");
+  ASSERT_FALSE(hash);
+  EXPECT_THAT(hash.error().message,
+              AllOf(HasSubstr("with \"model: ... norms 0123456789, 10 bytes\""),
+                    HasSubstr("now \"model: ... norms 0123456780, ")));
+}
+
 TEST_F(WorkFolderTest, OnePreparationAtATime) {
   auto first = WorkFolder::Open(path_, "model: a\n");
   ASSERT_TRUE(first) << first.error().message;
