@@ -12,6 +12,7 @@
 #include "base/quote.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/eval_text_flags.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/prepare_command_flags.h"
@@ -261,6 +262,7 @@ void AddPrepareCommand(CLI::App& parent, Action& action) {
   app->callback([flags, app, &action] {
     CheckOneModel(*app);
     CheckCombination(*app);
+    CheckChunkFlag(flags->session);
     action = [flags] {
       return flags->predictors_path ? RunOnParts(*flags) : RunOnText(*flags);
     };

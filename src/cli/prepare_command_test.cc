@@ -76,6 +76,9 @@ TEST(PrepareCommandTest, TrainingFlagsWhereNothingIsTrained) {
 }
 
 TEST(PrepareCommandTest, ValuesThatMeanNothing) {
+  // A token alone has none before it to share neurons with.
+  ExpectUsageError({"--corpus", kValidText, "--no-predictor", "-c", "1"},
+                   "chunks of 1 are too short, at least 4");
   for (const char* density : {"0", "1", "nan", "-0.5", "inf", "1e-9", ""}) {
     ExpectUsageError({"--corpus", kValidText, "--density", density},
                      "--density: ");

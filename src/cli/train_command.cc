@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/eval_text_flags.h"
 #include "cli/flags.h"
 #include "cli/prepare_command_flags.h"
 #include "cli/standard_io.h"
@@ -43,6 +44,7 @@ void AddTrainCommand(CLI::App& parent, Action& action) {
       "--report-lookahead -o model.pred.gguf");
   app->callback([flags, app, &action] {
     CheckOneModel(*app);
+    CheckChunkFlag(flags->session);
     action = [flags] { return Run(*flags); };
   });
 }

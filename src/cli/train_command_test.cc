@@ -21,7 +21,9 @@ TEST(TrainCommandTest, UsageErrors) {
       {{kDemoModel, "-m", kDemoModel, "--corpus", kValidText},
        "the model is given twice"},
       {{kDemoModel, "--corpus", kValidText, "--lookahead", "2"},
-       "--lookahead: 2 is out of range"}};
+       "--lookahead: 2 is out of range"},
+      {{kDemoModel, "--corpus", kValidText, "-c", "1"},
+       "chunks of 1 are too short, at least 4"}};
   for (auto [args, part] : cases) {
     args.insert(args.begin(), {"train", "-o", "x"});
     const MainResult result = RunMain(args);
