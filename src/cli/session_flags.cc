@@ -173,8 +173,8 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
             "Neurons that are computed: dense (all), exact (all gates, then "
             "those that these let through), fast (likewise, of those that a "
             "predictor chooses), threshold (those whose gate is open far "
-            "enough), auto (fast if the file has predictors, exact if it was "
-            "prepared, else dense; default)",
+            "enough), auto (fast if the file has predictors, exact if a ReLU "
+            "model's neurons are records, else dense; default)",
             [&flags](const std::string& text) -> Status {
               TC_ASSIGN_OR_RETURN(flags.ffn, ParseMode(text));
               return {};
