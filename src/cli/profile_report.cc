@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/quote.h"
@@ -21,12 +22,13 @@ std::string TextOr(const std::string& text, const std::string& fallback) {
 }
 
 Json LayerJson(const LayerProfile& layer, size_t layer_idx) {
+  const std::optional<double> locality = LocalityOf(layer);
   return {{"layer", layer_idx},
           {"density", layer.density()},
           {"density_deviation", layer.density_deviation()},
           {"skew", layer.skew()},
           {"never_fired", layer.never_fired()},
-          {"locality", layer.locality()},
+          {"locality", locality ? Json(*locality) : Json()},
           {"chance_locality", layer.chance_locality()},
           {"cdf", layer.Cdf(kCdfPoints)}};
 }
@@ -41,6 +43,20 @@ double MeanOf(const neuron::Profile& profile, Figure figure) {
 }
 
 }  // namespace
+
+std::optional<double> LocalityOf(const LayerProfile& layer) {
+  if (layer.num_pairs == 0) return std::nullopt;
+  return layer.locality();
+}
+
+std::optional<double> LocalityOf(const neuron::Profile& profile) {
+  if (std::ranges::all_of(profile.layers, [](const LayerProfile& layer) {
+        return layer.num_pairs == 0;
+      })) {
+    return std::nullopt;
+  }
+  return profile.locality();
+}
 
 std::string DescribeProfile(const model::ProfileFile& file) {
   const model::ModelFingerprint& model = file.model;
@@ -59,21 +75,23 @@ std::string FormatLayerTable(const neuron::Profile& profile) {
       "layer  density %  +/-    80 % by %  never %  locality %  by chance %\n";
   const auto row = [&](const std::string& name, double density,
                        double deviation, double skew, double never,
-                       double locality, double chance) {
+                       std::optional<double> locality, double chance) {
     out += fmt::format(
-        "{:>5}  {:>9.2f}  {:<5.2f}  {:>9.2f}  {:>7.2f}  {:>10.2f}  {:>11.2f}\n",
+        "{:>5}  {:>9.2f}  {:<5.2f}  {:>9.2f}  {:>7.2f}  {:>10}  {:>11.2f}\n",
         name, InPercent(density), InPercent(deviation), InPercent(skew),
-        InPercent(never), InPercent(locality), InPercent(chance));
+        InPercent(never),
+        locality ? fmt::format("{:.2f}", InPercent(*locality)) : "-",
+        InPercent(chance));
   };
   for (size_t l = 0; l < profile.layers.size(); ++l) {
     const LayerProfile& layer = profile.layers[l];
     row(fmt::format("{}", l), layer.density(), layer.density_deviation(),
-        layer.skew(), layer.never_fired(), layer.locality(),
+        layer.skew(), layer.never_fired(), LocalityOf(layer),
         layer.chance_locality());
   }
   row("mean", profile.density(),
       MeanOf(profile, &LayerProfile::density_deviation), profile.skew(),
-      MeanOf(profile, &LayerProfile::never_fired), profile.locality(),
+      MeanOf(profile, &LayerProfile::never_fired), LocalityOf(profile),
       MeanOf(profile, &LayerProfile::chance_locality));
   return out;
 }
@@ -98,6 +116,7 @@ std::string FormatProfileJson(const model::ProfileFile& file) {
   for (size_t l = 0; l < profile.layers.size(); ++l) {
     layers.push_back(LayerJson(profile.layers[l], l));
   }
+  const std::optional<double> locality = LocalityOf(profile);
   const Json json = {
       {"model", model.name},
       {"architecture", model.architecture},
@@ -111,7 +130,7 @@ std::string FormatProfileJson(const model::ProfileFile& file) {
       {"density", profile.density()},
       {"skew", profile.skew()},
       {"never_fired", MeanOf(profile, &LayerProfile::never_fired)},
-      {"locality", profile.locality()},
+      {"locality", locality ? Json(*locality) : Json()},
       {"layers", std::move(layers)}};
   // Names come from files: what is not UTF-8 is replaced, not thrown at.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

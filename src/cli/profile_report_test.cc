@@ -42,6 +42,18 @@ TEST(ProfileReportTest, NothingFromAFileSteersTheTerminal) {
   EXPECT_FALSE(nlohmann::json::parse(FormatProfileJson(file)).empty());
 }
 
+TEST(ProfileReportTest, NoLocalityOfALayerThatRests) {
+  model::ProfileFile file = SampleProfile();
+  neuron::LayerProfile& layer = file.profile.layers[0];
+  layer = {.counts = std::vector<uint32_t>(4), .num_tokens = 4};
+  EXPECT_THAT(FormatProfile(file),
+              HasSubstr("    0       0.00  0.00        0.00   100.00"
+                        "           -         0.00\n"));
+  const auto json = nlohmann::json::parse(FormatProfileJson(file));
+  EXPECT_TRUE(json["layers"][0]["locality"].is_null());
+  EXPECT_FALSE(json["locality"].is_null());
+}
+
 TEST(ProfileReportTest, Json) {
   const auto json = nlohmann::json::parse(FormatProfileJson(SampleProfile()));
   EXPECT_EQ(json["model"], "a name");

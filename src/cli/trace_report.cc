@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -92,14 +93,16 @@ std::string FormatTraceJson(const TraceReport& report) {
   Json layers = Json::array();
   for (size_t l = 0; l < report.profile.layers.size(); ++l) {
     const neuron::LayerProfile& layer = report.profile.layers[l];
+    const std::optional<double> locality = LocalityOf(layer);
     layers.push_back({{"layer", l},
                       {"density", layer.density()},
                       {"density_deviation", layer.density_deviation()},
                       {"skew", layer.skew()},
                       {"never_fired", layer.never_fired()},
-                      {"locality", layer.locality()},
+                      {"locality", locality ? Json(*locality) : Json()},
                       {"chance_locality", layer.chance_locality()}});
   }
+  const std::optional<double> locality = LocalityOf(report.profile);
   const Json json = {{"model", header.model_name},
                      {"hash", fmt::format("{:016x}", header.model_hash)},
                      {"num_layers", header.num_layers},
@@ -112,7 +115,7 @@ std::string FormatTraceJson(const TraceReport& report) {
                      {"bytes", report.num_bytes},
                      {"density", report.profile.density()},
                      {"skew", report.profile.skew()},
-                     {"locality", report.profile.locality()},
+                     {"locality", locality ? Json(*locality) : Json()},
                      {"layers", std::move(layers)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

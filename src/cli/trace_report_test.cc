@@ -61,6 +61,28 @@ TEST_F(TraceReportTest, CountsAndFormats) {
   EXPECT_EQ(json["layers"][0]["never_fired"], 0.25);
 }
 
+// Not 0 %: that would say that every token fires other neurons.
+TEST_F(TraceReportTest, NoLocalityOfTokensThatFollowNone) {
+  auto writer =
+      neuron::TraceWriter::Create(path_, {.num_layers = 1, .num_neurons = 4});
+  ASSERT_TRUE(writer) << writer.error().message;
+  const std::vector<neuron::TraceToken> tokens = {{.begins_sequence = true}};
+  (*writer)->AddTokens(tokens);
+  (*writer)->AddSet(0, std::vector<uint32_t>{0, 1});
+  ASSERT_TRUE((*writer)->Flush());
+  ASSERT_TRUE((*writer)->Finish());
+  const auto report = ReadTrace(path_, {});
+  ASSERT_TRUE(report) << report.error().message;
+  const std::string text = FormatTrace(*report);
+  EXPECT_THAT(text, HasSubstr("    0      50.00  0.00       50.00    50.00"
+                              "           -       100.00\n"));
+  EXPECT_THAT(text, HasSubstr(" mean      50.00  0.00       50.00    50.00"
+                              "           -       100.00\n"));
+  const auto json = nlohmann::json::parse(FormatTraceJson(*report));
+  EXPECT_TRUE(json["locality"].is_null());
+  EXPECT_TRUE(json["layers"][0]["locality"].is_null());
+}
+
 TEST_F(TraceReportTest, RefusesWhatCannotBeCounted) {
   const std::string path = folder_ / "large.trace";
   // Of all layers together; the least that is refused, and far more.
