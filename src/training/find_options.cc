@@ -51,6 +51,20 @@ uint64_t HashOfWeights(const gguf::File& file, const ProgressFn& progress) {
   return hash;
 }
 
+// What of a file's keys its layers are computed by: the weights may be the same
+// while a base of rotations or an epsilon was mended.
+std::string DescribeConfig(const model::Config& config) {
+  const model::RopeConfig& rope = config.rope;
+  return fmt::format(
+      "attention: {} heads of {} and {}, {} of keys and values\n"
+      "positions: from row {}; {} rotated to base {}, {} {} of {}, times {}\n"
+      "norms: epsilon {}, experts in use {}\n",
+      config.num_heads, config.key_width, config.value_width,
+      config.num_kv_heads, config.position_offset, rope.width, rope.freq_base,
+      NameOf(rope.scaling), rope.factor, rope.original_context,
+      rope.attention_factor, config.norm_epsilon, config.ffn.num_experts_used);
+}
+
 std::string Optional(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "none";
 }
@@ -96,7 +110,8 @@ std::string DescribeWork(const model::Model& model, const Corpus& corpus,
   return fmt::format(
       "model: {} of {} layers, width {}, {} neurons, {} experts, norms "
       "{:016x}, {} bytes\n"
-      "weights: {:016x}\n"
+      "weights: {:016x}, records in memory {} bytes\n"
+      "{}"
       "activation: {} {}\n"
       "text: {} tokens in chunks of {}, hash {:016x}\n"
       "recall: {}, at least {:.6g}, candidates {}\n"
@@ -109,8 +124,9 @@ std::string DescribeWork(const model::Model& model, const Corpus& corpus,
       "instruction set: {}\n",
       print.architecture, print.num_layers, print.width, print.ffn_width,
       print.num_experts, print.hash, model.file().num_file_bytes(),
-      HashOfWeights(model.file(), options.progress), NameOf(ffn.activation),
-      ffn.threshold, corpus.num_tokens(), corpus.chunk_tokens(), HashOf(corpus),
+      HashOfWeights(model.file(), options.progress), model.num_bundle_bytes(),
+      DescribeConfig(model.config()), NameOf(ffn.activation), ffn.threshold,
+      corpus.num_tokens(), corpus.chunk_tokens(), HashOf(corpus),
       options.goal.recall, options.goal.recall_floor,
       options.goal.max_candidates, options.lookahead, options.seed,
       options.num_steps, options.max_samples, options.max_memory_bytes,

@@ -49,7 +49,8 @@ struct FindOptions {
 Status CheckOptions(const model::Model& model, const FindOptions& options);
 
 // What the work folder of such a run is for: every line names something that
-// the results depend on, models by their norms and by a hash of all weights.
+// the results depend on, models by their norms, by a hash of all weights, and
+// by what their keys say of how they are computed.
 // Cost: reads the model once.
 std::string DescribeWork(const model::Model& model, const Corpus& corpus,
                          const FindOptions& options);

@@ -140,5 +140,40 @@ TEST(DescribeWorkTest, AModelThatDiffersInAttentionAlone) {
   EXPECT_NE(DescribeWork(*model, corpus, {}), DescribeWork(**twin, corpus, {}));
 }
 
+// As files are mended whose keys were converted wrongly.
+TEST(DescribeWorkTest, AModelThatDiffersInAKeyAlone) {
+  const char* const name =
+      "testdata/golden-powerinfer/llama-f16.powerinfer.gguf";
+  const auto model = OpenTiny();
+  const Corpus corpus = SmallCorpus(*model, 16);
+  for (const std::string key :
+       {"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"}) {
+    std::string bytes = ReadTestFile(name);
+    const size_t at = bytes.find(key);
+    ASSERT_NE(at, std::string::npos) << key;
+    // Behind the key and its type, the lowest byte of a float but two.
+    bytes[at + key.size() + sizeof(uint32_t) + 2] ^= 1;
+    const os::TestFolder folder;
+    folder.Write("twin.gguf", bytes);
+    const auto twin = model::Model::Open(folder / "twin.gguf");
+    ASSERT_TRUE(twin.has_value()) << twin.error().message;
+    EXPECT_NE(DescribeWork(*model, corpus, {}),
+              DescribeWork(**twin, corpus, {}))
+        << key;
+  }
+}
+
+// Bundling rounds the down columns of quantised models once more.
+TEST(DescribeWorkTest, AModelThatIsBundledAtLoad) {
+  const auto model = OpenTiny();
+  model::OpenOptions open;
+  open.bundle_at_load = true;
+  const auto bundled = OpenTestModel(
+      "testdata/golden-powerinfer/llama-f16.powerinfer.gguf", open);
+  const Corpus corpus = SmallCorpus(*model, 16);
+  EXPECT_NE(DescribeWork(*model, corpus, {}),
+            DescribeWork(*bundled, corpus, {}));
+}
+
 }  // namespace
 }  // namespace thermocline::training
