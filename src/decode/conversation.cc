@@ -12,8 +12,10 @@ namespace {
 
 using text::TokenId;
 
-bool WasTakenBack(const GenerateReport& report) {
-  return report.reason == StopReason::kCancelled && report.tokens.empty();
+// Whether there is no answer, so that nothing has been said.
+bool IsTakenBack(const Result<GenerateReport>& report) {
+  return !report.has_value() ||
+         (report->reason == StopReason::kCancelled && report->tokens.empty());
 }
 
 }  // namespace
@@ -134,8 +136,8 @@ Result<GenerateReport> Conversation::Say(std::string_view text,
   tokens_.insert(tokens_.end(), turn.begin(), turn.end());
   answer_begin_ = tokens_.size();
   std::string answer;
-  TC_ASSIGN_OR_RETURN(GenerateReport report, Answer(options, on_text, &answer));
-  if (WasTakenBack(report)) {
+  Result<GenerateReport> report = Answer(options, on_text, &answer);
+  if (IsTakenBack(report)) {
     tokens_.resize(static_cast<size_t>(num_old));
     session_.Truncate(std::min(session_.position(), num_old));
     answer_begin_ = old_answer_begin;
@@ -155,8 +157,11 @@ Result<GenerateReport> Conversation::AnswerAgain(const GenerateOptions& options,
   const std::string old_rest = std::exchange(rest_, {});
   tokens_.resize(answer_begin_);
   std::string answer;
-  TC_ASSIGN_OR_RETURN(GenerateReport report, Answer(options, on_text, &answer));
-  if (WasTakenBack(report)) {
+  Result<GenerateReport> report = Answer(options, on_text, &answer);
+  if (IsTakenBack(report)) {
+    // What an error left of another answer is not part of the old one.
+    session_.Truncate(
+        std::min(session_.position(), static_cast<int64_t>(answer_begin_)));
     tokens_.insert(tokens_.end(), old_answer.begin(), old_answer.end());
     rest_ = old_rest;
     return report;

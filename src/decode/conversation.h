@@ -52,15 +52,15 @@ class Conversation {
   // has been said. kResourceExhausted: what is to be computed does not fit the
   // context, with advice whether Clear helps (the chat's /clear) or only a
   // larger one; nothing is computed and the conversation is as before, as with
-  // kInvalidArgument: a vocabulary without tokens for it. Other errors are the
-  // session's, and end the conversation.
+  // kInvalidArgument: a vocabulary without tokens for it. Other errors are
+  // Generate's, and take the message back too.
   Result<GenerateReport> Say(std::string_view text,
                              const GenerateOptions& options,
                              const TextFn& on_text);
 
   // Generates another answer to the last message, in place of the one there
-  // is; give it another seed. kCancelled before its first token keeps the old
-  // one. Requires has_answer(). (CHECKed)
+  // is; give it another seed. kCancelled before its first token and errors,
+  // which are Generate's, keep the old one. Requires has_answer(). (CHECKed)
   Result<GenerateReport> AnswerAgain(const GenerateOptions& options,
                                      const TextFn& on_text);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -332,6 +333,35 @@ TEST(ConversationTest, ErrorsOfTheSessionPassThrough) {
   const auto report = conversation->Say("Who?", Greedy(), {});
   ASSERT_FALSE(report.has_value());
   EXPECT_EQ(report.error().message, "scripted failure");
+}
+
+// Options that are refused and sessions that fail: what is said next follows
+// what was there before.
+TEST(ConversationTest, ErrorsChangeNothing) {
+  ScriptedSession session(Stories(),
+                          Ids("a") + Tokens{kEos} + Ids("xyz") + Ids("b"));
+  const auto conversation = Start(session, "vicuna");
+  GenerateOptions refused = Greedy();
+  refused.sampler.top_p = NAN;
+  const auto receive = [](std::string_view) { return true; };
+  EXPECT_FALSE(conversation->Say("Nobody", refused, receive).has_value());
+  EXPECT_EQ(Transcript(*conversation), "");
+  EXPECT_EQ(Say(*conversation, "Who?").text, "a");
+  const Tokens prompt = Whole("USER: Who? ASSISTANT:");
+  EXPECT_EQ(session.held, prompt + Ids("a"));
+
+  EXPECT_FALSE(conversation->Say("Nobody", refused, receive).has_value());
+  EXPECT_FALSE(conversation->AnswerAgain(refused, receive).has_value());
+  // In the midst of another answer.
+  session.fail_at_call = session.num_calls + 2;
+  EXPECT_FALSE(conversation->AnswerAgain(Greedy(), receive).has_value());
+  EXPECT_EQ(Transcript(*conversation), "user:Who?|assistant:a|");
+  GenerateOptions one = Greedy();
+  one.max_tokens = 1;
+  Say(*conversation, "Why?", one);
+  Tokens turn = Whole("</s>USER: Why? ASSISTANT:");
+  turn.erase(turn.begin());
+  EXPECT_EQ(session.held, prompt + Ids("a") + turn);
 }
 
 TEST(ConversationTest, PenaltiesKnowEarlierTurns) {
