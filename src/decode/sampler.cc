@@ -104,8 +104,10 @@ class SamplerImpl final : public Sampler {
     if (count == 0 || !std::isfinite(logit)) return logit;
     logit = logit > 0.0f ? logit / options_.repeat_penalty
                          : logit * options_.repeat_penalty;
-    return logit - (static_cast<float>(count) * options_.frequency_penalty +
-                    options_.presence_penalty);
+    logit -= static_cast<float>(count) * options_.frequency_penalty +
+             options_.presence_penalty;
+    // Of penalties so large that both sides overflowed.
+    return std::isnan(logit) ? kNever : logit;
   }
 
   Candidate Best() const {

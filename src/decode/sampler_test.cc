@@ -279,6 +279,17 @@ TEST(Sampler, LogitsThatAreNotFinite) {
   }
 }
 
+// Candidates that are not numbers would have no order.
+TEST(Sampler, PenaltiesThatOverflow) {
+  SamplerOptions options = Off();
+  options.temperature = 0.0f;
+  options.repeat_penalty = 3e38f;
+  options.frequency_penalty = options.presence_penalty = -3e38f;
+  const auto sampler = Make(options, 3);
+  sampler->Accept(0);
+  EXPECT_EQ(sampler->Sample(std::vector<float>{-10.0f, 1.0f, 2.0f}), 2);
+}
+
 TEST(Sampler, LogitsOfMinusInfinityAreNeverDrawn) {
   SamplerOptions options = Off();
   options.temperature = 100.0f;
