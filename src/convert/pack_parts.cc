@@ -267,9 +267,9 @@ Status PartChecker::Keys(const PreparedParts& parts) {
   const PreparedParts none;
   for (const gguf::KeyValue& kv : parts.keys) {
     const std::string_view key = kv.key;
-    const bool has_place =
-        key == prepared::kActivation || key == prepared::kFfnThreshold ||
-        (IsPartKey(none, key) && !key.starts_with(prepared::kProfilePrefix));
+    const bool has_place = key == prepared::kActivation ||
+                           key == prepared::kFfnThreshold ||
+                           (IsPartKey(none, key) && !IsFigureKey(key));
     if (key.starts_with("thermocline.") && !has_place) continue;
     return Fail(ErrorCode::kInvalidArgument,
                 "key {} among the free ones of a prepared file: it must begin "

@@ -212,7 +212,7 @@ void CopyKeys(const gguf::File& file, PreparedParts& parts) {
     if (!key.starts_with("thermocline.")) continue;
     if (key == prepared::kActivation || key == prepared::kFfnThreshold)
       continue;
-    if (key.starts_with(prepared::kProfilePrefix) || !IsPartKey(none, key)) {
+    if (IsFigureKey(key) || !IsPartKey(none, key)) {
       parts.keys.push_back(kv);
     }
   }

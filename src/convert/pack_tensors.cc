@@ -184,9 +184,14 @@ bool IsPartKey(const PreparedParts& parts, std::string_view key) {
         prepared::kPartsWidth, prepared::kPartsNeurons}) {
     if (key == own) return true;
   }
-  if (key.starts_with(prepared::kProfilePrefix)) return true;
+  if (IsFigureKey(key)) return true;
   return std::ranges::find(parts.keys, key, &gguf::KeyValue::key) !=
          parts.keys.end();
+}
+
+bool IsFigureKey(std::string_view key) {
+  return key.starts_with(prepared::kProfilePrefix) ||
+         key.starts_with(prepared::kTrainingPrefix);
 }
 
 }  // namespace thermocline::convert

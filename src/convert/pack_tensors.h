@@ -39,6 +39,10 @@ Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer);
 // left out then. Also of all keys that belong to parts which they lack.
 bool IsPartKey(const PreparedParts& parts, std::string_view key);
 
+// Of those the figures that PreparedParts::keys has: of the profile, and of how
+// predictors were trained and how good they were.
+bool IsFigureKey(std::string_view key);
+
 }  // namespace thermocline::convert
 
 #endif  // THERMOCLINE_CONVERT_PACK_TENSORS_H_

@@ -74,6 +74,7 @@ TEST(IsPartKeyTest, PartsOwnWhatTheySayAndWhatTheyLack) {
   EXPECT_FALSE(IsPartKey(parts, "llama.block_count"));
   EXPECT_TRUE(IsPartKey(parts, "thermocline.version"));
   EXPECT_TRUE(IsPartKey(parts, "thermocline.profile.locality"));
+  EXPECT_TRUE(IsPartKey(parts, "thermocline.training.recall"));
   EXPECT_TRUE(IsPartKey(parts, "thermocline.predictor.lookahead"));
   parts.activation = Activation::kRelu;
   parts.keys.push_back({.key = "thermocline.synthetic",

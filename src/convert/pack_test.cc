@@ -256,21 +256,27 @@ TEST_F(PackTest, PreparedModelsCanBePackedAgain) {
   TestFile file = RandomModel(DType::kQ4_0);
   file.SetText("thermocline.ffn.activation", "relu");
   const ModelPtr source = Open(file);
-  const ModelPtr first = PackAndOpen(source, TestParts(source->config()));
+  PreparedParts parts = TestParts(source->config());
+  parts.keys.push_back({.key = "thermocline.training.recall_target",
+                        .type = gguf::ValueType::kF32,
+                        .value = 0.875});
+  const ModelPtr first = PackAndOpen(source, parts);
   const std::string again = folder_ / "again.gguf";
-  PreparedParts parts = ReadParts(first->file(), first->config()).value();
+  parts = ReadParts(first->file(), first->config()).value();
   const auto summary = Pack(*first, parts, again, {});
   ASSERT_TRUE(summary.has_value()) << summary.error().message;
   EXPECT_EQ(summary->down_error, 0);
   const auto same = Model::Open(again).value();
   ExpectSameRecords(*same, *first);
   ExpectSameParts(ReadParts(same->file(), same->config()).value(), parts);
+  EXPECT_NE(same->file().Find("thermocline.training.recall_target"), nullptr);
   // Without parts, only the records stay.
   ASSERT_TRUE(Pack(*first, {}, again, {}).has_value());
   const auto bare = Model::Open(again).value();
   EXPECT_EQ(bare->config().predictor.kind, model::PredictorKind::kNone);
   EXPECT_EQ(bare->config().ffn.activation, Activation::kRelu);
   EXPECT_EQ(bare->file().Find("thermocline.profile.tokens"), nullptr);
+  EXPECT_EQ(bare->file().Find("thermocline.training.recall_target"), nullptr);
   ExpectSameFfns(*bare, *first);
 }
 

@@ -23,6 +23,7 @@ inline constexpr char kRecordStride[] = "thermocline.records.stride";
 inline constexpr char kLookahead[] = "thermocline.predictor.lookahead";
 inline constexpr char kMaxDifferences[] = "thermocline.free.max_differences";
 inline constexpr char kProfilePrefix[] = "thermocline.profile.";
+inline constexpr char kTrainingPrefix[] = "thermocline.training.";
 inline constexpr char kOrderGroupSize[] = "thermocline.order.group_size";
 // Of models that 'thermocline synth' made: what was asked for.
 inline constexpr char kSynthetic[] = "thermocline.synthetic";
