@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,10 @@ std::string Share(double share) {
   return fmt::format("{:.2f} %", 100.0 * share);
 }
 
+std::string ShareOrNone(const std::optional<double>& share) {
+  return share ? Share(*share) : "-";
+}
+
 std::string Section(std::string_view title, std::string_view text,
                     std::string_view html) {
   return fmt::format("<section><h2>{}</h2>\n<p>{}</p>\n{}</section>\n", title,
@@ -88,7 +93,7 @@ std::string Facts(const model::ProfileFile& file) {
   html += Fact("density", Share(profile.density()));
   html += Fact("make 80 % of activations",
                Share(profile.skew()) + " of the neurons");
-  html += Fact("locality", Share(profile.locality()));
+  html += Fact("locality", ShareOrNone(profile.locality()));
   return html + "</dl>\n";
 }
 
@@ -248,10 +253,11 @@ std::string Table(const Profile& profile) {
   for (size_t l = 0; l < profile.layers.size(); ++l) {
     const LayerProfile& layer = profile.layers[l];
     html += fmt::format("<tr><td>{}</td>", l);
-    for (const double share :
-         {layer.density(), layer.density_deviation(), layer.skew(),
-          layer.never_fired(), layer.locality(), layer.chance_locality()}) {
-      html += fmt::format("<td class=\"n\">{}</td>", Share(share));
+    for (const std::optional<double> share :
+         std::initializer_list<std::optional<double>>{
+             layer.density(), layer.density_deviation(), layer.skew(),
+             layer.never_fired(), layer.locality(), layer.chance_locality()}) {
+      html += fmt::format("<td class=\"n\">{}</td>", ShareOrNone(share));
     }
     html += "</tr>\n";
   }

@@ -55,6 +55,8 @@ TEST(ProfileHtmlTest, OfNothing) {
   }
   const std::string html = FormatProfileHtml(file);
   EXPECT_THAT(html, HasSubstr("layer 0, never: 4 of 4"));
+  EXPECT_THAT(html, HasSubstr("<dt>locality</dt><dd>-</dd>"));
+  EXPECT_THAT(html, HasSubstr("<td class=\"n\">-</td>"));
   EXPECT_THAT(html, Not(HasSubstr("nan")));
 }
 

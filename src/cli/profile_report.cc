@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/quote.h"
 
@@ -22,7 +22,7 @@ std::string TextOr(const std::string& text, const std::string& fallback) {
 }
 
 Json LayerJson(const LayerProfile& layer, size_t layer_idx) {
-  const std::optional<double> locality = LocalityOf(layer);
+  const std::optional<double> locality = layer.locality();
   return {{"layer", layer_idx},
           {"density", layer.density()},
           {"density_deviation", layer.density_deviation()},
@@ -43,20 +43,6 @@ double MeanOf(const neuron::Profile& profile, Figure figure) {
 }
 
 }  // namespace
-
-std::optional<double> LocalityOf(const LayerProfile& layer) {
-  if (layer.num_pairs == 0) return std::nullopt;
-  return layer.locality();
-}
-
-std::optional<double> LocalityOf(const neuron::Profile& profile) {
-  if (std::ranges::all_of(profile.layers, [](const LayerProfile& layer) {
-        return layer.num_pairs == 0;
-      })) {
-    return std::nullopt;
-  }
-  return profile.locality();
-}
 
 std::string DescribeProfile(const model::ProfileFile& file) {
   const model::ModelFingerprint& model = file.model;
@@ -86,27 +72,30 @@ std::string FormatLayerTable(const neuron::Profile& profile) {
   for (size_t l = 0; l < profile.layers.size(); ++l) {
     const LayerProfile& layer = profile.layers[l];
     row(fmt::format("{}", l), layer.density(), layer.density_deviation(),
-        layer.skew(), layer.never_fired(), LocalityOf(layer),
+        layer.skew(), layer.never_fired(), layer.locality(),
         layer.chance_locality());
   }
   row("mean", profile.density(),
       MeanOf(profile, &LayerProfile::density_deviation), profile.skew(),
-      MeanOf(profile, &LayerProfile::never_fired), LocalityOf(profile),
+      MeanOf(profile, &LayerProfile::never_fired), profile.locality(),
       MeanOf(profile, &LayerProfile::chance_locality));
   return out;
 }
 
 std::string FormatProfile(const model::ProfileFile& file) {
-  return DescribeProfile(file) + "\n\n" + FormatLayerTable(file.profile) +
-         fmt::format(
-             "\nOf {} neurons per layer a token fires {:.2f} %; {:.2f} % of "
-             "them make 80 % of all\nactivations. Of those that fire, {:.2f} "
-             "% have fired for the token before too.\n",
-             file.profile.layers.empty()
-                 ? 0
-                 : file.profile.layers.front().num_neurons(),
-             InPercent(file.profile.density()), InPercent(file.profile.skew()),
-             InPercent(file.profile.locality()));
+  const neuron::Profile& profile = file.profile;
+  std::string out = DescribeProfile(file) + "\n\n" + FormatLayerTable(profile);
+  out += fmt::format(
+      "\nOf {} neurons per layer a token fires {:.2f} %; {:.2f} % of them make "
+      "80 % of all\nactivations.",
+      profile.layers.empty() ? 0 : profile.layers.front().num_neurons(),
+      InPercent(profile.density()), InPercent(profile.skew()));
+  if (const std::optional<double> locality = profile.locality()) {
+    out += fmt::format(
+        " Of those that fire, {:.2f} % have fired for the token before too.",
+        InPercent(*locality));
+  }
+  return out + "\n";
 }
 
 std::string FormatProfileJson(const model::ProfileFile& file) {
@@ -116,7 +105,7 @@ std::string FormatProfileJson(const model::ProfileFile& file) {
   for (size_t l = 0; l < profile.layers.size(); ++l) {
     layers.push_back(LayerJson(profile.layers[l], l));
   }
-  const std::optional<double> locality = LocalityOf(profile);
+  const std::optional<double> locality = profile.locality();
   const Json json = {
       {"model", model.name},
       {"architecture", model.architecture},

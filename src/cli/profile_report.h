@@ -2,7 +2,6 @@
 #ifndef THERMOCLINE_CLI_PROFILE_REPORT_H_
 #define THERMOCLINE_CLI_PROFILE_REPORT_H_
 
-#include <optional>
 #include <string>
 
 #include "model/profile_file.h"
@@ -13,11 +12,6 @@ namespace thermocline::cli {
 // Whose profile of what: "a name (llama, 6 layers of 1536 neurons): 512 tokens
 // of text.txt, 256 at a time".
 std::string DescribeProfile(const model::ProfileFile& file);
-
-// The localities of a layer and, as the mean of all layers, of a profile; none
-// where no token has one before it, as in traces of single tokens.
-std::optional<double> LocalityOf(const neuron::LayerProfile& layer);
-std::optional<double> LocalityOf(const neuron::Profile& profile);
 
 // A row per layer and their means, in percent; "-" for what there is none of.
 // Ends in a line end.

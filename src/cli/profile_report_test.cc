@@ -10,6 +10,7 @@
 namespace thermocline::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(ProfileReportTest, DescribesAndTabulates) {
@@ -51,7 +52,11 @@ TEST(ProfileReportTest, NoLocalityOfALayerThatRests) {
                         "           -         0.00\n"));
   const auto json = nlohmann::json::parse(FormatProfileJson(file));
   EXPECT_TRUE(json["layers"][0]["locality"].is_null());
-  EXPECT_FALSE(json["locality"].is_null());
+  EXPECT_EQ(json["locality"], 1.0);  // the other layer's
+  file.profile.layers[1] = layer;
+  EXPECT_THAT(FormatProfile(file),
+              AllOf(HasSubstr("make 80 % of all\nactivations.\n"),
+                    ::testing::Not(HasSubstr("before"))));
 }
 
 TEST(ProfileReportTest, Json) {

@@ -93,7 +93,7 @@ std::string FormatTraceJson(const TraceReport& report) {
   Json layers = Json::array();
   for (size_t l = 0; l < report.profile.layers.size(); ++l) {
     const neuron::LayerProfile& layer = report.profile.layers[l];
-    const std::optional<double> locality = LocalityOf(layer);
+    const std::optional<double> locality = layer.locality();
     layers.push_back({{"layer", l},
                       {"density", layer.density()},
                       {"density_deviation", layer.density_deviation()},
@@ -102,7 +102,7 @@ std::string FormatTraceJson(const TraceReport& report) {
                       {"locality", locality ? Json(*locality) : Json()},
                       {"chance_locality", layer.chance_locality()}});
   }
-  const std::optional<double> locality = LocalityOf(report.profile);
+  const std::optional<double> locality = report.profile.locality();
   const Json json = {{"model", header.model_name},
                      {"hash", fmt::format("{:016x}", header.model_hash)},
                      {"num_layers", header.num_layers},

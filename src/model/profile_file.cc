@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -281,13 +282,12 @@ std::vector<KeyValue> ProfileKeys(const ProfileFile& file) {
   for (const neuron::LayerProfile& layer : profile.layers) {
     TC_CHECK(layer.num_tokens == profile.num_tokens());
   }
-  return {
+  std::vector<KeyValue> keys = {
       {kVersionKey, ValueType::kU32, kVersion},
       {kTokens, ValueType::kU64, static_cast<int64_t>(profile.num_tokens())},
       {kContext, ValueType::kU32, file.context},
       {kCorpus, ValueType::kString, file.corpus},
       {kDensity, ValueType::kF32, profile.density()},
-      {kLocality, ValueType::kF32, profile.locality()},
       {kSkew, ValueType::kF32, profile.skew()},
       {kModelArchitecture, ValueType::kString, model.architecture},
       {kModelName, ValueType::kString, model.name},
@@ -303,6 +303,10 @@ std::vector<KeyValue> ProfileKeys(const ProfileFile& file) {
       {kSquares, ValueType::kArray,
        SumsOf(profile, ValueType::kF64,
               &neuron::LayerProfile::sum_squared_densities)}};
+  if (const std::optional<double> locality = profile.locality()) {
+    keys.push_back({kLocality, ValueType::kF32, *locality});
+  }
+  return keys;
 }
 
 Status WriteProfile(const ProfileFile& file, const std::string& path) {

@@ -20,7 +20,8 @@ void CheckProfile(const ProfileFile& file) {
       TC_CHECK(count <= layer.num_tokens);
     }
     TC_CHECK(layer.density() >= 0.0 && layer.density() <= 1.0);
-    TC_CHECK(layer.locality() >= 0.0 && layer.locality() <= 1.0);
+    const double locality = layer.locality().value_or(0.0);
+    TC_CHECK(locality >= 0.0 && locality <= 1.0);
     TC_CHECK(layer.skew() >= 0.0 && layer.skew() <= 1.0);
   }
 }

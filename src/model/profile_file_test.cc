@@ -57,6 +57,7 @@ TEST(ProfileFileTest, RoundTrip) {
       static_cast<float>(
           (*file)->Float("thermocline.profile.density").value().value()),
       static_cast<float>(Sample().profile.density()));
+  EXPECT_NE((*file)->Find("thermocline.profile.locality"), nullptr);
   EXPECT_NE((*file)->FindTensor("blk.1.tc_profile.counts"), nullptr);
 }
 
@@ -71,6 +72,10 @@ TEST(ProfileFileTest, OfAMixture) {
   const auto got = ReadProfile(folder / "m");
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(*got, mixture);
+  // Of a single token there is none.
+  const auto file = gguf::File::Open(folder / "m");
+  ASSERT_TRUE(file);
+  EXPECT_EQ((*file)->Find("thermocline.profile.locality"), nullptr);
 }
 
 // The same file put together by hand, to be made wrong.

@@ -54,7 +54,8 @@ double LayerProfile::density_deviation() const {
   return std::sqrt(std::max(mean_square - mean * mean, 0.0));
 }
 
-double LayerProfile::locality() const {
+std::optional<double> LayerProfile::locality() const {
+  if (num_pairs == 0) return std::nullopt;
   return Ratio(sum_locality, static_cast<double>(num_pairs));
 }
 
@@ -119,8 +120,16 @@ double Profile::density() const {
   return MeanOfLayers(layers, [](const auto& l) { return l.density(); });
 }
 
-double Profile::locality() const {
-  return MeanOfLayers(layers, [](const auto& l) { return l.locality(); });
+std::optional<double> Profile::locality() const {
+  double sum = 0.0;
+  size_t count = 0;
+  for (const LayerProfile& layer : layers) {
+    const std::optional<double> locality = layer.locality();
+    sum += locality.value_or(0.0);
+    count += locality ? 1 : 0;
+  }
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
 }
 
 double Profile::skew(double share) const {

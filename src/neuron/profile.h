@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -35,8 +36,9 @@ struct LayerProfile {
   // token. 0 without tokens.
   double density() const;
   double density_deviation() const;
-  // Mean over the pairs of |A_t and A_t-1| / |A_t|; 0 without any.
-  double locality() const;
+  // Mean over the pairs of |A_t and A_t-1| / |A_t|; none without a pair, as
+  // of tokens that follow none.
+  std::optional<double> locality() const;
   // What the locality would be about if tokens had nothing to do with each
   // other, and neurons neither: sum of p^2 / sum of p, p = counts / tokens.
   double chance_locality() const;
@@ -61,9 +63,9 @@ struct Profile {
 
   // Of the layer that saw most; they differ only if a run was cut short.
   uint64_t num_tokens() const;
-  // Means over the layers; 0 without any.
+  // Means over the layers; 0 without any. Of locality over those that have one.
   double density() const;
-  double locality() const;
+  std::optional<double> locality() const;
   double skew(double share = 0.8) const;
 
   // Adds what another corpus gave. kInvalidArgument: other L or F, named;

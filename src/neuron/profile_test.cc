@@ -50,7 +50,7 @@ TEST(ProfileTest, CountsByHand) {
   // {1,3} after {0,1}: a half. {1} after {}: nothing. {} and the first of a
   // sequence do not count.
   EXPECT_EQ(layer.num_pairs, 2u);
-  EXPECT_DOUBLE_EQ(layer.locality(), 0.25);
+  EXPECT_DOUBLE_EQ(layer.locality().value(), 0.25);
   EXPECT_DOUBLE_EQ(layer.chance_locality(), 22.0 / (8.0 * 5.0));
   // 4 of 8, 6 of 8, 7 of 8: three neurons have 80 %.
   EXPECT_DOUBLE_EQ(layer.skew(), 3.0 / 5.0);
@@ -66,7 +66,7 @@ TEST(ProfileTest, OfNothing) {
        {LayerProfile(), ProfileOf(3, {}), ProfileOf(3, {{{}, {}}})}) {
     EXPECT_EQ(layer.density(), 0.0);
     EXPECT_EQ(layer.density_deviation(), 0.0);
-    EXPECT_EQ(layer.locality(), 0.0);
+    EXPECT_EQ(layer.locality(), std::nullopt);
     EXPECT_EQ(layer.chance_locality(), 0.0);
     EXPECT_EQ(layer.skew(), 0.0);
     EXPECT_THAT(layer.Cdf(2), ElementsAre(0, 0));
@@ -110,8 +110,8 @@ TEST(ProfileTest, MeasuresAKnownLocality) {
            static_cast<double>(sets[t].size());
   }
   const LayerProfile layer = ProfileOf(kNeurons, {sets});
-  EXPECT_NEAR(layer.locality(), sum / 399.0, 1e-12);
-  EXPECT_NEAR(layer.locality(), 0.7, 0.02);
+  EXPECT_NEAR(layer.locality().value(), sum / 399.0, 1e-12);
+  EXPECT_NEAR(layer.locality().value(), 0.7, 0.02);
   EXPECT_NEAR(layer.density(), 0.1, 0.01);
   EXPECT_NEAR(layer.chance_locality(), 0.1, 0.01);
 }
@@ -140,6 +140,19 @@ TEST(ProfileTest, RefusesToMergeWhatDoesNotFit) {
   EXPECT_THAT(message(one, full), HasSubstr("more than the 2147483647"));
 }
 
+TEST(ProfileTest, AMeanOfThoseLayersThatHaveALocality) {
+  ProfileBuilder builder(3, 4);
+  builder.BeginSequence();
+  for (int t = 0; t < 2; ++t) {
+    builder.Add(0, std::vector<uint32_t>{0, 1});
+    builder.Add(1, std::vector<uint32_t>{});
+    builder.Add(2, std::vector<uint32_t>{0, t == 0 ? 1u : 2u});
+  }
+  EXPECT_EQ(builder.profile().layers[1].locality(), std::nullopt);
+  EXPECT_DOUBLE_EQ(builder.profile().locality().value(), 0.75);
+  EXPECT_EQ(ProfileBuilder(3, 4).profile().locality(), std::nullopt);
+}
+
 TEST(ProfileTest, MeansOverLayers) {
   ProfileBuilder builder(2, 4);
   builder.BeginSequence();
@@ -151,7 +164,7 @@ TEST(ProfileTest, MeansOverLayers) {
   EXPECT_EQ(profile.num_tokens(), 3u);
   EXPECT_DOUBLE_EQ(profile.density(), 0.5);
   EXPECT_DOUBLE_EQ(profile.skew(), 0.5);
-  EXPECT_DOUBLE_EQ(profile.locality(), 1.0);
+  EXPECT_DOUBLE_EQ(profile.locality().value(), 1.0);
 }
 
 }  // namespace

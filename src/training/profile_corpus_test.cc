@@ -51,7 +51,7 @@ TEST(ProfileCorpusTest, DensitiesOfTheDemoModel) {
     EXPECT_EQ(layer.num_tokens, profile->num_tokens());
     EXPECT_EQ(layer.num_pairs, layer.num_tokens / 256 * 255);
     EXPECT_NEAR(layer.density(), shares[l].get<double>(), 0.01);
-    EXPECT_GT(layer.locality(), layer.chance_locality());
+    EXPECT_GT(layer.locality().value(), layer.chance_locality());
     EXPECT_LT(layer.skew(), 0.8);
   }
 }
