@@ -23,6 +23,12 @@ std::vector<int> DefaultThreads() {
   return threads;
 }
 
+ReadRow RowOf(int num_threads, const std::vector<double>& rates) {
+  return {.num_threads = num_threads,
+          .gb_per_s = std::ranges::max(rates),
+          .gb_per_s_median = MedianOf(rates)};
+}
+
 // Into the report. In turns: what disturbs one kind of reading disturbs both.
 Status MeasureRead(int num_threads, RoofReport& report) {
   TC_ASSIGN_OR_RETURN(
@@ -37,12 +43,10 @@ Status MeasureRead(int num_threads, RoofReport& report) {
                         probe.MeasureRowsApart(report.row_bytes, 1));
     rates_apart.push_back(rate_apart);
   }
-  report.reads.push_back({.num_threads = probe.num_threads(),
-                          .gb_per_s = std::ranges::max(rates),
-                          .gb_per_s_median = MedianOf(rates)});
-  if (report.row_bytes == 0) return {};
-  report.rows_apart.push_back({.gb_per_s = std::ranges::max(rates_apart),
-                               .gb_per_s_median = MedianOf(rates_apart)});
+  report.reads.push_back(RowOf(probe.num_threads(), rates));
+  if (!rates_apart.empty()) {
+    report.rows_apart.push_back(RowOf(probe.num_threads(), rates_apart));
+  }
   return {};
 }
 

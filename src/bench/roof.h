@@ -39,12 +39,6 @@ struct ReadRow {
   double gb_per_s_median;
 };
 
-// Of rows apart, beside the sequential reads of as many threads.
-struct ApartRow {
-  double gb_per_s;
-  double gb_per_s_median;
-};
-
 struct ProductRow {
   DType dtype;
   probe::ProductRate one;   // with one token
@@ -71,9 +65,9 @@ struct RoofReport {
   uint64_t probe_bytes;
   bool probe_is_capped;  // less than wanted, for want of memory: the cache may
                          // have a part of it
-  std::vector<ReadRow> reads;
-  size_t row_bytes = 0;              // of rows apart; 0: not measured
-  std::vector<ApartRow> rows_apart;  // as many as `reads`, or none
+  std::vector<ReadRow> reads;       // in sequence
+  size_t row_bytes = 0;             // of rows apart; 0: not measured
+  std::vector<ReadRow> rows_apart;  // with the same threads as `reads`, or none
   std::vector<ProductRow> products;
   std::string model_path;  // empty without one, like the rest
   uint64_t bytes_per_token = 0;

@@ -35,12 +35,10 @@ std::string FormatRowsApart(const RoofReport& report) {
       report.row_bytes, probe::kRowsPerRead, "threads", "GB/s", "median",
       "of sequential", "", "", "", "");
   for (size_t i = 0; i < report.rows_apart.size(); ++i) {
-    const ApartRow& row = report.rows_apart[i];
-    const ReadRow& sequential = report.reads[i];
-    out +=
-        fmt::format("| {:>7} | {:>8.2f} | {:>8.2f} | {:>11.1f} % |\n",
-                    sequential.num_threads, row.gb_per_s, row.gb_per_s_median,
-                    100 * row.gb_per_s / sequential.gb_per_s);
+    const ReadRow& row = report.rows_apart[i];
+    out += fmt::format("| {:>7} | {:>8.2f} | {:>8.2f} | {:>11.1f} % |\n",
+                       row.num_threads, row.gb_per_s, row.gb_per_s_median,
+                       100 * row.gb_per_s / report.reads[i].gb_per_s);
   }
   return out;
 }
@@ -125,12 +123,11 @@ std::string FormatJson(const RoofReport& report) {
                      {"gb_per_s_median", row.gb_per_s_median}});
   }
   Json rows_apart = Json::array();
-  for (size_t i = 0; i < report.rows_apart.size(); ++i) {
-    rows_apart.push_back(
-        {{"n_threads", report.reads[i].num_threads},
-         {"row_bytes", report.row_bytes},
-         {"gb_per_s", report.rows_apart[i].gb_per_s},
-         {"gb_per_s_median", report.rows_apart[i].gb_per_s_median}});
+  for (const ReadRow& row : report.rows_apart) {
+    rows_apart.push_back({{"n_threads", row.num_threads},
+                          {"row_bytes", report.row_bytes},
+                          {"gb_per_s", row.gb_per_s},
+                          {"gb_per_s_median", row.gb_per_s_median}});
   }
   Json products = Json::array();
   for (const ProductRow& row : report.products) {
@@ -179,10 +176,9 @@ std::string FormatCsv(const RoofReport& report) {
     out +=
         fmt::format("read,,{},,{:.6f},GB/s\n", row.num_threads, row.gb_per_s);
   }
-  for (size_t i = 0; i < report.rows_apart.size(); ++i) {
-    out +=
-        fmt::format("rows apart,,{},,{:.6f},GB/s\n",
-                    report.reads[i].num_threads, report.rows_apart[i].gb_per_s);
+  for (const ReadRow& row : report.rows_apart) {
+    out += fmt::format("rows apart,,{},,{:.6f},GB/s\n", row.num_threads,
+                       row.gb_per_s);
   }
   for (const ProductRow& row : report.products) {
     const std::string_view type = NameOf(row.dtype);

@@ -86,7 +86,7 @@ TEST(FormatRoofTest, RowsApartStandBesideTheSequentialReads) {
   EXPECT_THAT(FormatRoof(report, BenchFormat::kMarkdown),
               Not(HasSubstr("apart")));
   report.row_bytes = 1152;
-  report.rows_apart = {{10.0, 9.0}, {22.0, 21.0}};
+  report.rows_apart = {{1, 10.0, 9.0}, {2, 22.0, 21.0}};
   EXPECT_THAT(FormatRoof(report, BenchFormat::kMarkdown),
               HasSubstr("\nRows of 1152 bytes apart, one in 6:\n\n"
                         "| threads |     GB/s |   median | of sequential |\n"

@@ -80,7 +80,9 @@ TEST(MeasureRoofTest, ReadsRowsApart) {
   ASSERT_TRUE(report.has_value()) << report.error().message;
   EXPECT_EQ(report->row_bytes, 1152u);
   ASSERT_EQ(report->rows_apart.size(), report->reads.size());
-  for (const ApartRow& row : report->rows_apart) {
+  for (size_t i = 0; i < report->reads.size(); ++i) {
+    const ReadRow& row = report->rows_apart[i];
+    EXPECT_EQ(row.num_threads, report->reads[i].num_threads);
     EXPECT_GT(row.gb_per_s_median, 0.0);
     EXPECT_GE(row.gb_per_s, row.gb_per_s_median);
   }

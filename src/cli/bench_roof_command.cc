@@ -35,15 +35,7 @@ Result<bench::RoofReport> Measure(const RoofFlags& flags) {
   options.threads.assign(flags.threads.begin(), flags.threads.end());
   options.isa = flags.isa;
   options.measure_products = !flags.reads_only;
-  if (flags.row_bytes.has_value()) {
-    if (*flags.row_bytes % os::kCacheLine != 0) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "--rows {}: rows are read by cache lines, in multiples of {} "
-                  "bytes",
-                  *flags.row_bytes, os::kCacheLine);
-    }
-    options.row_bytes = static_cast<size_t>(*flags.row_bytes);
-  }
+  options.row_bytes = static_cast<size_t>(flags.row_bytes.value_or(0));
   if (flags.model_path.has_value()) {
     const ModelFlags model_flags = {.path = *flags.model_path};
     TC_ASSIGN_OR_RETURN(options.model, OpenModel(model_flags, progress));
@@ -63,6 +55,15 @@ Status Run(const RoofFlags& flags) {
                         report.isa, report.cpu);
   }
   return WriteStdout(text);
+}
+
+void CheckRowBytes(const RoofFlags& flags) {
+  const int64_t row_bytes = flags.row_bytes.value_or(0);
+  if (row_bytes % static_cast<int64_t>(os::kCacheLine) == 0) return;
+  throw CLI::ValidationError(
+      "--rows", fmt::format("{} is no multiple of {}: rows are read by cache "
+                            "lines",
+                            row_bytes, os::kCacheLine));
 }
 
 }  // namespace
@@ -92,7 +93,10 @@ void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
       "  thermocline bench roof --reads-only --rows 1152");
   app->preparse_callback(
       [&bench_model](size_t) { bench_model.required(false); });
-  app->callback([flags, &action] { action = [flags] { return Run(*flags); }; });
+  app->callback([flags, &action] {
+    CheckRowBytes(*flags);
+    action = [flags] { return Run(*flags); };
+  });
 }
 
 }  // namespace thermocline::cli

@@ -50,8 +50,8 @@ TEST(BenchRoofCommandTest, ReadsRowsApart) {
   EXPECT_THAT(result.out, HasSubstr("\nRows of 1152 bytes apart, one in 6:\n"));
   const MainResult odd =
       RunMain({"bench", "roof", "--reads-only", "-t", "1", "--rows", "1000"});
-  EXPECT_EQ(odd.exit_code, 1);
-  EXPECT_THAT(odd.err, HasSubstr("--rows 1000: rows are read by cache lines"));
+  EXPECT_EQ(odd.exit_code, 2);
+  EXPECT_THAT(odd.err, HasSubstr("--rows: 1000 is no multiple of 64"));
   EXPECT_EQ(RunMain({"bench", "roof", "--rows", "0"}).exit_code, 2);
 }
 

@@ -6,16 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/inspect_report.h"
+#include "cli/json_values.h"
 
 namespace thermocline::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value.has_value() ? Json(*value) : Json(nullptr);
-}
 
 Json TextOrNull(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/quote.h"
+#include "cli/json_values.h"
 
 namespace thermocline::cli {
 namespace {
@@ -22,13 +23,12 @@ std::string TextOr(const std::string& text, const std::string& fallback) {
 }
 
 Json LayerJson(const LayerProfile& layer, size_t layer_idx) {
-  const std::optional<double> locality = layer.locality();
   return {{"layer", layer_idx},
           {"density", layer.density()},
           {"density_deviation", layer.density_deviation()},
           {"skew", layer.skew()},
           {"never_fired", layer.never_fired()},
-          {"locality", locality ? Json(*locality) : Json()},
+          {"locality", OrNull(layer.locality())},
           {"chance_locality", layer.chance_locality()},
           {"cdf", layer.Cdf(kCdfPoints)}};
 }
@@ -105,7 +105,6 @@ std::string FormatProfileJson(const model::ProfileFile& file) {
   for (size_t l = 0; l < profile.layers.size(); ++l) {
     layers.push_back(LayerJson(profile.layers[l], l));
   }
-  const std::optional<double> locality = profile.locality();
   const Json json = {
       {"model", model.name},
       {"architecture", model.architecture},
@@ -119,7 +118,7 @@ std::string FormatProfileJson(const model::ProfileFile& file) {
       {"density", profile.density()},
       {"skew", profile.skew()},
       {"never_fired", MeanOf(profile, &LayerProfile::never_fired)},
-      {"locality", locality ? Json(*locality) : Json()},
+      {"locality", OrNull(profile.locality())},
       {"layers", std::move(layers)}};
   // Names come from files: what is not UTF-8 is replaced, not thrown at.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

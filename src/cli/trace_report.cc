@@ -4,13 +4,13 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/quote.h"
 #include "base/units.h"
+#include "cli/json_values.h"
 #include "cli/profile_report.h"
 
 namespace thermocline::cli {
@@ -93,16 +93,14 @@ std::string FormatTraceJson(const TraceReport& report) {
   Json layers = Json::array();
   for (size_t l = 0; l < report.profile.layers.size(); ++l) {
     const neuron::LayerProfile& layer = report.profile.layers[l];
-    const std::optional<double> locality = layer.locality();
     layers.push_back({{"layer", l},
                       {"density", layer.density()},
                       {"density_deviation", layer.density_deviation()},
                       {"skew", layer.skew()},
                       {"never_fired", layer.never_fired()},
-                      {"locality", locality ? Json(*locality) : Json()},
+                      {"locality", OrNull(layer.locality())},
                       {"chance_locality", layer.chance_locality()}});
   }
-  const std::optional<double> locality = report.profile.locality();
   const Json json = {{"model", header.model_name},
                      {"hash", fmt::format("{:016x}", header.model_hash)},
                      {"num_layers", header.num_layers},
@@ -115,7 +113,7 @@ std::string FormatTraceJson(const TraceReport& report) {
                      {"bytes", report.num_bytes},
                      {"density", report.profile.density()},
                      {"skew", report.profile.skew()},
-                     {"locality", locality ? Json(*locality) : Json()},
+                     {"locality", OrNull(report.profile.locality())},
                      {"layers", std::move(layers)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

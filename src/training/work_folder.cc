@@ -56,8 +56,9 @@ std::pair<std::string, std::string> QuoteBoth(std::string_view was,
   const std::string_view same = was.substr(0, static_cast<size_t>(at));
   const size_t name = same.find(": ");
   const size_t comma = same.rfind(", ");
-  if (name >= comma || comma == std::string_view::npos)
+  if (name >= comma || comma == std::string_view::npos) {
     return {Quote(was), Quote(is)};
+  }
   const auto shorten = [&](std::string_view line) {
     return Quote(
         fmt::format("{}: ...{}", line.substr(0, name), line.substr(comma + 1)));
