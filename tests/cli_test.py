@@ -401,13 +401,14 @@ class LogitsTest(CliTest):
                     self.assertLessEqual(nmse(floats(batch), want), bound)
                     single = self.logits(model, tokens, "--isa", isa, "-t", 2,
                                          "--one-by-one")
-                    # Many tokens of quantised weights are multiplied in
-                    # tiles, with sums of another order and other rounding.
-                    if "f16" in model.name:
+                    # Many tokens are multiplied in tiles, with sums of
+                    # another order and other rounding; of F16 only with AMX.
+                    if "f16" in model.name and isa != "amx":
                         self.assertEqual(single, batch)
                     else:
                         self.assertLessEqual(
-                            nmse(floats(single), floats(batch)), bound)
+                            nmse(floats(single), floats(batch)),
+                            1e-9 if "f16" in model.name else bound)
             num_cases += 1
         self.assertEqual(num_cases, 14)  # what README.md says
 

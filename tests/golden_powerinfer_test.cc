@@ -11,6 +11,7 @@
 #include "engine/session.h"
 #include "engine/test_golden.h"
 #include "kernels/isa.h"
+#include "kernels/kernels.h"
 #include "model/model.h"
 
 namespace thermocline {
@@ -22,6 +23,14 @@ const std::string kFolder =
 // of the threshold flips a neuron: 7e-4 was measured. A predictor that is fed
 // the wrong tensor is off by 5e-3 at least.
 constexpr double kTolerance = 2e-3;
+
+// Of products whose inputs are rounded to 2^-18, and not.
+constexpr double kFormsNmse = 1e-9;
+
+// Whether many tokens of F16 are multiplied otherwise than a few.
+bool HasFormForMany(kernels::Isa isa) {
+  return kernels::KernelsFor(isa).float_batch.multiply(DType::kF16) != nullptr;
+}
 
 struct Case {
   Golden golden;
@@ -95,8 +104,13 @@ TEST_P(GoldenPowerInfer, LogitsOneByOneAndInOneBatch) {
           std::span(logits).subspan(begin, golden.vocab_size),
           std::span(golden.logits).subspan(begin, golden.vocab_size), t);
     }
-    if (batch == 1) one_by_one = logits;
-    EXPECT_EQ(logits, one_by_one) << "batches change bits";
+    if (batch == 1) {
+      one_by_one = logits;
+    } else if (HasFormForMany(GetParam().isa)) {
+      EXPECT_LE(Nmse(logits, one_by_one), kFormsNmse);
+    } else {
+      EXPECT_EQ(logits, one_by_one) << "batches change bits";
+    }
   }
 }
 

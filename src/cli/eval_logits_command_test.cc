@@ -21,17 +21,18 @@ TEST(EvalLogitsCommandTest, WritesAllPositions) {
   const std::string single = TempPath("single.f32");
   const MainResult result =
       RunMain({"eval", "logits", "-m", kLlamaF16, "--tokens", "1,15,7", "-o",
-               batch, "-t", "1"});
+               batch, "-t", "1", "--isa", "scalar"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(os::TestFolder::Read(batch).size(), 3u * 320 * sizeof(float));
 
   const std::string ids = TempPath("ids.txt");
   std::ofstream(ids) << "1 15\n7\n";
-  ASSERT_EQ(RunMain({"eval", "logits", "-m", kLlamaF16, "--tokens-file", ids,
-                     "-o", single, "--one-by-one", "-t", "2"})
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      RunMain({"eval", "logits", "-m", kLlamaF16, "--tokens-file", ids, "-o",
+               single, "--one-by-one", "-t", "2", "--isa", "scalar"})
+          .exit_code,
+      0);
   EXPECT_EQ(os::TestFolder::Read(batch), os::TestFolder::Read(single));
   for (const std::string& path : {batch, single, ids}) {
     std::filesystem::remove(path);

@@ -218,17 +218,29 @@ bool IsQuantised(const Product& product) {
   return !IsFloat(product.weight.dtype);
 }
 
-// What computes the quantised ones of the products; null: kernels->matmul.
+// Whether it computes the product; null: kernels->matmul does.
+bool IsOf(const kernels::BatchMatMul* batch, const Product& product) {
+  return batch != nullptr && batch->multiply(product.weight.dtype) != nullptr &&
+         product.weight.shape.ne[0] % 32 == 0;
+}
+
+// What computes many tokens' products: all quantised ones, or, where there are
+// none, those in F16 and BF16. x has room for one packed form.
 const kernels::BatchMatMul* ChooseBatch(const Compute& compute,
                                         size_t num_tokens,
                                         std::span<const Product> products) {
-  const kernels::BatchMatMul* batch =
-      compute.kernels->batch_for(compute.TokensThatChoose(num_tokens));
-  if (batch == nullptr) return nullptr;
+  const size_t batch_tokens = compute.TokensThatChoose(num_tokens);
+  const auto is_of = [](const kernels::BatchMatMul* batch) {
+    return [batch](const Product& product) { return IsOf(batch, product); };
+  };
+  if (!std::ranges::any_of(products, IsQuantised)) {
+    const auto* batch = compute.kernels->float_batch_for(batch_tokens);
+    return std::ranges::any_of(products, is_of(batch)) ? batch : nullptr;
+  }
+  const auto* batch = compute.kernels->batch_for(batch_tokens);
   const bool has_all =
       std::ranges::all_of(products, [&](const Product& product) {
-        return !IsQuantised(product) ||
-               batch->multiply(product.weight.dtype) != nullptr;
+        return !IsQuantised(product) || IsOf(batch, product);
       });
   return has_all ? batch : nullptr;
 }
@@ -237,30 +249,29 @@ const kernels::BatchMatMul* ChooseBatch(const Compute& compute,
 void PrepareInput(const Compute& compute, const Rows& x, size_t num_tokens,
                   std::span<const Product> products,
                   const kernels::BatchMatMul* batch) {
-  if (!std::ranges::any_of(products, IsQuantised)) return;
   if (batch != nullptr) {
     PackBatch(compute, *batch, x, num_tokens);
-  } else {
+  } else if (std::ranges::any_of(products, IsQuantised)) {
     RoundRows(compute, x, num_tokens);
   }
 }
 
-// Where each of the products finds x, prepared. All quantised ones take the
-// same form.
+// Where each of the products finds x, prepared.
 std::array<Input, kMaxProducts> FindInputs(const Compute& compute,
                                            const Rows& x,
                                            std::span<const Product> products,
                                            const kernels::BatchMatMul* batch) {
-  const Input exact = {reinterpret_cast<const std::byte*>(x.data),
-                       x.stride * sizeof(float), nullptr};
-  const Input rounded = {compute.rounded_rows,
-                         batch != nullptr
-                             ? batch->group_bytes(x.width)
-                             : kernels::ActivationRowBytes(x.width),
-                         batch};
   std::array<Input, kMaxProducts> inputs = {};
   for (size_t i = 0; i < products.size(); ++i) {
-    inputs[i] = IsQuantised(products[i]) ? rounded : exact;
+    if (IsOf(batch, products[i])) {
+      inputs[i] = {compute.rounded_rows, batch->group_bytes(x.width), batch};
+    } else if (IsQuantised(products[i])) {
+      inputs[i] = {compute.rounded_rows, kernels::ActivationRowBytes(x.width),
+                   nullptr};
+    } else {
+      inputs[i] = {reinterpret_cast<const std::byte*>(x.data),
+                   x.stride * sizeof(float), nullptr};
+    }
   }
   return inputs;
 }

@@ -101,10 +101,11 @@ struct Product {
 // of a batch in a region before. In batches of kernels->batch.min_tokens tokens
 // and more, quantised weights are multiplied in tiles, whose sums have another
 // order (kernels/kernels.h), and from large_batch.min_tokens on otherwise
-// again. While the caller rounds the input of one token, the other threads ask
-// for weights. x: [T, n], rows 64-byte aligned, aliases no output. Allocates
-// nothing.
-// Cost: reads every weight once; bit-equal for every thread count.
+// again; those in F16 and BF16, beside none that are quantised, from
+// float_batch.min_tokens on. While the caller rounds the input of one token,
+// the other threads ask for weights. x: [T, n], rows 64-byte aligned, aliases
+// no output. Allocates nothing. Cost: reads every weight once; bit-equal for
+// every thread count.
 inline constexpr size_t kMaxProducts = 3;
 void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
                  std::span<const Product> products);

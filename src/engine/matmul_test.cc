@@ -143,12 +143,15 @@ TEST(MatMul, BitEqualForEveryThreadCount) {
   }
 }
 
-// Products with enough tokens for every form of them (kernels/kernels.h), of
-// types that have them, and of one that has none.
+// Products with enough tokens for every form of them (kernels/kernels.h).
 class ManyTokens {
  public:
   static constexpr size_t kMany = 70;
   static constexpr size_t kN = 512;
+
+  explicit ManyTokens(const std::array<DType, kMaxProducts>& types)
+      : weights_{Weight(types[0], 203), Weight(types[1], 333),
+                 Weight(types[2], 250)} {}
 
   // out[t] of every product, in rows with a gap.
   std::vector<Output> Run(kernels::Isa isa, int num_threads) const {
@@ -195,8 +198,10 @@ class ManyTokens {
       DequantizeRow(matrix.dtype, matrix.row(r), row);
       double sum = 0.0;  // of |w|
       for (const float w : row) sum += std::abs(double{w});
-      // Inputs, at most 1, rounded to 8 bits, or they and weights to bfloat16.
-      const double error = IsFloat(matrix.dtype) ? 1e-4 : 0x1.1p-8 * sum;
+      // Inputs, at most 1, rounded to 8 bits, or they and weights to bfloat16,
+      // or inputs that meet 16 bits to two of bfloat16.
+      const double error =
+          IsFloat(matrix.dtype) ? 1e-4 + 0x1p-18 * sum : 0x1.1p-8 * sum;
       for (size_t t = 0; t < kMany; ++t) {
         double dot = bias[r];
         for (size_t i = 0; i < kN; ++i) dot += double{row[i]} * x_[t * kN + i];
@@ -210,13 +215,11 @@ class ManyTokens {
   }
 
   std::vector<float> x_ = RandomFloats(kMany * kN, 3);
-  std::array<Weight, kMaxProducts> weights_ = {Weight(DType::kQ4_0, 203),
-                                               Weight(DType::kQ6_K, 333),
-                                               Weight(DType::kF16, 250)};
+  std::array<Weight, kMaxProducts> weights_;
 };
 
-TEST(MatMul, ManyTokensWithEveryIsa) {
-  const ManyTokens problem;
+void ExpectRightWithEveryIsa(const std::array<DType, kMaxProducts>& types) {
+  const ManyTokens problem(types);
   for (const kernels::Isa isa : testing::IsasOfModels()) {
     SCOPED_TRACE(kernels::NameOf(isa));
     const std::vector<Output> one = problem.Run(isa, 1);
@@ -228,6 +231,53 @@ TEST(MatMul, ManyTokensWithEveryIsa) {
       }
     }
   }
+}
+
+// Of types that have such forms, and of one that has none beside them.
+TEST(MatMul, ManyTokensWithEveryIsa) {
+  ExpectRightWithEveryIsa({DType::kQ4_0, DType::kQ6_K, DType::kF16});
+}
+
+TEST(MatMul, ManyTokensOfFloatsWithEveryIsa) {
+  ExpectRightWithEveryIsa({DType::kF16, DType::kBF16, DType::kF32});
+}
+
+// What a table gives whose products of many tokens in F16 are all sevens, for
+// rows of width elements and a product in `beside` next to it.
+float ProductInF16(size_t width, size_t num_tokens, DType beside) {
+  ComputeFixture fixture(ConfigOf(static_cast<int64_t>(width)),
+                         {.batch = kTokens, .context = 8, .num_threads = 1});
+  kernels::KernelTable table = *fixture.compute().kernels;
+  table.float_batch = {};
+  table.float_batch.min_tokens = 4;
+  table.float_batch.group_bytes = [](size_t) { return size_t{64}; };
+  table.float_batch.pack = [](const float*, size_t, size_t, size_t,
+                              std::byte*) {};
+  table.float_batch.multiply_by_type[static_cast<uint32_t>(DType::kF16)] =
+      [](const kernels::MatMulArgs& args) {
+        std::fill_n(args.out, args.num_rows, 7.0f);
+      };
+  const Rows& x = fixture.scratch().normed;
+  for (size_t t = 0; t < kTokens; ++t) std::fill_n(x.row(t), width, 0.0f);
+  const std::vector<float> zeros(width * kFewRows);
+  const OwnedTensor half(DType::kF16, zeros, width);
+  const OwnedTensor other(beside, zeros, width);
+  const Output out(kFewRows), other_out(kFewRows);
+  const std::array<Product, 2> products = {
+      {{half.view(), TensorView(), out.rows},
+       {other.view(), TensorView(), other_out.rows}}};
+  Compute compute = fixture.compute();
+  compute.kernels = &table;
+  MultiplyAll(compute, x, num_tokens, products);
+  EXPECT_EQ(other_out.rows.row(0)[0], 0.0f);
+  return out.rows.row(0)[0];
+}
+
+TEST(MatMul, FloatsHaveAFormOfTheirOwnWhereNothingIsQuantised) {
+  EXPECT_EQ(ProductInF16(64, 4, DType::kF32), 7.0f);
+  EXPECT_EQ(ProductInF16(64, 3, DType::kF32), 0.0f);
+  EXPECT_EQ(ProductInF16(64, 4, DType::kQ8_0), 0.0f);
+  EXPECT_EQ(ProductInF16(60, 4, DType::kF32), 0.0f);  // no whole blocks
 }
 
 TEST(MatMul, BitEqualForEveryNumberOfNodes) {

@@ -141,7 +141,7 @@ void CarveProducts(const ScratchShape& shape, uint64_t widest, Carver& carver,
   uint64_t token_bytes = kernels::ActivationRowBytes(widest);
   scratch.tile_bytes = 0;
   for (const kernels::BatchMatMul* products :
-       {&kernels.batch, &kernels.large_batch}) {
+       {&kernels.batch, &kernels.large_batch, &kernels.float_batch}) {
     if (largest < products->min_tokens) continue;
     const uint64_t group = products->group_tokens;
     group_tokens = std::max(group_tokens, group);

@@ -215,7 +215,8 @@ void ExpectRoomForProducts(const model::Config& config,
   EXPECT_GE(room, batch * kernels::ActivationRowBytes(widest));
   EXPECT_EQ(scratch.tile_bytes % 64, 0u);
   const kernels::KernelTable& table = kernels::KernelsFor(shape.isa);
-  for (const kernels::BatchMatMul* form : {&table.batch, &table.large_batch}) {
+  for (const kernels::BatchMatMul* form :
+       {&table.batch, &table.large_batch, &table.float_batch}) {
     if (!CanTake(*form, shape)) continue;
     // An expert of the batch may have any number of its tokens.
     for (size_t count = 1; count <= batch; ++count) {

@@ -6,8 +6,9 @@
 // function and the ISA only, never on how the caller cut the work: each output
 // element is computed by the same instruction sequence whatever the range, so
 // logits are bit-equal for every thread count. Of functions for the same,
-// matmul(), batch.multiply() and large_batch.multiply() differ by rounding, and
-// so do attention() of few heads, of many and large_batch_attention().
+// matmul() and the multiply() of batch, large_batch and float_batch differ by
+// rounding, and so do attention() of few heads, of many and
+// large_batch_attention().
 // Inputs and outputs do not alias unless said.
 //
 // kernels/ref holds the scalar table, the reference; kernels/cpu the others.
@@ -58,10 +59,10 @@ constexpr size_t kStreamAheadBytes = 3 << 10;
 constexpr size_t kAskedCallBytes = 256 << 10;
 constexpr size_t kUnaskedCallBytes = 1 << 20;
 
-// Products of quantised weights with many tokens, bound by arithmetic. Weights
-// stay as they lie in the file: a kernel unpacks a tile of them once and
-// multiplies it with all tokens. The input has a form of its own, the same for
-// every weight type, packed in groups of tokens.
+// Products with many tokens, bound by arithmetic. Weights stay as they lie in
+// the file: a kernel unpacks a tile of them once and multiplies it with all
+// tokens. The input has a form of its own, the same for every weight type that
+// it has a function for, packed in groups of tokens.
 // The sums of a token have another order than matmul()'s, and may round their
 // inputs otherwise, but depend on that token alone: neither on T nor on its
 // neighbours, and not on the rows that a call computes.
@@ -81,8 +82,9 @@ struct BatchMatMul {
   // What a call needs in MatMulArgs::scratch, 64-byte aligned; may be 0.
   size_t (*scratch_bytes)(size_t n) = nullptr;
 
-  // As a MatMulFn whose x is packed groups, x_stride_bytes = group_bytes(n).
-  // Null where the type has none. Reads weights once if num_tokens <= 512.
+  // As a MatMulFn whose x is packed groups, x_stride_bytes = group_bytes(n);
+  // n % 32 == 0. Null where the type has none. Reads weights once if num_tokens
+  // <= 512.
   MatMulFn multiply_by_type[64] = {};
   MatMulFn multiply(DType weight_dtype) const {
     return multiply_by_type[static_cast<uint32_t>(weight_dtype)];
@@ -266,11 +268,15 @@ struct KernelTable {
   // large_batch takes over from batch at its own min_tokens.
   BatchMatMul batch;
   BatchMatMul large_batch;
+  BatchMatMul float_batch;  // of weights in F16 and BF16
 
-  // What multiplies num_tokens tokens; null: matmul().
+  // What multiplies num_tokens tokens with weights in blocks; null: matmul().
   const BatchMatMul* batch_for(size_t num_tokens) const {
     if (num_tokens >= large_batch.min_tokens) return &large_batch;
     return num_tokens >= batch.min_tokens ? &batch : nullptr;
+  }
+  const BatchMatMul* float_batch_for(size_t num_tokens) const {
+    return num_tokens >= float_batch.min_tokens ? &float_batch : nullptr;
   }
 
   // Likewise null. Use dot_rows().
@@ -329,9 +335,10 @@ struct KernelTable {
   // (cpu/amx_attention.h); a call with sums that are not finite is not.
   void (*attention)(const AttentionArgs& args);
 
-  // The same for batches whose products are large_batch's, likewise rounded
-  // otherwise (cpu/amx_attention.h): a query's output has the same bits in all
-  // such calls, as long as all of them are finite. Null where an ISA has none:
+  // The same for batches that large_batch takes, or would if their weights were
+  // in blocks and not float_batch's; likewise rounded otherwise
+  // (cpu/amx_attention.h): a query's output has the same bits in all such
+  // calls, as long as all of them are finite. Null where an ISA has none:
   // attention().
   void (*large_batch_attention)(const AttentionArgs& args);
 

@@ -56,7 +56,9 @@ class Case {
                              size_t num_tokens) {
     Case made;
     made.dtype_ = dtype;
-    const kernels::BatchMatMul* batch = table.batch_for(num_tokens);
+    const kernels::BatchMatMul* batch = IsFloat(dtype)
+                                            ? table.float_batch_for(num_tokens)
+                                            : table.batch_for(num_tokens);
     if (batch != nullptr && batch->multiply(dtype) != nullptr) {
       made.batch_ = batch;
     }

@@ -341,10 +341,12 @@ void Attention::AttendPart(const Tiling& tiling, const Part& part,
 }
 
 bool Attention::IsLargeBatch(size_t num_tokens) const {
-  const kernels::BatchMatMul& large = compute_->kernels->large_batch;
-  return compute_->kernels->batch_for(compute_->TokensThatChoose(num_tokens)) ==
-             &large &&
-         large.multiply(weights_->q.dtype) != nullptr;
+  const kernels::KernelTable& kernels = *compute_->kernels;
+  const DType dtype = weights_->q.dtype;
+  return kernels.batch_for(compute_->TokensThatChoose(num_tokens)) ==
+             &kernels.large_batch &&
+         (kernels.large_batch.multiply(dtype) != nullptr ||
+          kernels.float_batch.multiply(dtype) != nullptr);
 }
 
 void Attention::MergePieces(const Tile& tile, size_t num_partials) const {

@@ -18,7 +18,8 @@ constexpr size_t kFloatColumns = 64;
 constexpr size_t kNeurons = 32;
 
 DType TurnedType(DType dtype) {
-  return IsFloat(dtype) ? DType::kF32 : DType::kQ8_0;
+  if (!IsFloat(dtype)) return DType::kQ8_0;
+  return dtype == DType::kF16 ? DType::kF16 : DType::kF32;
 }
 
 size_t ColumnsOf(DType dtype) {

@@ -96,6 +96,9 @@ double Nmse(std::span<const float> a, std::span<const float> b);
 // Float arithmetic with 24 bits against 53: about 1e-13 (a few roundings of
 // 6e-8, squared, per layer). A wrong epsilon, base or activation gives > 1e-7.
 inline constexpr double kFloatNmse = 1e-12;
+// The same with products of many tokens with F16 or BF16 in halves of 8 bits
+// each (kernels/cpu/amx_matmul.h): some 1e-10, roundings of 2^-18.
+inline constexpr double kHalvesNmse = 1e-9;
 // Activations are rounded to 8 bits for quantised weights, and not always
 // alike.
 inline constexpr double kRoundedNmse = 1e-3;

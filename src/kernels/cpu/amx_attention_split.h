@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/ahead.h"
+#include "kernels/cpu/amx_halves.h"
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/attention_weights_avx512.h"
 #include "kernels/kernels.h"
@@ -23,13 +24,6 @@ namespace {
 constexpr size_t kStep = 32;  // terms of a tile's products
 constexpr size_t kTileLineBytes = kTileBytes / kTile;
 constexpr size_t kHalfTiles = 2 * kTileBytes;  // the upper halves, the lower
-
-// 32 numbers: what 16 bits of sign, exponent and mantissa hold of them, and
-// what is left.
-struct Halves {
-  __m512i upper;
-  __m512i lower;
-};
 
 inline void Store(const Halves& halves, std::byte* line) {
   _mm512_store_si512(line, halves.upper);
@@ -59,20 +53,6 @@ inline Halves SplitPairs(__m512 a, __m512 b) {
   return {PairUpper(a, b), PairUpper(WithoutUpper(a), WithoutUpper(b))};
 }
 
-// a, then b; rounded.
-inline Halves SplitInOrder(__m512 a, __m512 b) {
-  const auto round = [](__m512 low, __m512 high) {
-    return __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(high, low));
-  };
-  const auto rest = [](__m512 x, __m256i upper) {
-    return _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(
-                                _mm512_cvtepu16_epi32(upper), 16)));
-  };
-  const __m512i upper = round(a, b);
-  return {upper, round(rest(a, _mm512_castsi512_si256(upper)),
-                       rest(b, _mm512_extracti64x4_epi64(upper, 1)))};
-}
-
 // Pairs of a[i] and b[i], rounded.
 inline Halves RoundPairs(__m512 a, __m512 b) {
   const Halves in_order = SplitInOrder(a, b);
@@ -83,11 +63,6 @@ inline Halves RoundPairs(__m512 a, __m512 b) {
                          _mm512_set1_epi32(0x00010001)));
   return {_mm512_permutexvar_epi16(of_words, in_order.upper),
           _mm512_permutexvar_epi16(of_words, in_order.lower)};
-}
-
-inline __m512 LoadF16(const std::byte* at) {
-  return _mm512_cvtph_ps(
-      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
 }
 
 // Keys or values of all pieces as they lie in the cache, in F16.

@@ -6,7 +6,7 @@
 // hold 32 rows by 32 tokens of sums and a step of operands for them, so each
 // operand that is loaded meets two others.
 //
-// Weights are unpacked to bf16, 32 rows by a panel of 256 elements at a time,
+// Weights are unpacked to bf16, 32 rows by a panel of 8 lines at a time,
 // which stay in the first-level cache while all tokens of the call meet them;
 // the panel of the tokens stays in the second-level cache while row block after
 // row block passes over it. Between panels sums wait in scratch memory. (With
@@ -18,9 +18,13 @@
 // different parts of the core and work at the same time, if the instructions
 // for both are within the few hundred that the core looks ahead.
 //
+// F16 is the sum of two halves in bf16, and so are the tokens that it and bf16
+// meet: of the products of halves all but that of the lower ones is computed.
+//
 // The sums of an element are in the order of steps, whatever else is computed.
 #include "kernels/cpu/amx_matmul.h"
 
+#include "kernels/cpu/amx_halves.h"
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/amx_unpack.h"
 
@@ -35,7 +39,7 @@ constexpr size_t kTokenChunk = 512;  // tokens that meet weights unpacked once
 constexpr size_t kRowChunk = 256;
 constexpr size_t kCachedInputBytes = 1 << 20;
 
-constexpr size_t kPanelBytes = kPanelSteps * kLineStride;
+constexpr size_t kPanelBytes = kMaxLines * kLineStride;
 constexpr size_t kSumsBytes = 4 * kTileBytes;  // of 32 rows by 32 tokens
 constexpr size_t kScratchBytes =
     2 * kPanelBytes + kSumsBytes +
@@ -43,32 +47,49 @@ constexpr size_t kScratchBytes =
 
 // An odd number of panels: those of many groups, used together, would share few
 // sets of the caches if they were a power of two apart.
+template <size_t kHalves>
 size_t GroupBytes(size_t n) {
-  constexpr size_t kPanel = kPanelSteps * kTokenStepBytes;
-  const size_t bytes = n / kStepElems * kTokenStepBytes;
+  constexpr size_t kPanel = kMaxLines * kTokenStepBytes;
+  const size_t bytes = n / kStepElems * kHalves * kTokenStepBytes;
   return bytes < kPanel ? bytes : ((bytes + kPanel - 1) / kPanel | 1) * kPanel;
 }
 
 size_t ScratchBytes(size_t /*n*/) { return kScratchBytes; }
 
+// One line or two of 32 elements.
+template <size_t kHalves>
+void Round(const float* from, __m512i lines[kHalves][kTile], size_t t) {
+  const __m512 low = _mm512_loadu_ps(from);
+  const __m512 high = _mm512_loadu_ps(from + 16);
+  if constexpr (kHalves == 1) {
+    lines[0][t] = ToBf16(low, high);
+  } else {
+    const Halves halves = SplitInOrder(low, high);
+    lines[0][t] = halves.upper;
+    lines[1][t] = halves.lower;
+  }
+}
+
+// Of each step the tiles of all tokens, then those of their lower halves.
+template <size_t kHalves>
 void Pack(const float* x, size_t x_stride, size_t num_tokens, size_t n,
           std::byte* out) {
   for (size_t elem = 0; elem < n; elem += kStepElems) {
     for (size_t first = 0; first < kTokenBlock; first += kTile) {
-      __m512i lines[kTile];
-      for (size_t t = 0; t < kTile; ++t) {
-        lines[t] = _mm512_setzero_si512();
-        if (first + t < num_tokens) {
-          const float* from = x + (first + t) * x_stride + elem;
-          lines[t] = ToBf16(_mm512_loadu_ps(from), _mm512_loadu_ps(from + 16));
+      __m512i lines[kHalves][kTile] = {};
+      for (size_t t = 0; t < kTile && first + t < num_tokens; ++t) {
+        Round<kHalves>(x + (first + t) * x_stride + elem, lines, t);
+      }
+      for (size_t half = 0; half < kHalves; ++half) {
+        Transpose(lines[half]);
+        std::byte* tile =
+            out + half * kTokenStepBytes + first / kTile * kTileBytes;
+        for (size_t i = 0; i < kTile; ++i) {
+          StoreLine(tile + i * 64, lines[half][i]);
         }
       }
-      Transpose(lines);
-      for (const __m512i& line : lines) {
-        StoreLine(out, line);
-        out += 64;
-      }
     }
+    out += kHalves * kTokenStepBytes;
   }
 }
 
@@ -164,6 +185,11 @@ class AmxMatMul {
   }
 
  private:
+  static constexpr size_t kPanelSteps = kMaxLines / Unpacker::kLinesOfStep;
+  // Of a step's halves.
+  static constexpr size_t kProducts =
+      Unpacker::kLinesOfStep + Unpacker::kInputHalves - 1;
+
   explicit AmxMatMul(const MatMulArgs& args)
       : args_(args),
         num_steps_(args.n / kStepElems),
@@ -204,8 +230,9 @@ class AmxMatMul {
   void MultiplyPiece(Piece piece) {
     const bool has_two = args_.num_rows - piece.row > kTile;
     const size_t num_steps = Min(num_steps_ - piece.step, kPanelSteps);
-    pair_rate_ =
-        (unpacker_.pairs_left() << 16) / (num_token_blocks_ * num_steps) + 1;
+    pair_rate_ = (unpacker_.pairs_left() << 16) /
+                     (num_token_blocks_ * num_steps * kProducts) +
+                 1;
     for (size_t block = 0; block < num_token_blocks_; ++block) {
       const bool is_wide = args_.num_tokens - block * kTokenBlock > kTile;
       if (has_two) {
@@ -231,6 +258,23 @@ class AmxMatMul {
   // Tiles 0 to 3 are the sums: of rows 0-15 and tokens 0-15, tokens 16-31, then
   // of rows 16-31.
   template <bool kTwoRows, bool kTwoTokens>
+  [[gnu::always_inline]] static void AddProducts(const std::byte* w,
+                                                 const std::byte* x) {
+    _tile_loadd(6, x, 64);
+    _tile_loadd(4, w, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (kTwoRows) {
+      _tile_loadd(5, w + kTileBytes, 64);
+      _tile_dpbf16ps(2, 5, 6);
+    }
+    if constexpr (kTwoTokens) {
+      _tile_loadd(7, x + kTileBytes, 64);
+      _tile_dpbf16ps(1, 4, 7);
+      if constexpr (kTwoRows) _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+
+  template <bool kTwoRows, bool kTwoTokens>
   void MultiplyBlock(Piece piece, size_t block, size_t num_steps) {
     std::byte* finished = args_.scratch + 2 * kPanelBytes;
     std::byte* sums =
@@ -248,24 +292,22 @@ class AmxMatMul {
       if (kTwoRows) _tile_loadd(2, sums + 2 * kTileBytes, 64);
       if (kTwoRows && kTwoTokens) _tile_loadd(3, sums + 3 * kTileBytes, 64);
     }
+    constexpr size_t kXBytes = Unpacker::kInputHalves * kTokenStepBytes;
+    constexpr size_t kWBytes = Unpacker::kLinesOfStep * kLineStride;
     const std::byte* x =
-        args_.x + block * args_.x_stride_bytes + piece.step * kTokenStepBytes;
+        args_.x + block * args_.x_stride_bytes + piece.step * kXBytes;
     const std::byte* w = panel_;
-    for (size_t step = 0; step < num_steps; ++step) {
-      _tile_loadd(6, x, 64);
-      _tile_loadd(4, w, 64);
-      _tile_dpbf16ps(0, 4, 6);
-      if constexpr (kTwoRows) {
-        _tile_loadd(5, w + kTileBytes, 64);
-        _tile_dpbf16ps(2, 5, 6);
+    for (size_t step = 0; step < num_steps;
+         ++step, x += kXBytes, w += kWBytes) {
+      if constexpr (Unpacker::kLinesOfStep == 2) {
+        AddProducts<kTwoRows, kTwoTokens>(w + kLineStride, x);
+        WorkAside();
       }
-      if constexpr (kTwoTokens) {
-        _tile_loadd(7, x + kTileBytes, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        if constexpr (kTwoRows) _tile_dpbf16ps(3, 5, 7);
+      if constexpr (Unpacker::kInputHalves == 2) {
+        AddProducts<kTwoRows, kTwoTokens>(w, x + kTokenStepBytes);
+        WorkAside();
       }
-      x += kTokenStepBytes;
-      w += kLineStride;
+      AddProducts<kTwoRows, kTwoTokens>(w, x);
       WorkAside();
     }
     const bool is_last = piece.step + num_steps == num_steps_;
@@ -297,27 +339,39 @@ class AmxMatMul {
   size_t pair_clock_ = 0;
 };
 
+template <size_t kHalves>
+void Fill(size_t min_tokens, BatchMatMul& batch) {
+  batch.min_tokens = min_tokens;
+  batch.group_tokens = kTokenBlock;
+  batch.group_bytes = GroupBytes<kHalves>;
+  batch.pack = Pack<kHalves>;
+  batch.scratch_bytes = ScratchBytes;
+}
+
+template <class Unpacker>
+void Set(DType dtype, BatchMatMul& batch) {
+  batch.multiply_by_type[static_cast<uint32_t>(dtype)] =
+      &AmxMatMul<Unpacker>::Run;
+}
+
 }  // namespace
 
 void FillAmxMatMuls(KernelTable& table) {
   BatchMatMul& batch = table.large_batch;
-  // Tiles of int8 are faster below 32 (Q4_0, Q4_K) to 56 tokens (Q6_K).
-  batch.min_tokens = 64;
-  batch.group_tokens = kTokenBlock;
-  batch.group_bytes = GroupBytes;
-  batch.pack = Pack;
-  batch.scratch_bytes = ScratchBytes;
-  const auto set = [&batch](DType dtype, MatMulFn fn) {
-    batch.multiply_by_type[static_cast<uint32_t>(dtype)] = fn;
-  };
-  set(DType::kQ8_0, &AmxMatMul<Unpack32<LinesQ8_0>>::Run);
-  set(DType::kQ4_0, &AmxMatMul<Unpack32<LinesQ4_0>>::Run);
-  set(DType::kQ4_1, &AmxMatMul<Unpack32<LinesQ4_1>>::Run);
-  set(DType::kQ5_0, &AmxMatMul<Unpack32<LinesQ5_0>>::Run);
-  set(DType::kQ5_1, &AmxMatMul<Unpack32<LinesQ5_1>>::Run);
-  set(DType::kQ4_K, &AmxMatMul<UnpackQ4_K>::Run);
-  set(DType::kQ5_K, &AmxMatMul<UnpackQ5_K>::Run);
-  set(DType::kQ6_K, &AmxMatMul<UnpackQ6_K>::Run);
+  // Tiles of int8 are faster below 22 (Q4_0, Q4_K) to 32 tokens (Q8_0, Q6_K).
+  Fill<1>(32, batch);
+  Set<Unpack32<LinesQ8_0>>(DType::kQ8_0, batch);
+  Set<Unpack32<LinesQ4_0>>(DType::kQ4_0, batch);
+  Set<Unpack32<LinesQ4_1>>(DType::kQ4_1, batch);
+  Set<Unpack32<LinesQ5_0>>(DType::kQ5_0, batch);
+  Set<Unpack32<LinesQ5_1>>(DType::kQ5_1, batch);
+  Set<UnpackQ4_K>(DType::kQ4_K, batch);
+  Set<UnpackQ5_K>(DType::kQ5_K, batch);
+  Set<UnpackQ6_K>(DType::kQ6_K, batch);
+  BatchMatMul& halves = table.float_batch;
+  Fill<2>(12, halves);
+  Set<UnpackF16>(DType::kF16, halves);
+  Set<UnpackBf16>(DType::kBF16, halves);
 }
 
 }  // namespace thermocline::kernels

@@ -1,6 +1,9 @@
 #include "kernels/cpu/amx_matmul.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
+#include <vector>
 
 #include "kernels/testing.h"
 #include "tensor/blocks.h"
@@ -10,6 +13,17 @@ namespace thermocline::kernels {
 namespace {
 
 float RoundToBf16(float value) { return BF16ToF32(F32ToBF16(value)); }
+
+// To the sum of two of bf16.
+float RoundToHalves(float value) {
+  const float upper = RoundToBf16(value);
+  return upper + RoundToBf16(value - upper);
+}
+
+const BatchMatMul& BatchOf(DType dtype) {
+  const KernelTable& table = KernelsFor(Isa::kAmx);
+  return IsFloat(dtype) ? table.float_batch : table.large_batch;
+}
 
 // Weights and tokens, and the calls that multiply parts of them.
 class AmxProblem {
@@ -25,7 +39,7 @@ class AmxProblem {
 
   std::vector<float>& x() { return x_; }
 
-  // Of the row's last block.
+  // Of the row's last block; the last number of F16.
   void SetScale(size_t row, uint16_t half) {
     const DTypeInfo& info = InfoOf(dtype_);
     const size_t in_block = dtype_ == DType::kQ6_K ? offsetof(BlockQ6_K, d) : 0;
@@ -82,9 +96,7 @@ class AmxProblem {
   }
 
  private:
-  static const BatchMatMul& batch() {
-    return KernelsFor(Isa::kAmx).large_batch;
-  }
+  const BatchMatMul& batch() const { return BatchOf(dtype_); }
 
   struct Row {
     std::vector<float> exact, rounded;
@@ -101,6 +113,11 @@ class AmxProblem {
     for (float w : row.exact) largest = std::max(largest, std::abs(w));
     const float margin = largest * 4 * std::numeric_limits<float>::epsilon();
     for (float w : row.exact) {
+      if (IsFloat(dtype_)) {  // neither computed nor rounded
+        row.rounded.push_back(w);
+        row.doubt.push_back(0);
+        continue;
+      }
       row.rounded.push_back(RoundToBf16(w));
       row.doubt.push_back(RoundToBf16(w + margin) - RoundToBf16(w - margin));
     }
@@ -108,18 +125,22 @@ class AmxProblem {
   }
 
   void ExpectNear(float out, const Row& row, size_t t) const {
+    const auto round = IsFloat(dtype_) ? RoundToHalves : RoundToBf16;
+    // Of two of bf16 the product of what is below 2^-9 of each is left out.
+    const double left_out = dtype_ == DType::kF16 ? 0x1p-18 : 0;
     double exact = 0, rounded = 0, magnitude = 0, doubt = 0;
     for (size_t i = 0; i < n_; ++i) {
       const float x = x_[t * n_ + i];
       exact += double{row.exact[i]} * x;
-      rounded += double{row.rounded[i]} * RoundToBf16(x);
+      rounded += double{row.rounded[i]} * round(x);
       magnitude += std::abs(double{row.exact[i]} * x);
       doubt += std::abs(double{row.doubt[i]} * x);
     }
     const double sum_error =
         2 * kRounding * static_cast<double>(n_ + 1) * magnitude;
-    ASSERT_NEAR(out, rounded, sum_error + 1.01 * doubt);
-    ASSERT_NEAR(out, exact, 0x1.02p-8 * magnitude + sum_error);
+    ASSERT_NEAR(out, rounded, sum_error + 1.01 * doubt + left_out * magnitude);
+    const double rounding = IsFloat(dtype_) ? 0x1p-18 + left_out : 0x1.02p-8;
+    ASSERT_NEAR(out, exact, rounding * magnitude + sum_error);
   }
 
   DType dtype_;
@@ -138,10 +159,19 @@ class AmxMatMulTest : public ::testing::TestWithParam<DType> {
       GTEST_SKIP() << "needs a CPU with AMX";
     }
   }
-  size_t block() const { return InfoOf(GetParam()).block_elems; }
+  size_t block() const {
+    return std::max<size_t>(InfoOf(GetParam()).block_elems, 32);
+  }
 };
 
-INSTANTIATE_TEST_SUITE_P(Types, AmxMatMulTest, ::testing::ValuesIn(kQuantTypes),
+std::vector<DType> BatchTypes() {
+  std::vector<DType> types(std::begin(kQuantTypes), std::end(kQuantTypes));
+  types.insert(types.end(), {DType::kF16, DType::kBF16});
+  return types;
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AmxMatMulTest,
+                         ::testing::ValuesIn(BatchTypes()),
                          [](const auto& test) {
                            return std::string(NameOf(test.param));
                          });
@@ -239,9 +269,13 @@ TEST_P(AmxMatMulTest, ANumberThatIsNotFiniteShowsInItsTokenOnly) {
 
 TEST_P(AmxMatMulTest, AScaleThatIsNotFiniteShowsInItsRowOnly) {
   constexpr size_t kRows = 37, kTokens = 35;
+  // Infinities and a NaN, of F16 or of BF16.
+  const auto not_finite = GetParam() == DType::kBF16
+                              ? std::array<uint16_t, 3>{0x7F80, 0xFF80, 0x7FC0}
+                              : std::array<uint16_t, 3>{0x7C00, 0xFC00, 0x7E00};
   for (size_t n : {32, 224, 256, 1280}) {
     if (n % block() != 0) continue;
-    for (uint16_t scale : {0x7C00, 0xFC00, 0x7E00}) {
+    for (uint16_t scale : not_finite) {
       for (size_t bad : {0, 15, 16, 31, 36}) {
         AmxProblem problem(GetParam(), n, kRows, kTokens);
         problem.SetScale(bad, scale);
@@ -265,12 +299,12 @@ TEST_P(AmxMatMulTest, NoRowsWriteNothing) {
 TEST(AmxBatchTest, SizesDoNotFallAsInputsGrow) {
   KernelTable table = {};
   FillAmxMatMuls(table);
-  for (size_t n = 32; n < 20000; n += 32) {
-    EXPECT_EQ(table.large_batch.group_bytes(n) % 64, 0u);
-    EXPECT_GE(table.large_batch.group_bytes(n + 32),
-              table.large_batch.group_bytes(n));
-    EXPECT_GE(table.large_batch.scratch_bytes(n + 32),
-              table.large_batch.scratch_bytes(n));
+  for (const BatchMatMul* batch : {&table.large_batch, &table.float_batch}) {
+    for (size_t n = 32; n < 20000; n += 32) {
+      EXPECT_EQ(batch->group_bytes(n) % 64, 0u);
+      EXPECT_GE(batch->group_bytes(n + 32), batch->group_bytes(n));
+      EXPECT_GE(batch->scratch_bytes(n + 32), batch->scratch_bytes(n));
+    }
   }
 }
 #endif
@@ -279,8 +313,8 @@ TEST(AmxBatchTest, BelongsToTheAmxTable) {
   if (std::ranges::count(SupportedIsas(), Isa::kAmx) == 0) {
     GTEST_SKIP() << "needs a CPU with AMX";
   }
-  for (DType dtype : kQuantTypes) {
-    EXPECT_NE(KernelsFor(Isa::kAmx).large_batch.multiply(dtype), nullptr);
+  for (DType dtype : BatchTypes()) {
+    EXPECT_NE(BatchOf(dtype).multiply(dtype), nullptr);
     EXPECT_EQ(KernelsFor(Isa::kAmx).matmul(dtype),
               KernelsFor(Isa::kAvx512Vnni).matmul(dtype));
   }

@@ -1,24 +1,28 @@
-// Unpacks quantised blocks to bf16, for amx_matmul.cc.
+// Unpacks weights to bf16, for amx_matmul.cc.
 //
-// Each weight is computed in f32 as in the codec and rounded once, to nearest
-// even. 32 elements, in their order, are a line of 64 bytes: one row of a tile.
-// Where 32 elements share their scales and have 16 or 32 levels, the levels are
-// rounded, not the elements, and a permutation looks them up.
+// Each weight in blocks is computed in f32 as in the codec and rounded once, to
+// nearest even. 32 elements, in their order, are a line of 64 bytes: one row of
+// a tile. Where 32 elements share their scales and have 16 or 32 levels, the
+// levels are rounded, not the elements, and a permutation looks them up. F16
+// becomes two lines, the upper halves and what is left of them, exactly.
 //
 // A row is unpacked 256 elements at a time, two lines per call: amx_matmul.cc
 // does other work in between. An Unpacker has
 //   kBlockElems, kBlockBytes
+//   kLinesOfStep   of 32 elements: 1, or 2 for both halves
+//   kInputHalves   of the tokens that they meet: 1, or 2
 //   Begin(blocks, num_lines, scales)   kept for the calls that follow
 //   Pair(blocks, num_lines, scales, pair, out)
-// for blocks of num_lines times 32 elements, at most kMaxLines, unaligned. Pair
-// writes line 2 * pair to `out`, 64-byte aligned, and the next to out +
-// kLineStride; if there is none, it writes anything there.
+// for blocks of num_lines lines, at most kMaxLines, unaligned. Pair writes line
+// 2 * pair to `out`, 64-byte aligned, and the next to out + kLineStride; if
+// there is none, it writes anything there.
 #ifndef THERMOCLINE_KERNELS_CPU_AMX_UNPACK_H_
 #define THERMOCLINE_KERNELS_CPU_AMX_UNPACK_H_
 
 // Empty unless compiled for it, so that it compiles alone anywhere.
 #if defined(__AVX512BF16__)
 
+#include "kernels/cpu/amx_halves.h"
 #include "kernels/cpu/int8_avx512_k.h"
 
 // Unnamed in a header for the reason that int8_avx512.h gives.
@@ -27,8 +31,7 @@ namespace {
 
 inline constexpr size_t kStepElems = 32;  // of a line
 inline constexpr size_t kMaxLines = 8;    // a block of 256
-inline constexpr size_t kPanelSteps = kMaxLines;
-inline constexpr size_t kRowBlock = 32;  // two tiles
+inline constexpr size_t kRowBlock = 32;   // two tiles
 inline constexpr size_t kLineStride = 64 * kRowBlock;
 
 inline size_t Min(size_t a, size_t b) { return a < b ? a : b; }
@@ -49,10 +52,16 @@ inline void StoreLine(std::byte* out, __m512i line) {
   _mm512_store_si512(out, line);
 }
 
+// Of weights in blocks, which are rounded, and so are tokens.
+struct RoundedOnce {
+  static constexpr size_t kLinesOfStep = 1;
+  static constexpr size_t kInputHalves = 1;
+};
+
 // 32-element blocks; `Type` makes a line of one and the two half-precision
 // numbers that it begins with.
 template <class Type>
-struct Unpack32 {
+struct Unpack32 : RoundedOnce {
   using Block = typename Type::Block;
   static constexpr size_t kBlockElems = kBlock;
   static constexpr size_t kBlockBytes = sizeof(Block);
@@ -170,7 +179,7 @@ struct SubBlocks : Block256<Block> {
   }
 };
 
-struct UnpackQ4_K : SubBlocks<BlockQ4_K> {
+struct UnpackQ4_K : RoundedOnce, SubBlocks<BlockQ4_K> {
   static void Pair(const std::byte* block, size_t /*num_lines*/,
                    const float* scales, size_t pair, std::byte* out) {
     const __m512i words =
@@ -186,7 +195,7 @@ struct UnpackQ4_K : SubBlocks<BlockQ4_K> {
   }
 };
 
-struct UnpackQ5_K : SubBlocks<BlockQ5_K> {
+struct UnpackQ5_K : RoundedOnce, SubBlocks<BlockQ5_K> {
   static void Pair(const std::byte* block, size_t /*num_lines*/,
                    const float* scales, size_t pair, std::byte* out) {
     const __m512i words =
@@ -210,7 +219,7 @@ struct UnpackQ5_K : SubBlocks<BlockQ5_K> {
   }
 };
 
-struct UnpackQ6_K : Block256<BlockQ6_K> {
+struct UnpackQ6_K : RoundedOnce, Block256<BlockQ6_K> {
   static void Begin(const std::byte* block, size_t /*num_lines*/,
                     float* scales) {
     uint16_t d;
@@ -252,6 +261,40 @@ struct UnpackQ6_K : Block256<BlockQ6_K> {
   }
 };
 
+// Numbers of 16 bits, tokens in both halves.
+struct Unpack16 {
+  static constexpr size_t kInputHalves = 2;
+  static constexpr size_t kBlockElems = kStepElems;
+  static constexpr size_t kBlockBytes = 2 * kStepElems;
+
+  static void Begin(const std::byte*, size_t, float*) {}
+};
+
+struct UnpackF16 : Unpack16 {
+  static constexpr size_t kLinesOfStep = 2;
+
+  static void Pair(const std::byte* blocks, size_t /*num_lines*/,
+                   const float* /*scales*/, size_t pair, std::byte* out) {
+    const std::byte* at = blocks + pair * kBlockBytes;
+    const Halves halves =
+        SplitInOrder(LoadF16(at), LoadF16(at + kBlockBytes / 2));
+    StoreLine(out, halves.upper);
+    StoreLine(out + kLineStride, halves.lower);
+  }
+};
+
+struct UnpackBf16 : Unpack16 {
+  static constexpr size_t kLinesOfStep = 1;
+
+  static void Pair(const std::byte* blocks, size_t num_lines,
+                   const float* /*scales*/, size_t pair, std::byte* out) {
+    const size_t i = 2 * pair;
+    const size_t j = i + 1 < num_lines ? i + 1 : i;
+    StoreLine(out, Load512(blocks + i * kBlockBytes));
+    StoreLine(out + kLineStride, Load512(blocks + j * kBlockBytes));
+  }
+};
+
 // Rows [row, row + kRowBlock) by the panel that begins at `step`: what is
 // unpacked and multiplied at a time.
 struct Piece {
@@ -270,7 +313,8 @@ class PieceUnpacker {
     blocks_ =
         args.weights + piece.row * args.row_bytes +
         piece.step * kStepElems / Unpacker::kBlockElems * Unpacker::kBlockBytes;
-    num_lines_ = Min(args.n / kStepElems - piece.step, kPanelSteps);
+    num_lines_ = Min(
+        (args.n / kStepElems - piece.step) * Unpacker::kLinesOfStep, kMaxLines);
     pairs_per_row_ = (num_lines_ + 1) / 2;
     pairs_left_ = pairs_per_row_ * Min(args.num_rows - piece.row, kRowBlock);
   }
