@@ -221,7 +221,7 @@ bool IsQuantised(const Product& product) {
 // Whether it computes the product; null: kernels->matmul does.
 bool IsOf(const kernels::BatchMatMul* batch, const Product& product) {
   return batch != nullptr && batch->multiply(product.weight.dtype) != nullptr &&
-         product.weight.shape.ne[0] % 32 == 0;
+         product.weight.shape.ne[0] % kernels::BatchMatMul::kElems == 0;
 }
 
 // What computes many tokens' products: all quantised ones, or, where there are
@@ -230,12 +230,11 @@ const kernels::BatchMatMul* ChooseBatch(const Compute& compute,
                                         size_t num_tokens,
                                         std::span<const Product> products) {
   const size_t batch_tokens = compute.TokensThatChoose(num_tokens);
-  const auto is_of = [](const kernels::BatchMatMul* batch) {
-    return [batch](const Product& product) { return IsOf(batch, product); };
-  };
   if (!std::ranges::any_of(products, IsQuantised)) {
     const auto* batch = compute.kernels->float_batch_for(batch_tokens);
-    return std::ranges::any_of(products, is_of(batch)) ? batch : nullptr;
+    const bool has_any = std::ranges::any_of(
+        products, [&](const Product& product) { return IsOf(batch, product); });
+    return has_any ? batch : nullptr;
   }
   const auto* batch = compute.kernels->batch_for(batch_tokens);
   const bool has_all =

@@ -67,6 +67,8 @@ constexpr size_t kUnaskedCallBytes = 1 << 20;
 // inputs otherwise, but depend on that token alone: neither on T nor on its
 // neighbours, and not on the rows that a call computes.
 struct BatchMatMul {
+  static constexpr size_t kElems = 32;  // what rows are multiples of
+
   size_t min_tokens = SIZE_MAX;  // from here on faster than matmul()
   size_t group_tokens = 1;       // packed together
 
@@ -83,8 +85,8 @@ struct BatchMatMul {
   size_t (*scratch_bytes)(size_t n) = nullptr;
 
   // As a MatMulFn whose x is packed groups, x_stride_bytes = group_bytes(n);
-  // n % 32 == 0. Null where the type has none. Reads weights once if num_tokens
-  // <= 512.
+  // n % kElems == 0. Null where the type has none. Reads weights once if
+  // num_tokens <= 512.
   MatMulFn multiply_by_type[64] = {};
   MatMulFn multiply(DType weight_dtype) const {
     return multiply_by_type[static_cast<uint32_t>(weight_dtype)];
