@@ -68,6 +68,19 @@ class UsageTest(CliTest):
                 self.assert_fails(run(*args), part, "--help')", code=2)
         self.assertEqual(run().returncode, 2)
 
+    def test_empty_paths_are_wrong_usage(self):
+        """Every flag that takes a FILE says so of itself, in every command."""
+        tried = 0
+        for command in self.assert_help():
+            page = run(*command, "--help").stdout.decode()
+            for names in re.findall(r"^  (-.*?) FILE\b", page, re.MULTILINE):
+                with self.subTest(command=command, flag=names):
+                    self.assert_fails(
+                        run(*command, names.split(", ")[0], ""),
+                        f"{names}: the path is empty", "--help')", code=2)
+                    tried += 1
+        self.assertGreater(tried, 40)
+
     def test_flags_with_one_dash_and_their_values(self):
         want = self.assert_ok(run("run", "-m", STORIES, "-p", "-ctk", "-n", 8,
                                   "--temp", 0, "--cache-type-k", "f32",

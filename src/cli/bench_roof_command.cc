@@ -73,7 +73,7 @@ void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
   auto flags = std::make_shared<RoofFlags>();
   CLI::App* app = bench.add_subcommand(
       "roof", "Measures what memory and the kernels can do at best");
-  AddText(*app, "-m,--model", flags->model_path, "FILE",
+  AddPath(*app, "-m,--model", flags->model_path, "FILE",
           "Also the speeds that a model could reach");
   AddThreadListFlag(*app, flags->threads, "1, 2, 4, ... physical cores");
   AddIsaFlag(*app, flags->isa);

@@ -104,7 +104,7 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
   auto* tokens = AddIntList(*app, "--tokens", flags->tokens, 0, kMaxTokenId,
                             "Token ids, taken as they are: no BOS is added");
   auto* tokens_file =
-      AddText(*app, "--tokens-file", flags->tokens_file, "FILE",
+      AddPath(*app, "--tokens-file", flags->tokens_file, "FILE",
               "File with the ids, separated by commas or white space; -: "
               "standard input");
   AddRequiredPath(*app, "-o,--output", flags->output, "FILE",

@@ -224,7 +224,7 @@ void AddTaskFlags(CLI::App& app, const std::shared_ptr<McFlags>& flags) {
   AddInt(app, "--limit", flags->num_items, 1, kMaxItems,
          "Take the first N items only");
   auto* examples =
-      AddText(app, "--shots-file", flags->examples_file, "FILE",
+      AddPath(app, "--shots-file", flags->examples_file, "FILE",
               "Solved examples to put in front of each item, same schema");
   AddInt(app, "--shots", flags->num_examples, 1, kMaxItems,
          "Take the first N examples only")
@@ -235,7 +235,7 @@ void AddTaskFlags(CLI::App& app, const std::shared_ptr<McFlags>& flags) {
               return StoreModes(text, flags->modes);
             })
       ->excludes(app.get_option("--ffn"));
-  AddText(app, "-o,--output", flags->items_file, "FILE",
+  AddPath(app, "-o,--output", flags->items_file, "FILE",
           "File to write: each item's scores and picks, one JSON object per "
           "line");
   AddParsed(app, "--format", "FORMAT",

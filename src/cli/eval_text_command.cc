@@ -157,7 +157,7 @@ void AddEvalKlCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "kl", "How far a model's predictions are from another's, over a text");
   AddTextFlags(*app, *flags);
-  AddText(*app, "--base", flags->base_path, "FILE",
+  AddPath(*app, "--base", flags->base_path, "FILE",
           "GGUF model to compare with (default: the same, in --base-mode)");
   AddParsed(*app, "--base-mode", "MODE",
             "How the base computes its FFNs: auto, dense, exact, fast, "

@@ -68,6 +68,18 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+// What stores a path in a string or an optional one.
+template <typename Value>
+auto PathInto(Value& value) {
+  return [&value](const std::string& text) -> Status {
+    if (text.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, "the path is empty");
+    }
+    value = text;
+    return {};
+  };
+}
+
 }  // namespace
 
 CLI::Option* AddParsed(CLI::App& app, const std::string& names,
@@ -141,18 +153,17 @@ CLI::Option* AddText(CLI::App& app, const std::string& names,
                    });
 }
 
+CLI::Option* AddPath(CLI::App& app, const std::string& names,
+                     std::optional<std::string>& value,
+                     const std::string& placeholder,
+                     const std::string& description) {
+  return AddParsed(app, names, placeholder, description, PathInto(value));
+}
+
 CLI::Option* AddRequiredPath(CLI::App& app, const std::string& names,
                              std::string& value, const std::string& placeholder,
                              const std::string& description) {
-  return AddParsed(app, names, placeholder, description,
-                   [&value](const std::string& text) -> Status {
-                     if (text.empty()) {
-                       return Fail(ErrorCode::kInvalidArgument,
-                                   "the path is empty");
-                     }
-                     value = text;
-                     return {};
-                   })
+  return AddParsed(app, names, placeholder, description, PathInto(value))
       ->required();
 }
 

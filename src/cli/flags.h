@@ -49,6 +49,12 @@ CLI::Option* AddText(CLI::App& app, const std::string& names,
                      const std::string& placeholder,
                      const std::string& description);
 
+// A path, not empty.
+CLI::Option* AddPath(CLI::App& app, const std::string& names,
+                     std::optional<std::string>& value,
+                     const std::string& placeholder,
+                     const std::string& description);
+
 // A path that must be given, not empty. A name without dashes ("FOLDER", with
 // no placeholder) is a positional argument.
 CLI::Option* AddRequiredPath(CLI::App& app, const std::string& names,

@@ -97,6 +97,17 @@ TEST(FlagsTest, RequiredPathsMustBeGivenAndNotEmpty) {
   EXPECT_EQ(path, "a");
 }
 
+TEST(FlagsTest, OptionalPathsMayBeLeftOutButNotEmpty) {
+  CLI::App app;
+  std::optional<std::string> path;
+  AddPath(app, "--html", path, "FILE", "a page");
+  EXPECT_EQ(Parse(app, {}), "");
+  EXPECT_EQ(path, std::nullopt);
+  EXPECT_EQ(Parse(app, {"--html", ""}), "--html: the path is empty");
+  EXPECT_EQ(Parse(app, {"--html", "a"}), "");
+  EXPECT_EQ(path, "a");
+}
+
 TEST(CheckOneModelTest, NeitherTwoNorNone) {
   const auto error = [](std::vector<std::string> args) -> std::string {
     CLI::App app;

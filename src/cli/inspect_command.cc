@@ -63,7 +63,7 @@ void AddInspectCommand(CLI::App& parent, Action& action) {
   AddRequiredPath(*app, "-m,--model", flags->path, "FILE", "The same by a flag")
       ->required(false);
   app->add_flag("--json", flags->json, "One JSON object instead of text");
-  AddText(*app, "--html", flags->html_path, "FILE",
+  AddPath(*app, "--html", flags->html_path, "FILE",
           "Write a page that draws the model, for any browser");
   app->footer(
       "A file that can be read but not run is described, with the reason.\n\n"

@@ -209,7 +209,7 @@ void CheckCombination(const CLI::App& app) {
 }
 
 void AddRecordFlags(CLI::App& app, PrepareFlags& flags) {
-  AddText(app, "--from-source", flags.down_source_path, "FILE",
+  AddPath(app, "--from-source", flags.down_source_path, "FILE",
           "The same model in a better type: the down columns are rounded from "
           "it, not from what was rounded once already");
   AddParsed(app, "--down-type", "TYPE",
@@ -237,7 +237,7 @@ void AddPrepareCommand(CLI::App& parent, Action& action) {
       "prepare", "Makes a model ready to compute only the neurons that fire");
   AddFindFlags(*app, flags);
   app->get_option("--corpus")->required(false);
-  AddText(*app, "--predictors", flags->predictors_path, "FILE",
+  AddPath(*app, "--predictors", flags->predictors_path, "FILE",
           "What 'thermocline train' wrote, instead of --corpus");
   AddFloat(*app, "--density", flags->density, 0.01, 0.99,
            "SiLU and GELU: thresholds that keep this share of the gates");

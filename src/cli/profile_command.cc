@@ -124,11 +124,11 @@ void AddProfileCommand(CLI::App& parent, Action& action) {
       ->required(false);
   AddModelFlags(*app, flags->model);
   app->get_option("--model")->required(false);
-  AddText(*app, "--corpus", flags->corpus_path, "FILE",
+  AddPath(*app, "--corpus", flags->corpus_path, "FILE",
           "Text to run the model over; -: standard input");
-  AddText(*app, "-o,--output", flags->output_path, "FILE",
+  AddPath(*app, "-o,--output", flags->output_path, "FILE",
           "Profile to write, for other commands");
-  AddText(*app, "--html", flags->html_path, "FILE",
+  AddPath(*app, "--html", flags->html_path, "FILE",
           "Write a page that draws it, for any browser");
   app->add_flag("--json", flags->json, "One JSON object instead of text");
   AddInt(*app, "-n,--max-tokens", flags->max_tokens, training::kMinChunks,

@@ -231,12 +231,12 @@ void AddQuantizeCommand(CLI::App& parent, Action& action) {
                   "GGUF model in F16, BF16 or F32; of a split one, the first "
                   "file");
   // Optional for the parser: what is required depends on -o and --dry-run.
-  AddText(*app, "[OUT]", flags->output_argument, " ",
+  AddPath(*app, "[OUT]", flags->output_argument, " ",
           "GGUF file to write; replaced only when all went well; not needed "
           "with -o or --dry-run");
   app->add_option("TYPE", flags->type, "Type of the weights, in any case")
       ->option_text("REQUIRED");
-  AddText(*app, "-o,--output", flags->output_flag, "FILE",
+  AddPath(*app, "-o,--output", flags->output_flag, "FILE",
           "The same as OUT, in its place");
   AddInt(*app, "-t,--threads", flags->num_threads, 0,
          os::ThreadPool::kMaxThreads,

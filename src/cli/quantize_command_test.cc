@@ -121,7 +121,7 @@ TEST_F(QuantizeCommandTest, WrongUsage) {
   ExpectUsageError({kLlamaF16, output, "--dry-run"}, "TYPE is required");
   ExpectUsageError({kLlamaF16, "-o", output}, "TYPE is required");
   ExpectUsageError({kLlamaF16, "Q4_0"}, "OUT is required");
-  ExpectUsageError({kLlamaF16, "Q4_0", "-o", ""}, "OUT is required");
+  ExpectUsageError({kLlamaF16, "Q4_0", "-o", ""}, "the path is empty");
   ExpectUsageError({kLlamaF16, output, "-o", output}, "is not one of Q4_0");
   ExpectUsageError({kLlamaF16, output, "Q4_9"}, "'Q4_9' is not one of Q4_0");
   ExpectUsageError({kLlamaF16, output, "Q4_0", "8"}, "unknown argument '8'");

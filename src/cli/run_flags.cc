@@ -19,7 +19,7 @@ constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
 void AddPromptFlags(CLI::App& app, RunFlags& flags) {
   AddText(app, "-p,--prompt", flags.prompt, "TEXT",
           "Text to continue, as it is (no chat template unless -cnv)");
-  AddText(app, "-f,--file", flags.prompt_file, "FILE",
+  AddPath(app, "-f,--file", flags.prompt_file, "FILE",
           "File with the text to continue; -: standard input");
   AddInt(app, "-n,--predict,--n-predict", flags.max_tokens, -2, kMaxInt,
          "Tokens to generate; -1: until the context is full (default -1)");
@@ -83,7 +83,7 @@ void AddChatFlags(CLI::App& app, RunFlags& flags) {
                "End the chat after one answer");
   AddText(app, "--sys,--system-prompt", flags.system, "TEXT",
           "System prompt of a chat");
-  AddText(app, "--sysf,--system-prompt-file", flags.system_file, "FILE",
+  AddPath(app, "--sysf,--system-prompt-file", flags.system_file, "FILE",
           "File with the system prompt");
   const std::string names =
       fmt::format("{}", fmt::join(text::ChatTemplateNames(), ", "));

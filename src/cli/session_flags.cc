@@ -133,7 +133,7 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
               flags.overrides.ffn_threshold = static_cast<float>(value);
               return {};
             });
-  AddText(app, "--split", flags.split_path, "FILE",
+  AddPath(app, "--split", flags.split_path, "FILE",
           "Split file of the model: KAIROX's order of neurons, or "
           "PowerInfer's .gpuidx");
 }

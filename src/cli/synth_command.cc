@@ -155,9 +155,9 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
   app->add_flag_callback(
       "--no-predictor", [flags] { flags->options.with_predictor = false; },
       "Write records without predictors, for exact");
-  AddText(*app, "--powerinfer", flags->powerinfer, "FILE",
+  AddPath(*app, "--powerinfer", flags->powerinfer, "FILE",
           "Also write the same weights as PowerInfer's file (f16, q4_0)");
-  auto* text = AddText(*app, "--text", flags->text, "FILE",
+  auto* text = AddPath(*app, "--text", flags->text, "FILE",
                        "Also write a text in the model's words, one token "
                        "each: for profile and eval");
   flags->num_words = 4096;

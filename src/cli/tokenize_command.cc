@@ -78,7 +78,7 @@ void AddTokenizeCommand(CLI::App& parent, Action& action) {
       parent.add_subcommand("tokenize", "Turns a text into token ids, or back");
   AddRequiredPath(*app, "-m,--model", flags->model, "FILE",
                   "GGUF model, or vocabulary without tensors");
-  auto* file = AddText(*app, "-f,--file", flags->file, "FILE",
+  auto* file = AddPath(*app, "-f,--file", flags->file, "FILE",
                        "Text; -: standard input, the default");
   AddText(*app, "-p,--prompt", flags->prompt, "TEXT", "Text, as it is")
       ->excludes(file);

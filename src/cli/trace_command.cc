@@ -251,9 +251,9 @@ void AddTraceCommand(CLI::App& parent, Action& action) {
       "trace", "Records which neurons fire, token by token");
   AddModelFlags(*app, flags->model);
   app->get_option("--model")->required(false);
-  AddText(*app, "-f,--file", flags->prompts_path, "FILE",
+  AddPath(*app, "-f,--file", flags->prompts_path, "FILE",
           "Prompts: one per line, or JSON lines; -: standard input");
-  AddText(*app, "-o,--output", flags->output_path, "FILE", "Trace to write");
+  AddPath(*app, "-o,--output", flags->output_path, "FILE", "Trace to write");
   AddInt(*app, "-n,--n-predict", flags->num_generated, 1, kMaxGenerated,
          fmt::format("Tokens to generate for each prompt (default {})",
                      kDefaultGenerated));
@@ -261,7 +261,7 @@ void AddTraceCommand(CLI::App& parent, Action& action) {
          "The first N prompts only (default: all)");
   app->add_flag("--generated", flags->generated_only,
                 "Record generated positions only, not those of prompts");
-  AddText(*app, "--stats", flags->stats_path, "FILE",
+  AddPath(*app, "--stats", flags->stats_path, "FILE",
           "Show densities and locality of a trace instead");
   app->add_flag("--json", flags->json, "With --stats: one JSON object");
   AddThreadsFlag(*app, flags->session);
