@@ -23,9 +23,11 @@ case "$*" in
     rate=$(head -n 1 probes.txt)
     [ $(wc -l < probes.txt) -gt 1 ] && sed -i 1d probes.txt
     echo "{\"reads\": [{\"gb_per_s\": $rate}]}" ;;
-  *"-p 64"*) echo "[{\"n_prompt\": 64, \"n_gen\": 0, \"avg_ts\": $PP}]" ;;
+  *"-p 64"*) echo "[{\"n_prompt\": 64, \"n_gen\": 0, \"avg_ts\": $PP,
+             \"in_cache\": $IN_CACHE}]" ;;
   *) echo "[{\"n_prompt\": 0, \"n_gen\": 8, \"avg_ts\": $TG,
-             \"bytes_per_token\": 500000000, \"limit\": \"memory\"}]" ;;
+             \"bytes_per_token\": 500000000, \"limit\": \"memory\",
+             \"in_cache\": $IN_CACHE}]" ;;
 esac
 """
 
@@ -39,10 +41,11 @@ class CompareTest(unittest.TestCase):
         self.make("ours", 300, 30)
         self.make("peer", 100, 20)
 
-    def make(self, name, prefill, decode):
+    def make(self, name, prefill, decode, in_cache="false"):
         path = self.folder / name
         path.write_text(FAKE.replace("$PP", str(prefill))
-                        .replace("$TG", str(decode)))
+                        .replace("$TG", str(decode))
+                        .replace("$IN_CACHE", in_cache))
         path.chmod(0o755)
 
     def compare(self, *args):
@@ -62,13 +65,25 @@ class CompareTest(unittest.TestCase):
                          "3.00..3.00 |  |  | 4 of 4 |")
         self.assertEqual(lines[3], "| tg8 | 2 | 30.00 | 20.00 | 1.50 | "
                          "1.50..1.50 | 15.00 | 75.0 | 4 of 4 |")
-        self.assertIn(b"round 4", done.stderr)
+        self.assertIn(b"pp64, 2 threads, round 4", done.stderr)
         report = json.loads((self.folder / "out.json").read_text())
         self.assertEqual(len(report["rows"][1]["rounds"]), 4)
         self.assertEqual(report["rows"][1]["limit"], "memory")
         chart = (self.folder / "out.svg").read_text()
         self.assertTrue(chart.startswith("<svg"))
         self.assertIn("tg8, 2 thr", chart)
+
+    def test_no_share_of_the_roof_in_a_cache(self):
+        self.make("ours", 300, 90, in_cache="true")
+        done = self.compare("-p", "64", "-n", "8", "-t", "2", "--rounds", "1",
+                            "--json", "out.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.decode().splitlines()
+        self.assertIn("|  | in cache | 1 of 1 |", lines[2])
+        self.assertIn("| 45.00 | in cache | 1 of 1 |", lines[3])
+        for row in json.loads((self.folder / "out.json").read_text())["rows"]:
+            self.assertIs(row["in_cache"], True)
+            self.assertIsNone(row["percent_of_roof"])
 
     def chart(self, *args):
         return subprocess.run(
@@ -259,6 +274,8 @@ class CompareTest(unittest.TestCase):
             timeout=WAIT_LIMIT_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(b"| pp16 @ d8 | 1 |", done.stdout)
+        self.assertEqual(done.stdout.count(b"| in cache |"), 2)
+        self.assertIn(b"1 thread, round 1", done.stderr)
 
 
 class StatisticsTest(unittest.TestCase):
