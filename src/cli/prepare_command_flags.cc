@@ -64,9 +64,10 @@ std::string FormatProfileRows(const training::Findings& findings) {
       findings.is_mixture ? " of a token's experts" : "");
   for (size_t i = 0; i < findings.layers.size(); ++i) {
     const training::LayerFindings& layer = findings.layers[i];
-    out += fmt::format("{:>5} {:>10.2f} {:>7.1f} {:>11.1f}\n", i,
-                       100 * layer.density, 100 * layer.skew,
-                       100 * layer.locality);
+    out += fmt::format(
+        "{:>5} {:>10.2f} {:>7.1f} {:>11}\n", i, 100 * layer.density,
+        100 * layer.skew,
+        layer.locality ? fmt::format("{:.1f}", 100 * *layer.locality) : "-");
   }
   return out;
 }

@@ -63,6 +63,7 @@ TEST(FormatFindingsTest, TablesOfWhatWasFound) {
   EXPECT_THAT(
       text,
       AllOf(HasSubstr("    0      12.50    26.0        60.0\n"),
+            HasSubstr("    1       0.00     0.0           -\n"),
             HasSubstr("    0    96   8.00 KiB    8.0     98.10         65.4   "
                       "           1.50\n"),
             HasSubstr("    1  none: nothing fired\n"),

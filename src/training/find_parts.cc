@@ -204,7 +204,7 @@ Status Finder::Assemble() {
       out_.layers.push_back(
           {.density = DensityOfUsed(profile.density(), neurons),
            .skew = profile.skew(),
-           .locality = profile.locality().value_or(0.0)});
+           .locality = profile.locality()});
       parts.order.push_back(OrderByHeat(neurons, profile.counts));
       continue;
     }

@@ -32,7 +32,7 @@ struct PredictorFindings {
 struct LayerFindings {
   double density = 0;
   double skew = 0;
-  double locality = 0;
+  std::optional<double> locality;  // as of neuron::LayerProfile
   uint64_t ffn_bytes = 0;
   // Neurons of a group that fire where one of them does, over held-out
   // samples: in groups of the order that was found, and of neighbours as they

@@ -18,6 +18,7 @@ constexpr char kReason[] = "thermocline.work.reason";
 constexpr char kLayer[] = "thermocline.work.layer";
 
 constexpr double kNoType = -1.0;
+constexpr double kNoLocality = -1.0;
 
 // Of one predictor, in a fixed order.
 void AppendFigures(const PredictorFindings& findings,
@@ -34,7 +35,8 @@ constexpr size_t kOrderFigures = 5 + 2 * kFiguresPerPredictor;  // where
 constexpr size_t kNumFigures = kOrderFigures + 2;
 
 std::vector<double> FiguresOf(const LayerFindings& findings) {
-  std::vector<double> out = {findings.density, findings.skew, findings.locality,
+  std::vector<double> out = {findings.density, findings.skew,
+                             findings.locality.value_or(kNoLocality),
                              static_cast<double>(findings.ffn_bytes),
                              findings.free_sign_candidates_per_fired};
   AppendFigures(findings.trained, out);
@@ -73,7 +75,7 @@ bool ReadFigures(const std::vector<double>& figures, LayerFindings& out) {
   }
   out.density = figures[0];
   out.skew = figures[1];
-  out.locality = figures[2];
+  if (figures[2] != kNoLocality) out.locality = figures[2];
   out.ffn_bytes = static_cast<uint64_t>(figures[3]);
   out.free_sign_candidates_per_fired = figures[4];
   out.fired_per_group = figures[kOrderFigures];

@@ -32,7 +32,7 @@ void CheckLayer(const LayerFile& layer, const model::Config& config) {
            (layer.trained ? layer.trained->up.num_rows : 0));
   TC_CHECK(findings.free.rank == (layer.free ? layer.free->up.num_rows : 0));
   for (const double value :
-       {findings.density, findings.skew, findings.locality,
+       {findings.density, findings.skew, findings.locality.value_or(0.0),
         findings.free_sign_candidates_per_fired, findings.fired_per_group,
         findings.fired_per_group_as_they_lie}) {
     TC_CHECK(std::isfinite(value));

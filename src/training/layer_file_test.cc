@@ -70,6 +70,7 @@ TEST_F(LayerFileTest, WithoutPredictors) {
   layer.trained.reset();
   layer.free.reset();
   layer.findings.trained = {};
+  layer.findings.locality.reset();
   layer.findings.recall_ahead.clear();
   ASSERT_TRUE(WriteLayerFile(layer, 0, 0, config_, path_));
   const auto read = ReadLayerFile(path_, 0, config_);

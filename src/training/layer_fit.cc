@@ -175,7 +175,7 @@ Result<LayerFile> LayerFitter::Fit() {
   const Neurons neurons = NeuronsOf(config_);
   out_.findings.density = DensityOfUsed(profile_.density(), neurons);
   out_.findings.skew = profile_.skew();
-  out_.findings.locality = profile_.locality().value_or(0.0);
+  out_.findings.locality = profile_.locality();
   out_.findings.ffn_bytes = neurons.num_used * FfnBytes(ffn_);
   AddOrder();
   if (options_.predictors) {
