@@ -196,7 +196,7 @@ class TerminalTest(CliTest):
         self.assertIn(b'"/fly" is no command', terminal.type(b"/help\r"))
         self.assertIn(b"/save FILE", terminal.type(b"Hello\r"))
         terminal.type(b"/regen\r")
-        self.assertIn(b"[prompt 1 tokens", terminal.type(b"/clear\r"))
+        self.assertIn(b"[prompt 1 token, ", terminal.type(b"/clear\r"))
         self.assertIn(b"forgotten",
                       terminal.type(f"/save {STORIES}\r".encode()))
         size = os.path.getsize(STORIES)

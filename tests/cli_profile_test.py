@@ -75,7 +75,7 @@ class ProfileTest(cli_support.CliTest):
         self.assert_fails(
             run("profile", DEMO, "--corpus", "-", "-o", out,
                 stdin=b"Only a few words."),
-            "standard input", "tokens are too few", "4096 are needed")
+            "standard input", "too few to learn from", "4096 are needed")
         self.assert_fails(
             run("profile", STORIES, "--corpus", VALID, "-o", out),
             "has no sparsity", "100.0 % of the neurons fire", "silu",

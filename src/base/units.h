@@ -2,8 +2,12 @@
 #ifndef THERMOCLINE_BASE_UNITS_H_
 #define THERMOCLINE_BASE_UNITS_H_
 
+#include <fmt/format.h>
+
+#include <concepts>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace thermocline {
 
@@ -16,6 +20,12 @@ std::string FormatBytes(uint64_t num_bytes);
 
 // "512", "8.80 M", "6.74 B": decimal units, two decimals from a thousand on.
 std::string FormatCount(uint64_t count);
+
+// "0 tokens", "1 token", "2 tokens": for nouns whose plural ends in "s".
+template <std::integral Count>
+std::string Plural(Count count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 }  // namespace thermocline
 

@@ -21,6 +21,12 @@ TEST(UnitsTest, CountsUseDecimalUnits) {
   EXPECT_EQ(FormatCount(6740000000), "6.74 B");
 }
 
+TEST(UnitsTest, OneIsNotMany) {
+  EXPECT_EQ(Plural(0, "token"), "0 tokens");
+  EXPECT_EQ(Plural(int64_t{1}, "token"), "1 token");
+  EXPECT_EQ(Plural(~uint64_t{0}, "token"), "18446744073709551615 tokens");
+}
+
 TEST(MathTest, OverflowIsReported) {
   EXPECT_EQ(CheckedMul(3, 5), 15u);
   EXPECT_EQ(CheckedMul(uint64_t{1} << 32, uint64_t{1} << 32), std::nullopt);

@@ -58,9 +58,10 @@ std::string DroppedNotes(const BenchReport& report) {
   for (const BenchRow& row : report.rows) {
     if (row.num_dropped == 0) continue;
     out += fmt::format(
-        "{}, {} threads: {} of {} repetitions dropped, the machine was busy\n",
-        row.test, row.num_threads, row.num_dropped,
-        row.num_dropped + static_cast<int>(row.samples_ns.size()));
+        "{}, {}: {} of {} dropped, the machine was busy\n", row.test,
+        Plural(row.num_threads, "thread"), row.num_dropped,
+        Plural(row.num_dropped + static_cast<int>(row.samples_ns.size()),
+               "repetition"));
   }
   return out.empty() ? out : "\n" + out;
 }
@@ -70,9 +71,9 @@ std::string SparseNotes(const BenchReport& report) {
   for (const BenchRow& row : report.rows) {
     if (row.candidate_share == 0.0) continue;
     out += fmt::format(
-        "{}, {} threads: {:.2f} MB per token; of the neurons {:.1f} % looked "
+        "{}, {}: {:.2f} MB per token; of the neurons {:.1f} % looked "
         "at, {:.1f} % computed\n",
-        row.test, row.num_threads,
+        row.test, Plural(row.num_threads, "thread"),
         static_cast<double>(row.bytes_per_token) / 1e6,
         100.0 * row.candidate_share, 100.0 * row.open_share);
   }
@@ -104,7 +105,8 @@ std::string FormatMarkdown(const BenchReport& report) {
   out += DroppedNotes(report);
   for (const BenchRow& row : report.rows) {
     if (!row.profile.has_value()) continue;
-    out += fmt::format("\n{}, {} threads:\n\n{}", row.test, row.num_threads,
+    out += fmt::format("\n{}, {}:\n\n{}", row.test,
+                       Plural(row.num_threads, "thread"),
                        FormatProfile(*row.profile, report.num_layers));
   }
   return out;

@@ -238,7 +238,7 @@ TEST_F(ChatLoopTest, RegenReplacesTheAnswerWithAnotherSeed) {
   EXPECT_EQ(again.messages[0], first.messages[0]);
   EXPECT_NE(again.messages[1], first.messages[1]);
   EXPECT_TRUE(again.answers.starts_with(first.answers));
-  EXPECT_THAT(again.told.back(), HasSubstr("prompt 1 tokens"));
+  EXPECT_THAT(again.told.back(), HasSubstr("prompt 1 token, "));
   // The same seed gives the same chat.
   EXPECT_EQ(Chat({"Hello", "/regen"}).messages, again.messages);
 }

@@ -34,8 +34,9 @@ Result<std::string> DescribeOutput(const std::string& path) {
   for (const gguf::TensorInfo& tensor : file->tensors()) {
     num_params += tensor.shape.num_elems();
   }
-  return fmt::format("{}: {} tensors, {} parameters, {}\n", path,
-                     file->tensors().size(), FormatCount(num_params),
+  return fmt::format("{}: {}, {} parameters, {}\n", path,
+                     Plural(file->tensors().size(), "tensor"),
+                     FormatCount(num_params),
                      FormatBytes(file->num_file_bytes()));
 }
 

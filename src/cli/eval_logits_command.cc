@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
@@ -60,8 +61,8 @@ Status CheckTokens(const LogitsFlags& flags, const model::Config& config,
                             : config.context_length;
   if (static_cast<int64_t>(tokens.size()) <= limit) return {};
   return Fail(ErrorCode::kResourceExhausted,
-              "{}: {} ids are more than the context of {} positions (-c)",
-              SourceOf(flags), tokens.size(), limit);
+              "{}: {} ids are more than the context of {} (-c)",
+              SourceOf(flags), tokens.size(), Plural(limit, "position"));
 }
 
 std::vector<std::string> InputFiles(const LogitsFlags& flags) {

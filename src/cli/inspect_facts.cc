@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "base/units.h"
 #include "cli/html.h"
 
 namespace thermocline::cli {
@@ -66,9 +67,9 @@ std::string DescribeTokenizer(const InspectReport& report) {
   const text::Vocab& vocab = *report.vocab;
   std::string html = HtmlName(report.tokenizer_model.value_or(""));
   if (!vocab.pre.empty()) html += " (" + HtmlName(vocab.pre) + ")";
-  html += fmt::format(", {} tokens", vocab.tokens.size());
+  html += ", " + Plural(vocab.tokens.size(), "token");
   if (!vocab.merges.empty()) {
-    html += fmt::format(", {} merges", vocab.merges.size());
+    html += ", " + Plural(vocab.merges.size(), "merge");
   }
   return html;
 }

@@ -44,7 +44,7 @@ void AddShape(const InspectReport& report, TextReport& text) {
   }
   for (const TensorRow& row : report.tensors) {
     if (row.role == TensorRole::kPositionEmbedding) {
-      text.Line("positions", fmt::format("learned, {} rows", row.shape.ne[1]));
+      text.Line("positions", "learned, " + Plural(row.shape.ne[1], "row"));
     }
   }
   if (!report.config.has_value()) return;
@@ -69,10 +69,10 @@ void AddSparsity(const InspectReport& report, TextReport& text) {
   if (!sparsity.predictor_ranks.empty()) {
     const auto num_layers = std::ranges::count_if(
         sparsity.predictor_ranks, [](int64_t rank) { return rank > 0; });
-    text.Line(
-        "predictors",
-        fmt::format("{} layers, rank {}{}", num_layers, DescribeRanks(sparsity),
-                    sparsity.predictor_bias ? ", with bias" : ""));
+    text.Line("predictors",
+              fmt::format("{}, rank {}{}", Plural(num_layers, "layer"),
+                          DescribeRanks(sparsity),
+                          sparsity.predictor_bias ? ", with bias" : ""));
     text.Line("  ranks", ListRanks(sparsity));
   }
   if (sparsity.score_threshold.has_value()) {
@@ -81,8 +81,9 @@ void AddSparsity(const InspectReport& report, TextReport& text) {
   AddPrepared(report, text);
   if (!report.split.has_value()) return;
   const SplitFile& split = *report.split;
-  text.Line("split file", fmt::format("{}: {} layers, {} neurons", split.kind,
-                                      split.num_layers, split.num_neurons));
+  text.Line("split file", fmt::format("{}: {}, {}", split.kind,
+                                      Plural(split.num_layers, "layer"),
+                                      Plural(split.num_neurons, "neuron")));
   text.Number("  on the GPU", split.num_gpu_neurons);
   if (split.vram_bytes.has_value() && *split.vram_bytes >= 0) {
     text.Line("  made for",
@@ -120,11 +121,12 @@ void AddTokenizer(const InspectReport& report, TextReport& text) {
     return;
   }
   const text::Vocab& vocab = *report.vocab;
-  text.Line("tokenizer",
-            fmt::format("{}{}, {} tokens, {} merges",
-                        Escape(report.tokenizer_model.value_or("")),
-                        vocab.pre.empty() ? "" : " (" + Escape(vocab.pre) + ")",
-                        vocab.tokens.size(), vocab.merges.size()));
+  text.Line(
+      "tokenizer",
+      fmt::format("{}{}, {}, {}", Escape(report.tokenizer_model.value_or("")),
+                  vocab.pre.empty() ? "" : " (" + Escape(vocab.pre) + ")",
+                  Plural(vocab.tokens.size(), "token"),
+                  Plural(vocab.merges.size(), "merge")));
   std::vector<std::string> specials;
   for (const SpecialToken& special : SpecialTokens(vocab)) {
     if (!special.id.has_value()) continue;
@@ -147,11 +149,10 @@ void AddTokenizer(const InspectReport& report, TextReport& text) {
 
 std::string FormatInspect(const InspectReport& report) {
   TextReport text;
-  text.Line("file",
-            fmt::format("{} ({} v{}, {} file{}, {})", Escape(report.path),
-                        NameOf(report.container), report.gguf_version,
-                        report.num_shards, report.num_shards == 1 ? "" : "s",
-                        FormatBytes(report.num_file_bytes)));
+  text.Line("file", fmt::format("{} ({} v{}, {}, {})", Escape(report.path),
+                                NameOf(report.container), report.gguf_version,
+                                Plural(report.num_shards, "file"),
+                                FormatBytes(report.num_file_bytes)));
   text.Line("architecture", Escape(report.architecture.value_or("not given")));
   if (report.name.has_value()) text.Line("name", Escape(*report.name));
   text.Line("parameters", FormatCount(report.total.num_params));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/units.h"
 #include "cli/inspect_report.h"
 #include "model/prepared_names.h"
 
@@ -49,10 +50,9 @@ std::string Percent(double share) {
 }
 
 std::string DescribeProfile(const PreparedFacts& prepared) {
-  std::string text =
-      prepared.profile_tokens.has_value()
-          ? fmt::format("{} tokens", *prepared.profile_tokens)
-          : fmt::format("{} layers", prepared.num_profile_layers);
+  std::string text = prepared.profile_tokens.has_value()
+                         ? Plural(*prepared.profile_tokens, "token")
+                         : Plural(prepared.num_profile_layers, "layer");
   for (const auto& [name, share] : {std::pair("density", prepared.density),
                                     std::pair("locality", prepared.locality),
                                     std::pair("skew", prepared.skew)}) {
@@ -97,8 +97,8 @@ std::vector<PreparedFact> DescribeFindings(const PreparedFacts& prepared) {
   }
   if (prepared.num_free_layers > 0) {
     facts.push_back(
-        {"free", fmt::format("training-free predictors, signs of {} layers{}",
-                             prepared.num_free_layers,
+        {"free", fmt::format("training-free predictors, signs of {}{}",
+                             Plural(prepared.num_free_layers, "layer"),
                              prepared.num_free_margins > 0
                                  ? fmt::format(", margins of {}",
                                                prepared.num_free_margins)
@@ -115,8 +115,7 @@ std::vector<PreparedFact> DescribeFindings(const PreparedFacts& prepared) {
         {"order", fmt::format("groups of {}", *prepared.order_group_size)});
   }
   if (prepared.num_test_samples > 0) {
-    facts.push_back(
-        {"self-test", fmt::format("{} tokens", prepared.num_test_samples)});
+    facts.push_back({"self-test", Plural(prepared.num_test_samples, "token")});
   }
   return facts;
 }

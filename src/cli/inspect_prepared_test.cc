@@ -77,7 +77,7 @@ TEST(InspectPreparedTest, TextPageAndObject) {
   EXPECT_THAT(text, HasSubstr("Q4_0 gate, Q4_0 up, Q4_0 down, 64 bytes a "
                               "neuron\n"));
   EXPECT_THAT(text, HasSubstr("predictors read that of the layer before\n"));
-  EXPECT_THAT(text, HasSubstr("signs of 1 layers, margins of 1\n"));
+  EXPECT_THAT(text, HasSubstr("signs of 1 layer, margins of 1\n"));
   EXPECT_THAT(text, HasSubstr("thresholds    0.25 to 0.5\n"));
   EXPECT_THAT(text, HasSubstr("1000 tokens, density 12.5 %\n"));
   EXPECT_THAT(text, HasSubstr("order         groups of 4\n"));

@@ -58,9 +58,10 @@ double MeanDensity(const training::Findings& findings) {
 
 std::string FormatProfileRows(const training::Findings& findings) {
   std::string out = fmt::format(
-      "{} tokens: {:.1f} % of the neurons{} fire\n\n"
+      "{}: {:.1f} % of the neurons{} fire\n\n"
       "layer  density %  skew %  locality %\n",
-      findings.profile.num_tokens(), 100 * MeanDensity(findings),
+      Plural(findings.profile.num_tokens(), "token"),
+      100 * MeanDensity(findings),
       findings.is_mixture ? " of a token's experts" : "");
   for (size_t i = 0; i < findings.layers.size(); ++i) {
     const training::LayerFindings& layer = findings.layers[i];
@@ -298,9 +299,9 @@ std::string FormatFindings(const training::Findings& findings,
                            bool is_resumed) {
   std::string out;
   if (is_resumed) {
-    out += fmt::format(
-        "went on from an interrupted run: {} of {} layers were done\n",
-        findings.num_layers_kept, findings.layers.size());
+    out += fmt::format("went on from an interrupted run: {} of {} done\n",
+                       findings.num_layers_kept,
+                       Plural(findings.layers.size(), "layer"));
   }
   out += FormatProfileRows(findings);
   if (!findings.no_predictors.empty()) {

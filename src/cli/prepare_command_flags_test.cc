@@ -122,7 +122,7 @@ TEST(FormatFindingsTest, WhatIsNotThereIsNotShown) {
   EXPECT_THAT(text, Not(HasSubstr("predictors")));
   EXPECT_THAT(text, Not(HasSubstr("recall")));
   EXPECT_THAT(text, Not(HasSubstr("order")));
-  EXPECT_THAT(text, HasSubstr("1 of 2 layers were done"));
+  EXPECT_THAT(text, HasSubstr("1 of 2 layers done"));
 }
 
 TEST(FormatFindingsTest, WhyThereAreNoPredictors) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/encode_text.h"
 #include "cli/eval_commands.h"
@@ -64,9 +65,10 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
       MakeSessionOptions(flags.session, model->config(), progress);
   options.ffn = training::ProfileMode(model->config());
   options.products_batch = kEvalProductsBatch;
-  WriteStderr(fmt::format("profile: {} tokens of {}, {} at a time, {}\n",
-                          corpus.num_tokens(), InputFileName(path),
-                          corpus.chunk_tokens(), NameOf(options.ffn)));
+  WriteStderr(fmt::format("profile: {} of {}, {} at a time, {}\n",
+                          Plural(corpus.num_tokens(), "token"),
+                          InputFileName(path), corpus.chunk_tokens(),
+                          NameOf(options.ffn)));
   auto profile =
       training::ProfileCorpus(model, corpus, options, progress.callback());
   progress.Clear();

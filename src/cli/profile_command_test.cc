@@ -82,7 +82,7 @@ TEST_F(ProfileCommandTest, RefusesFewerTokensThanItNeeds) {
   EXPECT_THAT(one.err, HasSubstr("-n, --max-tokens: 1 is out of range"));
   const MainResult result = Run({"-n", "511"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("-n: 511 tokens are too few to learn "
+  EXPECT_THAT(result.err, HasSubstr("-n: 511 tokens, too few to learn "
                                     "from; at least 512 are needed"));
 }
 
@@ -110,7 +110,7 @@ TEST_F(ProfileCommandTest, SaysWhatIsWrong) {
       RunMain({"profile", kBamboo, "--corpus", "-"}, "a few words");
   EXPECT_EQ(small.exit_code, 1);
   EXPECT_THAT(small.err, HasSubstr("standard input: "));
-  EXPECT_THAT(small.err, HasSubstr("tokens are too few"));
+  EXPECT_THAT(small.err, HasSubstr("too few to learn from"));
   EXPECT_THAT(small.err, HasSubstr("are needed"));
 
   const MainResult dense = RunMain({"profile", kStories, "--corpus", text_,

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "cli/html.h"
 #include "cli/inspect_html_style.h"
 #include "cli/profile_report.h"
@@ -84,7 +85,7 @@ std::string Facts(const model::ProfileFile& file) {
   html +=
       Fact("neurons per layer",
            model.num_experts > 0
-               ? fmt::format("{} experts of {}", model.num_experts,
+               ? fmt::format("{} of {}", Plural(model.num_experts, "expert"),
                              Grouped(static_cast<uint64_t>(model.ffn_width)))
                : Grouped(static_cast<uint64_t>(model.ffn_width)));
   html += Fact("tokens", Grouped(profile.num_tokens()));

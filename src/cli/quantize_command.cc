@@ -87,8 +87,9 @@ std::string FormatSums(const convert::QuantizePlan& plan) {
   }
   std::string out;
   for (const auto& [dtype, sum] : by_type) {
-    out += fmt::format("{:<5} {:>5} tensors  {:>9} weights  {:>11}\n",
+    out += fmt::format("{:<5} {:>5} {:7}  {:>9} weights  {:>11}\n",
                        NameOf(dtype), sum.num_tensors,
+                       sum.num_tensors == 1 ? "tensor" : "tensors",
                        FormatCount(sum.num_elems), FormatBytes(sum.num_bytes));
   }
   if (num_fallen > 0) {

@@ -58,13 +58,16 @@ RunMemory RunMemoryOf(const os::ProcessMemory& memory,
 std::string FormatRunSummary(const decode::GenerateReport& report,
                              const TokenBytes& bytes_per_token,
                              const RunMemory& memory) {
+  // As wide as the longer form, so that the times stay below each other.
+  const auto noun = [](auto count) { return count == 1 ? "token " : "tokens"; };
   return fmt::format(
-      "prompt     {:6} tokens in {:8.3f} s{}\n"
-      "generated  {:6} tokens in {:8.3f} s{}{}\n"
+      "prompt     {:6} {} in {:8.3f} s{}\n"
+      "generated  {:6} {} in {:8.3f} s{}{}\n"
       "stop: {}, seed {}, peak memory {} anonymous and locked, {} mapped\n",
-      report.num_prompt_tokens, report.prompt_seconds,
+      report.num_prompt_tokens, noun(report.num_prompt_tokens),
+      report.prompt_seconds,
       Rate(report.num_prompt_tokens, report.prompt_seconds),
-      report.tokens.size(), report.generate_seconds,
+      report.tokens.size(), noun(report.tokens.size()), report.generate_seconds,
       Rate(report.num_decodes, report.generate_seconds),
       BytesRate(report.num_decodes, report.generate_seconds, bytes_per_token),
       DescribeStop(report.reason), report.seed, FormatBytes(memory.held_bytes),
@@ -81,13 +84,14 @@ std::string FormatAnswerSummary(const decode::GenerateReport& report,
   };
   const bool is_usual = report.reason == decode::StopReason::kEndOfGeneration ||
                         report.reason == decode::StopReason::kStopString;
-  return fmt::format(
-      "[prompt {} tokens{}; answer {} tokens{}; {} of {} positions{}{}]",
-      report.num_prompt_tokens,
-      rate(report.num_prompt_tokens, report.prompt_seconds),
-      report.tokens.size(), rate(report.num_decodes, report.generate_seconds),
-      position, context, is_usual ? "" : "; ",
-      is_usual ? "" : DescribeStop(report.reason));
+  return fmt::format("[prompt {}{}; answer {}{}; {} of {}{}{}]",
+                     Plural(report.num_prompt_tokens, "token"),
+                     rate(report.num_prompt_tokens, report.prompt_seconds),
+                     Plural(report.tokens.size(), "token"),
+                     rate(report.num_decodes, report.generate_seconds),
+                     position, Plural(context, "position"),
+                     is_usual ? "" : "; ",
+                     is_usual ? "" : DescribeStop(report.reason));
 }
 
 }  // namespace thermocline::cli

@@ -46,7 +46,7 @@ TEST(FormatRunSummaryTest, ATokenOfThePrefillHasNoSpeed) {
                                              .prompt_seconds = 0.5,
                                              .generate_seconds = 1e-5},
                                             {.count = 1000}, {});
-  EXPECT_NE(text.find("generated       1 tokens in    0.000 s\n"),
+  EXPECT_NE(text.find("generated       1 token  in    0.000 s\n"),
             std::string::npos)
       << text;
 }

@@ -310,10 +310,10 @@ std::string DescribeMode(const engine::Session& session,
   const gguf::File& file = session.model().file();
   const bool is_synthetic = file.Find(model::prepared::kSynthetic) != nullptr;
   return fmt::format(
-      "{}, {}, {} thread{}, context {}, KV {} {}, weights {}{}",
+      "{}, {}, {}, context {}, KV {} {}, weights {}{}",
       DescribeFfn(session, options), kernels::NameOf(session.isa()),
-      session.num_threads(), session.num_threads() == 1 ? "" : "s",
-      session.context(), k_name == v_name ? k_name : k_name + "/" + v_name,
+      Plural(session.num_threads(), "thread"), session.context(),
+      k_name == v_name ? k_name : k_name + "/" + v_name,
       FormatBytes(session.memory().kv_bytes), DescribeHeld(file.held()),
       is_synthetic ? ", synthetic model" : "");
 }

@@ -47,10 +47,10 @@ std::vector<std::string> OutputsOf(const SynthFlags& flags) {
 
 std::string DescribePlan(const SynthFlags& flags,
                          const convert::SynthPlan& plan) {
-  const std::string model =
-      fmt::format("synthetic like {}, {}: {} layers of {} neurons, {}\n",
-                  plan.shape.name, LowerName(plan.options.dtype),
-                  plan.num_layers, plan.shape.num_neurons(), plan.Describe());
+  const std::string model = fmt::format(
+      "synthetic like {}, {}: {} of {}, {}\n", plan.shape.name,
+      LowerName(plan.options.dtype), Plural(plan.num_layers, "layer"),
+      Plural(plan.shape.num_neurons(), "neuron"), plan.Describe());
   const bool writes_predictor =
       plan.options.with_predictor && (!flags.plain || flags.powerinfer);
   if (!writes_predictor) return model;

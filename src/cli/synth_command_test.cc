@@ -20,7 +20,7 @@ TEST(SynthCommandTest, WritesTheModelItsTwinAndAText) {
       RunMain({"synth", "--like", "tiny", "--layers", "1", "-o", model,
                "--powerinfer", twin, "--text", text, "--words", "20"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("synthetic like tiny, q4_0: 1 layers of "
+  EXPECT_THAT(result.out, HasSubstr("synthetic like tiny, q4_0: 1 layer of "
                                     "2048 neurons, density 0.1, skew 0.26, "
                                     "locality 0.6, seed 1"));
   EXPECT_THAT(result.out, HasSubstr("predictor: rank 96"));

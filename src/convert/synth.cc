@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "base/units.h"
 #include "convert/quantize_types.h"
 #include "gguf/writer.h"
 #include "model/prepared_config.h"
@@ -84,8 +85,8 @@ Status AddMarks(const SynthPlan& plan, gguf::Writer& writer) {
                                    ValueType::kU32, kQuantizationVersion));
   TC_RETURN_IF_ERROR(writer.AddString(
       model::prepared::kSynthetic,
-      fmt::format("like {}, {} layers, {}, {}", plan.shape.name,
-                  plan.num_layers, NameOf(plan.options.dtype),
+      fmt::format("like {}, {}, {}, {}", plan.shape.name,
+                  Plural(plan.num_layers, "layer"), NameOf(plan.options.dtype),
                   plan.Describe())));
   return writer.AddString(model::prepared::kActivation, "relu");
 }

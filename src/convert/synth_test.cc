@@ -58,7 +58,7 @@ TEST(SynthTest, EveryFileSaysThatItIsSynthetic) {
               "synthetic like tiny-opt, density 0.1, skew 0.26, locality 0.6, "
               "seed 1");
     EXPECT_EQ((*file)->String(model::prepared::kSynthetic).value(),
-              "like tiny-opt, 1 layers, Q4_0, density 0.1, skew 0.26, locality "
+              "like tiny-opt, 1 layer, Q4_0, density 0.1, skew 0.26, locality "
               "0.6, seed 1");
     EXPECT_EQ((*file)->container(), layout == SynthLayout::kPowerInfer
                                         ? gguf::Container::kPowerInfer

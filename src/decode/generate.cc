@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "decode/stop_matcher.h"
 
 namespace thermocline::decode {
@@ -159,9 +160,10 @@ Status CheckRequest(const engine::Session& session,
   const int64_t num_left = session.context() - session.position();
   if (prompt.size() > static_cast<uint64_t>(num_left)) {
     return Fail(ErrorCode::kResourceExhausted,
-                "the prompt has {} tokens, but the context of {} positions "
+                "the prompt has {}, but the context of {} "
                 "has {} left: use a larger one (-c) or a shorter prompt",
-                prompt.size(), session.context(), num_left);
+                Plural(prompt.size(), "token"),
+                Plural(session.context(), "position"), num_left);
   }
   if (options.max_tokens < -1) {
     return Fail(ErrorCode::kInvalidArgument,

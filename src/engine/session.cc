@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "engine/ffn/free_selector.h"
 #include "engine/ffn/neuron_ffn.h"
 #include "engine/ffn/predictor_check.h"
@@ -121,9 +122,9 @@ class SessionImpl final : public Session {
     const int64_t num_left = context() - position_;
     if (tokens.size() > static_cast<uint64_t>(num_left)) {
       return Fail(ErrorCode::kResourceExhausted,
-                  "{} tokens do not fit: {} of {} positions are left: use a "
-                  "larger context (-c)",
-                  tokens.size(), num_left, context());
+                  "no room for {}: {} of {} left: use a larger context (-c)",
+                  Plural(tokens.size(), "token"), num_left,
+                  Plural(context(), "position"));
     }
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i] < 0 || tokens[i] >= model_->config().vocab_size) {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <vector>
 
+#include "base/units.h"
+
 namespace thermocline::eval {
 
 static_assert(std::endian::native == std::endian::little,
@@ -18,8 +20,8 @@ Status WriteLogits(engine::Session& session,
   const int64_t room = session.context() - session.position();
   if (static_cast<int64_t>(tokens.size()) > room) {
     return Fail(ErrorCode::kResourceExhausted,
-                "{} tokens do not fit the context: room for {}", tokens.size(),
-                room);
+                "no room for {} in the context, but for {}",
+                Plural(tokens.size(), "token"), room);
   }
   const size_t vocab_size =
       static_cast<size_t>(session.model().config().vocab_size);

@@ -75,7 +75,7 @@ TEST(WriteLogitsTest, RefusesBeforeAnyWork) {
     ASSERT_FALSE(too_many.has_value());
     EXPECT_EQ(too_many.error().code, ErrorCode::kResourceExhausted);
     EXPECT_THAT(too_many.error().message,
-                ::testing::HasSubstr("7 tokens do not fit the context"));
+                ::testing::HasSubstr("no room for 7 tokens in the context"));
     EXPECT_EQ(session->position(), 0);
   }
 }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/quote.h"
+#include "base/units.h"
 
 namespace thermocline::eval {
 namespace {
@@ -83,9 +84,10 @@ std::string FormatTable(const McReport& report) {
                ChangeLine(first, mode, *mode.change_norm, "acc_norm",
                           report.num_items);
   }
-  out += fmt::format("{} items, {}, {} examples in front; guessing: {:.2f}\n",
-                     report.num_items, report.schema, report.num_examples,
-                     100 * report.guess);
+  out +=
+      fmt::format("{}, {}, {} in front; guessing: {:.2f}\n",
+                  Plural(report.num_items, "item"), report.schema,
+                  Plural(report.num_examples, "example"), 100 * report.guess);
   return out + changes;
 }
 

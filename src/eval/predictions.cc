@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/units.h"
 
 namespace thermocline::eval {
 namespace {
@@ -122,14 +123,14 @@ int64_t Chunks::CountIn(std::span<const TokenId> tokens) const {
 Status CheckChunks(int64_t num_tokens, int64_t chunk) {
   if (chunk < kMinChunk) {
     return Fail(ErrorCode::kInvalidArgument,
-                "chunks of {} tokens are too short, at least {}", chunk,
-                kMinChunk);
+                "chunks of {} are too short, at least {}",
+                Plural(chunk, "token"), kMinChunk);
   }
   if (num_tokens / 2 < chunk) {
     return Fail(ErrorCode::kInvalidArgument,
-                "the text has {} token{}, but at least two chunks of {} are "
+                "the text has {}, but at least two chunks of {} are "
                 "needed; use a longer text or a smaller -c",
-                num_tokens, num_tokens == 1 ? "" : "s", chunk);
+                Plural(num_tokens, "token"), chunk);
   }
   return {};
 }

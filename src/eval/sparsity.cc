@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/units.h"
 #include "neuron/profile.h"
 
 namespace thermocline::eval {
@@ -208,14 +209,15 @@ Result<Sparsity> MeasureSparsity(engine::Session& session,
 
 std::string FormatSparsity(const Sparsity& sparsity) {
   std::string out = fmt::format(
-      "{}{} at {} positions, against dense\n\n"
+      "{}{} at {}, against dense\n\n"
       "layer  density %  candidates %  per active  recall %  precision %  "
       "KiB/token  of dense %\n",
       sparsity.mode,
       sparsity.predictor == "none"
           ? ""
           : fmt::format(" ({} predictors)", sparsity.predictor),
-      sparsity.layers.empty() ? 0 : sparsity.layers.front().num_tokens);
+      Plural(sparsity.layers.empty() ? 0 : sparsity.layers.front().num_tokens,
+             "position"));
   for (size_t l = 0; l < sparsity.layers.size(); ++l) {
     out += Row(fmt::format("{}", l), sparsity.layers[l]);
   }

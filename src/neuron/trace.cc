@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/quote.h"
+#include "base/units.h"
 #include "neuron/active_set.h"
 #include "neuron/crc32.h"
 
@@ -272,9 +273,9 @@ Result<bool> TraceReader::Next(TraceToken& token,
   if (num_block_tokens_ == 0) {
     if (blocks_.empty()) {
       if (seen_ == totals_) return false;
-      return Corrupt(fmt::format(
-          "holds {} tokens where its end tells of {}, or other sets",
-          seen_.num_tokens, totals_.num_tokens));
+      return Corrupt(
+          fmt::format("holds {} where its end tells of {}, or other sets",
+                      Plural(seen_.num_tokens, "token"), totals_.num_tokens));
     }
     TC_RETURN_IF_ERROR(EnterBlock());
   }

@@ -238,7 +238,7 @@ TEST_F(TraceFieldTest, Blocks) {
 
 TEST_F(TraceFieldTest, Ends) {
   EXPECT_THAT(With(57, uint64_t{1}), HasSubstr("no totals"));
-  EXPECT_THAT(With(65, uint64_t{2}), HasSubstr("1 tokens where its end tells"));
+  EXPECT_THAT(With(65, uint64_t{2}), HasSubstr("1 token where its end tells"));
   EXPECT_THAT(With(73, uint64_t{2}), HasSubstr("or other sets"));
   EXPECT_THAT(With(81, uint64_t{3}), HasSubstr("or other sets"));
 }

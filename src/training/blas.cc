@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "kernels/isa.h"
 #include "os/memory.h"
 
@@ -74,10 +75,9 @@ Status CheckRoom(int num_threads) {
   for (size_t held = 0; held < num_bytes; held += piece_bytes) {
     auto piece = os::AlignedBuffer::Allocate(piece_bytes);
     if (!piece.has_value()) {
-      return Annotate(
-          fmt::format("{}: the working space of {} thread{}", kLibrary,
-                      num_threads, num_threads == 1 ? "" : "s"),
-          piece.error());
+      return Annotate(fmt::format("{}: the working space of {}", kLibrary,
+                                  Plural(num_threads, "thread")),
+                      piece.error());
     }
     room.push_back(*std::move(piece));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/units.h"
 
 namespace thermocline::training {
 namespace {
@@ -85,17 +86,18 @@ Result<std::vector<text::TokenId>> PickStretches(
 Status CheckLength(const std::string& name, size_t num_tokens, size_t chunk) {
   if (num_tokens >= kMinChunks * chunk) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              "{}: {} tokens are too few to learn from; at least {} are "
+              "{}: {}, too few to learn from; at least {} are "
               "needed ({} chunks of {})",
-              name, num_tokens, kMinChunks * chunk, kMinChunks, chunk);
+              name, Plural(num_tokens, "token"), kMinChunks * chunk, kMinChunks,
+              chunk);
 }
 
 // Tokens of a chunk.
 size_t ChunkLength(const std::optional<int64_t>& asked,
                    int64_t context_length) {
   if (asked.has_value() && *asked > context_length) {
-    LogInfo("chunks of {} tokens instead of {}: the model's context",
-            context_length, *asked);
+    LogInfo("chunks of {} instead of {}: the model's context",
+            Plural(context_length, "token"), *asked);
   }
   if (asked == 0) return static_cast<size_t>(context_length);
   return static_cast<size_t>(

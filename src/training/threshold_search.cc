@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/units.h"
 
 namespace thermocline::training {
 namespace {
@@ -55,9 +56,9 @@ Result<double> MeasurePerplexity(
     const std::vector<float>& thresholds) {
   if (corpus.chunk_tokens() < kMinChunkTokens) {
     return Fail(ErrorCode::kInvalidArgument,
-                "chunks of {} tokens are too short to measure a perplexity in: "
+                "chunks of {} are too short to measure a perplexity in: "
                 "give -c {} or more",
-                corpus.chunk_tokens(), kMinChunkTokens);
+                Plural(corpus.chunk_tokens(), "token"), kMinChunkTokens);
   }
   std::shared_ptr<const model::Model> measured = model;
   engine::SessionOptions session_options = options;
