@@ -37,7 +37,7 @@ TEST(EvalPplCommandTest, MeasuresInTheFormatAskedFor) {
 TEST(EvalPplCommandTest, NoMoreChunksThanAskedFor) {
   const std::string text = os::TestFolder::Read(kValidText).substr(0, 1000);
   for (const auto& [count, want] :
-       {std::pair("1", "(1 chunks of 32, 15 predictions"),
+       {std::pair("1", "(1 chunk of 32, 15 predictions"),
         std::pair("2", "(2 chunks of 32, 30 predictions")}) {
     const MainResult result =
         RunMain({"eval", "ppl", "-m", kStories, "-f", "-", "-c", "32", "-t",
@@ -49,6 +49,15 @@ TEST(EvalPplCommandTest, NoMoreChunksThanAskedFor) {
   EXPECT_THAT(
       RunMain({"eval", "ppl", "-m", kStories, "-f", "-", "--chunks", "0"}).err,
       HasSubstr("--chunks: 0 is out of range"));
+}
+
+TEST(EvalPplCommandTest, OnePredictionHasNoError) {
+  const MainResult result = RunMain({"eval", "ppl", "-m", kStories, "-f", "-",
+                                     "-c", "4", "-t", "1", "--chunks", "1"},
+                                    "Once upon a time there was a cat.");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("+/- - (1 chunk of 4, 1 prediction, mean nll "));
 }
 
 TEST(EvalPplCommandTest, SaysWhenTheTextIsTooShort) {
@@ -118,7 +127,7 @@ TEST_F(EvalKlCommandTest, NoMoreChunksThanAskedFor) {
     }
     const MainResult result = RunMain(args);
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.out, HasSubstr("predictions:     15 (1 chunks of 32)"));
+    EXPECT_THAT(result.out, HasSubstr("predictions:     15 (1 chunk of 32)"));
   }
 }
 

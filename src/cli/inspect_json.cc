@@ -6,11 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/inspect_report.h"
-#include "cli/json_values.h"
+#include "eval/json_values.h"
 
 namespace thermocline::cli {
 namespace {
 
+using eval::OrNull;
 using Json = nlohmann::ordered_json;
 
 Json TextOrNull(const std::string& text) {

@@ -6,11 +6,13 @@
 #include <optional>
 
 #include "base/quote.h"
-#include "cli/json_values.h"
+#include "base/units.h"
+#include "eval/json_values.h"
 
 namespace thermocline::cli {
 namespace {
 
+using eval::OrNull;
 using Json = nlohmann::ordered_json;
 using neuron::LayerProfile;
 
@@ -47,12 +49,14 @@ double MeanOf(const neuron::Profile& profile, Figure figure) {
 std::string DescribeProfile(const model::ProfileFile& file) {
   const model::ModelFingerprint& model = file.model;
   const std::string neurons =
-      model.num_experts > 0 ? fmt::format("{} experts of {} neurons",
-                                          model.num_experts, model.ffn_width)
-                            : fmt::format("{} neurons", model.ffn_width);
-  return fmt::format("{} ({}, {} layers of {}): {} tokens of {}, {} at a time",
+      model.num_experts > 0
+          ? fmt::format("{} of {}", Plural(model.num_experts, "expert"),
+                        Plural(model.ffn_width, "neuron"))
+          : Plural(model.ffn_width, "neuron");
+  return fmt::format("{} ({}, {} of {}): {} of {}, {} at a time",
                      TextOr(model.name, "a model"), Escape(model.architecture),
-                     model.num_layers, neurons, file.profile.num_tokens(),
+                     Plural(model.num_layers, "layer"), neurons,
+                     Plural(file.profile.num_tokens(), "token"),
                      TextOr(file.corpus, "a text"), file.context);
 }
 
@@ -86,9 +90,10 @@ std::string FormatProfile(const model::ProfileFile& file) {
   const neuron::Profile& profile = file.profile;
   std::string out = DescribeProfile(file) + "\n\n" + FormatLayerTable(profile);
   out += fmt::format(
-      "\nOf {} neurons per layer a token fires {:.2f} %; {:.2f} % of them make "
+      "\nOf {} per layer a token fires {:.2f} %; {:.2f} % of them make "
       "80 % of all\nactivations.",
-      profile.layers.empty() ? 0 : profile.layers.front().num_neurons(),
+      Plural(profile.layers.empty() ? 0 : profile.layers.front().num_neurons(),
+             "neuron"),
       InPercent(profile.density()), InPercent(profile.skew()));
   if (const std::optional<double> locality = profile.locality()) {
     out += fmt::format(

@@ -122,9 +122,10 @@ Status CheckFits(const std::vector<Task>& tasks, int64_t context,
     }
     if (std::cmp_less(task.tokens.size(), context)) continue;
     return Fail(ErrorCode::kResourceExhausted,
-                "{}: line {}: its {} tokens fill the context of {} positions; "
+                "{}: line {}: its {} leave no room in the context of {}; "
                 "use a larger one (-c)",
-                name, task.line, task.tokens.size(), context);
+                name, task.line, Plural(task.tokens.size(), "token"),
+                Plural(context, "position"));
   }
   return {};
 }
@@ -160,6 +161,15 @@ Status RunTasks(const TraceFlags& flags, const std::vector<Task>& tasks,
     TC_RETURN_IF_ERROR(recorder.status());
   }
   return {};
+}
+
+std::string DescribeTotals(const neuron::TraceTotals& totals) {
+  return totals.num_tokens == 0
+             ? "nothing was recorded: of no prompt more than one token was "
+               "generated, and the last one is not computed"
+             : fmt::format("{} of {}, {}", Plural(totals.num_tokens, "token"),
+                           Plural(totals.num_sequences, "prompt"),
+                           Plural(totals.num_fired, "activation"));
 }
 
 Result<neuron::TraceHeader> MakeHeader(const TraceFlags& flags,
@@ -209,11 +219,9 @@ Status Record(const TraceFlags& flags) {
                           DescribeMode(*session, options)));
   TC_RETURN_IF_ERROR(RunTasks(flags, tasks, *session, recorder));
   TC_RETURN_IF_ERROR(writer->Finish());
-  const neuron::TraceTotals& totals = writer->totals();
   return WriteReport(
-      fmt::format("wrote {}: {} tokens of {} prompts, {} activations\n",
-                  WithoutControls(*flags.output_path), totals.num_tokens,
-                  totals.num_sequences, totals.num_fired),
+      fmt::format("wrote {}: {}\n", WithoutControls(*flags.output_path),
+                  DescribeTotals(writer->totals())),
       {*flags.output_path});
 }
 

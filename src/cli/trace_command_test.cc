@@ -49,6 +49,16 @@ TEST_F(TraceCommandTest, RecordsEveryPosition) {
   EXPECT_THAT(text.out, HasSubstr("of 2 prompts"));
 }
 
+// The only token that is generated is not computed.
+TEST_F(TraceCommandTest, SaysThatNothingWasRecorded) {
+  const MainResult made = Record("a b c\n", {"-n", "1", "--generated"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr(": nothing was recorded: "));
+  EXPECT_THAT(RunMain({"trace", "--stats", path_}).out,
+              HasSubstr(": nothing was recorded (generated positions)\n"));
+  EXPECT_TRUE(Stats()["density"].is_null());
+}
+
 TEST_F(TraceCommandTest, RecordsGeneratedPositionsOnly) {
   ASSERT_EQ(Record("a b c\nd e\n", {"-n", "5"}).exit_code, 0);
   auto reader = neuron::TraceReader::Open(path_);

@@ -10,12 +10,13 @@
 
 #include "base/quote.h"
 #include "base/units.h"
-#include "cli/json_values.h"
 #include "cli/profile_report.h"
+#include "eval/json_values.h"
 
 namespace thermocline::cli {
 namespace {
 
+using eval::OrNull;
 using Json = nlohmann::ordered_json;
 
 // More than any model has. Each takes 8 bytes, a count in the builder and one
@@ -33,17 +34,16 @@ Status CheckSize(const neuron::TraceReader& reader) {
       reader.totals().num_tokens <= neuron::kMaxProfileTokens) {
     return {};
   }
-  return Fail(ErrorCode::kUnsupported,
-              "{}: {} tokens of {} layers of {} neurons are too many to count",
-              reader.name(), reader.totals().num_tokens, header.num_layers,
-              header.num_neurons);
+  return Fail(
+      ErrorCode::kUnsupported, "{}: {} of {} of {} are too many to count",
+      reader.name(), Plural(reader.totals().num_tokens, "token"),
+      Plural(header.num_layers, "layer"), Plural(header.num_neurons, "neuron"));
 }
 
+// Of a trace with tokens.
 double BytesPerToken(const TraceReport& report) {
-  return report.totals.num_tokens == 0
-             ? 0.0
-             : static_cast<double>(report.num_bytes) /
-                   static_cast<double>(report.totals.num_tokens);
+  return static_cast<double>(report.num_bytes) /
+         static_cast<double>(report.totals.num_tokens);
 }
 
 }  // namespace
@@ -75,23 +75,32 @@ Result<TraceReport> ReadTrace(const std::string& path,
 
 std::string FormatTrace(const TraceReport& report) {
   const neuron::TraceHeader& header = report.header;
+  if (report.totals.num_tokens == 0) {
+    return fmt::format("{}: nothing was recorded ({} positions)\n",
+                       Escape(report.path), NameOf(header.positions));
+  }
   return fmt::format(
-             "{}: {} tokens of {} prompts, {} of them generated ({} "
-             "positions)\n{}: {} layers of {} neurons; {}, {:.0f} bytes per "
-             "token\n\n",
-             Escape(report.path), report.totals.num_tokens,
-             report.totals.num_sequences, report.num_generated,
-             NameOf(header.positions),
+             "{}: {} of {}, {} of them generated ({} positions)\n"
+             "{}: {} of {}; {}, {:.0f} bytes per token\n\n",
+             Escape(report.path), Plural(report.totals.num_tokens, "token"),
+             Plural(report.totals.num_sequences, "prompt"),
+             report.num_generated, NameOf(header.positions),
              header.model_name.empty() ? "a model" : Escape(header.model_name),
-             header.num_layers, header.num_neurons,
+             Plural(header.num_layers, "layer"),
+             Plural(header.num_neurons, "neuron"),
              FormatBytes(report.num_bytes), BytesPerToken(report)) +
          FormatLayerTable(report.profile);
 }
 
 std::string FormatTraceJson(const TraceReport& report) {
   const neuron::TraceHeader& header = report.header;
+  // Figures of nothing are none, not 0.
+  const bool is_empty = report.totals.num_tokens == 0;
+  const auto figure = [is_empty](double value) {
+    return is_empty ? Json(nullptr) : Json(value);
+  };
   Json layers = Json::array();
-  for (size_t l = 0; l < report.profile.layers.size(); ++l) {
+  for (size_t l = 0; l < report.profile.layers.size() && !is_empty; ++l) {
     const neuron::LayerProfile& layer = report.profile.layers[l];
     layers.push_back({{"layer", l},
                       {"density", layer.density()},
@@ -111,8 +120,8 @@ std::string FormatTraceJson(const TraceReport& report) {
                      {"generated", report.num_generated},
                      {"fired", report.totals.num_fired},
                      {"bytes", report.num_bytes},
-                     {"density", report.profile.density()},
-                     {"skew", report.profile.skew()},
+                     {"density", figure(report.profile.density())},
+                     {"skew", figure(report.profile.skew())},
                      {"locality", OrNull(report.profile.locality())},
                      {"layers", std::move(layers)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -46,7 +46,7 @@ TEST_F(TraceReportTest, CountsAndFormats) {
   const std::string text = FormatTrace(*report);
   EXPECT_THAT(text, HasSubstr("m.trace: 3 tokens of 2 prompts, 1 of them "
                               "generated (all positions)\n"));
-  EXPECT_THAT(text, HasSubstr("name: 1 layers of 4 neurons; "));
+  EXPECT_THAT(text, HasSubstr("name: 1 layer of 4 neurons; "));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("\x1b")));
   // A sequence's first token follows nothing: locality 1, not a half.
   EXPECT_THAT(text, HasSubstr("      33.33"));
@@ -59,6 +59,24 @@ TEST_F(TraceReportTest, CountsAndFormats) {
   EXPECT_EQ(json["hash"], "00000000000000ab");
   EXPECT_EQ(json["locality"], 1.0);
   EXPECT_EQ(json["layers"][0]["never_fired"], 0.25);
+}
+
+// Not densities of 0 %: that would say that no neuron fires.
+TEST_F(TraceReportTest, NothingRecordedHasNoFigures) {
+  auto writer =
+      neuron::TraceWriter::Create(path_, {.num_layers = 1, .num_neurons = 4});
+  ASSERT_TRUE(writer) << writer.error().message;
+  ASSERT_TRUE((*writer)->Finish());
+  const auto report = ReadTrace(path_, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(FormatTrace(*report),
+            path_ + ": nothing was recorded (all positions)\n");
+  const auto json = nlohmann::json::parse(FormatTraceJson(*report));
+  EXPECT_EQ(json["tokens"], 0);
+  for (const char* key : {"density", "skew", "locality"}) {
+    EXPECT_TRUE(json[key].is_null()) << key;
+  }
+  EXPECT_TRUE(json["layers"].empty());
 }
 
 // Not 0 %: that would say that every token fires other neurons.

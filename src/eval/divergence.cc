@@ -9,6 +9,8 @@
 
 #include "base/check.h"
 #include "base/quote.h"
+#include "base/units.h"
+#include "eval/json_values.h"
 #include "eval/log_softmax.h"
 
 namespace thermocline::eval {
@@ -16,16 +18,6 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 using text::TokenId;
-
-MeanWithError MeanOf(const Moments& moments) {
-  return {.value = moments.mean(), .error = moments.error()};
-}
-
-// exp of a mean: the error carries over by the derivative.
-MeanWithError ExpOf(const Moments& moments) {
-  const double value = std::exp(moments.mean());
-  return {.value = value, .error = value * moments.error()};
-}
 
 Spread SpreadOf(std::vector<double> values) {
   std::ranges::sort(values);
@@ -170,57 +162,61 @@ Result<Divergence> MeasureDivergence(engine::Session& model,
 std::string FormatDivergence(const Divergence& d) {
   const Spread& kl = d.kl_spread;
   std::string out = fmt::format(
-      "perplexity:      {:.4f} +/- {:.4f}\n"
-      "base perplexity: {:.4f} +/- {:.4f}\n"
-      "ratio:           {:.6f} +/- {:.6f}\n"
-      "ln ratio:        {:.6f} +/- {:.6f}\n",
-      d.perplexity.value, d.perplexity.error, d.base_perplexity.value,
-      d.base_perplexity.error, d.ratio.value, d.ratio.error, d.log_ratio.value,
-      d.log_ratio.error);
+      "perplexity:      {:.4f} +/- {}\n"
+      "base perplexity: {:.4f} +/- {}\n"
+      "ratio:           {:.6f} +/- {}\n"
+      "ln ratio:        {:.6f} +/- {}\n",
+      d.perplexity.value, FormatError(d.perplexity.error, "{:.4f}"),
+      d.base_perplexity.value, FormatError(d.base_perplexity.error, "{:.4f}"),
+      d.ratio.value, FormatError(d.ratio.error, "{:.6f}"), d.log_ratio.value,
+      FormatError(d.log_ratio.error, "{:.6f}"));
   out += fmt::format(
-      "mean KLD:        {:.6g} +/- {:.6g}\n"
+      "mean KLD:        {:.6g} +/- {}\n"
       "KLD quantiles:   median {:.6g}, 90 % {:.6g}, 95 % {:.6g}, 99 % {:.6g}, "
       "99.9 % {:.6g}, max {:.6g}\n",
-      d.kl.value, d.kl.error, kl.median, kl.p90, kl.p95, kl.p99, kl.p999,
-      kl.max);
+      d.kl.value, FormatError(d.kl.error, "{:.6g}"), kl.median, kl.p90, kl.p95,
+      kl.p99, kl.p999, kl.max);
+  std::optional<double> delta_p_percent = d.delta_p.error;
+  if (delta_p_percent.has_value()) *delta_p_percent *= 100;
   out += fmt::format(
-      "mean delta p:    {:.4f} +/- {:.4f} %, RMS {:.4f} %\n"
+      "mean delta p:    {:.4f} +/- {} %, RMS {:.4f} %\n"
       "same top token:  {:.3f} +/- {:.3f} %\n"
-      "predictions:     {} ({} chunks of {})",
-      100 * d.delta_p.value, 100 * d.delta_p.error, 100 * d.delta_p_rms,
-      100 * d.same_top.value, 100 * d.same_top.error, d.num_predictions,
-      d.num_chunks, d.chunk);
+      "predictions:     {} ({} of {})",
+      100 * d.delta_p.value, FormatError(delta_p_percent, "{:.4f}"),
+      100 * d.delta_p_rms, 100 * d.same_top.value, 100 * d.same_top.error,
+      d.num_predictions, Plural(d.num_chunks, "chunk"), d.chunk);
   return out;
 }
 
 std::string FormatDivergenceJson(const Divergence& d) {
   const Spread& kl = d.kl_spread;
-  const OrderedJson json = {{"chunk", d.chunk},
-                            {"chunks", d.num_chunks},
-                            {"predictions", d.num_predictions},
-                            {"perplexity", d.perplexity.value},
-                            {"perplexity_error", d.perplexity.error},
-                            {"base_perplexity", d.base_perplexity.value},
-                            {"base_perplexity_error", d.base_perplexity.error},
-                            {"ratio", d.ratio.value},
-                            {"ratio_error", d.ratio.error},
-                            {"log_ratio", d.log_ratio.value},
-                            {"log_ratio_error", d.log_ratio.error},
-                            {"kl", d.kl.value},
-                            {"kl_error", d.kl.error},
-                            {"kl_min", kl.min},
-                            {"kl_median", kl.median},
-                            {"kl_p90", kl.p90},
-                            {"kl_p95", kl.p95},
-                            {"kl_p99", kl.p99},
-                            {"kl_p999", kl.p999},
-                            {"kl_max", kl.max},
-                            {"delta_p", d.delta_p.value},
-                            {"delta_p_error", d.delta_p.error},
-                            {"delta_p_rms", d.delta_p_rms},
-                            {"same_top", d.same_top.value},
-                            {"same_top_error", d.same_top.error},
-                            {"same_top_count", d.same_top.count}};
+  const OrderedJson json = {
+      {"chunk", d.chunk},
+      {"chunks", d.num_chunks},
+      {"predictions", d.num_predictions},
+      {"perplexity", d.perplexity.value},
+      {"perplexity_error", OrNull(d.perplexity.error)},
+      {"base_perplexity", d.base_perplexity.value},
+      {"base_perplexity_error", OrNull(d.base_perplexity.error)},
+      {"ratio", d.ratio.value},
+      {"ratio_error", OrNull(d.ratio.error)},
+      {"log_ratio", d.log_ratio.value},
+      {"log_ratio_error", OrNull(d.log_ratio.error)},
+      {"kl", d.kl.value},
+      {"kl_error", OrNull(d.kl.error)},
+      {"kl_min", kl.min},
+      {"kl_median", kl.median},
+      {"kl_p90", kl.p90},
+      {"kl_p95", kl.p95},
+      {"kl_p99", kl.p99},
+      {"kl_p999", kl.p999},
+      {"kl_max", kl.max},
+      {"delta_p", d.delta_p.value},
+      {"delta_p_error", OrNull(d.delta_p.error)},
+      {"delta_p_rms", d.delta_p_rms},
+      {"same_top", d.same_top.value},
+      {"same_top_error", d.same_top.error},
+      {"same_top_count", d.same_top.count}};
   return json.dump();
 }
 

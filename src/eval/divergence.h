@@ -14,11 +14,6 @@
 
 namespace thermocline::eval {
 
-struct MeanWithError {
-  double value;
-  double error;  // standard error
-};
-
 // Quantiles of one number per prediction.
 struct Spread {
   double min, median, p90, p95, p99, p999, max;

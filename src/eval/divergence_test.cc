@@ -108,12 +108,12 @@ TEST_F(MeasureDivergenceTest, FollowsTheDefinition) {
   }
   EXPECT_GT(got->kl.value, 1e-6);
   EXPECT_NEAR(got->kl.value, kl.mean(), 1e-12);
-  EXPECT_NEAR(got->kl.error, kl.error(), 1e-12);
+  EXPECT_NEAR(got->kl.error.value(), kl.error().value(), 1e-12);
   EXPECT_NEAR(got->kl_spread.max, max_kl, 1e-12);
   EXPECT_NEAR(got->delta_p.value, delta_p.mean(), 1e-12);
   EXPECT_NEAR(got->delta_p_rms, std::sqrt(delta_p.mean_square()), 1e-12);
   EXPECT_NEAR(got->log_ratio.value, log_ratio.mean(), 1e-12);
-  EXPECT_NEAR(got->log_ratio.error, log_ratio.error(), 1e-12);
+  EXPECT_NEAR(got->log_ratio.error.value(), log_ratio.error().value(), 1e-12);
   EXPECT_NEAR(got->ratio.value, std::exp(log_ratio.mean()), 1e-12);
   EXPECT_NEAR(got->perplexity.value, std::exp(nll.mean()), 1e-8);
   EXPECT_NEAR(got->base_perplexity.value, std::exp(base_nll.mean()), 1e-8);
@@ -199,6 +199,26 @@ TEST(FormatDivergenceTest, LinesAndJson) {
   EXPECT_EQ(json["kl_p999"], 0.05);
   EXPECT_EQ(json["base_perplexity_error"], 0.125);
   EXPECT_EQ(json["same_top_count"], 500);
+}
+
+TEST_F(MeasureDivergenceTest, OnePredictionHasNoErrors) {
+  tokens_.resize(8);
+  const auto got = MeasureDivergence(*q4_, *f16_, tokens_, {4, 1}, {});
+  ASSERT_TRUE(got.has_value()) << got.error().message;
+  EXPECT_EQ(got->num_predictions, 1);
+  const std::string text = FormatDivergence(*got);
+  for (const char* line : {"perplexity:  ", "base perplexity:", "ratio:   ",
+                           "ln ratio:", "mean KLD:", "mean delta p:"}) {
+    EXPECT_THAT(text, ::testing::ContainsRegex(std::string(line) +
+                                               " *[-0-9.e]+ \\+/- -[ \n]"));
+  }
+  EXPECT_THAT(text, HasSubstr("predictions:     1 (1 chunk of 4)"));
+  const auto json = nlohmann::json::parse(FormatDivergenceJson(*got));
+  for (const char* key :
+       {"perplexity_error", "base_perplexity_error", "ratio_error",
+        "log_ratio_error", "kl_error", "delta_p_error"}) {
+    EXPECT_TRUE(json[key].is_null()) << key;
+  }
 }
 
 }  // namespace

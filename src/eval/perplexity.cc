@@ -1,9 +1,10 @@
 #include "eval/perplexity.h"
 
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
+#include "eval/json_values.h"
 #include "eval/log_softmax.h"
 #include "eval/statistics.h"
 
@@ -11,10 +12,9 @@ namespace thermocline::eval {
 namespace {
 
 Perplexity Summarise(const Moments& nll, int64_t context, int64_t num_chunks) {
-  const double value = std::exp(nll.mean());
-  // The error of the mean carries over to exp(mean) by its derivative.
-  return {.value = value,
-          .error = value * nll.error(),
+  const MeanWithError value = ExpOf(nll);
+  return {.value = value.value,
+          .error = value.error,
           .mean_nll = nll.mean(),
           .context = context,
           .num_chunks = num_chunks,
@@ -43,16 +43,17 @@ Result<Perplexity> MeasurePerplexity(engine::Session& session,
 
 std::string FormatPerplexity(const Perplexity& perplexity) {
   return fmt::format(
-      "perplexity: {:.4f} +/- {:.4f} ({} chunks of {}, {} predictions, mean "
+      "perplexity: {:.4f} +/- {} ({} of {}, {}, mean "
       "nll {:.6f})",
-      perplexity.value, perplexity.error, perplexity.num_chunks,
-      perplexity.context, perplexity.num_predictions, perplexity.mean_nll);
+      perplexity.value, FormatError(perplexity.error, "{:.4f}"),
+      Plural(perplexity.num_chunks, "chunk"), perplexity.context,
+      Plural(perplexity.num_predictions, "prediction"), perplexity.mean_nll);
 }
 
 std::string FormatPerplexityJson(const Perplexity& perplexity) {
   const nlohmann::ordered_json json = {
       {"perplexity", perplexity.value},
-      {"error", perplexity.error},
+      {"error", OrNull(perplexity.error)},
       {"mean_nll", perplexity.mean_nll},
       {"context", perplexity.context},
       {"chunks", perplexity.num_chunks},

@@ -3,6 +3,7 @@
 #define THERMOCLINE_EVAL_PERPLEXITY_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,7 +16,8 @@ namespace thermocline::eval {
 
 struct Perplexity {
   double value;  // exp(mean negative log-likelihood)
-  double error;  // standard error of `value`
+  // Standard error of `value`; none of a single prediction.
+  std::optional<double> error;
   double mean_nll;
   int64_t context;  // tokens per chunk
   int64_t num_chunks;

@@ -71,7 +71,7 @@ TEST(MeasurePerplexityTest, FollowsTheDefinitionAtOddChunks) {
         Reference(*session, tokens, static_cast<size_t>(context),
                   model->tokenizer()->vocab().bos);
     EXPECT_NEAR(got->value, want.value, 1e-5 * want.value);
-    EXPECT_NEAR(got->error, want.error, 1e-4 * want.error);
+    EXPECT_NEAR(got->error.value(), want.error.value(), 1e-4 * *want.error);
     EXPECT_NEAR(got->mean_nll, want.mean_nll, 1e-5);
     EXPECT_EQ(got->context, context);
     EXPECT_EQ(got->num_chunks, want.num_chunks);
@@ -158,6 +158,20 @@ TEST(FormatPerplexityTest, LineAndJson) {
   EXPECT_EQ(json["chunks"], 133);
   EXPECT_EQ(json["predictions"], 16891);
   EXPECT_EQ(json["context"], 256);
+}
+
+// Not 0, which would say that the value is exact.
+TEST(FormatPerplexityTest, OnePredictionHasNoError) {
+  const Perplexity perplexity = {.value = 12.826,
+                                 .mean_nll = 2.5514738,
+                                 .context = 4,
+                                 .num_chunks = 1,
+                                 .num_predictions = 1};
+  EXPECT_EQ(FormatPerplexity(perplexity),
+            "perplexity: 12.8260 +/- - (1 chunk of 4, 1 prediction, mean nll "
+            "2.551474)");
+  const auto json = nlohmann::json::parse(FormatPerplexityJson(perplexity));
+  EXPECT_TRUE(json["error"].is_null());
 }
 
 }  // namespace

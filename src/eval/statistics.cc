@@ -20,10 +20,26 @@ double Moments::mean_square() const {
   return mean_ * mean_ + sum_squared_deviations_ / static_cast<double>(count_);
 }
 
-double Moments::error() const {
-  if (count_ < 2) return 0.0;
+std::optional<double> Moments::error() const {
+  if (count_ < 2) return std::nullopt;
   const double count = static_cast<double>(count_);
   return std::sqrt(sum_squared_deviations_ / (count * (count - 1.0)));
+}
+
+MeanWithError MeanOf(const Moments& moments) {
+  return {.value = moments.mean(), .error = moments.error()};
+}
+
+MeanWithError ExpOf(const Moments& moments) {
+  MeanWithError out = {.value = std::exp(moments.mean()),
+                       .error = moments.error()};
+  if (out.error.has_value()) *out.error *= out.value;
+  return out;
+}
+
+std::string FormatError(const std::optional<double>& error,
+                        fmt::format_string<const double&> format) {
+  return error.has_value() ? fmt::format(format, *error) : "-";
 }
 
 Share MakeShare(int64_t count, int64_t total) {

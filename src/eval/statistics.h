@@ -2,8 +2,12 @@
 #ifndef THERMOCLINE_EVAL_STATISTICS_H_
 #define THERMOCLINE_EVAL_STATISTICS_H_
 
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 
 namespace thermocline::eval {
 
@@ -14,14 +18,29 @@ class Moments {
   int64_t count() const { return count_; }
   double mean() const { return mean_; }  // 0 of nothing
   double mean_square() const;
-  // Standard error of the mean, sqrt(sample variance / count); 0 below two.
-  double error() const;
+  // Standard error of the mean, sqrt(sample variance / count); none below two
+  // numbers, which tell nothing of it.
+  std::optional<double> error() const;
 
  private:
   int64_t count_ = 0;
   double mean_ = 0.0;
   double sum_squared_deviations_ = 0.0;
 };
+
+struct MeanWithError {
+  double value;
+  std::optional<double> error;  // as of Moments
+};
+
+MeanWithError MeanOf(const Moments& moments);
+
+// exp of the mean: the error carries over by the derivative.
+MeanWithError ExpOf(const Moments& moments);
+
+// `error` as `format` says; "-" for none.
+std::string FormatError(const std::optional<double>& error,
+                        fmt::format_string<const double&> format);
 
 // How many of a total, as a share with the binomial standard error and the
 // 95 % interval of Wilson's score, which holds near 0 and 1 too.

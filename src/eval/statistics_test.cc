@@ -14,19 +14,19 @@ TEST(MomentsTest, KnownAnswers) {
   EXPECT_EQ(moments.mean_square(), 0.0);
   moments.Add(3.0);
   EXPECT_EQ(moments.mean(), 3.0);
-  EXPECT_EQ(moments.error(), 0.0);
+  EXPECT_EQ(moments.error(), std::nullopt);
   for (const double x : {5.0, 7.0, 9.0}) moments.Add(x);
   EXPECT_EQ(moments.count(), 4);
   EXPECT_DOUBLE_EQ(moments.mean(), 6.0);
   EXPECT_DOUBLE_EQ(moments.mean_square(), (9.0 + 25 + 49 + 81) / 4);
   // Sample variance 20/3 over 4 numbers.
-  EXPECT_DOUBLE_EQ(moments.error(), std::sqrt(20.0 / 3 / 4));
+  EXPECT_DOUBLE_EQ(moments.error().value(), std::sqrt(20.0 / 3 / 4));
 }
 
 TEST(MomentsTest, SmallSpreadOnALargeMean) {
   Moments moments;
   for (int i = 0; i < 1000; ++i) moments.Add(1e9 + i % 2);
-  EXPECT_NEAR(moments.error(), std::sqrt(0.25 / 999), 1e-9);
+  EXPECT_NEAR(moments.error().value(), std::sqrt(0.25 / 999), 1e-9);
 }
 
 TEST(MakeShareTest, KnownAnswers) {

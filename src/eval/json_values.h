@@ -1,11 +1,11 @@
 // Values of JSON reports.
-#ifndef THERMOCLINE_CLI_JSON_VALUES_H_
-#define THERMOCLINE_CLI_JSON_VALUES_H_
+#ifndef THERMOCLINE_EVAL_JSON_VALUES_H_
+#define THERMOCLINE_EVAL_JSON_VALUES_H_
 
 #include <nlohmann/json.hpp>
 #include <optional>
 
-namespace thermocline::cli {
+namespace thermocline::eval {
 
 template <typename T>
 nlohmann::ordered_json OrNull(const std::optional<T>& value) {
@@ -13,6 +13,6 @@ nlohmann::ordered_json OrNull(const std::optional<T>& value) {
                            : nlohmann::ordered_json(nullptr);
 }
 
-}  // namespace thermocline::cli
+}  // namespace thermocline::eval
 
-#endif  // THERMOCLINE_CLI_JSON_VALUES_H_
+#endif  // THERMOCLINE_EVAL_JSON_VALUES_H_
