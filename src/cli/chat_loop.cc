@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "base/units.h"
 #include "cli/chat_save.h"
 #include "cli/run_report.h"
 
@@ -131,10 +132,12 @@ class ChatLoop {
     if (!saved.has_value() && !partner_.is_person) {
       return Annotate("/save", saved.error());
     }
-    partner_.tell(saved.has_value()
-                      ? fmt::format("{} messages are in {}",
-                                    conversation_.messages().size(), path)
-                      : fmt::format("not saved: {}", saved.error().message));
+    partner_.tell(
+        saved.has_value()
+            ? fmt::format("saved {} to {}",
+                          Plural(conversation_.messages().size(), "message"),
+                          path)
+            : fmt::format("not saved: {}", saved.error().message));
     return {};
   }
 

@@ -257,7 +257,7 @@ TEST_F(ChatLoopTest, SaveWritesTheConversation) {
   const Outcome outcome = Chat(
       {"Hello", "/save " + path, "/save", "/save " + options.input_files[0]});
   ASSERT_TRUE(outcome.status.has_value());
-  EXPECT_EQ(outcome.told[1], "2 messages are in " + path);
+  EXPECT_EQ(outcome.told[1], "saved 2 messages to " + path);
   EXPECT_EQ(outcome.told[2], "not saved: no file is named");
   EXPECT_THAT(outcome.told[3], HasSubstr("choose another name"));
   const auto saved = os::ReadFile(path);
@@ -271,7 +271,7 @@ TEST_F(ChatLoopTest, SaveTakesANameInQuotes) {
   const std::string path = TempPath("a b.json");
   const Outcome outcome = Chat({"/save \"" + path + "\"", "/save \"\""});
   ASSERT_TRUE(outcome.status.has_value());
-  EXPECT_EQ(outcome.told[0], "0 messages are in " + path);
+  EXPECT_EQ(outcome.told[0], "saved 0 messages to " + path);
   EXPECT_EQ(outcome.told[1], "not saved: no file is named");
   EXPECT_EQ(std::remove(path.c_str()), 0);
 }
