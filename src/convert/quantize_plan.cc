@@ -58,6 +58,12 @@ Status CheckHasMatrices(const gguf::File& file) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: is a model's split file, not a model", file.path());
   }
+  TC_ASSIGN_OR_RETURN(const auto type, file.String("general.type"));
+  if (type == model::prepared::kPartsType) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: holds predictors of `thermocline train`, and no model",
+                file.path());
+  }
   // Its records would stay as they are, at places that are not theirs.
   if (file.Find(model::prepared::kVersionKey) != nullptr) {
     return Fail(ErrorCode::kUnsupported,

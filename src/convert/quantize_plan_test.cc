@@ -191,6 +191,11 @@ TEST_F(QuantizePlanTest, FilesThatAreNoModels) {
   Plan(TwoLayerModel().SetU32("thermocline.version", 1));
   EXPECT_THAT(error, HasSubstr("test.gguf: is a prepared model"));
   EXPECT_EQ(code, ErrorCode::kUnsupported);
+  Plan(TwoLayerModel()
+           .SetU32("thermocline.version", 1)
+           .SetText("general.type", "thermocline-parts"));
+  EXPECT_THAT(error, HasSubstr("test.gguf: holds predictors of"));
+  EXPECT_EQ(code, ErrorCode::kUnsupported);
   gguf::TestFile vocab;
   vocab.SetText("general.architecture", "llama");
   vocab.SetU32("llama.block_count", 2);
