@@ -335,6 +335,31 @@ class RefusedFoldersTest(ConvertTest):
             {n: tensors[n] for n in parts["2.safetensors"]}))
         self.assert_ok(self.convert())
 
+    def test_pointers_of_git_lfs(self):
+        """What 'git clone' leaves where Git LFS is missing."""
+        pointer = (b"version https://git-lfs.github.com/spec/v1\n"
+                   b"oid sha256:" + 64 * b"0" + b"\nsize 12345\n")
+        for name in ("model.safetensors", "tokenizer.json", "tokenizer.model"):
+            with self.subTest(name):
+                self.put_model(FAMILIES[0][1], llama())
+                self.put(name, pointer)
+                self.refused(f"{name}: is a Git LFS pointer", "git lfs pull")
+
+    def test_links_that_lead_nowhere(self):
+        """What a download's cache has lost is not taken for absent."""
+        for name in ("model.safetensors", "model.safetensors.index.json",
+                     "generation_config.json", "tokenizer.json",
+                     "tokenizer_config.json", "chat_template.jinja"):
+            with self.subTest(name):
+                self.put_model(FAMILIES[0][1], llama())
+                if "index" in name:
+                    (self.model / "model.safetensors").unlink()
+                path = self.model / name
+                path.unlink(missing_ok=True)
+                path.symlink_to("lost")
+                self.refused(f"{name}: cannot open: No such file")
+                path.unlink()
+
     def test_weights_of_pytorch(self):
         self.put_model(FAMILIES[0][1], llama())
         (self.model / "model.safetensors").unlink()

@@ -8,6 +8,7 @@
 
 #include "base/quote.h"
 #include "base/units.h"
+#include "convert/lfs_pointer.h"
 #include "convert/shard_index.h"
 #include "os/file.h"
 
@@ -67,6 +68,7 @@ Status Checkpoint::AddShards(const std::string& folder,
                              const std::string& index_path) {
   TC_ASSIGN_OR_RETURN(const auto text,
                       os::ReadFile(index_path, kMaxIndexBytes));
+  TC_RETURN_IF_ERROR(CheckDownloaded(text, index_path));
   TC_ASSIGN_OR_RETURN(const auto shards, ParseShardIndex(text, index_path));
   std::map<std::string, std::set<std::string>> by_shard;
   for (const auto& [tensor, shard] : shards) by_shard[shard].insert(tensor);
@@ -82,11 +84,10 @@ Result<Checkpoint> Checkpoint::Open(const std::string& folder) {
   const std::filesystem::path root = folder;
   const std::string single = root / "model.safetensors";
   const std::string index = root / "model.safetensors.index.json";
-  std::error_code ignored;
   Checkpoint checkpoint;
-  if (std::filesystem::exists(single, ignored)) {
+  if (os::HasEntry(single)) {
     TC_RETURN_IF_ERROR(checkpoint.AddFile(single));
-  } else if (std::filesystem::exists(index, ignored)) {
+  } else if (os::HasEntry(index)) {
     TC_RETURN_IF_ERROR(checkpoint.AddShards(folder, index));
   } else {
     const char* other = FindOtherWeights(root);

@@ -11,6 +11,7 @@
 #include "convert/checkpoint.h"
 #include "convert/hf_config.h"
 #include "convert/hf_tokenizer.h"
+#include "convert/lfs_pointer.h"
 #include "convert/quantize_types.h"
 #include "convert/tensor_plan.h"
 #include "convert/tensor_stream.h"
@@ -56,9 +57,10 @@ Result<HfConfig> ReadConfigOf(const std::string& folder) {
   }
   const std::string path = In(folder, "config.json");
   TC_ASSIGN_OR_RETURN(const auto text, os::ReadFile(path, kMaxConfigBytes));
+  TC_RETURN_IF_ERROR(CheckDownloaded(text, path));
   TC_ASSIGN_OR_RETURN(auto config, ParseHfConfig(text, path));
   const std::string more = In(folder, "generation_config.json");
-  if (fs::exists(more, ignored)) {
+  if (os::HasEntry(more)) {
     TC_ASSIGN_OR_RETURN(const auto generation,
                         os::ReadFile(more, kMaxConfigBytes));
     TC_RETURN_IF_ERROR(ReadGenerationConfig(generation, more, config));

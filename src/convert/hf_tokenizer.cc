@@ -1,7 +1,6 @@
 #include "convert/hf_tokenizer.h"
 
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/units.h"
@@ -10,6 +9,7 @@
 #include "convert/hf_tiktoken.h"
 #include "convert/hf_tokenizer_json.h"
 #include "convert/json.h"
+#include "convert/lfs_pointer.h"
 #include "convert/sentencepiece.h"
 #include "os/file.h"
 #include "text/tokenizer.h"
@@ -125,9 +125,9 @@ Result<ChatTemplates> ReadTemplates(const TokenizerSources& sources,
 
 // A file that may be absent.
 Result<std::optional<NamedText>> ReadIfThere(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  if (!os::HasEntry(path)) return std::nullopt;
   TC_ASSIGN_OR_RETURN(auto text, os::ReadFile(path, kMaxFileBytes));
+  TC_RETURN_IF_ERROR(CheckDownloaded(text, path));
   return NamedText{path, std::move(text)};
 }
 

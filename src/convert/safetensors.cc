@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/quote.h"
 #include "convert/json.h"
+#include "convert/lfs_pointer.h"
 
 namespace thermocline::convert {
 namespace {
@@ -116,6 +117,8 @@ Status CheckCoverage(std::span<const SafeTensor> tensors,
 Result<std::string_view> HeaderOf(std::span<const std::byte> file,
                                   const std::string& path) {
   static_assert(std::endian::native == std::endian::little);
+  TC_RETURN_IF_ERROR(CheckDownloaded(
+      {reinterpret_cast<const char*>(file.data()), file.size()}, path));
   uint64_t num_bytes = 0;
   if (file.size() < sizeof(num_bytes)) {
     return Fail(ErrorCode::kCorrupt,

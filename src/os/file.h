@@ -20,6 +20,10 @@ namespace thermocline::os {
 Result<std::string> ReadFile(const std::string& path,
                              uint64_t max_bytes = uint64_t{4} << 30);
 
+// Whether a folder has that name: a link that leads nowhere counts, so that
+// reading it fails, and what it was to be is not taken for absent.
+bool HasEntry(const std::string& path);
+
 // A regular file mapped read-only and shared. Move-only.
 // While it lives the mapping is listed for FindMappedFile. A file that shrinks
 // meanwhile makes reads past its end raise SIGBUS: the program decides what

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "base/units.h"
 #include "os/file.h"
@@ -42,6 +44,12 @@ Result<std::string> ReadAll(const UniqueFd& file, const std::string& path,
 }
 
 }  // namespace
+
+bool HasEntry(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(
+      std::filesystem::symlink_status(path, ignored));
+}
 
 Result<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
   TC_ASSIGN_OR_RETURN(const UniqueFd file,

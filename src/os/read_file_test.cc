@@ -35,6 +35,16 @@ TEST(ReadFileTest, ErrorsNameThePath) {
   }
 }
 
+TEST(HasEntryTest, LinksThatLeadNowhereCount) {
+  const TestFolder folder;
+  EXPECT_TRUE(HasEntry(folder.Write("file", "x")));
+  EXPECT_TRUE(HasEntry(folder.path()));
+  EXPECT_FALSE(HasEntry(folder / "nowhere"));
+  EXPECT_FALSE(HasEntry(folder / "file/child"));
+  ASSERT_EQ(symlink("nowhere", (folder / "link").c_str()), 0);
+  EXPECT_TRUE(HasEntry(folder / "link"));
+}
+
 TEST(ReadFileTest, LimitIsInclusive) {
   const TestFolder folder;
   const std::string path = folder.Write("f", "12345");
