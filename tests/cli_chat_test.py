@@ -355,6 +355,14 @@ class PipeTest(CliTest):
             self.assertIn(b"is one of the files to read", result.stderr)
         self.assertEqual(pathlib.Path(first).read_bytes(), b"Hello")
         self.assertEqual(pathlib.Path(system).read_bytes(), b"Be brief.")
+        typed = pathlib.Path(self.folder / "typed.txt")
+        typed.write_text(f"Hello\n/save {typed}\n", encoding="utf-8")
+        with open(typed, "rb") as file:
+            process = start("run", "-m", STORIES, "-cnv", *SHORT, stdin=file)
+            _, error = process.communicate(timeout=WAIT_LIMIT_S)
+        self.assertEqual(process.returncode, 1, error)
+        self.assertIn(b"is one of the files to read", error)
+        self.assertTrue(typed.read_bytes().startswith(b"Hello\n/save "))
 
     def test_cr_lf_ends_a_line(self):
         self.assertEqual(

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Output files that are standard output itself, and interrupts before there is
-any output."""
+"""Output files that are standard output itself or what standard input comes
+from, and interrupts before there is any output."""
 
 import math
 import os
 import pathlib
 import signal
+import subprocess
 import time
 
 import cli_support
-from cli_support import (CliTest, DATA, GOLDEN, STORIES, WAIT_LIMIT_S, run,
-                         start)
+from cli_support import (CliTest, DATA, GOLDEN, PROGRAM, STORIES, WAIT_LIMIT_S,
+                         run, start)
 
 SPARSE = str(DATA / "golden-powerinfer/bamboo-f16.powerinfer.gguf")
 VALID = DATA / "demo/valid.txt"
@@ -77,6 +78,31 @@ def cpu_seconds(process):
     if fields[0] == "Z":
         return math.inf
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
+
+class RedirectedInputTest(CliTest):
+    """An output that standard input comes from, by '< FILE'."""
+
+    def assert_spared(self, text, *args):
+        path = pathlib.Path(self.write("input", text))
+        with open(path, "rb") as file:
+            result = subprocess.run(
+                [PROGRAM, *map(str, args), "-o", str(path)], stdin=file,
+                capture_output=True, timeout=WAIT_LIMIT_S, check=False)
+        self.assert_fails(result, "is one of the files to read")
+        self.assertEqual(path.read_bytes(), text)
+
+    def test_trace(self):
+        self.assert_spared(b"Once upon a time\n", "trace", "-m", SPARSE, "-f",
+                           "-", "-n", 4)
+
+    def test_profile(self):
+        self.assert_spared(VALID.read_bytes()[:6000], "profile", SPARSE,
+                           "--corpus", "-", "-c", 32)
+
+    def test_eval_logits(self):
+        self.assert_spared(b"1 2 3", "eval", "logits", "-m", GOLDEN,
+                           "--tokens-file", "-")
 
 
 class InterruptTest(CliTest):

@@ -43,7 +43,8 @@ Status RefuseToReplaceInput(const std::string& output,
   std::error_code ignored;
   if (!fs::is_regular_file(output, ignored)) return {};
   for (const std::string& input : inputs) {
-    if (fs::equivalent(input, output, ignored)) {
+    if (fs::equivalent(input, output, ignored) ||
+        (IsStdin(input) && fs::equivalent("/dev/stdin", output, ignored))) {
       return Fail(ErrorCode::kInvalidArgument,
                   "{}: is one of the files to read; choose another name",
                   output);

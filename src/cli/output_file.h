@@ -12,8 +12,9 @@
 
 namespace thermocline::cli {
 
-// kInvalidArgument if `output` is one of `inputs` by whatever name: writing it
-// would replace what is read; or if it is "-", which people do not mean as a
+// kInvalidArgument if `output` is one of `inputs` by whatever name, also where
+// "-" is one and standard input comes from that file: writing it would replace
+// what is read; or if it is "-", which people do not mean as a
 // file's name. Devices and pipes replace nothing; paths where nothing is count
 // as different.
 Status RefuseToReplaceInput(const std::string& output,
