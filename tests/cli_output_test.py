@@ -80,6 +80,27 @@ def cpu_seconds(process):
     return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
 
+class ControlCharacterTest(CliTest):
+    """A file's name with an escape sequence in it."""
+
+    def test_what_was_written(self):
+        model = self.write("\x1b[31m.gguf", pathlib.Path(SPARSE).read_bytes())
+        text = self.write("\x1b[32m.txt", VALID.read_bytes()[:6000])
+        output = self.folder / "out\x1b[33m"
+        for args in (("quantize", GOLDEN, output, "Q8_0"),
+                     ("synth", "--like", "tiny", "-o", output),
+                     ("inspect", model, "--html", output),
+                     ("trace", "-m", model, "-f", text, "-o", output, "-n", 2,
+                      "--limit", 1),
+                     ("profile", model, "--corpus", text, "-c", 32, "-o",
+                      output, "--html", self.folder / "page\x1b[34m")):
+            with self.subTest(args[0]):
+                result = run(*args)
+                self.assert_ok(result)
+                self.assertIn(b"wrote ", result.stdout + result.stderr)
+                self.assertNotIn(b"\x1b", result.stdout + result.stderr)
+
+
 class RedirectedInputTest(CliTest):
     """An output that standard input comes from, by '< FILE'."""
 

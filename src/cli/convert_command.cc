@@ -27,14 +27,14 @@ struct ConvertFlags {
 
 Result<std::string> DescribeOutput(const std::string& path) {
   if (!std::filesystem::is_regular_file(path) || os::IsStandardOutput(path)) {
-    return path + "\n";
+    return Wrote(path) + "\n";
   }
   TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
   uint64_t num_params = 0;
   for (const gguf::TensorInfo& tensor : file->tensors()) {
     num_params += tensor.shape.num_elems();
   }
-  return fmt::format("{}: {}, {} parameters, {}\n", path,
+  return fmt::format("{}: {}, {} parameters, {}\n", Wrote(path),
                      Plural(file->tensors().size(), "tensor"),
                      FormatCount(num_params),
                      FormatBytes(file->num_file_bytes()));
@@ -51,7 +51,7 @@ Status Run(const ConvertFlags& flags) {
   progress.Clear();
   TC_ASSIGN_OR_RETURN(const std::string description,
                       DescribeOutput(flags.output));
-  return WriteReport("wrote " + description, {flags.output});
+  return WriteReport(description, {flags.output});
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // `thermocline inspect`: what a model file holds and whether it runs.
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 
@@ -46,9 +44,9 @@ Status Run(const InspectFlags& flags) {
     return WriteStdout(flags.json ? FormatInspectJson(report)
                                   : FormatInspect(report));
   }
-  return WriteReport(flags.json ? FormatInspectJson(report)
-                                : fmt::format("wrote {}\n", *flags.html_path),
-                     {*flags.html_path});
+  return WriteReport(
+      flags.json ? FormatInspectJson(report) : Wrote(*flags.html_path) + "\n",
+      {*flags.html_path});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/quote.h"
 #include "cli/standard_io.h"
 #include "gguf/split.h"
 #include "os/file.h"
@@ -74,6 +75,10 @@ Status CheckOutputs(std::span<const std::string> outputs,
     }
   }
   return {};
+}
+
+std::string Wrote(const std::string& output) {
+  return "wrote " + WithoutControls(output);
 }
 
 Status WriteReport(std::string_view report,

@@ -31,6 +31,9 @@ Status CheckOutput(const std::string& output,
 Status CheckOutputs(std::span<const std::string> outputs,
                     std::span<const std::string> inputs);
 
+// "wrote FILE", on one line and harmless to a terminal, whatever the name.
+std::string Wrote(const std::string& output);
+
 // Writes what a command tells of its work to standard output; but where that is
 // itself one of the `outputs` (-o /dev/stdout), to standard error, so that the
 // file holds nothing else. WriteStdout's errors.

@@ -58,6 +58,11 @@ TEST(CheckOutputsTest, RefusesTwoThatAreOne) {
   EXPECT_FALSE(CheckOutputs(Paths{folder / "new", old}, Paths{old}));
 }
 
+TEST(WroteTest, NamesCannotSteerTheTerminal) {
+  EXPECT_EQ(Wrote("a b.gguf"), "wrote a b.gguf");
+  EXPECT_EQ(Wrote("a\n\x1b[31m.gguf"), "wrote a  [31m.gguf");
+}
+
 // One terminal may be both ends.
 TEST(RefuseToReplaceInputTest, DevicesReplaceNothing) {
   EXPECT_TRUE(

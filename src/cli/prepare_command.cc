@@ -77,13 +77,13 @@ std::vector<std::string> MoreInputs(const PrepareFlags& flags) {
 // source, though they are worse: so the line names the file.
 std::string FormatPacked(const convert::PackSummary& packed,
                          const PrepareFlags& flags) {
-  std::string line = fmt::format("wrote {}: {}, from {}", flags.output,
+  std::string line = fmt::format("{}: {}, from {}", Wrote(flags.output),
                                  FormatBytes(packed.num_bytes),
                                  FormatBytes(packed.num_source_bytes));
   if (packed.down_error > 0) {
     line += fmt::format(
         "; rounding the down columns of {} cost an error of {:.4f} %",
-        flags.down_source_path.value_or(flags.model.path),
+        WithoutControls(flags.down_source_path.value_or(flags.model.path)),
         100 * packed.down_error);
   }
   return line + "\n";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/quote.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/encode_text.h"
@@ -67,8 +68,8 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   options.products_batch = kEvalProductsBatch;
   WriteStderr(fmt::format("profile: {} of {}, {} at a time, {}\n",
                           Plural(corpus.num_tokens(), "token"),
-                          InputFileName(path), corpus.chunk_tokens(),
-                          NameOf(options.ffn)));
+                          WithoutControls(InputFileName(path)),
+                          corpus.chunk_tokens(), NameOf(options.ffn)));
   auto profile =
       training::ProfileCorpus(model, corpus, options, progress.callback());
   progress.Clear();
@@ -104,11 +105,11 @@ Status Run(const ProfileFlags& flags) {
                                               : ReadMeasured(flags.model.path));
   if (flags.output_path.has_value()) {
     TC_RETURN_IF_ERROR(model::WriteProfile(profile, *flags.output_path));
-    WriteStderr(fmt::format("wrote {}\n", *flags.output_path));
+    WriteStderr(Wrote(*flags.output_path) + "\n");
   }
   if (flags.html_path.has_value()) {
     TC_RETURN_IF_ERROR(WritePage(profile, *flags.html_path));
-    WriteStderr(fmt::format("wrote {}\n", *flags.html_path));
+    WriteStderr(Wrote(*flags.html_path) + "\n");
   }
   return WriteReport(
       flags.json ? FormatProfileJson(profile) : FormatProfile(profile),

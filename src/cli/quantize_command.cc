@@ -122,7 +122,7 @@ Status Run(const QuantizeFlags& flags) {
        .cancel = CancelFlag(),
        .progress = progress.callback()}));
   progress.Clear();
-  return WriteReport(fmt::format("{}wrote {}: {}\n", report, flags.output,
+  return WriteReport(fmt::format("{}{}: {}\n", report, Wrote(flags.output),
                                  convert::InfoOf(flags.options.type).name),
                      {flags.output});
 }

@@ -107,7 +107,7 @@ Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
   }
   std::string report = DescribePlan(flags, weights.plan());
   for (const std::string& output : OutputsOf(flags)) {
-    report += fmt::format("wrote {}\n", output);
+    report += Wrote(output) + "\n";
   }
   return WriteReport(report, OutputsOf(flags));
 }

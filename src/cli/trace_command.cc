@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/quote.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/encode_text.h"
@@ -219,10 +218,9 @@ Status Record(const TraceFlags& flags) {
                           DescribeMode(*session, options)));
   TC_RETURN_IF_ERROR(RunTasks(flags, tasks, *session, recorder));
   TC_RETURN_IF_ERROR(writer->Finish());
-  return WriteReport(
-      fmt::format("wrote {}: {}\n", WithoutControls(*flags.output_path),
-                  DescribeTotals(writer->totals())),
-      {*flags.output_path});
+  return WriteReport(fmt::format("{}: {}\n", Wrote(*flags.output_path),
+                                 DescribeTotals(writer->totals())),
+                     {*flags.output_path});
 }
 
 Status ShowStats(const TraceFlags& flags) {

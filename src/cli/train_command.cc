@@ -1,12 +1,11 @@
 // `thermocline train`: predictors of which neurons will fire.
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/eval_text_flags.h"
 #include "cli/flags.h"
+#include "cli/output_file.h"
 #include "cli/prepare_command_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -25,7 +24,7 @@ Status Run(const FindFlags& flags) {
   if (!prepared) TellOfWork(prepared.error(), flags.output);
   TC_RETURN_IF_ERROR(prepared);
   return WriteStdout(FormatFindings(prepared->findings, prepared->is_resumed) +
-                     fmt::format("wrote {}\n", flags.output));
+                     Wrote(flags.output) + "\n");
 }
 
 }  // namespace
