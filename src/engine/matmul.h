@@ -104,8 +104,8 @@ struct Product {
 // again; those in F16 and BF16, beside none that are quantised, from
 // float_batch.min_tokens on. While the caller rounds the input of one token,
 // the other threads ask for weights. x: [T, n], rows 64-byte aligned, aliases
-// no output. Allocates nothing. Cost: reads every weight once; bit-equal for
-// every thread count.
+// no output. Allocates nothing.
+// Cost: reads every weight once; bit-equal for every thread count.
 inline constexpr size_t kMaxProducts = 3;
 void MultiplyAll(const Compute& compute, const Rows& x, size_t num_tokens,
                  std::span<const Product> products);

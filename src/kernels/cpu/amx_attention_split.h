@@ -1,5 +1,5 @@
-// Numbers as the sums of two of bf16, and keys and values in tiles of such
-// halves: what amx_attention.cc and amx_grouped_attention.cc multiply.
+// Keys, values and queries in tiles of halves (amx_halves.h): what
+// amx_attention.cc and amx_grouped_attention.cc multiply.
 #ifndef THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_SPLIT_H_
 #define THERMOCLINE_KERNELS_CPU_AMX_ATTENTION_SPLIT_H_
 

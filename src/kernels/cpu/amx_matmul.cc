@@ -76,9 +76,12 @@ void Pack(const float* x, size_t x_stride, size_t num_tokens, size_t n,
           std::byte* out) {
   for (size_t elem = 0; elem < n; elem += kStepElems) {
     for (size_t first = 0; first < kTokenBlock; first += kTile) {
-      __m512i lines[kHalves][kTile] = {};
-      for (size_t t = 0; t < kTile && first + t < num_tokens; ++t) {
-        Round<kHalves>(x + (first + t) * x_stride + elem, lines, t);
+      __m512i lines[kHalves][kTile];
+      for (size_t t = 0; t < kTile; ++t) {
+        for (auto& half : lines) half[t] = _mm512_setzero_si512();
+        if (first + t < num_tokens) {
+          Round<kHalves>(x + (first + t) * x_stride + elem, lines, t);
+        }
       }
       for (size_t half = 0; half < kHalves; ++half) {
         Transpose(lines[half]);

@@ -9,7 +9,7 @@ namespace thermocline::kernels {
 // Sets table.large_batch to products of Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q4_K Q5_K Q6_K
 // in bf16: weights and inputs are rounded to it (2^-9 relative), sums are f32.
 // And table.float_batch to products of F16 and BF16: inputs are rounded to the
-// sum of two of bf16 (2^-17), weights are exact.
+// sum of two of bf16 (2^-18), weights are exact.
 // The functions set need a CPU that has Isa::kAmx; filling the table does not.
 void FillAmxMatMuls(KernelTable& table);
 

@@ -6,8 +6,8 @@
 // levels are rounded, not the elements, and a permutation looks them up. F16
 // becomes two lines, the upper halves and what is left of them, exactly.
 //
-// A row is unpacked 256 elements at a time, two lines per call: amx_matmul.cc
-// does other work in between. An Unpacker has
+// A row is unpacked eight lines at a time, two per call: amx_matmul.cc does
+// other work in between. An Unpacker has
 //   kBlockElems, kBlockBytes
 //   kLinesOfStep   of 32 elements: 1, or 2 for both halves
 //   kInputHalves   of the tokens that they meet: 1, or 2
@@ -35,11 +35,6 @@ inline constexpr size_t kRowBlock = 32;   // two tiles
 inline constexpr size_t kLineStride = 64 * kRowBlock;
 
 inline size_t Min(size_t a, size_t b) { return a < b ? a : b; }
-
-// Rounds 32 floats, `low` first.
-inline __m512i ToBf16(__m512 low, __m512 high) {
-  return __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(high, low));
-}
 
 // first, first + 1, .. first + 15.
 inline __m512 SixteenFrom(float first) {
