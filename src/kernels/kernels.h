@@ -280,6 +280,14 @@ struct KernelTable {
   const BatchMatMul* float_batch_for(size_t num_tokens) const {
     return num_tokens >= float_batch.min_tokens ? &float_batch : nullptr;
   }
+  // What multiplies them with weights of the type alone; null: matmul().
+  const BatchMatMul* batch_of(DType weight_dtype, size_t num_tokens) const {
+    const BatchMatMul* form = IsFloat(weight_dtype)
+                                  ? float_batch_for(num_tokens)
+                                  : batch_for(num_tokens);
+    return form != nullptr && form->multiply(weight_dtype) != nullptr ? form
+                                                                      : nullptr;
+  }
 
   // Likewise null. Use dot_rows().
   DotRowsFn dot_rows_by_type[64];

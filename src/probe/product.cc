@@ -56,12 +56,7 @@ class Case {
                              size_t num_tokens) {
     Case made;
     made.dtype_ = dtype;
-    const kernels::BatchMatMul* batch = IsFloat(dtype)
-                                            ? table.float_batch_for(num_tokens)
-                                            : table.batch_for(num_tokens);
-    if (batch != nullptr && batch->multiply(dtype) != nullptr) {
-      made.batch_ = batch;
-    }
+    made.batch_ = table.batch_of(dtype, num_tokens);
     made.multiply_ = made.batch_ != nullptr ? made.batch_->multiply(dtype)
                                             : table.matmul(dtype);
     if (made.multiply_ == nullptr) {

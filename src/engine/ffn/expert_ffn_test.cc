@@ -167,14 +167,6 @@ std::vector<float> RunInBatches(const model::Config& config,
   return outputs;
 }
 
-// What multiplies a batch's tokens with weights of the type; null: one by one.
-const kernels::BatchMatMul* FormOf(const kernels::KernelTable& table,
-                                   DType dtype, size_t batch) {
-  const auto* form =
-      IsFloat(dtype) ? table.float_batch_for(batch) : table.batch_for(batch);
-  return form != nullptr && form->multiply(dtype) != nullptr ? form : nullptr;
-}
-
 // Batches that get the same form of products give the same bits, however many
 // of their tokens an expert has; the others agree to rounding.
 TEST(ExpertFfn, SameBitsForEveryBatchOfAKindAndEveryThreadCount) {
@@ -192,7 +184,7 @@ TEST(ExpertFfn, SameBitsForEveryBatchOfAKindAndEveryThreadCount) {
       expected[nullptr] = one_by_one;
       // All divide kBatch, so that no smaller piece is left.
       for (const size_t batch : {3, 8, 12, 16, 24, 48, 64, 96, 192}) {
-        const auto* form = FormOf(kernels::KernelsFor(isa), dtype, batch);
+        const auto* form = kernels::KernelsFor(isa).batch_of(dtype, batch);
         const auto got = run(batch, 3);
         const auto [same, is_first] = expected.try_emplace(form, got);
         EXPECT_EQ(got, same->second) << batch;
