@@ -163,6 +163,7 @@ inline constexpr size_t kAddRowsGroup = 8;
 
 // Attention of query heads that share one KV head:
 //   s[p] = scale * dot(q, k[p]);  out = sum_p softmax(s)[p] * v[p]
+// over the positions that a query sees; scores may have a cap.
 // It is computed piece by piece of the positions: attention() gives the sums
 // over one piece, merge_attention() adds two of them, finish_attention() turns
 // a sum into the output. With pieces cut at multiples of kAttentionPiece and
@@ -173,13 +174,22 @@ inline constexpr size_t kAttentionPiece = 256;   // positions
 inline constexpr size_t kAttentionQueries = 64;  // of one call, at most
 inline constexpr size_t kAttentionPieces = 4;    // likewise
 
+// Keys and values of a head lie in pages of so many positions, each anywhere in
+// memory. A piece is kAttentionPiece / kKvPage pages.
+inline constexpr size_t kKvPage = 64;
+static_assert(kAttentionPiece % kKvPage == 0);
+
+// AttentionArgs::first_position of calls whose tokens see all positions.
+inline constexpr int64_t kNoWindow = INT64_MIN / 2;
+
 // How keys and values lie in a KV cache: position after position, as
-// store_row() writes them, or in groups of 64 positions (kv_group.h).
+// store_row() writes them, or each page as a group (kv_group.h).
 enum class KvOrder { kRows, kGroups };
 
 // A partial sum of a query, 64-byte aligned, where m is the largest s[p]:
 //   sum_p exp(s[p] - m) * v[p]   [v_width], then zeros up to a multiple of 16
 //   m, sum_p exp(s[p] - m)       in the last 16 floats
+// A query that sees nothing has the neutral one: zeros, and m is -infinity.
 [[gnu::always_inline]] constexpr size_t PartialAttentionFloats(size_t v_width) {
   return (v_width + 15) / 16 * 16 + 16;
 }
@@ -202,7 +212,7 @@ inline constexpr size_t kAttentionTileFloats = 128 * kAttentionQueries;
 }
 
 // The queries of num_tokens consecutive tokens, num_heads of each. Reads each
-// key and each value once.
+// key and each value once. Positions count from the call's first one.
 // As MatMulFn rounds x, the queries of calls with groups are rounded, except by
 // the reference: scale * q to eight bits, against the largest of its block of
 // 32. And so is what a value's quants are multiplied with there, e^(s - m)
@@ -216,14 +226,18 @@ struct AttentionArgs {
   DType k_dtype;     // F32, F16 or Q8_0, and so v_dtype
   DType v_dtype;
   KvOrder kv_order = KvOrder::kRows;
-  const std::byte* k;  // position p at k + p * k_stride_bytes, unaligned; or
-                       // groups of 64 times as many bytes, 64-byte aligned
+  // The pages of all positions in their order, those of all pieces in one list:
+  // position p at k[p / kKvPage] + p % kKvPage * k_stride_bytes, unaligned; or
+  // k[i] is group i of kKvPage * k_stride_bytes bytes, 64-byte aligned. The
+  // last page may be filled in part. What lies in pages that no token sees is
+  // not read: their pointers may be null.
+  const std::byte* const* k;
   size_t k_stride_bytes;
-  const std::byte* v;
+  const std::byte* const* v;  // likewise
   size_t v_stride_bytes;
   size_t k_width;  // a multiple of 32 for Q8_0; any otherwise
   size_t v_width;
-  size_t num_positions;  // that token 0 sees, >= 1
+  size_t num_positions;  // that token 0 sees but for its window, >= 1
   bool is_diagonal;      // token t sees num_positions + t, else all the same;
                          // at most kAttentionPiece
   float scale;
@@ -236,13 +250,40 @@ struct AttentionArgs {
   // num_tokens * num_heads at most kAttentionQueries.
   size_t num_pieces = 1;
   size_t out_piece_stride = 0;  // in floats, from a piece's sums to the next's
-  // The keys of the call that follows, whose beginning is asked for early; null
-  // if there is none.
+  // The first page of keys of the call that follows, asked for early; null if
+  // there is none.
   const std::byte* next_k = nullptr;
+  // Unless 0, s[p] is logit_cap * tanh(s[p] / logit_cap) instead.
+  float logit_cap = 0.0f;
+  // Token t sees no position before first_position + t; it may see none at all.
+  // With more than one piece, no token's window begins after their first
+  // position.
+  int64_t first_position = kNoWindow;
 
-  // That query query_idx, of all tokens' heads in turn, sees.
+  // Query query_idx, of all tokens' heads in turn, sees the positions
+  // [FirstOf(), PositionsOf()), if any.
   [[gnu::always_inline]] size_t PositionsOf(size_t query_idx) const {
     return num_positions + (is_diagonal ? query_idx / num_heads : 0);
+  }
+  [[gnu::always_inline]] size_t FirstOf(size_t query_idx) const {
+    const int64_t first =
+        first_position + static_cast<int64_t>(query_idx / num_heads);
+    return first > 0 ? static_cast<size_t>(first) : 0;
+  }
+  [[gnu::always_inline]] bool SeesNothing(size_t query_idx) const {
+    return FirstOf(query_idx) >= PositionsOf(query_idx);
+  }
+  // No token, then: none has more positions behind its window's beginning than
+  // the first one.
+  [[gnu::always_inline]] bool NothingIsSeen() const { return SeesNothing(0); }
+  // Whether some token does not see a position because of its window.
+  [[gnu::always_inline]] bool HasWindow() const {
+    return first_position + static_cast<int64_t>(num_tokens) > 1;
+  }
+  // The first position of the first page that some token sees part of: no
+  // window begins earlier than the first token's.
+  [[gnu::always_inline]] size_t FirstInPages() const {
+    return FirstOf(0) / kKvPage * kKvPage;
   }
 };
 
@@ -352,10 +393,12 @@ struct KernelTable {
   // attention().
   void (*large_batch_attention)(const AttentionArgs& args);
 
-  // sum += partial, the sum over later positions.
+  // sum += partial, the sum over later positions. Either may be neutral, or
+  // both.
   void (*merge_attention)(const float* partial, size_t v_width, float* sum);
 
-  // out [v_width] = what the sum over all positions stands for.
+  // out [v_width] = what the sum over all positions stands for, of which the
+  // query saw one at least.
   void (*finish_attention)(const float* sum, size_t v_width, float* out);
 
   // Whether every x[i] is finite.

@@ -1,6 +1,6 @@
-// Keys and values of a KV cache in Q8_0, 64 positions together: attention finds
-// bytes of many positions side by side in the order in which it reads them,
-// where rows would have to be transposed for every token.
+// Keys and values of a KV cache in Q8_0, the 64 positions of a page together:
+// attention finds bytes of many positions side by side in the order in which it
+// reads them, where rows would have to be transposed for every token.
 //
 // A group of B blocks of 32 elements has as many bytes as 64 rows:
 //   scales  f16 [B][64]   of block b of position p
@@ -22,7 +22,7 @@
 namespace thermocline::kernels {
 
 inline constexpr size_t kKvGroup = 64;  // positions
-static_assert(kAttentionPiece % kKvGroup == 0);
+static_assert(kKvGroup == kKvPage, "a page is a group");
 
 // In bytes from a group's beginning, all of these.
 [[gnu::always_inline]] constexpr size_t ScaleInGroup(size_t block_idx,

@@ -21,6 +21,23 @@ using kernels::kAttentionQueries;
 // share.
 constexpr size_t kTileQueries = kAttentionQueries / 2;
 
+// Of the keys or values of a call, which follow each other in the cache.
+class PagesOfCall {
+ public:
+  PagesOfCall(const std::byte* first, size_t num_positions,
+              size_t stride_bytes) {
+    for (size_t p = 0; p < num_positions; p += kernels::kKvPage) {
+      pages_[p / kernels::kKvPage] = first + p * stride_bytes;
+    }
+  }
+  const std::byte* const* data() const { return pages_.data(); }
+
+ private:
+  std::array<const std::byte*,
+             kernels::kAttentionPieces * kAttentionPiece / kernels::kKvPage>
+      pages_;
+};
+
 // The first one of a piece.
 int64_t PositionOf(size_t piece_idx) {
   return static_cast<int64_t>(piece_idx * kAttentionPiece);
@@ -322,14 +339,20 @@ void Attention::AttendPart(const Tiling& tiling, const Part& part,
   args.k_dtype = layout.k_type;
   args.v_dtype = layout.v_type;
   args.kv_order = layout.order;
-  args.k = cache_->keys(layer_idx_, tile.kv_head, position);
-  args.k_stride_bytes = layout.k_head_bytes;
-  args.v = cache_->values(layer_idx_, tile.kv_head, position);
-  args.v_stride_bytes = layout.v_head_bytes;
   args.num_positions = is_last
                            ? tile.position + 1 - static_cast<size_t>(position)
                            : kAttentionPiece;
   args.is_diagonal = is_last;
+  const size_t num_positions = (part.count - 1) * kAttentionPiece +
+                               args.PositionsOf(tile.num_queries() - 1);
+  const PagesOfCall keys(cache_->keys(layer_idx_, tile.kv_head, position),
+                         num_positions, layout.k_head_bytes);
+  const PagesOfCall values(cache_->values(layer_idx_, tile.kv_head, position),
+                           num_positions, layout.v_head_bytes);
+  args.k = keys.data();
+  args.k_stride_bytes = layout.k_head_bytes;
+  args.v = values.data();
+  args.v_stride_bytes = layout.v_head_bytes;
   args.scale = 1.0f / std::sqrt(static_cast<float>(args.k_width));
   args.scratch = scratch_->attention.work.row(static_cast<size_t>(worker_idx));
   args.out = sums;

@@ -42,22 +42,30 @@ template <int kLocality>
 // as they may be past what a pointer may point to.
 class StreamsAhead {
  public:
+  // Pages with so many bytes in all of them; page_bytes is a multiple of a
+  // line.
   struct Stream {
-    uintptr_t begin;
+    const std::byte* const* pages;
+    size_t page_bytes;
     size_t num_bytes;
   };
 
-  // What is read after the second stream is taken for endless.
-  [[gnu::always_inline]] StreamsAhead(Stream first, Stream second,
-                                      uintptr_t next, size_t bytes_ahead)
-      : next_(first.begin + bytes_ahead),
-        end_(first.begin + first.num_bytes),
-        followers_{second, {next, UINTPTR_MAX - next}} {
-    if (next_ >= end_) Follow();
+  StreamsAhead() = default;  // to be assigned to
+  // After the second stream comes one page; behind it, that page again and
+  // again.
+  [[gnu::always_inline]] StreamsAhead(const Stream& first, const Stream& second,
+                                      uintptr_t last_page, size_t bytes_ahead)
+      : left_(first), second_(second), last_page_(last_page) {
+    Follow();
+    while (bytes_ahead >= end_ - next_) {
+      bytes_ahead = left_.num_bytes == 0 ? 0 : bytes_ahead - (end_ - next_);
+      Follow();
+    }
+    next_ += bytes_ahead;
   }
 
   // The first of so many lines that follow each other, which the caller asks
-  // for; those behind the end of a stream in vain.
+  // for; those behind the end of a page in vain.
   [[gnu::always_inline]] uintptr_t Take(size_t num_lines) {
     const uintptr_t first = next_;
     next_ += num_lines * kLineBytes;
@@ -66,17 +74,29 @@ class StreamsAhead {
   }
 
  private:
+  // On to the next page.
   [[gnu::always_inline]] void Follow() {
-    const Stream& stream = followers_[next_follower_];
-    next_ = stream.begin;
-    end_ = stream.begin + stream.num_bytes;
-    next_follower_ = 1;  // the last one has no end
+    if (left_.num_bytes == 0) {
+      left_ = second_;
+      second_.num_bytes = 0;
+    }
+    if (left_.num_bytes == 0) {
+      next_ = last_page_;
+      end_ = next_ + second_.page_bytes;
+      return;
+    }
+    const size_t num_bytes =
+        left_.num_bytes < left_.page_bytes ? left_.num_bytes : left_.page_bytes;
+    next_ = reinterpret_cast<uintptr_t>(*left_.pages++);
+    end_ = next_ + num_bytes;
+    left_.num_bytes -= num_bytes;
   }
 
   uintptr_t next_;
-  uintptr_t end_;
-  Stream followers_[2];
-  size_t next_follower_ = 0;
+  uintptr_t end_;  // of the page
+  Stream left_;    // behind the page
+  Stream second_;  // without bytes once it has begun
+  uintptr_t last_page_;
 };
 
 // Lines that a kernel asks for; without any, false.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace thermocline::kernels {
@@ -73,18 +74,51 @@ TEST(LinesOfTest, RoundsUp) {
   EXPECT_EQ(LinesOf(577), 10u);
 }
 
-TEST(StreamsAheadTest, FollowsEachStreamFromItsBeginning) {
-  StreamsAhead ahead({1000, 512}, {5000, 256}, 9000, 128);
-  EXPECT_EQ(ahead.Take(4), 1128u);
-  EXPECT_EQ(ahead.Take(4), 1384u);  // of these, two are behind the end
+class StreamsAheadTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kPageBytes = 4 * kLineBytes;
+  // Pages that lie at multiples of 1000.
+  static StreamsAhead::Stream Pages(const std::vector<size_t>& thousands,
+                                    std::vector<const std::byte*>* pages,
+                                    size_t num_bytes) {
+    for (size_t page : thousands) {
+      pages->push_back(reinterpret_cast<const std::byte*>(page * 1000));
+    }
+    return {pages->data(), kPageBytes, num_bytes};
+  }
+  std::vector<const std::byte*> first_, second_;
+};
+
+TEST_F(StreamsAheadTest, FollowsEachStreamFromItsBeginning) {
+  StreamsAhead ahead(Pages({3, 1, 2}, &first_, 2 * kPageBytes + 128),
+                     Pages({5}, &second_, 128), 9000, 128);
+  EXPECT_EQ(ahead.Take(1), 3128u);
+  EXPECT_EQ(ahead.Take(4), 3192u);  // of these, three are behind the end
+  EXPECT_EQ(ahead.Take(4), 1000u);
+  EXPECT_EQ(ahead.Take(1), 2000u);
+  EXPECT_EQ(ahead.Take(1), 2064u);
   EXPECT_EQ(ahead.Take(2), 5000u);
-  EXPECT_EQ(ahead.Take(2), 5128u);
-  EXPECT_EQ(ahead.Take(100), 9000u);
-  EXPECT_EQ(ahead.Take(1), 9000u + 100 * kLineBytes);
+  EXPECT_EQ(ahead.Take(3), 9000u);
+  EXPECT_EQ(ahead.Take(1), 9192u);
+  EXPECT_EQ(ahead.Take(1), 9000u);
 }
 
-TEST(StreamsAheadTest, OfAShortStreamTheNextOneIsAskedFor) {
-  StreamsAhead ahead({1000, 64}, {5000, 64}, 9000, 16384);
+TEST_F(StreamsAheadTest, BeginsInALaterPage) {
+  const StreamsAhead::Stream first = Pages({3, 1, 2}, &first_, 3 * kPageBytes);
+  const StreamsAhead::Stream second = Pages({5}, &second_, kPageBytes);
+  for (const auto& [bytes_ahead, expected] :
+       std::vector<std::pair<size_t, uintptr_t>>{{0, 3000},
+                                                 {kPageBytes, 1000},
+                                                 {2 * kPageBytes + 64, 2064},
+                                                 {3 * kPageBytes, 5000}}) {
+    StreamsAhead ahead(first, second, 9000, bytes_ahead);
+    EXPECT_EQ(ahead.Take(1), expected) << bytes_ahead;
+  }
+}
+
+TEST_F(StreamsAheadTest, OfAShortStreamTheNextOneIsAskedFor) {
+  StreamsAhead ahead(Pages({1}, &first_, 64), Pages({5}, &second_, 64), 9000,
+                     16384);
   EXPECT_EQ(ahead.Take(3), 5000u);
   EXPECT_EQ(ahead.Take(3), 9000u);
   EXPECT_EQ(ahead.Take(3), 9000u + 3 * kLineBytes);

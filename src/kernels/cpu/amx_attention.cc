@@ -66,7 +66,7 @@ class Call : private AmxAttentionCall {
         tiles_(queries_ + kMaxBlocks * key_steps_ * kHalfTiles),
         chunk_(tiles_ + kMaxBlocks * kValueSteps * kHalfTiles) {}
 
-  // As AllFinite().
+  // As Finish().
   bool Run() {
     for (size_t block = 0; block < num_blocks_; ++block) RoundQueries(block);
     Configure(kTile);
@@ -77,7 +77,7 @@ class Call : private AmxAttentionCall {
     const HalfRows values = Values();
     for (size_t i = 0; i < args_.num_pieces; ++i) SumAll(values, i);
     _tile_release();
-    return AllFinite();
+    return Finish();
   }
 
  private:
@@ -132,14 +132,18 @@ class Call : private AmxAttentionCall {
 
   void ScoreAll(const HalfRows& keys, size_t piece) const {
     const size_t num_multiplies = CeilDiv(num_blocks_, 2) * key_steps_ * 3;
-    for (size_t p = 0; p < num_positions_; p += kKeys) {
+    const HalfRows next = Values();
+    for (size_t p = keys.begin; p < num_positions_; p += kKeys) {
       const size_t first = piece * kAttentionPiece + p;
-      LinesToAsk ahead(keys, first + kKeys, kKeys);
+      const std::byte* const rows = keys.row(first);
+      LinesToAsk ahead(keys, first + kKeys, kKeys, next);
       const size_t num_lines = CeilDiv(ahead.num_left(), num_multiplies);
       for (size_t i = 0; i < kKeys; ++i) {
-        SplitKey(keys, first + i, key_steps_,
-                 chunk_ + i / kTile * key_steps_ * kHalfTiles +
-                     i % kTile * kTileLineBytes);
+        SplitKey(
+            first + i < keys.num_rows ? rows + i * keys.row_bytes : nullptr,
+            key_steps_,
+            chunk_ + i / kTile * key_steps_ * kHalfTiles +
+                i % kTile * kTileLineBytes);
       }
       for (size_t block = 0; block < num_blocks_; block += 2) {
         if (block + 1 < num_blocks_) {
@@ -215,18 +219,18 @@ class Call : private AmxAttentionCall {
   // The weights of a piece, for whole steps of positions; clears its sums.
   void Weigh(size_t piece) const {
     for (size_t q = 0; q < num_queries_; ++q) {
-      BeginSum(scores_of(piece, q), args_.PositionsOf(q),
-               CeilDiv(num_positions_, kStep) * kStep, args_.v_width,
-               out_of(piece, q));
+      BeginSum(args_, q, CeilDiv(num_positions_, kStep) * kStep,
+               scores_of(piece, q), out_of(piece, q));
     }
   }
 
   void SumAll(const HalfRows& values, size_t piece) const {
-    for (size_t p = 0; p < num_positions_; p += kValues) {
+    const HalfRows next = NextKeys();
+    for (size_t p = values.begin; p < num_positions_; p += kValues) {
       const size_t num_steps =
           Min(CeilDiv(num_positions_ - p, kStep), kValueSteps);
       const size_t first = piece * kAttentionPiece + p;
-      LinesToAsk ahead(values, first + kValues, kValues);
+      LinesToAsk ahead(values, first + kValues, kValues, next);
       const size_t num_multiplies =
           CeilDiv(num_blocks_, 2) * num_steps * 3 * (args_.v_width / kColumns);
       const size_t num_lines = CeilDiv(ahead.num_left(), num_multiplies);
@@ -234,11 +238,9 @@ class Call : private AmxAttentionCall {
         RoundWeights(block, scores_of(piece, FirstOf(block)) + p, num_steps);
       }
       for (size_t column = 0; column < args_.v_width; column += kColumns) {
-        for (size_t i = 0; i < num_steps * kTile; ++i) {
-          SplitValues<kColumns / kTile>(
-              values, first + 2 * i, column,
-              chunk_ + i / kTile * (kColumns / kTile) * kHalfTiles +
-                  i % kTile * kTileLineBytes);
+        for (size_t step = 0; step < num_steps; ++step) {
+          SplitStep(values, first + step * kStep, column,
+                    chunk_ + step * (kColumns / kTile) * kHalfTiles);
         }
         for (size_t block = 0; block < num_blocks_; block += 2) {
           if (block + 1 < num_blocks_) {
@@ -248,6 +250,19 @@ class Call : private AmxAttentionCall {
           }
         }
       }
+    }
+  }
+
+  // 32 values from number r on, the columns at hand.
+  static void SplitStep(const HalfRows& values, size_t r, size_t column,
+                        std::byte* lines) {
+    const std::byte* rows = values.row(r) + column * sizeof(uint16_t);
+    const size_t count = Min(values.num_rows - r, kStep);
+    for (size_t i = 0; i < kTile; ++i, lines += kTileLineBytes) {
+      const std::byte* even = rows + 2 * i * values.row_bytes;
+      SplitValues<kColumns / kTile>(
+          2 * i < count ? even : nullptr,
+          2 * i + 1 < count ? even + values.row_bytes : nullptr, lines);
     }
   }
 
@@ -333,13 +348,16 @@ bool IsForTiles(const AttentionArgs& args) {
 constexpr size_t kGroupedHeads = 6;
 
 void FewAttention(const AttentionArgs& args) {
-  if (args.num_heads < kGroupedHeads || !AmxGroupedAttention(args)) {
+  if (args.num_heads < kGroupedHeads || args.NothingIsSeen() ||
+      !AmxGroupedAttention(args)) {
     Avx512VnniAttention(args);
   }
 }
 
 void Attention(const AttentionArgs& args) {
-  if (!IsForTiles(args) || !Call(args).Run()) Avx512VnniAttention(args);
+  if (!IsForTiles(args) || args.NothingIsSeen() || !Call(args).Run()) {
+    Avx512VnniAttention(args);
+  }
 }
 
 }  // namespace

@@ -56,14 +56,34 @@ class AmxAttentionCall {
                       _mm512_mul_ps(_mm512_loadu_ps(q + kLanes), scale));
   }
 
-  HalfRows Keys() const {
-    return RowsOf(args_.k, args_.k_stride_bytes, args_.v, args_.v_stride_bytes);
-  }
-  HalfRows Values() const {
-    return RowsOf(args_.v, args_.v_stride_bytes, args_.next_k,
-                  args_.k_stride_bytes);
+  HalfRows Keys() const { return RowsOf(args_.k, args_.k_stride_bytes); }
+  HalfRows Values() const { return RowsOf(args_.v, args_.v_stride_bytes); }
+  // The page that is known of the keys of the next call.
+  HalfRows NextKeys() const {
+    return {.pages = &args_.next_k,
+            .row_bytes = args_.k_stride_bytes,
+            .begin = 0,
+            .num_rows = args_.next_k == nullptr ? 0 : kKvPage};
   }
 
+  // To be called last; false if not all sums are finite.
+  bool Finish() const {
+    if (!AllFinite()) return false;
+    for (size_t q = 0; q < num_queries_ && args_.HasWindow(); ++q) {
+      EndSum(args_, q, out_of(0, q));
+    }
+    return true;
+  }
+
+  const AttentionArgs& args_;
+  const size_t num_queries_;
+  const size_t num_positions_;  // of a piece, of the query that sees most
+  const size_t num_blocks_;
+  const size_t block_queries_;
+  const size_t key_steps_;
+  const size_t out_stride_;
+
+ private:
   // Whether all sums are finite. If not, they are not those that are asked for:
   // what a query does not see may have come into them.
   bool AllFinite() const {
@@ -81,23 +101,12 @@ class AmxAttentionCall {
     return finite == FirstLanes(kLanes);
   }
 
-  const AttentionArgs& args_;
-  const size_t num_queries_;
-  const size_t num_positions_;  // of a piece, of the query that sees most
-  const size_t num_blocks_;
-  const size_t block_queries_;
-  const size_t key_steps_;
-  const size_t out_stride_;
-
- private:
-  HalfRows RowsOf(const std::byte* first, size_t row_bytes,
-                  const std::byte* next, size_t next_row_bytes) const {
+  HalfRows RowsOf(const std::byte* const* pages, size_t row_bytes) const {
     return {
-        .first = first,
+        .pages = pages,
         .row_bytes = row_bytes,
-        .num_rows = (args_.num_pieces - 1) * kAttentionPiece + num_positions_,
-        .next = reinterpret_cast<uintptr_t>(next),
-        .next_row_bytes = next_row_bytes};
+        .begin = args_.FirstInPages(),
+        .num_rows = (args_.num_pieces - 1) * kAttentionPiece + num_positions_};
   }
 };
 

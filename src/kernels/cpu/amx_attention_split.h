@@ -67,43 +67,64 @@ inline Halves RoundPairs(__m512 a, __m512 b) {
 
 // Keys or values of all pieces as they lie in the cache, in F16.
 struct HalfRows {
-  const std::byte* first;
+  const std::byte* const* pages;
   size_t row_bytes;
+  size_t begin;  // of the first page that some query sees part of
   size_t num_rows;
-  // What is read after them: an address, as it may be past what a pointer may
-  // point to, or 0.
-  uintptr_t next;
-  size_t next_row_bytes;
 
-  const std::byte* row(size_t r) const { return first + r * row_bytes; }
+  const std::byte* row(size_t r) const {
+    return pages[r / kKvPage] + r % kKvPage * row_bytes;
+  }
 };
 
 // Lines that are asked for, into the second level of the cache, a few at a time
 // while something else is done: many at once wait for each other.
 class LinesToAsk {
  public:
-  // Of rows from `begin` on; behind the last, of what is read next.
-  LinesToAsk(const HalfRows& rows, size_t begin, size_t num_rows) {
+  // Of at most two pages' rows from `begin` on; behind the last, of the
+  // beginning of what is read next.
+  LinesToAsk(const HalfRows& rows, size_t begin, size_t num_rows,
+             const HalfRows& next) {
     if (begin < rows.num_rows) {
-      next_ = reinterpret_cast<uintptr_t>(rows.row(begin));
-      end_ = next_ + Min(num_rows, rows.num_rows - begin) * rows.row_bytes;
+      Add(rows, begin, Min(num_rows, rows.num_rows - begin));
     } else {
-      next_ = rows.next;
-      end_ = next_ + num_rows * rows.next_row_bytes;
+      Add(next, next.begin, Min(num_rows, next.num_rows - next.begin));
     }
   }
 
-  size_t num_left() const { return LinesOf(end_ - next_); }
+  size_t num_left() const {
+    return LinesOf(now_.end - now_.next) + LinesOf(then_.end - then_.next);
+  }
   void Ask(size_t num_lines) {
-    for (size_t i = 0; i < num_lines && next_ < end_; ++i) {
-      AskForLine<2>(next_);
-      next_ += kLineBytes;
+    for (size_t i = 0; i < num_lines; ++i) {
+      if (now_.next >= now_.end) {
+        now_ = then_;
+        then_ = {};
+        if (now_.next >= now_.end) return;
+      }
+      AskForLine<2>(now_.next);
+      now_.next += kLineBytes;
     }
   }
 
  private:
-  uintptr_t next_;
-  uintptr_t end_;
+  struct Range {
+    uintptr_t next = 0;
+    uintptr_t end = 0;
+  };
+  static Range RangeOf(const HalfRows& rows, size_t begin, size_t num_rows) {
+    if (num_rows == 0) return {};
+    const auto first = reinterpret_cast<uintptr_t>(rows.row(begin));
+    return {first, first + num_rows * rows.row_bytes};
+  }
+  void Add(const HalfRows& rows, size_t begin, size_t num_rows) {
+    const size_t in_page = Min(num_rows, kKvPage - begin % kKvPage);
+    now_ = RangeOf(rows, begin, in_page);
+    then_ = RangeOf(rows, begin + in_page, Min(num_rows - in_page, kKvPage));
+  }
+
+  Range now_;
+  Range then_;
 };
 
 // 32 elements of a key in a line of both halves: the elements i and 16 + i.
@@ -112,36 +133,32 @@ class LinesToAsk {
   Store(SplitPairs(LoadF16(key), LoadF16(key + kLanes * 2)), line);
 }
 
-// A key in lines of tiles [step] of both halves. Behind the last row it is
-// zero.
-inline void SplitKey(const HalfRows& keys, size_t r, size_t num_steps,
-                     std::byte* line) {
-  if (r >= keys.num_rows) {
+// A key in lines of tiles [step] of both halves. Without one they are zero.
+inline void SplitKey(const std::byte* key, size_t num_steps, std::byte* line) {
+  if (key == nullptr) {
     for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
       Store({}, line);
     }
     return;
   }
-  const std::byte* at = keys.row(r);
   for (size_t step = 0; step < num_steps; ++step, line += kHalfTiles) {
-    SplitKeyStep(at, line);
-    at += kStep * 2;
+    SplitKeyStep(key, line);
+    key += kStep * 2;
   }
 }
 
-// The values r and r + 1 in lines of tiles [kTiles] of both halves: pairs of
-// what they have in 16 columns. Behind the last row they are zero.
+// A value and the next, from some column on, in lines of tiles [kTiles] of both
+// halves: pairs of what they have in 16 columns. Without a value it is zero.
 template <size_t kTiles>
-[[gnu::always_inline]] inline void SplitValues(const HalfRows& values, size_t r,
-                                               size_t first_column,
+[[gnu::always_inline]] inline void SplitValues(const std::byte* even,
+                                               const std::byte* odd,
                                                std::byte* line) {
-  const auto load = [&](size_t row, size_t tile) {
-    return row < values.num_rows
-               ? LoadF16(values.row(row) + (first_column + tile * kTile) * 2)
-               : _mm512_setzero_ps();
+  const auto load = [](const std::byte* value, size_t tile) {
+    return value != nullptr ? LoadF16(value + tile * kTile * 2)
+                            : _mm512_setzero_ps();
   };
   for (size_t i = 0; i < kTiles; ++i) {
-    Store(SplitPairs(load(r, i), load(r + 1, i)), line + i * kHalfTiles);
+    Store(SplitPairs(load(even, i), load(odd, i)), line + i * kHalfTiles);
   }
 }
 

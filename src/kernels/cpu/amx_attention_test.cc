@@ -349,15 +349,17 @@ TEST_F(AmxAttentionTest, WhatLiesBetweenIsNotRead) {
     std::copy_n(wide.args().q.begin() + t * 96, 96, q.begin() + t * 500);
   }
   const GuardedFloats scratch(AttentionScratchFloats(32, 32));
+  const auto k = PagesOf(wide.args().k, 70, wide.args().k_stride_bytes);
+  const auto v = PagesOf(wide.args().v, 70, wide.args().v_stride_bytes);
   AttentionArgs args = {.q = q.data(),
                         .q_stride = 500,
                         .num_tokens = 5,
                         .num_heads = 3,
                         .k_dtype = DType::kF16,
                         .v_dtype = DType::kF16,
-                        .k = wide.args().k,
+                        .k = k.data(),
                         .k_stride_bytes = wide.args().k_stride_bytes,
-                        .v = wide.args().v,
+                        .v = v.data(),
                         .v_stride_bytes = wide.args().v_stride_bytes,
                         .k_width = 32,
                         .v_width = 32,
@@ -365,7 +367,7 @@ TEST_F(AmxAttentionTest, WhatLiesBetweenIsNotRead) {
                         .is_diagonal = true,
                         .scale = 0.5f,
                         .scratch = scratch.data(),
-                        .next_k = wide.args().k};
+                        .next_k = k.front()};
   const size_t num_floats = 15 * PartialAttentionFloats(32);
   const GuardedFloats out(num_floats), truth(num_floats);
   args.out = truth.data();

@@ -31,7 +31,7 @@ bool Attend(const AttentionArgs& args) {
   scores.Run(ahead);
   sums.Run(ahead);
   _tile_release();
-  return sums.AllFinite();
+  return sums.Finish();
 }
 
 }  // namespace

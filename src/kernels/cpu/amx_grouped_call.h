@@ -47,6 +47,7 @@ class AmxGroupedCall : protected AmxAttentionCall {
 
   explicit AmxGroupedCall(const AttentionArgs& args)
       : AmxAttentionCall(args, kBlock),
+        begin_(args.FirstInPages()),
         weights_(reinterpret_cast<std::byte*>(args.scratch)),
         queries_(weights_ + args.num_pieces * num_blocks_ * kWeightsBytes),
         sums_(queries_ + num_blocks_ * key_steps_ * kTileBytes),
@@ -72,7 +73,7 @@ class AmxGroupedCall : protected AmxAttentionCall {
   static const std::byte* WholeRows(const HalfRows& rows, size_t unit,
                                     std::byte* tail) {
     if ((unit + 1) * kNum <= rows.num_rows) {
-      return rows.first + unit * kNum * kRowBytes;
+      return rows.row(unit * kNum);
     }
     for (size_t i = 0; i < kNum; ++i) {
       __builtin_memcpy(tail + i * kRowBytes,
@@ -80,6 +81,27 @@ class AmxGroupedCall : protected AmxAttentionCall {
                        kRowBytes);
     }
     return tail;
+  }
+
+  // Where the rows behind WholeRows() begin, and, where there are none, what
+  // lies behind those: for asking only.
+  template <size_t kNum, size_t kRowBytes>
+  static uintptr_t RowsBehind(const HalfRows& rows, size_t unit,
+                              const std::byte* whole_rows) {
+    const size_t behind = (unit + 1) * kNum;
+    return behind < rows.num_rows
+               ? reinterpret_cast<uintptr_t>(rows.row(behind))
+               : reinterpret_cast<uintptr_t>(whole_rows) + kNum * kRowBytes;
+  }
+
+  // The address of row i of kNum whole ones, or of those behind them.
+  template <size_t kNum, size_t kRowBytes>
+  [[gnu::always_inline]] static uintptr_t Near(const std::byte* whole_rows,
+                                               uintptr_t behind, size_t i) {
+    static_assert(kBytesNear % kRowBytes == 0 && kBytesNear < kNum * kRowBytes);
+    i += kBytesNear / kRowBytes;
+    return i < kNum ? reinterpret_cast<uintptr_t>(whole_rows) + i * kRowBytes
+                    : behind + (i - kNum) * kRowBytes;
   }
 
   static constexpr bool Fits(size_t width, size_t num_blocks,
@@ -93,6 +115,7 @@ class AmxGroupedCall : protected AmxAttentionCall {
   // What sums begin with: clearing a tile takes longer than loading it.
   alignas(kLineBytes) static constexpr std::byte kZeros[kTileLineBytes] = {};
 
+  const size_t begin_;        // position, of what is read of a piece
   std::byte* const weights_;  // [piece][block][turn]
   std::byte* const queries_;  // [block][step]
   std::byte* const sums_;     // [block] of values; before, a few of scores

@@ -33,29 +33,38 @@ class GroupedScores : private AmxGroupedCall {
 
   StreamsAhead Ahead() const {
     const HalfRows keys = Keys();
-    const HalfRows values = Values();
     const auto stream = [](const HalfRows& rows) {
-      return StreamsAhead::Stream{reinterpret_cast<uintptr_t>(rows.first),
-                                  rows.num_rows * kRowBytes};
+      return StreamsAhead::Stream{rows.pages + rows.begin / kKvPage,
+                                  kKvPage * kRowBytes,
+                                  (rows.num_rows - rows.begin) * kRowBytes};
     };
     // Where nothing comes next, what was read already.
-    const uintptr_t next = values.next != 0 ? values.next : stream(keys).begin;
-    return {stream(keys), stream(values), next, kKeyBytesAhead};
+    const std::byte* next =
+        args_.next_k != nullptr ? args_.next_k : keys.row(keys.begin);
+    return {stream(keys), stream(Values()), reinterpret_cast<uintptr_t>(next),
+            kKeyBytesAhead};
   }
 
   void Run(StreamsAhead& ahead) const {
     for (size_t block = 0; block < num_blocks_; ++block) RoundQueries(block);
     ScoreAll(Keys(), ahead);
+    if (args_.logit_cap != 0) {
+      ForEachQuery([&](size_t piece, size_t block, size_t i) {
+        CapAll(piece, block, i);
+      });
+    }
     ForEachQuery([&](size_t piece, size_t block, size_t i) {
       FindMax(piece, block, i);
     });
     // From the distance of keys to that of values, but no more than they are.
-    const size_t num_bytes =
-        Min(kValueBytesAhead - kKeyBytesAhead, Values().num_rows * kRowBytes);
+    const size_t num_bytes = Min(kValueBytesAhead - kKeyBytesAhead,
+                                 (Values().num_rows - begin_) * kRowBytes);
     const size_t num_lines = CeilDiv(
         LinesOf(num_bytes), args_.num_pieces * num_blocks_ * block_queries_);
     ForEachQuery([&](size_t piece, size_t block, size_t i) {
-      AskForBytes<2>(ahead.Take(num_lines), num_lines * kLineBytes);
+      for (size_t line = 0; line < num_lines; ++line) {
+        AskForLine<2>(ahead.Take(1));
+      }
       Weigh(piece, block, i);
     });
   }
@@ -102,6 +111,7 @@ class GroupedScores : private AmxGroupedCall {
 
   // Of all pieces, which follow each other, 16 keys at a time.
   void ScoreAll(const HalfRows& keys, StreamsAhead& ahead) const {
+    const size_t first = keys.begin / kTile;
     const size_t num_units = CeilDiv(keys.num_rows, kTile);
     _tile_loadd(4, queries_, kTileLineBytes);
     _tile_loadd(5, queries_ + kTileBytes, kTileLineBytes);
@@ -109,8 +119,8 @@ class GroupedScores : private AmxGroupedCall {
       _tile_loadd(6, queries_ + 2 * kTileBytes, kTileLineBytes);
       _tile_loadd(7, queries_ + 3 * kTileBytes, kTileLineBytes);
     }
-    ScoreUnit<true, false>(keys, 0, ahead);
-    for (size_t unit = 1; unit < num_units; ++unit) {
+    ScoreUnit<true, false>(keys, first, ahead);
+    for (size_t unit = first + 1; unit < num_units; ++unit) {
       ScoreUnit<true, true>(keys, unit, ahead);
     }
     ScoreUnit<false, true>(keys, num_units, ahead);
@@ -129,12 +139,15 @@ class GroupedScores : private AmxGroupedCall {
     std::byte* const lines = chunk(unit);
     const std::byte* const first =
         kSplit ? WholeRows<kTile, kRowBytes>(keys, unit, tail) : nullptr;
+    const uintptr_t behind =
+        kSplit ? RowsBehind<kTile, kRowBytes>(keys, unit, first) : 0;
     const uintptr_t asked = kSplit ? ahead.Take(kSteps * kTile) : 0;
     const auto split = [=](size_t part) __attribute__((always_inline)) {
       if constexpr (kSplit) {
 #pragma GCC unroll 8
         for (size_t i = part * kRows; i < (part + 1) * kRows; ++i) {
           SplitKeyAndAsk(first + i * kRowBytes, asked + i * kRowBytes,
+                         Near<kTile, kRowBytes>(first, behind, i),
                          lines + i * kTileLineBytes);
         }
       }
@@ -145,7 +158,9 @@ class GroupedScores : private AmxGroupedCall {
       split(2 * step);
       if constexpr (kMultiply) {
         // The sums of that unit are there by now.
-        if (step == kSteps / 2 && unit >= 2) StoreScores(unit - 2, 0);
+        if (step == kSteps / 2 && unit >= begin_ / kTile + 2) {
+          StoreScores(unit - 2, 0);
+        }
         MultiplyHalf<1>(before + step * kHalfTiles, step);
       }
       split(2 * step + 1);
@@ -184,13 +199,13 @@ class GroupedScores : private AmxGroupedCall {
 
   [[gnu::always_inline]] static void SplitKeyAndAsk(const std::byte* key,
                                                     uintptr_t asked,
+                                                    uintptr_t near,
                                                     std::byte* line) {
 #pragma GCC unroll 4
     for (size_t step = 0; step < kSteps; ++step) {
-      const std::byte* at = key + step * kTileLineBytes;
       AskForLine<2>(asked + step * kLineBytes);
-      AskForLine<3>(reinterpret_cast<uintptr_t>(at) + kBytesNear);
-      SplitKeyStep(at, line + step * kHalfTiles);
+      AskForLine<3>(near + step * kLineBytes);
+      SplitKeyStep(key + step * kTileLineBytes, line + step * kHalfTiles);
     }
   }
 
@@ -222,18 +237,32 @@ class GroupedScores : private AmxGroupedCall {
     }
   }
 
+  // The lines of a query's scores with a piece that some query sees.
+  std::byte* lines_of(size_t piece, size_t block, size_t i) const {
+    return weight_tile(piece * kTurns + begin_ / kStep, block) +
+           i * 2 * kTileLineBytes;
+  }
+
+  void CapAll(size_t piece, size_t block, size_t i) const {
+    std::byte* line = lines_of(piece, block, i);
+    for (size_t p = begin_; p < num_positions_; p += kStep) {
+      Cap(args_.logit_cap, reinterpret_cast<float*>(line));
+      Cap(args_.logit_cap, reinterpret_cast<float*>(line + kTileLineBytes));
+      line += kTileBytes;
+    }
+  }
+
   // Begins a query's sum over a piece with its largest score.
   void FindMax(size_t piece, size_t block, size_t i) const {
     const size_t query = FirstOf(block) + i;
-    const size_t seen = args_.PositionsOf(query);
-    const std::byte* lines =
-        weight_tile(piece * kTurns, block) + i * 2 * kTileLineBytes;
+    const Seen seen(args_, query);
+    const std::byte* lines = lines_of(piece, block, i);
     __m512 max[2];
     max[0] = max[1] = _mm512_set1_ps(-3.40282347e38f);
-    for (size_t p = 0; p < seen; p += kStep, lines += kTileBytes) {
-      max[0] = MaxOfLanes(max[0], LanesSeen(seen, p), lines);
-      max[1] = MaxOfLanes(max[1], LanesSeen(seen, p + kLanes),
-                          lines + kTileLineBytes);
+    for (size_t p = begin_; p < seen.end; p += kStep, lines += kTileBytes) {
+      max[0] = MaxOfLanes(max[0], seen.Lanes(p), lines);
+      max[1] =
+          MaxOfLanes(max[1], seen.Lanes(p + kLanes), lines + kTileLineBytes);
     }
     const __m512 largest = _mm512_max_ps(max[0], max[1]);
     _mm512_store_ps(
@@ -244,16 +273,16 @@ class GroupedScores : private AmxGroupedCall {
   // not see are zero.
   void Weigh(size_t piece, size_t block, size_t i) const {
     const size_t query = FirstOf(block) + i;
-    const size_t seen = args_.PositionsOf(query);
-    std::byte* line =
-        weight_tile(piece * kTurns, block) + i * 2 * kTileLineBytes;
+    const Seen seen(args_, query);
+    std::byte* line = lines_of(piece, block, i);
     float* out = out_of(piece, query);
     const float largest = out[kWidth];
     __m512 sum = _mm512_setzero_ps();
-    for (size_t p = 0; p < num_positions_; p += kStep, line += kTileBytes) {
-      const __m512 first = WeightsOf(line, largest, LanesSeen(seen, p));
-      const __m512 second = WeightsOf(line + kTileLineBytes, largest,
-                                      LanesSeen(seen, p + kLanes));
+    for (size_t p = begin_; p < num_positions_;
+         p += kStep, line += kTileBytes) {
+      const __m512 first = WeightsOf(line, largest, seen.Lanes(p));
+      const __m512 second =
+          WeightsOf(line + kTileLineBytes, largest, seen.Lanes(p + kLanes));
       sum = _mm512_add_ps(sum, _mm512_add_ps(first, second));
       const Halves halves = SplitInOrder(first, second);
       _mm512_store_si512(line, halves.upper);
@@ -261,9 +290,20 @@ class GroupedScores : private AmxGroupedCall {
     }
     out[kWidth + 1] = _mm512_reduce_add_ps(sum);
   }
-  static __mmask16 LanesSeen(size_t seen, size_t p) {
-    return FirstLanes(seen <= p ? 0 : Min(seen - p, kLanes));
-  }
+  // The positions that a query sees.
+  struct Seen {
+    Seen(const AttentionArgs& args, size_t query)
+        : begin(args.FirstOf(query)), end(args.PositionsOf(query)) {}
+    // Of 16 from p on.
+    __mmask16 Lanes(size_t p) const {
+      return Before(end, p) & ~Before(begin, p);
+    }
+    static __mmask16 Before(size_t position, size_t p) {
+      return FirstLanes(position <= p ? 0 : Min(position - p, kLanes));
+    }
+    size_t begin;
+    size_t end;
+  };
   static __m512 MaxOfLanes(__m512 max, __mmask16 lanes,
                            const std::byte* scores) {
     return _mm512_mask_max_ps(max, lanes, max, _mm512_load_ps(scores));

@@ -27,7 +27,7 @@ namespace {
 template <size_t kWidth>
 class GroupedSums : private AmxGroupedCall {
  public:
-  using AmxGroupedCall::AllFinite;
+  using AmxGroupedCall::Finish;
 
   explicit GroupedSums(const AttentionArgs& args) : AmxGroupedCall(args) {}
 
@@ -39,10 +39,11 @@ class GroupedSums : private AmxGroupedCall {
     for (size_t first = 0; first < num_turns; first += kTurns) {
       const size_t end = Min(first + kTurns, num_turns);
       for (size_t column = 0; column < kWidth; column += kColumns) {
-        for (size_t turn = first; turn < end; ++turn) {
+        const size_t begin = first + begin_ / kStep;
+        for (size_t turn = begin; turn < end; ++turn) {
           const Unit unit = {.turn = turn,
                              .first_column = column,
-                             .is_first = turn == first,
+                             .is_first = turn == begin,
                              .is_last = turn + 1 == end,
                              .lines = chunk(num_units)};
           if (num_units++ == 0) {
@@ -81,10 +82,16 @@ class GroupedSums : private AmxGroupedCall {
                                       StreamsAhead& ahead) const {
     alignas(kLineBytes) std::byte tail[kStep * kRowBytes];
     std::byte* const lines = unit.lines;
+    const size_t column_bytes = unit.first_column * sizeof(uint16_t);
     const std::byte* const first =
         kSplit ? WholeRows<kStep, kRowBytes>(values, unit.turn, tail) +
-                     unit.first_column * sizeof(uint16_t)
+                     column_bytes
                : nullptr;
+    const uintptr_t behind =
+        kSplit ? RowsBehind<kStep, kRowBytes>(values, unit.turn,
+                                              first - column_bytes) +
+                     column_bytes
+               : 0;
     const uintptr_t asked = kSplit ? ahead.Take(kLinesOfUnit) : 0;
     const auto split = [=](size_t part) __attribute__((always_inline)) {
       if constexpr (kSplit) {
@@ -92,6 +99,7 @@ class GroupedSums : private AmxGroupedCall {
         for (size_t i = part * kPairs; i < (part + 1) * kPairs; ++i) {
           SplitValuesAndAsk(first + 2 * i * kRowBytes,
                             asked + i * kColumnTiles * kLineBytes,
+                            Near<kStep, kRowBytes>(first, behind, 2 * i),
                             lines + i * kTileLineBytes);
         }
       }
@@ -110,14 +118,14 @@ class GroupedSums : private AmxGroupedCall {
   // A value and the next.
   [[gnu::always_inline]] static void SplitValuesAndAsk(const std::byte* even,
                                                        uintptr_t asked,
+                                                       uintptr_t near,
                                                        std::byte* line) {
     const std::byte* odd = even + kRowBytes;
 #pragma GCC unroll 4
     for (size_t i = 0; i < kColumnTiles; ++i) {
       AskForLine<2>(asked + i * kLineBytes);
-      const std::byte* row = i < kColumnTiles / 2 ? even : odd;
-      AskForLine<3>(reinterpret_cast<uintptr_t>(row) +
-                    i % (kColumnTiles / 2) * kLineBytes + kBytesNear);
+      AskForLine<3>(near + i / (kColumnTiles / 2) * kRowBytes +
+                    i % (kColumnTiles / 2) * kLineBytes);
       Store(SplitPairs(LoadF16(even + i * kStep), LoadF16(odd + i * kStep)),
             line + i * kHalfTiles);
     }

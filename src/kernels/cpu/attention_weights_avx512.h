@@ -44,6 +44,39 @@ inline __mmask16 FirstLanes(size_t count) {
   return _mm512_maskz_scalef_ps(seen, power, whole);
 }
 
+// tanh(x), relative error 2^-21; NaN for NaN.
+[[gnu::always_inline]] inline __m512 Tanh(__m512 x) {
+  const __m512 magnitude = _mm512_abs_ps(x);
+  // Far from 0: 1 - 2 t / (1 + t), where t = e^(-2 |x|).
+  const __m512 one = _mm512_set1_ps(1.0f);
+  const __m512 t = Weight(_mm512_mul_ps(magnitude, _mm512_set1_ps(-2.0f)));
+  const __m512 far = _mm512_sub_ps(
+      one, _mm512_div_ps(_mm512_add_ps(t, t), _mm512_add_ps(one, t)));
+  // Near by: x + x^3 p(x^2).
+  const __m512 square = _mm512_mul_ps(x, x);
+  __m512 p = _mm512_set1_ps(0.00229177042f);
+  for (const float c : {-0.00834308565f, 0.0217686556f, -0.0539592281f,
+                        0.133333027f, -0.333333343f}) {
+    p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(c));
+  }
+  const __m512 near =
+      _mm512_fmadd_ps(_mm512_mul_ps(magnitude, square), p, magnitude);
+  const __mmask16 is_near =
+      _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(0.625f), _CMP_LT_OQ);
+  const __m512 sign = _mm512_and_ps(x, _mm512_set1_ps(-0.0f));
+  return _mm512_or_ps(_mm512_mask_mov_ps(far, is_near, near), sign);
+}
+
+// 16 scores become cap * tanh(score / cap).
+[[gnu::always_inline]] inline void Cap(float cap, float* scores) {
+  const __m512 factor = _mm512_set1_ps(cap);
+  const __m512 x = _mm512_div_ps(_mm512_load_ps(scores), factor);
+  _mm512_store_ps(scores, _mm512_mul_ps(Tanh(x), factor));
+}
+
+// What a query that sees nothing has for its largest score.
+constexpr float kNoScore = -__builtin_inff();
+
 // The n scores of a query become weights, zero behind them up to `end`.
 // Writes the largest score and the sum of the weights.
 inline void Exponentials(float* scores, size_t n, size_t end,
@@ -84,14 +117,32 @@ inline void Exponentials(float* scores, size_t n, size_t end,
   }
 }
 
-// The same; clears the query's partial sum, whose last floats these two are.
-// The width of values is a multiple of kLanes.
-inline void BeginSum(float* scores, size_t n, size_t end, size_t v_width,
-                     float* out) {
-  for (size_t i = 0; i < PartialAttentionFloats(v_width); i += kLanes) {
+// The scores of query number `query` of a call become weights likewise, with
+// their cap and zero for what its window hides. Clears the query's partial sum,
+// whose last floats are the largest score and the sum of the weights. The width
+// of values is a multiple of kLanes.
+inline void BeginSum(const AttentionArgs& args, size_t query, size_t end,
+                     float* scores, float* out) {
+  const size_t num_seen = args.PositionsOf(query);
+  for (size_t i = 0; i < PartialAttentionFloats(args.v_width); i += kLanes) {
     _mm512_store_ps(out + i, _mm512_setzero_ps());
   }
-  Exponentials(scores, n, end, out + v_width);
+  if (args.logit_cap != 0) {
+    for (size_t p = args.FirstInPages(); p < num_seen; p += kLanes) {
+      Cap(args.logit_cap, scores + p);
+    }
+  }
+  if (args.HasWindow()) {
+    const size_t hidden = Min(args.FirstOf(query), num_seen);
+    for (size_t p = 0; p < hidden; ++p) scores[p] = kNoScore;
+  }
+  Exponentials(scores, num_seen, end, out + args.v_width);
+}
+
+// Makes the sum of a query that sees nothing neutral, all of whose weights were
+// zero.
+inline void EndSum(const AttentionArgs& args, size_t query, float* out) {
+  if (args.SeesNothing(query)) out[args.v_width] = kNoScore;
 }
 
 }  // namespace

@@ -31,51 +31,88 @@ struct IntoFirstLevel : Row {
   static constexpr bool kIntoFirstLevel = true;
 };
 
-// The keys or the values of a piece, as they lie in the cache.
+// A few rows of a page, as they lie in the cache, and what is asked for while
+// they are read: an address, as it may be past what a pointer may point to.
 template <class Row>
-struct Stored {
+struct StoredRows {
   const std::byte* rows;
   size_t row_bytes;
-  size_t num_rows;
-  // What is read after them: an address, as it may be past what a pointer may
-  // point to, or 0.
-  uintptr_t next;
-  size_t next_row_bytes;
-  size_t rows_ahead;  // of what is read, asked for
+  uintptr_t ahead;
+  size_t ahead_row_bytes;
 
   HWY_INLINE const std::byte* row(size_t r) const {
     return rows + r * row_bytes;
   }
-
-  HWY_INLINE Stored From(size_t r) const {
-    Stored rest = *this;
-    rest.rows += r * row_bytes;
-    rest.num_rows -= r;
-    return rest;
-  }
-
-  HWY_INLINE Stored OfPiece(size_t piece_idx) const {
-    Stored piece = *this;
-    piece.rows += piece_idx * kAttentionPiece * row_bytes;
-    piece.next += piece_idx * kAttentionPiece * next_row_bytes;
-    return piece;
-  }
-
   HWY_INLINE FloatVec Load(size_t r, size_t i) const {
     return Row::Load(row(r), i);
   }
-
-  // Asks for what is read rows_ahead after the elements [i, i + n) of row r.
-  // The hardware alone stops at every page, and sees nothing coming while few
+  // Asks for what lies as the elements [i, i + n) of row r do. The hardware
+  // alone stops at every page of memory, and sees nothing coming while few
   // instructions read.
   HWY_INLINE void Prefetch(size_t r, size_t i, size_t n) const {
-    const size_t ahead = r + rows_ahead;
-    const uintptr_t row =
-        ahead < num_rows ? reinterpret_cast<uintptr_t>(rows) + ahead * row_bytes
-                         : next + (ahead - num_rows) * next_row_bytes;
     constexpr int kLocality = requires { Row::kIntoFirstLevel; } ? 3 : 2;
-    AskForBytes<kLocality>(row + i * Row::kBytesOf32 / 32,
-                           n * Row::kBytesOf32 / 32);
+    AskForBytes<kLocality>(
+        ahead + r * ahead_row_bytes + i * Row::kBytesOf32 / 32,
+        n * Row::kBytesOf32 / 32);
+  }
+};
+
+// Rows of a piece in pages.
+struct PagesOfRows {
+  const std::byte* const* pages;
+  size_t row_bytes;
+  size_t begin;  // of the first page that some query sees part of
+  size_t num_rows;
+  size_t piece_pages;  // from here to those of the next piece
+
+  HWY_INLINE const std::byte* row(size_t r) const {
+    return pages[r / kKvPage] + r % kKvPage * row_bytes;
+  }
+  HWY_INLINE PagesOfRows OfPiece(size_t piece_idx) const {
+    PagesOfRows piece = *this;
+    piece.pages += piece_idx * piece_pages;
+    return piece;
+  }
+};
+
+// The keys or the values of a piece, as they lie in the cache.
+template <class Row>
+struct Stored {
+  PagesOfRows rows;
+  PagesOfRows next;  // what is read after them
+  // So many rows are read together, or half as many; of the two that follow,
+  // both are multiples.
+  size_t together;
+  size_t end;         // the first one behind the last row
+  size_t rows_ahead;  // of what is read, asked for
+
+  HWY_INLINE size_t begin() const { return rows.begin; }
+  HWY_INLINE size_t num_rows() const { return rows.num_rows; }
+
+  HWY_INLINE Stored OfPiece(size_t piece_idx) const {
+    Stored piece = *this;
+    piece.rows = rows.OfPiece(piece_idx);
+    piece.next = next.OfPiece(piece_idx);
+    return piece;
+  }
+
+  // Rows that are read together, from row r on: all in one page, and so are
+  // those that are asked for. Where nothing is read next, they are what is read
+  // now.
+  HWY_INLINE StoredRows<Row> At(size_t r) const {
+    const std::byte* here = rows.row(r);
+    const size_t later = r + rows_ahead;
+    if (later < rows.num_rows) {
+      return {here, rows.row_bytes,
+              reinterpret_cast<uintptr_t>(rows.row(later)), rows.row_bytes};
+    }
+    const size_t after = next.begin + (later > end ? later - end : 0);
+    if (after < next.num_rows) {
+      return {here, rows.row_bytes,
+              reinterpret_cast<uintptr_t>(next.row(after)), next.row_bytes};
+    }
+    return {here, rows.row_bytes, reinterpret_cast<uintptr_t>(here),
+            rows.row_bytes};
   }
 };
 
@@ -90,12 +127,12 @@ struct Unpacked {
   HWY_INLINE void Prefetch(size_t /*r*/, size_t /*i*/, size_t /*n*/) const {}
 };
 
-// The rows [begin, end), n wide, as floats, zeros up to a whole vector,
+// The first `count` rows, n wide, as floats, zeros up to a whole vector,
 // `stride` apart.
 template <class Row>
-HWY_INLINE void Unpack(const Stored<Row>& stored, size_t begin, size_t end,
-                       size_t n, size_t stride, float* out) {
-  for (size_t r = begin; r < end; ++r, out += stride) {
+HWY_INLINE void Unpack(const StoredRows<Row>& stored, size_t count, size_t n,
+                       size_t stride, float* out) {
+  for (size_t r = 0; r < count; ++r, out += stride) {
     const std::byte* row = stored.row(r);
     stored.Prefetch(r, 0, n);
     size_t i = 0;

@@ -31,41 +31,62 @@ namespace {
 void AllWeights(const AttentionArgs& args, const Work& work,
                 size_t num_positions) {
   for (size_t j = 0; j < work.num_queries; ++j) {
-    BeginSum(work.scores_of(j), args.PositionsOf(j), num_positions,
-             args.v_width, work.out + j * work.out_stride);
+    float* out = work.out + j * work.out_stride;
+    BeginSum(args, j, num_positions, work.scores_of(j), out);
+    EndSum(args, j, out);
   }
 }
 
 // The groups of the first piece, in rows of n elements.
-Groups GroupsOf(const AttentionArgs& args, const std::byte* first,
-                size_t row_bytes, size_t n, const std::byte* next,
-                size_t next_row_bytes) {
+Groups GroupsOf(const AttentionArgs& args, const std::byte* const* pages,
+                size_t row_bytes, size_t n) {
   const size_t num_queries = args.num_tokens * args.num_heads;
   const size_t num_positions = args.PositionsOf(num_queries - 1);
-  return {.first = first,
+  return {.pages = pages,
           .group_bytes = kKvGroup * row_bytes,
+          .begin = args.FirstInPages() / kKvGroup,
           .num_groups = (num_positions + kKvGroup - 1) / kKvGroup,
-          .num_blocks = n / kBlock,
-          .next = reinterpret_cast<uintptr_t>(next),
-          .next_group_bytes = kKvGroup * next_row_bytes,
-          .far_bytes = kFarBytes / args.num_pieces};
+          .num_blocks = n / kBlock};
+}
+
+// Where nothing comes next, what was read already is asked for.
+PieceAhead AheadOf(const AttentionArgs& args, const Groups& keys,
+                   const Groups& values) {
+  const auto next = reinterpret_cast<uintptr_t>(
+      args.next_k != nullptr ? args.next_k : keys.group(keys.begin));
+  return {.far = {keys.Stream(), values.Stream(), next,
+                  kFarBytes / args.num_pieces},
+          .near = {keys.Stream(), values.Stream(), next, kNearBytes}};
+}
+
+void NeutralSums(const AttentionArgs& args, const Work& work) {
+  for (size_t j = 0; j < work.num_queries; ++j) {
+    float* out = work.out + j * work.out_stride;
+    for (size_t i = 0; i < work.out_stride; i += kLanes) {
+      _mm512_store_ps(out + i, _mm512_setzero_ps());
+    }
+    EndSum(args, j, out);
+  }
 }
 
 }  // namespace
 
 void Int8AttentionAvx512Vnni(const AttentionArgs& args) {
   const Work work(args);
-  const Groups keys = GroupsOf(args, args.k, args.k_stride_bytes, args.k_width,
-                               args.v, args.v_stride_bytes);
+  if (args.NothingIsSeen()) return NeutralSums(args, work);
+  const Groups keys = GroupsOf(args, args.k, args.k_stride_bytes, args.k_width);
   const Groups values =
-      GroupsOf(args, args.v, args.v_stride_bytes, args.v_width, args.next_k,
-               args.k_stride_bytes);
+      GroupsOf(args, args.v, args.v_stride_bytes, args.v_width);
+  PieceAhead ahead[kAttentionPieces];
+  for (size_t i = 0; i < args.num_pieces; ++i) {
+    ahead[i] = AheadOf(args, keys.OfPiece(i), values.OfPiece(i));
+  }
   RoundQueries(args, work);
-  AllScores(keys, work);
+  AllScores(keys, work, ahead);
   for (size_t i = 0; i < args.num_pieces; ++i) {
     AllWeights(args, work.OfPiece(i), keys.num_groups * kKvGroup);
   }
-  AllValues(args, work, values);
+  AllValues(args, work, values, ahead);
 }
 
 }  // namespace thermocline::kernels

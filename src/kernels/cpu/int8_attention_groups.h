@@ -70,56 +70,54 @@ template <size_t kMax, class Function>
 
 // Keys or values of a piece as they lie in the cache.
 struct Groups {
-  const std::byte* first;
+  const std::byte* const* pages;
   size_t group_bytes;
+  size_t begin;  // the first group that some query sees part of
   size_t num_groups;
   size_t num_blocks;
-  // What is read after them: an address, as it may be past what a pointer may
-  // point to, or 0.
-  uintptr_t next;
-  size_t next_group_bytes;
-  size_t far_bytes;
 
-  const std::byte* group(size_t g) const { return first + g * group_bytes; }
+  const std::byte* group(size_t g) const { return pages[g]; }
 
   __m256i scales(size_t g, size_t block_idx, size_t position) const {
     return _mm256_load_si256(reinterpret_cast<const __m256i*>(
         group(g) + ScaleInGroup(block_idx, position)));
   }
 
-  // What is read so many bytes after a place of the piece.
-  uintptr_t Later(const std::byte* at, size_t distance) const {
-    const size_t end = num_groups * group_bytes;
-    const size_t offset = static_cast<size_t>(at - first) + distance;
-    return offset < end ? reinterpret_cast<uintptr_t>(first) + offset
-                        : next + (offset - end);
+  [[gnu::always_inline]] Groups OfPiece(size_t piece_idx) const {
+    Groups piece = *this;
+    piece.pages += piece_idx * kPieceGroups;
+    return piece;
   }
 
-  Groups OfPiece(size_t piece_idx) const {
-    Groups piece = *this;
-    piece.first += piece_idx * kPieceGroups * group_bytes;
-    piece.next += piece_idx * kPieceGroups * next_group_bytes;
-    return piece;
+  StreamsAhead::Stream Stream() const {
+    return {pages + begin, group_bytes, (num_groups - begin) * group_bytes};
   }
 };
 
-// Where lines are asked for while a place of a piece is read.
+// Lines that are asked for while others are read.
 struct Asking {
-  [[gnu::always_inline]] Asking(const Groups& piece, const std::byte* at)
-      : far(piece.Later(at, piece.far_bytes)),
-        near(piece.Later(at, kNearBytes)) {}
+  uintptr_t far;
+  uintptr_t near;
   [[gnu::always_inline]] void ForLine(size_t i) const {
     AskForLine<2>(far + i * kLineBytes);
     AskForLine<3>(near + i * kLineBytes);
   }
-  uintptr_t far;
-  uintptr_t near;
+};
+
+// Where lines are asked for while keys and values of a piece are read, once
+// each.
+struct PieceAhead {
+  StreamsAhead far;
+  StreamsAhead near;
+  [[gnu::always_inline]] Asking Take(size_t num_lines) {
+    return {far.Take(num_lines), near.Take(num_lines)};
+  }
 };
 
 // Asks while the scales of a group are read.
-inline void AskForScales(const Groups& piece, size_t g) {
-  const Asking asking(piece, piece.group(g));
-  const size_t num_lines = LinesOf(ScaleInGroup(piece.num_blocks, 0));
+inline void AskForScales(size_t num_blocks, PieceAhead* ahead) {
+  const size_t num_lines = LinesOf(ScaleInGroup(num_blocks, 0));
+  const Asking asking = ahead->Take(num_lines);
   for (size_t i = 0; i < num_lines; ++i) asking.ForLine(i);
 }
 

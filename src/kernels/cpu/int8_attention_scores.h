@@ -97,20 +97,23 @@ template <bool kAsks, size_t kNum>
 }
 
 // Scores of kNum queries from number `query` with 16 keys from position p of
-// kPieces pieces.
+// kPieces pieces. [kAttentionPieces]: what is asked for.
 template <bool kAsks, size_t kPieces, size_t kNum>
-void ScoreKeys(const Work& work, const Groups& keys, size_t first_piece,
-               size_t p, size_t query) {
+void ScoreKeys(const Work& work, const Groups& keys, PieceAhead* ahead,
+               size_t first_piece, size_t p, size_t query) {
   const size_t position = p % kKvGroup;
-  Groups pieces[kPieces];
+  const std::byte* scales[kPieces];
   const std::byte* quants[kPieces];
   __m512 sums[kPieces][kNum];
 #pragma clang loop unroll(full)
   for (size_t i = 0; i < kPieces; ++i) {
-    pieces[i] = keys.OfPiece(first_piece + i);
-    quants[i] = pieces[i].group(p / kKvGroup) +
-                KeyInGroup(keys.num_blocks, 0, position, 0);
-    if (kAsks && position == 0) AskForScales(pieces[i], p / kKvGroup);
+    const Groups piece = keys.OfPiece(first_piece + i);
+    const std::byte* group = piece.group(p / kKvGroup);
+    scales[i] = group + ScaleInGroup(0, position);
+    quants[i] = group + KeyInGroup(keys.num_blocks, 0, position, 0);
+    if (kAsks && position == 0) {
+      AskForScales(keys.num_blocks, &ahead[first_piece + i]);
+    }
 #pragma clang loop unroll(full)
     for (size_t j = 0; j < kNum; ++j) sums[i][j] = _mm512_setzero_ps();
   }
@@ -118,10 +121,14 @@ void ScoreKeys(const Work& work, const Groups& keys, size_t first_piece,
     const QueryBlock* queries = work.queries + b * work.num_queries + query;
 #pragma clang loop unroll(full)
     for (size_t i = 0; i < kPieces; ++i) {
-      AddProducts<kAsks, kNum>(quants[i],
-                               pieces[i].scales(p / kKvGroup, b, position),
-                               queries, Asking(pieces[i], quants[i]), sums[i]);
+      const Asking asking =
+          kAsks ? ahead[first_piece + i].Take(kTurnLines) : Asking();
+      AddProducts<kAsks, kNum>(
+          quants[i],
+          _mm256_load_si256(reinterpret_cast<const __m256i*>(scales[i])),
+          queries, asking, sums[i]);
       quants[i] += kTurnBytes;
+      scales[i] += ScaleInGroup(1, 0);
     }
   }
   for (size_t i = 0; i < kPieces; ++i) {
@@ -132,14 +139,15 @@ void ScoreKeys(const Work& work, const Groups& keys, size_t first_piece,
   }
 }
 
-inline void AllScores(const Groups& keys, const Work& work) {
-  for (size_t p = 0; p < keys.num_groups * kKvGroup; p += kLanes) {
+inline void AllScores(const Groups& keys, const Work& work, PieceAhead* ahead) {
+  for (size_t p = keys.begin * kKvGroup; p < keys.num_groups * kKvGroup;
+       p += kLanes) {
     ForEachBlock<kScoreColumns>(
         work, [&]<size_t kPieces, size_t kNum>(size_t piece, size_t query) {
           if (query == 0) {
-            ScoreKeys<true, kPieces, kNum>(work, keys, piece, p, query);
+            ScoreKeys<true, kPieces, kNum>(work, keys, ahead, piece, p, query);
           } else {
-            ScoreKeys<false, kPieces, kNum>(work, keys, piece, p, query);
+            ScoreKeys<false, kPieces, kNum>(work, keys, ahead, piece, p, query);
           }
         });
   }

@@ -58,9 +58,9 @@ inline __mmask16 ReadScales(const Groups& values, size_t g, size_t position,
   return finite;
 }
 
-inline void ReadGroupScales(const Groups& values, size_t g,
+inline void ReadGroupScales(const Groups& values, size_t g, PieceAhead* ahead,
                             GroupScales* scales) {
-  AskForScales(values, g);
+  AskForScales(values.num_blocks, ahead);
   __mmask16 finite = FirstLanes(kLanes);
   for (size_t p = 0; p < kKvGroup; p += kLanes) {
     finite &= ReadScales(values, g, p, scales);
@@ -68,10 +68,11 @@ inline void ReadGroupScales(const Groups& values, size_t g,
   scales->all_finite = finite == FirstLanes(kLanes);
 }
 
-// Of the positions of a group from `begin` on, those before `end`.
-inline bool HasNotFinite(const ValueRatios& ratios, size_t begin, size_t end) {
+// Of the positions of a group from `begin` on, those of [first, end).
+inline bool HasNotFinite(const ValueRatios& ratios, size_t begin, size_t first,
+                         size_t end) {
   const size_t num_seen = end <= begin ? 0 : Min(end - begin, kKvGroup);
-  for (size_t i = 0; i < num_seen; ++i) {
+  for (size_t i = first <= begin ? 0 : first - begin; i < num_seen; ++i) {
     if (ratios.of[i] == kNotFinite) return true;
   }
   return false;
@@ -171,7 +172,7 @@ struct Sums {
 // A block of a group of values of kPieces pieces, for kNum queries.
 template <size_t kPieces, size_t kNum>
 struct ValueBlock {
-  const Groups* pieces;  // [kPieces]
+  PieceAhead* ahead;  // [kPieces]
   const std::byte* quants[kPieces];
   WeightBytes weights[kPieces][kNum];
   float units[kPieces][kNum];
@@ -195,7 +196,7 @@ template <bool kAsks, size_t kPieces, size_t kNum>
 #pragma clang loop unroll(full)
     for (size_t i = 0; i < kPieces; ++i) {
       const std::byte* turn = block.quants[i] + t * 2 * kLineBytes;
-      const Asking asking(block.pieces[i], turn);
+      const Asking asking = kAsks ? block.ahead[i].Take(kTurnLines) : Asking();
 #pragma clang loop unroll(full)
       for (size_t k = 0; k < kTurnQuads; ++k) {
         if constexpr (kAsks) {
@@ -226,20 +227,18 @@ template <bool kAsks, size_t kPieces, size_t kNum>
 // number `query`.
 template <size_t kPieces, size_t kNum>
 void AddGroup(const AttentionArgs& args, const Work& work, const Groups& values,
-              size_t first_piece, size_t g, const GroupScales* scales,
-              size_t query) {
+              size_t first_piece, size_t g, PieceAhead* ahead,
+              const GroupScales* scales, size_t query) {
   const size_t begin = g * kKvGroup;
-  Groups pieces[kPieces];
   RoundedWeights rounded[kPieces][kNum];
   ValueBlock<kPieces, kNum> block;
-  block.pieces = pieces;
+  block.ahead = ahead;
   block.out_stride = work.out_stride;
   for (size_t i = 0; i < kPieces; ++i) {
-    pieces[i] = values.OfPiece(first_piece + i);
+    const Groups piece = values.OfPiece(first_piece + i);
     const Work of_piece = work.OfPiece(first_piece + i);
     block.out[i] = of_piece.out + query * work.out_stride;
-    block.quants[i] =
-        pieces[i].group(g) + ValueInGroup(values.num_blocks, 0, 0, 0);
+    block.quants[i] = piece.group(g) + ValueInGroup(values.num_blocks, 0, 0, 0);
     for (size_t j = 0; j < kNum; ++j) {
       rounded[i][j] = Round(of_piece.scores_of(query + j) + begin, scales[i]);
     }
@@ -251,7 +250,8 @@ void AddGroup(const AttentionArgs& args, const Work& work, const Groups& values,
         SplitBytes(rounded[i][j], ratios, &block.weights[i][j]);
         const bool is_finite =
             scales[i].all_finite ||
-            !HasNotFinite(ratios, begin, args.PositionsOf(query + j));
+            !HasNotFinite(ratios, begin, args.FirstOf(query + j),
+                          args.PositionsOf(query + j));
         block.units[i][j] = is_finite ? rounded[i][j].unit : __builtin_nanf("");
       }
     }
@@ -268,19 +268,19 @@ void AddGroup(const AttentionArgs& args, const Work& work, const Groups& values,
 }
 
 inline void AllValues(const AttentionArgs& args, const Work& work,
-                      const Groups& values) {
+                      const Groups& values, PieceAhead* ahead) {
   GroupScales scales[kAttentionPieces];
   for (size_t i = 0; i < work.num_pieces; ++i) {
     scales[i].ratios = work.ratios + i * values.num_blocks;
   }
-  for (size_t g = 0; g < values.num_groups; ++g) {
+  for (size_t g = values.begin; g < values.num_groups; ++g) {
     ForEachBlock<kValueColumns>(
         work, [&]<size_t kPieces, size_t kNum>(size_t piece, size_t query) {
           for (size_t i = piece; i < piece + kPieces && query == 0; ++i) {
-            ReadGroupScales(values.OfPiece(i), g, &scales[i]);
+            ReadGroupScales(values.OfPiece(i), g, &ahead[i], &scales[i]);
           }
-          AddGroup<kPieces, kNum>(args, work, values, piece, g, &scales[piece],
-                                  query);
+          AddGroup<kPieces, kNum>(args, work, values, piece, g, &ahead[piece],
+                                  &scales[piece], query);
         });
   }
 }

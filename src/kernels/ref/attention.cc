@@ -35,13 +35,11 @@ float ElementAt(DType dtype, const std::byte* row, size_t idx) {
   return F16ToF32(block.d) * block.qs[idx % kBlock];
 }
 
-// Element i of position p in groups of rows of n elements; place(): KeyInGroup
+// Element i of a position in a group of rows of n elements; place(): KeyInGroup
 // or ValueInGroup, whose quants have these bits flipped.
 template <class Place>
-float ElementInGroups(const std::byte* groups, size_t row_bytes, size_t n,
-                      size_t p, size_t i, Place place, std::byte flipped) {
-  const size_t position = p % kKvGroup;
-  const std::byte* group = groups + (p - position) * row_bytes;
+float ElementInGroup(const std::byte* group, size_t n, size_t position,
+                     size_t i, Place place, std::byte flipped) {
   uint16_t scale;
   std::memcpy(&scale, group + ScaleInGroup(i / kBlock, position),
               sizeof(scale));
@@ -52,34 +50,43 @@ float ElementInGroups(const std::byte* groups, size_t row_bytes, size_t n,
 
 // Element i of the key of position p.
 float KeyAt(const AttentionArgs& args, size_t p, size_t i) {
+  const std::byte* page = args.k[p / kKvPage];
+  const size_t position = p % kKvPage;
   if (args.kv_order == KvOrder::kRows) {
-    return ElementAt(args.k_dtype, args.k + p * args.k_stride_bytes, i);
+    return ElementAt(args.k_dtype, page + position * args.k_stride_bytes, i);
   }
-  return ElementInGroups(args.k, args.k_stride_bytes, args.k_width, p, i,
-                         KeyInGroup, std::byte{0x80});
+  return ElementInGroup(page, args.k_width, position, i, KeyInGroup,
+                        std::byte{0x80});
 }
 
 // Element i of the value of position p.
 float ValueAt(const AttentionArgs& args, size_t p, size_t i) {
+  const std::byte* page = args.v[p / kKvPage];
+  const size_t position = p % kKvPage;
   if (args.kv_order == KvOrder::kRows) {
-    return ElementAt(args.v_dtype, args.v + p * args.v_stride_bytes, i);
+    return ElementAt(args.v_dtype, page + position * args.v_stride_bytes, i);
   }
-  return ElementInGroups(args.v, args.v_stride_bytes, args.v_width, p, i,
-                         ValueInGroup, std::byte{0});
+  return ElementInGroup(page, args.v_width, position, i, ValueInGroup,
+                        std::byte{0});
 }
 
-// scores[p] = scale * dot(q, k[p]); returns the largest. Not -infinity, from
-// which -infinity is no number away; NaN stays.
-float Scores(const AttentionArgs& args, const float* q, size_t num_positions,
-             float* scores) {
-  for (size_t p = 0; p < num_positions; ++p) {
+float Capped(double score, float cap) {
+  if (cap != 0) score = cap * std::tanh(score / cap);
+  return static_cast<float>(score);
+}
+
+// The scores of the positions [begin, end); returns the largest. Not -infinity,
+// from which -infinity is no number away; NaN stays.
+float Scores(const AttentionArgs& args, const float* q, size_t begin,
+             size_t end, float* scores) {
+  for (size_t p = begin; p < end; ++p) {
     double dot = 0;
     for (size_t i = 0; i < args.k_width; ++i) {
       dot += static_cast<double>(q[i]) * KeyAt(args, p, i);
     }
-    scores[p] = static_cast<float>(dot * args.scale);
+    scores[p] = Capped(dot * args.scale, args.logit_cap);
   }
-  return std::max(*std::max_element(scores, scores + num_positions),
+  return std::max(*std::max_element(scores + begin, scores + end),
                   std::numeric_limits<float>::lowest());
 }
 
@@ -94,18 +101,20 @@ double Exponentials(float* scores, size_t num_positions, float max) {
   return sum;
 }
 
-void AttendOne(const AttentionArgs& args, const float* q, size_t num_positions,
-               float* out) {
-  const size_t num_floats = PartialAttentionFloats(args.v_width);
-  std::fill_n(out, num_floats, 0.0f);
+// A query that sees the positions [begin, end).
+void AttendOne(const AttentionArgs& args, const float* q, size_t begin,
+               size_t end, float* out) {
+  std::fill_n(out, PartialAttentionFloats(args.v_width), 0.0f);
+  float& max = out[MaxOffset(args.v_width)];
+  max = -std::numeric_limits<float>::infinity();
+  if (begin >= end) return;
   float* scores = args.scratch;
-  const float max = Scores(args, q, num_positions, scores);
-  out[MaxOffset(args.v_width)] = max;
+  max = Scores(args, q, begin, end, scores);
   out[MaxOffset(args.v_width) + 1] =
-      static_cast<float>(Exponentials(scores, num_positions, max));
+      static_cast<float>(Exponentials(scores + begin, end - begin, max));
   for (size_t i = 0; i < args.v_width; ++i) {
     double sum = 0;
-    for (size_t p = 0; p < num_positions; ++p) {
+    for (size_t p = begin; p < end; ++p) {
       sum += static_cast<double>(scores[p]) * ValueAt(args, p, i);
     }
     out[i] = static_cast<float>(sum);
@@ -114,15 +123,14 @@ void AttendOne(const AttentionArgs& args, const float* q, size_t num_positions,
 
 void AttendPiece(const AttentionArgs& args) {
   float* out = args.out;
-  for (size_t t = 0; t < args.num_tokens; ++t) {
-    const size_t num_positions =
-        args.num_positions + (args.is_diagonal ? t : 0);
-    TC_DCHECK(num_positions >= 1 && num_positions <= kAttentionPiece);
-    for (size_t g = 0; g < args.num_heads; ++g) {
-      AttendOne(args, args.q + t * args.q_stride + g * args.k_width,
-                num_positions, out);
-      out += PartialAttentionFloats(args.v_width);
-    }
+  for (size_t i = 0; i < args.num_tokens * args.num_heads; ++i) {
+    const size_t end = args.PositionsOf(i);
+    TC_DCHECK(end >= 1 && end <= kAttentionPiece);
+    AttendOne(args,
+              args.q + i / args.num_heads * args.q_stride +
+                  i % args.num_heads * args.k_width,
+              args.FirstOf(i), end, out);
+    out += PartialAttentionFloats(args.v_width);
   }
 }
 
@@ -139,14 +147,15 @@ void Attention(const AttentionArgs& args) {
   AttentionArgs piece = args;
   for (size_t i = 0; i < args.num_pieces; ++i) {
     AttendPiece(piece);
-    piece.k += kAttentionPiece * args.k_stride_bytes;
-    piece.v += kAttentionPiece * args.v_stride_bytes;
+    piece.k += kAttentionPiece / kKvPage;
+    piece.v += kAttentionPiece / kKvPage;
     piece.out += args.out_piece_stride;
   }
 }
 
 void MergeAttention(const float* partial, size_t v_width, float* sum) {
   const size_t max_offset = MaxOffset(v_width);
+  if (partial[max_offset] == -std::numeric_limits<float>::infinity()) return;
   const float max = std::max(sum[max_offset], partial[max_offset]);
   const double ours = std::exp(static_cast<double>(sum[max_offset]) - max);
   const double theirs =
