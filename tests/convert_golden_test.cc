@@ -75,7 +75,7 @@ std::vector<float> LogitsOf(const std::string& path,
   std::vector<float> logits(tokens.size() *
                             static_cast<size_t>((*model)->config().vocab_size));
   const Status status =
-      (*session)->Decode(tokens, engine::LogitsOf::kAll, std::span(logits));
+      (*session)->Prompt(tokens, engine::LogitsOf::kAll, std::span(logits));
   EXPECT_TRUE(status.has_value()) << status.error().message;
   return logits;
 }

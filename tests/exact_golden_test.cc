@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "compute/test_compute.h"
 #include "convert/pack.h"
 #include "convert/quantize.h"
 #include "engine/ffn/ffn_choice.h"
 #include "engine/session.h"
 #include "engine/test_golden.h"
-#include "engine/testing/isas.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "os/test_folder.h"
@@ -168,7 +168,9 @@ class ExactGolden : public ::testing::TestWithParam<Case> {
     for (size_t begin = 0; begin < tokens.size(); begin += batch) {
       const size_t count = std::min(batch, tokens.size() - begin);
       const Status status = (*session)->Decode(
-          std::span(tokens).subspan(begin, count), engine::LogitsOf::kAll,
+          std::span(tokens).subspan(begin, count),
+          batch == 1 ? engine::Phase::kGenerate : engine::Phase::kPrompt,
+          engine::LogitsOf::kAll,
           std::span(logits).subspan(begin * vocab_size, count * vocab_size));
       EXPECT_TRUE(status.has_value()) << status.error().message;
     }
@@ -179,7 +181,7 @@ class ExactGolden : public ::testing::TestWithParam<Case> {
   // On every ISA; of the demo model, far larger than the others, on the best.
   std::vector<kernels::Isa> Isas() const {
     if (GetParam().golden.logits.empty()) return {kernels::BestIsa()};
-    return engine::testing::IsasOfModels();
+    return compute::testing::IsasOfModels();
   }
 
   // One by one and in one batch.

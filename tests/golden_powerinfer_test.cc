@@ -76,7 +76,9 @@ std::vector<float> LogitsOf(std::shared_ptr<const model::Model> model,
   if (!session.has_value()) return logits;
   for (size_t begin = 0; begin < golden.tokens.size(); begin += batch) {
     const Status status = (*session)->Decode(
-        std::span(golden.tokens).subspan(begin, batch), engine::LogitsOf::kAll,
+        std::span(golden.tokens).subspan(begin, batch),
+        batch == 1 ? engine::Phase::kGenerate : engine::Phase::kPrompt,
+        engine::LogitsOf::kAll,
         std::span(logits).subspan(begin * golden.vocab_size,
                                   batch * golden.vocab_size));
     EXPECT_TRUE(status.has_value()) << status.error().message;

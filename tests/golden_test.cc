@@ -55,7 +55,9 @@ std::vector<float> LogitsOf(engine::Session& session, const Tokens& tokens,
   for (size_t begin = 0; begin < tokens.size(); begin += batch) {
     const size_t count = std::min(batch, tokens.size() - begin);
     const Status status = session.Decode(
-        std::span(tokens).subspan(begin, count), engine::LogitsOf::kAll,
+        std::span(tokens).subspan(begin, count),
+        batch == 1 ? engine::Phase::kGenerate : engine::Phase::kPrompt,
+        engine::LogitsOf::kAll,
         std::span(logits).subspan(begin * vocab_size, count * vocab_size));
     EXPECT_TRUE(status.has_value()) << status.error().message;
   }

@@ -186,7 +186,7 @@ std::vector<LayerSums> SynthModelTest::Measure(
   EXPECT_TRUE(tokens.has_value());
   EXPECT_EQ(tokens->size(), num_tokens);  // BOS, words, the line's end
   const Status decoded =
-      (*session)->Decode(*tokens, engine::LogitsOf::kNone, {});
+      (*session)->Prompt(*tokens, engine::LogitsOf::kNone, {});
   EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
   return sums;
 }

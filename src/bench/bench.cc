@@ -40,20 +40,11 @@ int64_t StepOf(const engine::SessionOptions& options, const Workload& test) {
   return test.is_prompt() ? options.batch : 1;
 }
 
-// Whether a batch of so many tokens computes all neurons.
-bool IsDense(const engine::Session& session,
-             const engine::SessionOptions& options, int64_t num_tokens) {
-  return session.ffn() == engine::FfnMode::kDense ||
-         (options.dense_from > 0 && num_tokens >= options.dense_from);
-}
-
-// Whether every batch of a test does.
+// Whether a test computes all neurons.
 bool IsDense(const engine::Session& session,
              const engine::SessionOptions& options, const Workload& test) {
-  const int64_t step = StepOf(options, test);
-  const int64_t rest = test.length() % step;
-  return (test.length() < step || IsDense(session, options, step)) &&
-         (rest == 0 || IsDense(session, options, rest));
+  return session.ffn() == engine::FfnMode::kDense ||
+         (test.is_prompt() && options.dense_prompts);
 }
 
 // Puts what a generation's tokens have read in the place of what they can.
@@ -61,7 +52,7 @@ void ApplyTotals(const engine::Session& session,
                  const engine::SparseTotals& totals, BenchRow& row) {
   if (row.num_generate == 0 || totals.num_tokens == 0) return;
   const model::Model& model = session.model();
-  row.bytes_per_token += engine::FixedWeightBytesPerToken(model) +
+  row.bytes_per_token += engine::FixedWeightBytes(model, 1) +
                          totals.num_bytes / totals.num_tokens -
                          engine::WeightBytesPerToken(model, session.ffn());
   row.bytes_are_bound = false;
@@ -86,8 +77,8 @@ uint64_t BytesPerToken(const engine::Session& session,
     const int64_t end = std::min(begin + step, test.length());
     const uint64_t weight_bytes = engine::WeightBytesPerBatch(
         model,
-        IsDense(session, options, end - begin) ? engine::FfnMode::kDense
-                                               : session.ffn(),
+        IsDense(session, options, test) ? engine::FfnMode::kDense
+                                        : session.ffn(),
         static_cast<uint64_t>(end - begin));
     total += static_cast<double>(weight_bytes) +
              row_bytes * static_cast<double>(test.depth + end);
@@ -99,7 +90,7 @@ uint64_t BytesPerToken(const engine::Session& session,
 struct Sample {
   double seconds = 0.0;                 // in Decode only
   uint64_t hash = 0xcbf29ce484222325u;  // of all logits
-  engine::Profile profile;
+  compute::StageTimes profile;
 };
 
 void Summarise(const std::vector<Sample>& samples, BenchRow& row) {
@@ -184,7 +175,7 @@ class Bench {
     for (const Workload& test : tests_) {
       options.context = std::max(options.context, test.depth + test.length());
     }
-    options.profile = options_.profile ? &profile_ : nullptr;
+    options.times = options_.profile ? &profile_ : nullptr;
     options.progress = [this](std::string_view, uint64_t num_done, uint64_t) {
       progress_.Show(num_done);
     };
@@ -307,6 +298,7 @@ class Bench {
       Stopwatch watch;
       TC_RETURN_IF_ERROR(session.Decode(
           tokens.subspan(static_cast<size_t>(test.depth) + i, step),
+          test.is_prompt() ? engine::Phase::kPrompt : engine::Phase::kGenerate,
           engine::LogitsOf::kLast, logits_));
       sample.seconds += std::max(watch.Seconds(), 1e-9);
       const std::optional<uint64_t> hash = FoldLogits(logits_, sample.hash);
@@ -329,7 +321,7 @@ class Bench {
     const auto depth = static_cast<int64_t>(tokens.size());
     session.Truncate(std::min(session.position(), depth));
     if (session.position() == depth) return {};
-    return session.Decode(
+    return session.Prompt(
         tokens.subspan(static_cast<size_t>(session.position())),
         engine::LogitsOf::kNone, {});
   }
@@ -340,7 +332,7 @@ class Bench {
   ModelWork work_;
   KernelRates rates_;
   BenchProgress progress_;
-  engine::Profile profile_;  // of the run that is under way
+  compute::StageTimes profile_;  // of the run that is under way
   std::vector<float> logits_;
 };
 

@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "bench/limits.h"
-#include "engine/profile.h"
+#include "compute/stage_times.h"
 #include "engine/session.h"
 #include "model/model.h"
 
@@ -56,7 +56,7 @@ struct BenchRow {
   // What keeps the test from being faster, and the share of that speed.
   LimitKind limit;
   double percent_of_limit;
-  std::optional<engine::Profile> profile;  // of the repetitions that count
+  std::optional<compute::StageTimes> profile;  // of the repetitions that count
 };
 
 struct BenchReport {

@@ -125,10 +125,10 @@ TEST(RunBenchTest, AccountsForEveryStage) {
   const uint64_t num_batches[] = {2, 6};
   for (size_t i = 0; i < 2; ++i) {
     ASSERT_TRUE(report->rows[i].profile.has_value());
-    const engine::Profile& profile = *report->rows[i].profile;
+    const compute::StageTimes& profile = *report->rows[i].profile;
     EXPECT_EQ(profile.whole.num_calls, num_batches[i]);
-    EXPECT_EQ(profile.of(engine::Stage::kDown).num_calls, 2 * num_batches[i]);
-    EXPECT_EQ(profile.of(engine::Stage::kHead).num_calls, num_batches[i]);
+    EXPECT_EQ(profile.of(compute::Stage::kDown).num_calls, 2 * num_batches[i]);
+    EXPECT_EQ(profile.of(compute::Stage::kHead).num_calls, num_batches[i]);
     EXPECT_GT(profile.whole.num_joins, 0u);
   }
 }
@@ -199,40 +199,34 @@ TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
   options.prompt_lengths = {12};
   options.generate_lengths = {0};
   const auto same = RunBench(*model, options);
-  options.session.dense_from = engine::kDensePrefill;
+  options.session.dense_prompts = true;
   const auto prompt = RunBench(*model, options);
   ASSERT_TRUE(same.has_value() && prompt.has_value());
   EXPECT_TRUE(same->rows[0].is_sparse && same->rows[0].bytes_are_bound);
   EXPECT_FALSE(prompt->rows[0].is_sparse || prompt->rows[0].bytes_are_bound);
 }
 
-// A prompt's last batch may be too short to compute all neurons.
-TEST(RunBenchTest, IsSparseWhereAnyBatchIs) {
+TEST(RunBenchTest, PromptsAreSparseOnlyWhereTheyAreAskedToBe) {
   auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
                                   "/testdata/golden-powerinfer/"
                                   "llama-f16.powerinfer.gguf");
   ASSERT_TRUE(model.has_value()) << model.error().message;
   BenchOptions options;
-  options.prompt_lengths = {3, 16, 19, 25, 32};
+  options.prompt_lengths = {3, 19};
   options.generate_lengths = {2};
   options.threads = {1};
   options.repetitions = 1;
   options.session.batch = 16;
-  options.session.dense_from = engine::kDensePrefill;
-  const auto report = RunBench(*model, options);
-  ASSERT_TRUE(report.has_value()) << report.error().message;
-  std::vector<std::string> sparse;
-  for (const BenchRow& row : report->rows) {
-    if (row.is_sparse) sparse.push_back(row.test);
-    EXPECT_EQ(row.bytes_are_bound, row.is_sparse && row.num_prompt > 0);
-    EXPECT_EQ(row.limit == LimitKind::kNone, row.is_sparse);
+  for (const bool dense_prompts : {false, true}) {
+    options.session.dense_prompts = dense_prompts;
+    const auto report = RunBench(*model, options);
+    ASSERT_TRUE(report.has_value()) << report.error().message;
+    for (const BenchRow& row : report->rows) {
+      EXPECT_EQ(row.is_sparse, !dense_prompts || row.num_generate > 0);
+      EXPECT_EQ(row.bytes_are_bound, row.is_sparse && row.num_prompt > 0);
+      EXPECT_EQ(row.limit == LimitKind::kNone, row.is_sparse);
+    }
   }
-  EXPECT_THAT(sparse, ::testing::ElementsAre("pp3", "pp19", "tg2"));
-
-  options.session.dense_from = 1;
-  const auto dense = RunBench(*model, options);
-  ASSERT_TRUE(dense.has_value()) << dense.error().message;
-  for (const BenchRow& row : dense->rows) EXPECT_FALSE(row.is_sparse);
 }
 
 TEST(RunBenchTest, RefusesWhatCannotRun) {

@@ -113,7 +113,7 @@ std::string FormatMarkdown(const BenchReport& report) {
 }
 
 nlohmann::ordered_json TotalsJson(std::string_view name,
-                                  const engine::StageTotals& totals) {
+                                  const compute::StageTotals& totals) {
   return {{"stage", name},
           {"calls", totals.num_calls},
           {"ns", totals.ns},
@@ -122,11 +122,11 @@ nlohmann::ordered_json TotalsJson(std::string_view name,
           {"wait_ns", totals.wait_ns}};
 }
 
-nlohmann::ordered_json ProfileJson(const engine::Profile& profile) {
+nlohmann::ordered_json ProfileJson(const compute::StageTimes& profile) {
   auto stages = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < engine::kNumStages; ++i) {
+  for (size_t i = 0; i < compute::kNumStages; ++i) {
     stages.push_back(
-        TotalsJson(NameOf(static_cast<engine::Stage>(i)), profile.stages[i]));
+        TotalsJson(NameOf(static_cast<compute::Stage>(i)), profile.stages[i]));
   }
   stages.push_back(TotalsJson("whole", profile.whole));
   return stages;

@@ -104,7 +104,7 @@ TEST(FormatBenchTest, SaysWhatWasDropped) {
 
 TEST(FormatBenchTest, ShowsTheProfile) {
   BenchReport report = Sample();
-  engine::Profile& profile = report.rows[0].profile.emplace();
+  compute::StageTimes& profile = report.rows[0].profile.emplace();
   profile.whole = {.num_calls = 1, .ns = 5000, .num_joins = 6};
   EXPECT_THAT(FormatBench(report, BenchFormat::kMarkdown),
               ::testing::HasSubstr("pp512, 2 threads:\n\n| stage "));

@@ -8,12 +8,12 @@
 namespace thermocline::bench {
 namespace {
 
-using engine::Profile;
-using engine::Stage;
-using engine::StageTotals;
+using compute::Stage;
+using compute::StageTimes;
+using compute::StageTotals;
 
 // What is in no stage.
-StageTotals OtherOf(const Profile& profile) {
+StageTotals OtherOf(const StageTimes& profile) {
   StageTotals staged;
   for (const StageTotals& stage : profile.stages) staged += stage;
   const StageTotals& whole = profile.whole;
@@ -24,7 +24,7 @@ StageTotals OtherOf(const Profile& profile) {
 }
 
 std::string Row(std::string_view name, const StageTotals& totals,
-                const Profile& profile) {
+                const StageTimes& profile) {
   const auto num_batches =
       static_cast<double>(std::max<uint64_t>(profile.whole.num_calls, 1));
   const auto ns = static_cast<double>(std::max<uint64_t>(totals.ns, 1));
@@ -45,14 +45,14 @@ std::string Row(std::string_view name, const StageTotals& totals,
 
 }  // namespace
 
-std::string FormatProfile(const Profile& profile, int64_t num_layers) {
+std::string FormatProfile(const StageTimes& profile, int64_t num_layers) {
   std::string out = fmt::format(
       "| {:<8} | {:>7} | {:>10} | {:>6} | {:>9} | {:>7} | {:>7} | {:>9} |\n"
       "| {:-<8} | {:->6}: | {:->9}: | {:->5}: | {:->8}: | {:->6}: | {:->6}: | "
       "{:->8}: |\n",
       "stage", "calls", "time us", "share", "MB", "GB/s", "joins", "wait us",
       "", "", "", "", "", "", "", "");
-  for (size_t i = 0; i < engine::kNumStages; ++i) {
+  for (size_t i = 0; i < compute::kNumStages; ++i) {
     if (profile.stages[i].num_calls == 0) continue;
     out += Row(NameOf(static_cast<Stage>(i)), profile.stages[i], profile);
   }

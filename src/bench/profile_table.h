@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/profile.h"
+#include "compute/stage_times.h"
 
 namespace thermocline::bench {
 
@@ -13,7 +13,8 @@ namespace thermocline::bench {
 // threads met per layer. "other" is what is in no stage. Times are per batch,
 // which is a token in decoding. Joins of layers are those of all stages but
 // embed and head.
-std::string FormatProfile(const engine::Profile& profile, int64_t num_layers);
+std::string FormatProfile(const compute::StageTimes& profile,
+                          int64_t num_layers);
 
 }  // namespace thermocline::bench
 

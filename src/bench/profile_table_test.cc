@@ -10,16 +10,16 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(FormatProfileTest, ShowsStagesThatRanAndTheRest) {
-  engine::Profile profile;
+  compute::StageTimes profile;
   profile.whole = {
       .num_calls = 2, .ns = 100'000, .num_joins = 20, .wait_ns = 10'000};
-  profile.stages[static_cast<size_t>(engine::Stage::kQkv)] = {
+  profile.stages[static_cast<size_t>(compute::Stage::kQkv)] = {
       .num_calls = 4,
       .ns = 60'000,
       .num_bytes = 600'000,
       .num_joins = 12,
       .wait_ns = 8'000};
-  profile.stages[static_cast<size_t>(engine::Stage::kHead)] = {
+  profile.stages[static_cast<size_t>(compute::Stage::kHead)] = {
       .num_calls = 2, .ns = 10'000, .num_joins = 4};
   const std::string table = FormatProfile(profile, 2);
   EXPECT_THAT(table,

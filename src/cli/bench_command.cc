@@ -59,10 +59,10 @@ Status CheckFits(const model::Model& model, const bench::BenchOptions& bench) {
   if (!bench.threads.empty()) {
     session.num_threads = std::ranges::max(bench.threads);
   }
-  TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
+  TC_ASSIGN_OR_RETURN(const engine::MemoryPlan need,
                       engine::PlanMemory(model.config(), session));
   return CheckHeldFits(model.file().path(), model.file().num_held_bytes(),
-                       need.total());
+                       need.anonymous());
 }
 
 Status Run(const BenchFlags& flags) {

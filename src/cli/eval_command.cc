@@ -38,7 +38,7 @@ void PrintSession(std::string_view role, const engine::Session& session,
       FormatBytes(file.num_file_bytes()), DescribeMode(session, options)));
 }
 
-Status CheckSessionsFit(std::span<const engine::MemoryNeed> needs,
+Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
                         uint64_t logits_bytes, uint64_t held_bytes,
                         uint64_t ram_bytes) {
   const std::string what =
@@ -47,8 +47,8 @@ Status CheckSessionsFit(std::span<const engine::MemoryNeed> needs,
                                   : ", their logits and the weights in RAM");
   uint64_t sum = CheckedAdd(logits_bytes, held_bytes)
                      .value_or(std::numeric_limits<uint64_t>::max());
-  for (const engine::MemoryNeed& need : needs) {
-    sum = CheckedAdd(sum, need.total())
+  for (const engine::MemoryPlan& need : needs) {
+    sum = CheckedAdd(sum, need.anonymous())
               .value_or(std::numeric_limits<uint64_t>::max());
   }
   WriteStderr(fmt::format("memory of {}: {}\n", what, FormatBytes(sum)));

@@ -42,8 +42,8 @@ TEST(InModesTest, APredictorIsForTheModesThatAskOne) {
 }
 
 TEST(CheckSessionsFitTest, AddsUpSessionsAndLogits) {
-  const engine::MemoryNeed needs[] = {{.kv_bytes = 1024, .scratch_bytes = 512},
-                                      {.kv_bytes = 256, .scratch_bytes = 128}};
+  const engine::MemoryPlan needs[] = {{.host = {.kv = 1024, .scratch = 512}},
+                                      {.host = {.kv = 256, .scratch = 128}}};
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(CheckSessionsFit(needs, 128, 0, 2048).has_value());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
@@ -54,13 +54,12 @@ TEST(CheckSessionsFitTest, AddsUpSessionsAndLogits) {
   EXPECT_THAT(refused.error().message,
               HasSubstr("2 sessions and their logits need 2.00 KiB, this "
                         "machine has 2.00 KiB: use a smaller -c or -b"));
-  const engine::MemoryNeed most = {.kv_bytes = ~uint64_t{0},
-                                   .scratch_bytes = 0};
+  const engine::MemoryPlan most = {.host = {.kv = ~uint64_t{0}}};
   EXPECT_FALSE(CheckSessionsFit({{most, most}}, 0, 0, 2048).has_value());
 }
 
 TEST(CheckSessionsFitTest, CountsWeightsInRam) {
-  const engine::MemoryNeed needs[] = {{.kv_bytes = 1024, .scratch_bytes = 0}};
+  const engine::MemoryPlan needs[] = {{.host = {.kv = 1024, .scratch = 0}}};
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(CheckSessionsFit(needs, 512, 512, 2048).has_value());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),

@@ -22,10 +22,6 @@ void AddEvalKlCommand(CLI::App& parent, Action& action);
 void AddEvalSparsityCommand(CLI::App& parent, Action& action);
 void AddEvalMcCommand(CLI::App& parent, Action& action);
 
-// Products in the form of large batches whatever is decoded together, so that
-// a measure does not depend on -b or on the order of items.
-inline constexpr int64_t kEvalProductsBatch = 512;
-
 // `options` in each of `modes`, which are compared: the predictor asked for is
 // for those that take one, fast and auto. If none does all keep it, and the
 // engine refuses it by name.
@@ -40,7 +36,7 @@ void PrintSession(std::string_view role, const engine::Session& session,
 // Tells on standard error what sessions that are in memory together need, with
 // `logits_bytes` for their logits and `held_bytes` of weights held in RAM.
 // kResourceExhausted: more than there is.
-Status CheckSessionsFit(std::span<const engine::MemoryNeed> needs,
+Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
                         uint64_t logits_bytes, uint64_t held_bytes,
                         uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes);
 

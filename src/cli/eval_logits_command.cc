@@ -81,7 +81,6 @@ Status RunLogits(const LogitsFlags& flags) {
       MakeSessionOptions(flags.session, model->config(), progress);
   // No position is used beyond.
   options.context = static_cast<int64_t>(tokens.size());
-  if (!flags.one_by_one) options.products_batch = kEvalProductsBatch;
   TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
   TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(flags.output));
   TC_RETURN_IF_ERROR(eval::WriteLogits(

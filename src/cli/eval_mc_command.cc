@@ -113,10 +113,9 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
       std::ranges::max_element(items, {}, &eval::McTokens::num_positions)
           ->num_positions();
   options.progress = {};  // items, not the tokens inside one
-  options.products_batch = kEvalProductsBatch;
   if (flags.modes.empty()) return std::vector{options};
   auto modes = InModes(options, flags.modes);
-  std::vector<engine::MemoryNeed> needs;
+  std::vector<engine::MemoryPlan> needs;
   for (const engine::SessionOptions& mode : modes) {
     TC_ASSIGN_OR_RETURN(needs.emplace_back(), engine::PlanMemory(config, mode));
   }

@@ -74,7 +74,6 @@ engine::SessionOptions ChunkOptions(const SessionFlags& flags,
   engine::SessionOptions options = MakeSessionOptions(flags, config, progress);
   options.context = chunk;
   options.progress = {};  // chunks, not the tokens inside one
-  options.products_batch = kEvalProductsBatch;
   return options;
 }
 
@@ -83,7 +82,7 @@ tl::unexpected<Error> Side::Annotated(const Error& error) const {
 }
 
 Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
-  std::vector<engine::MemoryNeed> needs;
+  std::vector<engine::MemoryPlan> needs;
   uint64_t logits_bytes = 0;
   for (const Side& side : sides) {
     const model::Config& config = side.model->config();

@@ -176,8 +176,8 @@ std::string FormatInspect(const InspectReport& report) {
         "memory",
         fmt::format("{} for the KV cache (f16, context {}), {} for "
                     "activations, {} mapped",
-                    FormatBytes(report.memory->kv_bytes), report.memory_context,
-                    FormatBytes(report.memory->scratch_bytes),
+                    FormatBytes(report.memory->host.kv), report.memory_context,
+                    FormatBytes(report.memory->host.scratch),
                     FormatBytes(report.num_file_bytes)));
   }
   if (report.cannot_run.empty()) {

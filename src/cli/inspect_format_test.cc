@@ -40,7 +40,7 @@ InspectReport Running() {
   report.config->rope.width = 8;
   report.tokenizer_model = "llama";
   report.vocab = text::Vocab{.tokens = {"<s>", "a"}, .bos = 0, .add_bos = true};
-  report.memory = engine::MemoryNeed{.kv_bytes = 4096, .scratch_bytes = 512};
+  report.memory = engine::MemoryPlan{.host = {.kv = 4096, .scratch = 512}};
   report.memory_context = 256;
   report.executor = "dense";
   report.weight_bytes_per_token = 1024;

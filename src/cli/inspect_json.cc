@@ -147,8 +147,8 @@ Json Tokenizer(const InspectReport& report) {
 Json Memory(const InspectReport& report) {
   if (!report.memory.has_value()) return nullptr;
   return {{"context", report.memory_context},
-          {"kv_bytes", report.memory->kv_bytes},
-          {"scratch_bytes", report.memory->scratch_bytes},
+          {"kv_bytes", report.memory->host.kv},
+          {"scratch_bytes", report.memory->host.scratch},
           {"mapped_bytes", report.num_file_bytes}};
 }
 

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "engine/ffn/ffn_choice.h"
-#include "engine/kv/kv_cache.h"
+#include "engine/kv/kv_layout.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "model/vocab_reader.h"
@@ -230,9 +230,9 @@ std::optional<KvBytes> CountKvBytes(const InspectReport& report) {
                                 : AttentionByMetadata(report.shape);
   if (!config.has_value() || report.tensors.empty()) return {};
   const auto bytes = [&](DType dtype) -> std::optional<uint64_t> {
-    const auto layout = engine::PlanKvCache(*config, dtype, dtype, 1);
+    const auto layout = engine::PlanKvLayout(*config, dtype, dtype);
     if (!layout.has_value()) return {};
-    return layout->BytesRead(1);
+    return layout->position_bytes();
   };
   const std::optional<uint64_t> f16 = bytes(DType::kF16);
   if (!f16.has_value()) return {};

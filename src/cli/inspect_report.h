@@ -137,7 +137,7 @@ struct InspectReport {
   std::string tokenizer_problem;  // why there is no vocab, if a key says so
 
   // When the model runs; memory at the default context and KV types.
-  std::optional<engine::MemoryNeed> memory;
+  std::optional<engine::MemoryPlan> memory;
   int64_t memory_context = 0;
   uint64_t weight_bytes_per_token = 0;  // when every neuron is computed
   std::string executor;                 // "dense", "fast"

@@ -30,7 +30,7 @@ TEST(InspectModelTest, DescribesAModelThatRuns) {
   ASSERT_TRUE(report->vocab.has_value());
   EXPECT_EQ(report->vocab->tokens.size(), 512u);
   ASSERT_TRUE(report->memory.has_value());
-  EXPECT_GT(report->memory->kv_bytes, 0u);
+  EXPECT_GT(report->memory->host.kv, 0u);
   EXPECT_EQ(report->container, gguf::Container::kGguf);
   EXPECT_EQ(report->executor, "dense");
   EXPECT_GT(report->weight_bytes_per_token, 0u);

@@ -36,7 +36,6 @@ training::FindOptions MakeFindOptions(const FindFlags& flags,
   training::FindOptions options;
   options.corpus_name = InputFileName(flags.corpus);
   options.session = MakeSessionOptions(flags.session, config, progress);
-  options.session.products_batch = kEvalProductsBatch;
   const double recall = DecimalNear(flags.recall);
   options.goal = {.recall = recall,
                   .recall_floor = std::max(recall - kRecallToGive, 0.0),

@@ -65,7 +65,6 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
   options.ffn = training::ProfileMode(model->config());
-  options.products_batch = kEvalProductsBatch;
   WriteStderr(fmt::format("profile: {} of {}, {} at a time, {}\n",
                           Plural(corpus.num_tokens(), "token"),
                           WithoutControls(InputFileName(path)),

@@ -43,7 +43,7 @@ TokenBytes BytesPerGeneratedToken(const engine::Session& session,
       engine::KvBytesPerToken(session.model().config(), options, middle);
   const engine::SparseTotals totals = session.sparse_totals();
   if (totals.num_tokens > 0) {
-    return {engine::FixedWeightBytesPerToken(session.model()) +
+    return {engine::FixedWeightBytes(session.model(), 1) +
                 totals.num_bytes / totals.num_tokens + kv_bytes,
             false};
   }

@@ -41,10 +41,10 @@ Status StoreIsa(const std::string& text, kernels::Isa& isa) {
 
 std::string DescribePredictor(const engine::Session& session) {
   if (session.predictor() == engine::PredictorChoice::kFree) {
-    return session.memory().sign_bytes == 0
+    return session.memory().host.signs == 0
                ? "free predictors"
                : fmt::format("signs of the weights, {}",
-                             FormatBytes(session.memory().sign_bytes));
+                             FormatBytes(session.memory().host.signs));
   }
   const model::PredictorConfig& predictor = session.model().config().predictor;
   switch (predictor.kind) {
@@ -73,7 +73,7 @@ std::string DescribeFfn(const engine::Session& session,
     details.push_back(fmt::format("groups of {}", order->group_size));
   }
   if (!details.empty()) text += fmt::format(" ({})", fmt::join(details, ", "));
-  if (options.dense_from > 0) text += ", prompts dense";
+  if (options.dense_prompts) text += ", prompts dense";
   return text;
 }
 
@@ -203,9 +203,7 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
 void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
   flags.dense_prefill = true;
   AddParsed(app, "--prefill", "MODE",
-            fmt::format("Prompts, in batches of {} tokens and more: dense (all "
-                        "neurons; default), same (as --ffn says)",
-                        engine::kDensePrefill),
+            "Prompts: dense (all neurons; default), same (as --ffn says)",
             [&flags](const std::string& text) -> Status {
               if (text != "dense" && text != "same") {
                 return NotOneOf(text, "dense, same");
@@ -237,13 +235,13 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
   ProgressLine hold_progress(ProgressUnit::kBytes);
   const auto admit = [&](const model::Config& config,
                          uint64_t held_bytes) -> Status {
-    engine::MemoryNeed need = {};
+    engine::MemoryPlan need = {};
     if (session != nullptr) {
       TC_ASSIGN_OR_RETURN(
           need, engine::PlanMemory(
                     config, MakeSessionOptions(*session, config, progress)));
     }
-    return CheckHeldFits(flags.path, held_bytes, need.total());
+    return CheckHeldFits(flags.path, held_bytes, need.anonymous());
   };
   auto model =
       model::Model::Open(flags.path, {.bundle_at_load = flags.bundle_at_load,
@@ -275,7 +273,7 @@ engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
   options.isa = flags.isa;
   options.ffn = flags.ffn;
   options.predictor = flags.predictor;
-  options.dense_from = flags.dense_prefill ? engine::kDensePrefill : 0;
+  options.dense_prompts = flags.dense_prefill;
   options.cancel = CancelFlag();
   options.progress = progress.callback();
   return options;
@@ -287,10 +285,10 @@ Result<std::unique_ptr<engine::Session>> CreateSession(
   ExitOnInterrupt exit_on_interrupt;
   const gguf::File& file = model->file();
   if (file.num_held_bytes() > 0) {
-    TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
+    TC_ASSIGN_OR_RETURN(const engine::MemoryPlan need,
                         engine::PlanMemory(model->config(), options));
     TC_RETURN_IF_ERROR(
-        CheckHeldFits(file.path(), file.num_held_bytes(), need.total()));
+        CheckHeldFits(file.path(), file.num_held_bytes(), need.anonymous()));
   }
   return engine::Session::Create(std::move(model), options);
 }
@@ -314,7 +312,7 @@ std::string DescribeMode(const engine::Session& session,
       DescribeFfn(session, options), kernels::NameOf(session.isa()),
       Plural(session.num_threads(), "thread"), session.context(),
       k_name == v_name ? k_name : k_name + "/" + v_name,
-      FormatBytes(session.memory().kv_bytes), DescribeHeld(file.held()),
+      FormatBytes(session.memory().host.kv), DescribeHeld(file.held()),
       is_synthetic ? ", synthetic model" : "");
 }
 

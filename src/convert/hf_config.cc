@@ -229,7 +229,7 @@ Status ReadGenerationConfig(std::string_view text, const std::string& path,
 Status WriteConfig(const HfConfig& config, gguf::Writer& writer) {
   const std::string prefix = config.architecture + ".";
   TC_RETURN_IF_ERROR(WriteCounts(config, prefix, writer));
-  const char* epsilon_key = config.norm == model::NormKind::kRms
+  const char* epsilon_key = config.norm == NormKind::kRms
                                 ? "attention.layer_norm_rms_epsilon"
                                 : "attention.layer_norm_epsilon";
   TC_RETURN_IF_ERROR(writer.AddFloat(prefix + epsilon_key,

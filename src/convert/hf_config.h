@@ -25,7 +25,7 @@ struct HfConfig {
   std::string name;          // the model's own name, if it has one
   // kNorm: q and k rows move, since Hugging Face always stores halves.
   RopeKind rope_kind = RopeKind::kNorm;
-  model::NormKind norm = model::NormKind::kRms;
+  NormKind norm = NormKind::kRms;
   bool qkv_bias = false;   // required
   bool two_norms = false;  // Falcon: FFN and attention have one each
   int64_t width = 0;       // D

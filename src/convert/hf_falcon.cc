@@ -51,7 +51,7 @@ Status ReadHeads(const JsonFields& fields, bool is_grouped, HfConfig& config) {
 }  // namespace
 
 Status ReadFalconConfig(const JsonFields& fields, HfConfig& config) {
-  config.norm = model::NormKind::kLayer;
+  config.norm = NormKind::kLayer;
   constexpr int64_t kMaxWidth = model::kMaxWidth / 4;  // of an FFN: 4 times it
   TC_ASSIGN_OR_RETURN(const bool is_grouped, IsGrouped(fields));
   TC_RETURN_IF_ERROR(ReadFalconBlocks(fields, is_grouped, config));

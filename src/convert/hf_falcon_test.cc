@@ -40,7 +40,7 @@ TEST(FalconConfigTest, AllFieldsAndDefaults) {
   const HfConfig config = Parse(TestFalconConfig()).value();
   EXPECT_EQ(config.architecture, "falcon");
   EXPECT_EQ(config.rope_kind, RopeKind::kNeox);
-  EXPECT_EQ(config.norm, model::NormKind::kLayer);
+  EXPECT_EQ(config.norm, NormKind::kLayer);
   EXPECT_FALSE(config.two_norms);
   EXPECT_EQ(config.ffn_width, 256);
   EXPECT_EQ(config.num_kv_heads, 1);

@@ -34,7 +34,7 @@ Status RefuseOtherOptBlocks(const JsonFields& fields, const HfConfig& config) {
 }  // namespace
 
 Status ReadOptConfig(const JsonFields& fields, HfConfig& config) {
-  config.norm = model::NormKind::kLayer;
+  config.norm = NormKind::kLayer;
   constexpr int64_t kMaxWidth = model::kMaxWidth;
   TC_ASSIGN_OR_RETURN(config.width,
                       fields.RequireInt("hidden_size", 1, kMaxWidth));

@@ -35,7 +35,7 @@ TEST(OptConfigTest, AllFields) {
   const HfConfig config = Parse(json).value();
   EXPECT_EQ(config.architecture, "opt");
   EXPECT_EQ(config.rope_kind, RopeKind::kNone);
-  EXPECT_EQ(config.norm, model::NormKind::kLayer);
+  EXPECT_EQ(config.norm, NormKind::kLayer);
   EXPECT_EQ(config.norm_epsilon, 1e-5);
   EXPECT_EQ(config.ffn_width, 96);
   EXPECT_EQ(config.num_kv_heads, 4);

@@ -66,7 +66,7 @@ Status AddExtents(const SynthPlan& plan, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(keys.Int("expert_count", shape.num_experts));
     TC_RETURN_IF_ERROR(keys.Int("expert_used_count", shape.experts_used));
   }
-  return keys.Float(arch.norm == model::NormKind::kRms
+  return keys.Float(arch.norm == NormKind::kRms
                         ? "attention.layer_norm_rms_epsilon"
                         : "attention.layer_norm_epsilon",
                     kNormEpsilon);

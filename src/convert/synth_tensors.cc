@@ -70,7 +70,7 @@ class Lister {
 
 void Lister::AddNorm(const std::string& name) {
   AddVector(name + ".weight", shape().width, 1.0f);
-  AddBias(name, shape().width, shape().arch().norm == model::NormKind::kLayer);
+  AddBias(name, shape().width, shape().arch().norm == NormKind::kLayer);
 }
 
 void Lister::AddEmbeddings() {

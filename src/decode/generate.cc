@@ -71,7 +71,7 @@ class Generation {
 
   Result<GenerateReport> Run(std::span<const TokenId> prompt) {
     Stopwatch prompt_watch;
-    Status status = session_.Decode(prompt, engine::LogitsOf::kLast, logits_);
+    Status status = session_.Prompt(prompt, engine::LogitsOf::kLast, logits_);
     report_.prompt_seconds = prompt_watch.Seconds();
     if (status.has_value()) {
       report_.num_prompt_tokens = static_cast<int64_t>(prompt.size());
@@ -113,8 +113,8 @@ class Generation {
       if (session_.position() == session_.context()) {
         return Stop(StopReason::kContextFull);
       }
-      TC_RETURN_IF_ERROR(session_.Decode(std::span(&token, 1),
-                                         engine::LogitsOf::kLast, logits_));
+      TC_RETURN_IF_ERROR(session_.Generate(std::span(&token, 1),
+                                           engine::LogitsOf::kLast, logits_));
       ++report_.num_decodes;
     }
   }

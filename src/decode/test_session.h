@@ -43,8 +43,8 @@ class ScriptedSession final : public engine::Session {
         script_(std::move(script)),
         context_(context) {}
 
-  Status Decode(std::span<const text::TokenId> tokens, engine::LogitsOf which,
-                std::span<float> logits) override {
+  Status Decode(std::span<const text::TokenId> tokens, engine::Phase /*phase*/,
+                engine::LogitsOf which, std::span<float> logits) override {
     EXPECT_EQ(which, engine::LogitsOf::kLast);
     if (fail_at_call == num_calls++) {
       return Fail(fail_code, "scripted failure");
@@ -65,7 +65,7 @@ class ScriptedSession final : public engine::Session {
   int num_threads() const override { return 1; }
   kernels::Isa isa() const override { return kernels::Isa::kScalar; }
   engine::FfnMode ffn() const override { return engine::FfnMode::kDense; }
-  const engine::MemoryNeed& memory() const override { return need_; }
+  const engine::MemoryPlan& memory() const override { return need_; }
   const model::Model& model() const override { return *model_; }
   void Truncate(int64_t length) override {
     ASSERT_LE(length, position());
@@ -84,7 +84,7 @@ class ScriptedSession final : public engine::Session {
   Tokens script_;
   size_t next_ = 0;
   int64_t context_;
-  engine::MemoryNeed need_ = {};
+  engine::MemoryPlan need_;
 };
 
 // Ids of a text without BOS and without the space put in front.

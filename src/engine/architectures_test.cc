@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "compute/test_compute.h"
 #include "engine/session.h"
-#include "engine/testing/isas.h"
 #include "engine/testing/reference.h"
 #include "engine/testing/tiny_model.h"
 #include "model/architectures.h"
@@ -121,23 +121,27 @@ void ExpectLikeReference(const ModelPtr& model, double tolerance,
   const Tokens tokens = RandomTokens(9, model->config().vocab_size);
   const Logits expected = ReferenceLogits(*model, tokens);
   for (const kernels::Isa isa : isas) {
-    const auto logits =
-        DecodeAll(model, tokens, {.num_threads = 2, .isa = isa});
-    EXPECT_LE(Nmse(logits, expected), tolerance) << kernels::NameOf(isa);
+    for (const Phase phase : kPhases) {
+      const auto logits =
+          DecodeAll(model, tokens, {.num_threads = 2, .isa = isa}, phase);
+      EXPECT_LE(Nmse(logits, expected), tolerance) << kernels::NameOf(isa);
+    }
   }
 }
 
 TEST_P(Architectures, FloatsAreLikeTheReference) {
-  ExpectLikeReference(Make(TinySpec()), kFloatNmse, testing::IsasOfModels());
+  ExpectLikeReference(Make(TinySpec()), kFloatNmse,
+                      compute::testing::IsasOfModels());
 }
 
 TEST_P(Architectures, HalvesAreLikeTheReference) {
   TinySpec spec;
   spec.dtype = DType::kF16;
-  ExpectLikeReference(Make(spec), kFloatNmse, testing::IsasOfModels());
+  ExpectLikeReference(Make(spec), testing::kHalvesNmse,
+                      compute::testing::IsasOfModels());
 }
 
-// (Every type and ISA: forward_test.cc.)
+// (Every type and ISA: forward/host_forward_test.cc.)
 TEST_P(Architectures, BlocksAreLikeTheReference) {
   TinySpec spec = WideSpec(DType::kQ4_K);
   spec.value_dtype = DType::kQ6_K;
@@ -148,8 +152,7 @@ TEST_P(Architectures, BlocksAreLikeTheReference) {
   ExpectLikeReference(Make(spec), kRoundedNmse, {&best, 1});
 }
 
-// Whatever the number of threads and the pieces of fewer tokens than
-// batch.min_tokens. From there on products are rounded otherwise. (Every ISA:
+// Whatever the number of threads and the pieces, in each phase. (Every ISA:
 // session_test.cc, expert_ffn_test.cc.)
 TEST_P(Architectures, SameBitsForEveryCutAndThreadCount) {
   TinySpec spec = WideSpec(DType::kQ4_0);
@@ -157,20 +160,22 @@ TEST_P(Architectures, SameBitsForEveryCutAndThreadCount) {
   const ModelPtr model = Make(spec);
   ASSERT_NE(model, nullptr);
   const Tokens tokens = RandomTokens(17, spec.vocab_size);
-  const auto expected =
-      DecodeAll(model, tokens, {.num_threads = 1, .batch = 1});
-  for (const auto& [num_threads, batch] :
-       {std::pair(3, 1), std::pair(2, 2), std::pair(5, 3)}) {
-    EXPECT_EQ(
-        DecodeAll(model, tokens, {.num_threads = num_threads, .batch = batch}),
-        expected)
-        << num_threads << " threads, batch " << batch;
+  std::vector<float> of_phase[kNumPhases];
+  for (const Phase phase : kPhases) {
+    const auto expected =
+        DecodeAll(model, tokens, {.num_threads = 1, .batch = 1}, phase);
+    for (const auto& [num_threads, batch] :
+         {std::pair(3, 1), std::pair(2, 2), std::pair(5, 17)}) {
+      EXPECT_EQ(DecodeAll(model, tokens,
+                          {.num_threads = num_threads, .batch = batch}, phase),
+                expected)
+          << num_threads << " threads, batch " << batch;
+    }
+    of_phase[static_cast<size_t>(phase)] = expected;
   }
-  const auto whole = DecodeAll(model, tokens, {.num_threads = 1});
-  EXPECT_EQ(DecodeAll(model, tokens, {.num_threads = 5}), whole);
   // The router sees rounded activations: a close choice of experts may turn.
   const bool has_experts = GetParam().name.starts_with("Mixtral");
-  EXPECT_LE(Nmse(whole, std::span<const float>(expected)),
+  EXPECT_LE(Nmse(of_phase[0], std::span<const float>(of_phase[1])),
             has_experts ? 10 * kRoundedNmse : kRoundedNmse);
 }
 
@@ -216,7 +221,7 @@ TEST(Mixtral, NanInTheRouterNamesTheLayer) {
   const auto session = Session::Create(model, {});
   ASSERT_TRUE(session.has_value()) << session.error().message;
   const Status status =
-      (*session)->Decode(Tokens{1, 2, 3}, LogitsOf::kNone, {});
+      (*session)->Prompt(Tokens{1, 2, 3}, LogitsOf::kNone, {});
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, ErrorCode::kCorrupt);
   EXPECT_NE(status.error().message.find("layer 1"), std::string::npos)
@@ -248,7 +253,7 @@ TEST(Opt, ContextBeyondTheLearnedPositionsIsRefused) {
     ASSERT_TRUE(session.has_value());
     EXPECT_EQ((*session)->context(), 64);
     EXPECT_FALSE((*session)
-                     ->Decode(RandomTokens(65, 50), LogitsOf::kNone, {})
+                     ->Prompt(RandomTokens(65, 50), LogitsOf::kNone, {})
                      .has_value());
   }
 }

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "engine/profile.h"
-#include "engine/testing/isas.h"
+#include "compute/stage_times.h"
+#include "compute/test_compute.h"
 #include "engine/testing/tiny_model.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
@@ -42,10 +42,10 @@ std::unique_ptr<Session> Open(const std::shared_ptr<const model::Model>& model,
   return session.has_value() ? *std::move(session) : nullptr;
 }
 
-std::vector<float> DecodeAll(Session& session,
-                             std::span<const int32_t> tokens) {
+std::vector<float> DecodeAll(Session& session, std::span<const int32_t> tokens,
+                             Phase phase = Phase::kPrompt) {
   std::vector<float> logits(tokens.size() * kVocab);
-  const Status status = session.Decode(tokens, LogitsOf::kAll, logits);
+  const Status status = session.Decode(tokens, phase, LogitsOf::kAll, logits);
   EXPECT_TRUE(status.has_value()) << status.error().message;
   return logits;
 }
@@ -66,7 +66,7 @@ TEST(Session, BitEqualForEveryThreadCount) {
   const auto model = MakeTinyModel(MixedSpec());
   ASSERT_NE(model, nullptr);
   const Tokens tokens = RandomTokens(33, kVocab);
-  for (const kernels::Isa isa : testing::IsasOfModels()) {
+  for (const kernels::Isa isa : compute::testing::IsasOfModels()) {
     SessionOptions options;
     options.isa = isa;
     options.num_threads = 1;
@@ -81,49 +81,45 @@ TEST(Session, BitEqualForEveryThreadCount) {
   }
 }
 
-// Batches that get the same form of products give one result however they are
-// cut; the others agree to rounding.
-TEST(Session, BitEqualHoweverTheSequenceIsCut) {
+// Every cut of a prompt, and of what is generated, gives one result each; the
+// two agree to rounding.
+TEST(Session, BitEqualHoweverThePhasesAreCut) {
   const auto model = MakeTinyModel(MixedSpec());
   ASSERT_NE(model, nullptr);
   const Tokens tokens = RandomTokens(192, kVocab);
-  for (const kernels::Isa isa : testing::IsasOfModels()) {
-    const kernels::KernelTable& kernels = kernels::KernelsFor(isa);
+  for (const kernels::Isa isa : compute::testing::IsasOfModels()) {
+    SCOPED_TRACE(std::string(kernels::NameOf(isa)));
     SessionOptions options;
     options.isa = isa;
     options.num_threads = 2;
     options.context = 192;
-    options.batch = 1;
-    const auto one_by_one = DecodeAll(*Open(model, options), tokens);
-    std::map<const kernels::BatchMatMul*, std::vector<float>> expected;
-    expected[nullptr] = one_by_one;
-    // All divide the sequence, so that no smaller piece is left.
-    for (const size_t batch : {3, 8, 12, 24, 64, 96, 192}) {
-      options.batch = static_cast<int64_t>(batch);
-      const auto got = DecodeAll(*Open(model, options), tokens);
-      const auto [same, is_first] =
-          expected.try_emplace(kernels.batch_for(batch), got);
-      EXPECT_EQ(got, same->second) << kernels::NameOf(isa) << " " << batch;
-      if (!is_first) continue;
-      EXPECT_LE(Nmse(got, std::span<const float>(one_by_one)), kRoundedNmse)
-          << kernels::NameOf(isa) << " " << batch;
+    std::vector<float> of_phase[kNumPhases];
+    for (const Phase phase : kPhases) {
+      std::vector<float>& expected = of_phase[static_cast<size_t>(phase)];
+      for (const int64_t batch : {512, 1, 12, 64}) {
+        options.batch = batch;
+        const auto got = DecodeAll(*Open(model, options), tokens, phase);
+        if (expected.empty()) expected = got;
+        EXPECT_EQ(got, expected) << batch;
+      }
+      options.batch = 512;
+      const auto session = Open(model, options);
+      std::vector<float> pieces;
+      for (size_t begin = 0; begin < tokens.size();) {
+        const size_t count = std::min(1 + begin % 40, tokens.size() - begin);
+        const auto piece =
+            DecodeAll(*session, std::span(tokens).subspan(begin, count), phase);
+        pieces.insert(pieces.end(), piece.begin(), piece.end());
+        begin += count;
+      }
+      EXPECT_EQ(pieces, expected);
     }
-    options.batch = 512;
-    const auto session = Open(model, options);
-    const size_t longest = std::min<size_t>(5, kernels.batch.min_tokens - 1);
-    std::vector<float> pieces;
-    for (size_t begin = 0; begin < tokens.size();) {
-      const size_t count = std::min(1 + begin % longest, tokens.size() - begin);
-      const auto piece =
-          DecodeAll(*session, std::span(tokens).subspan(begin, count));
-      pieces.insert(pieces.end(), piece.begin(), piece.end());
-      begin += count;
-    }
-    EXPECT_EQ(pieces, one_by_one) << kernels::NameOf(isa);
+    EXPECT_LE(Nmse(of_phase[0], std::span<const float>(of_phase[1])),
+              kRoundedNmse);
   }
 }
 
-// Also where the head alone would get another form of products.
+// Also where the head multiplies one row of many.
 TEST(Session, LastLogitsAreTheLastOfAll) {
   const auto model = MakeTinyModel(MixedSpec());
   ASSERT_NE(model, nullptr);
@@ -135,10 +131,10 @@ TEST(Session, LastLogitsAreTheLastOfAll) {
     const auto all = DecodeAll(*Open(model, options), tokens);
     const auto session = Open(model, options);
     std::vector<float> last(kVocab);
-    ASSERT_TRUE(session->Decode(tokens, LogitsOf::kLast, last).has_value());
+    ASSERT_TRUE(session->Prompt(tokens, LogitsOf::kLast, last).has_value());
     EXPECT_TRUE(std::equal(last.begin(), last.end(), all.end() - kVocab));
     EXPECT_EQ(session->position(), 80);
-    ASSERT_TRUE(session->Decode(tokens, LogitsOf::kNone, {}).has_value());
+    ASSERT_TRUE(session->Prompt(tokens, LogitsOf::kNone, {}).has_value());
     EXPECT_EQ(session->position(), 160);
   }
 }
@@ -184,7 +180,6 @@ void ExpectTruncateForgets(const std::shared_ptr<const model::Model>& model,
   EXPECT_EQ(DecodeAll(*session, tokens), expected);
 }
 
-// Batches of 3: one kind of product for all lengths.
 TEST(Session, TruncateForgets) {
   ExpectTruncateForgets(MakeTinyModel(MixedSpec()), {.batch = 3});
 }
@@ -202,33 +197,32 @@ TEST(Session, MemoryIsWhatWasPlanned) {
   const auto session = Open(model, options);
   const auto need = PlanMemory(model->config(), options);
   ASSERT_TRUE(need.has_value());
-  EXPECT_EQ(session->memory().kv_bytes, need->kv_bytes);
-  EXPECT_EQ(session->memory().scratch_bytes, need->scratch_bytes);
+  EXPECT_EQ(session->memory().host.kv, need->host.kv);
+  EXPECT_EQ(session->memory().host.scratch, need->host.scratch);
   EXPECT_EQ(session->context(), 64);
   EXPECT_EQ(session->isa(), kernels::BestIsa());
   EXPECT_EQ(&session->model(), model.get());
 }
 
-// Of a batch some experts get one token, and what they read is known; what the
-// others read is not.
-TEST(Session, BytesOfNeuronsCountForSingleTokensAlone) {
+// What is generated has its bytes counted, alone or together; prompts do not.
+TEST(Session, BytesOfNeuronsCountForWhatIsGenerated) {
   TinySpec spec = WideSpec(DType::kQ8_0);
   testing::UseArchitecture("mixtral", spec);
   spec.activation = "relu";
   const auto model = testing::OpenTinyModel(spec, {.bundle_at_load = true});
   ASSERT_TRUE(model.has_value()) << model.error().message;
-  for (const FfnMode mode : {FfnMode::kExact, FfnMode::kDense}) {
-    Profile profile;
-    const auto session =
-        Open(*model, {.num_threads = 1, .ffn = mode, .profile = &profile});
-    const StageTotals& neurons = profile.of(Stage::kNeurons);
-    DecodeAll(*session, Tokens{1});
-    const StageTotals of_one = neurons;
-    EXPECT_GT(of_one.num_bytes, 0u);
-    DecodeAll(*session, Tokens{2, 3, 4});
-    EXPECT_GT(neurons.num_calls, of_one.num_calls);
-    EXPECT_EQ(neurons.num_bytes, of_one.num_bytes);
-  }
+  compute::StageTimes times;
+  const auto session =
+      Open(*model, {.num_threads = 1, .ffn = FfnMode::kExact, .times = &times});
+  const compute::StageTotals& neurons = times.of(compute::Stage::kNeurons);
+  DecodeAll(*session, Tokens{2, 3, 4});
+  EXPECT_GT(neurons.num_calls, 0u);
+  EXPECT_EQ(neurons.num_bytes, 0u);
+  DecodeAll(*session, Tokens{1}, Phase::kGenerate);
+  const uint64_t of_one = neurons.num_bytes;
+  EXPECT_GT(of_one, 0u);
+  DecodeAll(*session, Tokens{1, 1}, Phase::kGenerate);
+  EXPECT_GT(neurons.num_bytes, 2 * of_one);
 }
 
 TEST(Session, RefusesBadTokensAndStaysWhereItWas) {
@@ -239,23 +233,23 @@ TEST(Session, RefusesBadTokensAndStaysWhereItWas) {
   std::vector<float> logits(kVocab);
   for (const int32_t bad : {-1, 50, INT32_MAX, INT32_MIN}) {
     const Status status =
-        session->Decode(Tokens{4, bad}, LogitsOf::kLast, logits);
+        session->Prompt(Tokens{4, bad}, LogitsOf::kLast, logits);
     EXPECT_EQ(CodeOf(status), ErrorCode::kInvalidArgument);
     EXPECT_NE(status.error().message.find(std::to_string(bad)),
               std::string::npos);
   }
-  EXPECT_EQ(CodeOf(session->Decode({}, LogitsOf::kLast, logits)),
+  EXPECT_EQ(CodeOf(session->Prompt({}, LogitsOf::kLast, logits)),
             ErrorCode::kInvalidArgument);
   const Status too_many =
-      session->Decode(RandomTokens(62, kVocab), LogitsOf::kLast, logits);
+      session->Prompt(RandomTokens(62, kVocab), LogitsOf::kLast, logits);
   EXPECT_EQ(CodeOf(too_many), ErrorCode::kResourceExhausted);
   EXPECT_NE(too_many.error().message.find("62"), std::string::npos);
   EXPECT_NE(too_many.error().message.find("61"), std::string::npos);
   EXPECT_EQ(session->position(), 3);
   // Exactly full is fine; one more is not.
-  EXPECT_TRUE(session->Decode(RandomTokens(61, kVocab), LogitsOf::kLast, logits)
+  EXPECT_TRUE(session->Prompt(RandomTokens(61, kVocab), LogitsOf::kLast, logits)
                   .has_value());
-  EXPECT_EQ(CodeOf(session->Decode(Tokens{1}, LogitsOf::kLast, logits)),
+  EXPECT_EQ(CodeOf(session->Prompt(Tokens{1}, LogitsOf::kLast, logits)),
             ErrorCode::kResourceExhausted);
 }
 
@@ -272,7 +266,7 @@ TEST(Session, NamesTheLayerThatIsNotFinite) {
     const auto session = Open(model);
     std::vector<float> logits(kVocab);
     const Status status =
-        session->Decode(Tokens{1, 2}, LogitsOf::kLast, logits);
+        session->Prompt(Tokens{1, 2}, LogitsOf::kLast, logits);
     EXPECT_EQ(CodeOf(status), ErrorCode::kCorrupt);
     const std::string& message = status.error().message;
     EXPECT_NE(message.find("layer 1"), std::string::npos) << message;
@@ -292,7 +286,7 @@ TEST(Session, NamesEmbeddingAndHeadThatAreNotFinite) {
     const auto model = MakeTinyModel(spec);
     std::vector<float> logits(kVocab);
     const auto session = Open(model);
-    const Status status = session->Decode(Tokens{1}, LogitsOf::kLast, logits);
+    const Status status = session->Prompt(Tokens{1}, LogitsOf::kLast, logits);
     EXPECT_EQ(CodeOf(status), ErrorCode::kCorrupt);
     return status.has_value() ? std::string() : status.error().message;
   };
@@ -320,13 +314,13 @@ TEST(Session, CancelStopsBetweenLayersAndRestoresThePosition) {
   const auto session = Open(model, options);
   const Tokens tokens = RandomTokens(20, kVocab);
   std::vector<float> logits(kVocab);
-  EXPECT_EQ(CodeOf(session->Decode(tokens, LogitsOf::kLast, logits)),
+  EXPECT_EQ(CodeOf(session->Prompt(tokens, LogitsOf::kLast, logits)),
             ErrorCode::kCancelled);
   EXPECT_EQ(num_calls, 5);
   EXPECT_EQ(session->position(), 0);
   cancel = false;
   last_done = 0;
-  EXPECT_TRUE(session->Decode(tokens, LogitsOf::kLast, logits).has_value());
+  EXPECT_TRUE(session->Prompt(tokens, LogitsOf::kLast, logits).has_value());
   const auto expected = DecodeAll(*Open(model), tokens);
   EXPECT_TRUE(
       std::equal(logits.begin(), logits.end(), expected.end() - kVocab));

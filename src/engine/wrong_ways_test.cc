@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
     Opt, WrongWays,
     ::testing::Values(WrongWay{"LayerNormAsRms", Named("opt"),
                                By([](model::Config& config, model::Weights&) {
-                                 config.norm = model::NormKind::kRms;
+                                 config.norm = NormKind::kRms;
                                })},
                       WrongWay{"OptWithoutUpBias", Named("opt"),
                                By([](model::Config&, model::Weights& weights) {

@@ -30,7 +30,7 @@ std::vector<std::vector<double>> Softmax(engine::Session& session,
   chunk.front() = session.model().tokenizer()->vocab().bos.value();
   std::vector<float> logits(chunk.size() * vocab_size);
   session.Truncate(0);
-  EXPECT_TRUE(session.Decode(chunk, engine::LogitsOf::kAll, logits));
+  EXPECT_TRUE(session.Prompt(chunk, engine::LogitsOf::kAll, logits));
   session.Truncate(0);
   std::vector<std::vector<double>> rows;
   for (size_t t = 0; t < chunk.size(); ++t) {

@@ -35,7 +35,9 @@ Status WriteLogits(engine::Session& session,
         tokens.subspan(begin, std::min(step, tokens.size() - begin));
     const std::span<float> rows =
         std::span(logits).first(batch.size() * vocab_size);
-    TC_RETURN_IF_ERROR(session.Decode(batch, engine::LogitsOf::kAll, rows));
+    TC_RETURN_IF_ERROR(session.Decode(
+        batch, one_by_one ? engine::Phase::kGenerate : engine::Phase::kPrompt,
+        engine::LogitsOf::kAll, rows));
     TC_RETURN_IF_ERROR(write(std::as_bytes(rows)));
   }
   return {};

@@ -15,8 +15,8 @@ namespace thermocline::eval {
 using BytesFn = std::function<Status(std::span<const std::byte> bytes)>;
 
 // Gives f32 [T, V], little-endian, of all positions to `write`, in order. One
-// batch (cut only where its logits would not fit kLogitsBufferBytes, which with
-// SessionOptions::products_batch changes no bit), or token by token. No BOS is
+// batch as a prompt (cut where its logits would not fit kLogitsBufferBytes,
+// which changes no bit), or token by token as if they were generated. No BOS is
 // added. kInvalidArgument: no tokens. kResourceExhausted: more tokens than the
 // session's context, before any work. Errors of the session and of `write` pass
 // through.

@@ -43,7 +43,7 @@ class Scorer {
           static_cast<size_t>(shared - context.begin()), context.size() - 1);
       session_.Truncate(static_cast<int64_t>(num_kept));
       context_.resize(num_kept);
-      TC_RETURN_IF_ERROR(session_.Decode(std::span(context).subspan(num_kept),
+      TC_RETURN_IF_ERROR(session_.Prompt(std::span(context).subspan(num_kept),
                                          engine::LogitsOf::kLast, first_row_));
       context_ = context;
     }
@@ -60,7 +60,7 @@ class Scorer {
       const size_t num_rows =
           std::min(kMaxScoredRows, tokens.size() - 1 - begin);
       rows_.resize(std::max(rows_.size(), num_rows * vocab_size_));
-      TC_RETURN_IF_ERROR(session_.Decode(
+      TC_RETURN_IF_ERROR(session_.Prompt(
           std::span(tokens).subspan(begin, num_rows), engine::LogitsOf::kAll,
           std::span(rows_).first(num_rows * vocab_size_)));
       for (size_t row = 0; row < num_rows; ++row) {

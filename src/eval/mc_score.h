@@ -23,8 +23,7 @@ uint64_t ScoringBytes(int64_t vocab_size);
 
 // Scores all items, in order; a context is decoded once for all its choices,
 // and what it shares with the context before it not again. The same bits for
-// every number of threads and, with SessionOptions::products_batch or float
-// weights, every order. `what` names the work in `progress`.
+// every number of threads and every order. `what` names the work in `progress`.
 // Errors of the session, and kCorrupt for logits that are not finite, name the
 // item's number, from 1. Leaves the session empty, but for errors. Requires
 // items whose ids are the model's and that fit the

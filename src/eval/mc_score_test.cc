@@ -25,7 +25,7 @@ double Reference(engine::Session& session, Tokens context,
   context.insert(context.end(), continuation.begin(), continuation.end());
   std::vector<float> logits(context.size() * vocab_size);
   session.Truncate(0);
-  EXPECT_TRUE(session.Decode(context, engine::LogitsOf::kAll, logits));
+  EXPECT_TRUE(session.Prompt(context, engine::LogitsOf::kAll, logits));
   session.Truncate(0);
   double product_log = 0.0;
   for (size_t i = 0; i < continuation.size(); ++i) {

@@ -31,7 +31,7 @@ Perplexity Reference(engine::Session& session,
     std::vector<float> logits(context * vocab_size);
     session.Truncate(0);
     EXPECT_TRUE(
-        session.Decode(ids, engine::LogitsOf::kAll, logits).has_value());
+        session.Prompt(ids, engine::LogitsOf::kAll, logits).has_value());
     for (size_t p = context / 2; p + 1 < context; ++p) {
       double sum = 0.0;
       for (size_t v = 0; v < vocab_size; ++v) {

@@ -80,7 +80,7 @@ class ChunkRunner {
   // Of several sessions an error says whose it is.
   Status Decode(engine::Session& session, std::span<const TokenId> tokens,
                 engine::LogitsOf which, std::span<float> logits) {
-    Status status = session.Decode(tokens, which, logits);
+    Status status = session.Prompt(tokens, which, logits);
     if (status.has_value() || sessions_.size() == 1) return status;
     return Annotate(fmt::format("{} ({})", session.model().file().path(),
                                 engine::NameOf(session.ffn())),

@@ -76,7 +76,7 @@ TEST_F(ForEachPredictionTest, GivesTheSecondHalfOfEveryChunk) {
   std::vector<TokenId> second(tokens.begin() + 9, tokens.begin() + 18);
   second.front() = model_->tokenizer()->vocab().bos.value();
   std::vector<float> logits(9 * vocab_size);
-  ASSERT_TRUE(session_->Decode(second, engine::LogitsOf::kAll, logits));
+  ASSERT_TRUE(session_->Prompt(second, engine::LogitsOf::kAll, logits));
   EXPECT_EQ(
       std::memcmp(rows.data() + 4 * vocab_size, logits.data() + 4 * vocab_size,
                   4 * vocab_size * sizeof(float)),

@@ -33,7 +33,6 @@ engine::SessionOptions Options(FfnMode mode) {
           .num_threads = 1,
           .k_type = DType::kF32,
           .v_type = DType::kF32,
-          .products_batch = 512,
           .ffn = mode};
 }
 
@@ -106,7 +105,7 @@ TEST(MeasureSparsityTest, Fast) {
     auto chunk = std::span(tokens).subspan(begin, 15);
     const text::Vocab& vocab = model->tokenizer()->vocab();
     if (vocab.add_bos) chunk.front() = vocab.bos.value();
-    ASSERT_TRUE((*again)->Decode(chunk, engine::LogitsOf::kNone, {}));
+    ASSERT_TRUE((*again)->Prompt(chunk, engine::LogitsOf::kNone, {}));
   }
   for (size_t l = 0; l < 2; ++l) {
     const SparsityCounts& layer = sparsity.layers[l];

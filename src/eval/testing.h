@@ -33,7 +33,6 @@ inline std::unique_ptr<engine::Session> OpenSession(
                                                  .num_threads = num_threads,
                                                  .k_type = DType::kF32,
                                                  .v_type = DType::kF32,
-                                                 .products_batch = 512,
                                                  .cancel = cancel});
   if (session.has_value()) return *std::move(session);
   ADD_FAILURE() << session.error().message;

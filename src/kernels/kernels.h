@@ -6,9 +6,8 @@
 // function and the ISA only, never on how the caller cut the work: each output
 // element is computed by the same instruction sequence whatever the range, so
 // logits are bit-equal for every thread count. Of functions for the same,
-// matmul() and the multiply() of batch, large_batch and float_batch differ by
-// rounding, and so do attention() of few heads, of many and
-// large_batch_attention().
+// matmul() and the multiply() of batch and float_batch differ by rounding, and
+// so do attention() of few heads, of many and large_batch_attention().
 // Inputs and outputs do not alias unless said.
 //
 // kernels/ref holds the scalar table, the reference; kernels/cpu the others.
@@ -59,7 +58,8 @@ constexpr size_t kStreamAheadBytes = 3 << 10;
 constexpr size_t kAskedCallBytes = 256 << 10;
 constexpr size_t kUnaskedCallBytes = 1 << 20;
 
-// Products with many tokens, bound by arithmetic. Weights stay as they lie in
+// Products with the many tokens of a prompt, bound by arithmetic; right, if
+// slower than matmul(), for a few. Weights stay as they lie in
 // the file: a kernel unpacks a tile of them once and multiplies it with all
 // tokens. The input has a form of its own, the same for every weight type that
 // it has a function for, packed in groups of tokens.
@@ -69,8 +69,7 @@ constexpr size_t kUnaskedCallBytes = 1 << 20;
 struct BatchMatMul {
   static constexpr size_t kElems = 32;  // what rows are multiples of
 
-  size_t min_tokens = SIZE_MAX;  // from here on faster than matmul()
-  size_t group_tokens = 1;       // packed together
+  size_t group_tokens = 1;  // packed together
 
   // Bytes of one group of tokens of n elements; a multiple of 64 that does not
   // fall as n grows (nor does scratch_bytes).
@@ -91,6 +90,9 @@ struct BatchMatMul {
   MatMulFn multiply(DType weight_dtype) const {
     return multiply_by_type[static_cast<uint32_t>(weight_dtype)];
   }
+
+  // Whether an ISA has one.
+  explicit operator bool() const { return pack != nullptr; }
 };
 
 // Cache lines that a caller reads soon. A kernel that is given a list asks
@@ -307,27 +309,15 @@ struct KernelTable {
   // cache than from the second, while a few rows fit there.
   bool lists_into_first_level;
 
-  // Without functions where an ISA has none (min_tokens is SIZE_MAX then).
-  // large_batch takes over from batch at its own min_tokens.
-  BatchMatMul batch;
-  BatchMatMul large_batch;
+  // Without functions where an ISA has none.
+  BatchMatMul batch;        // of weights in blocks
   BatchMatMul float_batch;  // of weights in F16 and BF16
 
-  // What multiplies num_tokens tokens with weights in blocks; null: matmul().
-  const BatchMatMul* batch_for(size_t num_tokens) const {
-    if (num_tokens >= large_batch.min_tokens) return &large_batch;
-    return num_tokens >= batch.min_tokens ? &batch : nullptr;
-  }
-  const BatchMatMul* float_batch_for(size_t num_tokens) const {
-    return num_tokens >= float_batch.min_tokens ? &float_batch : nullptr;
-  }
-  // What multiplies them with weights of the type alone; null: matmul().
-  const BatchMatMul* batch_of(DType weight_dtype, size_t num_tokens) const {
-    const BatchMatMul* form = IsFloat(weight_dtype)
-                                  ? float_batch_for(num_tokens)
-                                  : batch_for(num_tokens);
-    return form != nullptr && form->multiply(weight_dtype) != nullptr ? form
-                                                                      : nullptr;
+  // What multiplies a prompt's tokens with weights of the type alone; null:
+  // matmul().
+  const BatchMatMul* batch_of(DType weight_dtype) const {
+    const BatchMatMul& form = IsFloat(weight_dtype) ? float_batch : batch;
+    return form.multiply(weight_dtype) != nullptr ? &form : nullptr;
   }
 
   // Likewise null. Use dot_rows().

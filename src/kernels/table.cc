@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/cpu/amx_matmul.h"
 #include "kernels/cpu/float_kernels.h"
 #include "kernels/cpu/int8_add_rows.h"
 #include "kernels/cpu/int8_attention.h"
@@ -69,6 +70,9 @@ KernelTable MakeTable(Isa isa, bool is_amd) {
   FillFloatQuantize(isa, table);
   FillInt8MatMuls(isa, is_amd, table);
   FillTileMatMuls(isa, table);
+#if defined(__x86_64__)
+  if (isa == Isa::kAmx) FillAmxMatMuls(table);  // in the place of tiles of int8
+#endif
   return table;
 }
 

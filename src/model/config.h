@@ -16,8 +16,6 @@
 
 namespace thermocline::model {
 
-enum class NormKind { kRms, kLayer };
-
 // Scaling of rotary positions beyond the trained context.
 enum class RopeScaling { kNone, kLinear, kYarn };
 std::string_view NameOf(RopeScaling scaling);  // "none", "linear", "yarn"

@@ -39,7 +39,7 @@ uint64_t KeptOf(std::span<const float> scores, float threshold) {
 }  // namespace
 
 void SelectAtLeast(std::span<const float> scores, float threshold,
-                   const NeuronSet& set) {
+                   const neuron::NeuronSet& set) {
   TC_DCHECK(scores.size() == set.num_neurons);
   for (size_t first = 0; first < scores.size(); first += 64) {
     set.words[first / 64] = KeptOf(

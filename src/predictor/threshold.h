@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "predictor/neuron_set.h"
+#include "neuron/neuron_set.h"
 
 namespace thermocline::predictor {
 
@@ -15,7 +15,7 @@ namespace thermocline::predictor {
 // Source: PowerInfer 5.1 (threshold 0 on the raw score); KAIROX 5.1 takes
 // sigmoid(score) >= 0.5, which is the same.
 void SelectAtLeast(std::span<const float> scores, float threshold,
-                   const NeuronSet& set);
+                   const neuron::NeuronSet& set);
 
 }  // namespace thermocline::predictor
 

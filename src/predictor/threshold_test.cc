@@ -12,7 +12,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<size_t> MembersIn(const NeuronSet& set, size_t begin, size_t end) {
+std::vector<size_t> MembersIn(const neuron::NeuronSet& set, size_t begin,
+                              size_t end) {
   std::vector<size_t> members;
   set.ForEachIn(begin, end, [&](size_t i) { members.push_back(i); });
   return members;
@@ -29,7 +30,7 @@ TEST(SelectAtLeast, TheThresholdItselfAndNotANumberCount) {
                                      std::numeric_limits<float>::quiet_NaN(),
                                      -0.0f};
   uint64_t word = ~uint64_t{0};
-  const NeuronSet set = {&word, scores.size()};
+  const neuron::NeuronSet set = {&word, scores.size()};
   SelectAtLeast(scores, 0.0f, set);
   EXPECT_THAT(MembersIn(set, 0, 8), ElementsAre(1, 2, 3, 5, 6, 7));
   SelectAtLeast(scores, 0.5f, set);
@@ -42,11 +43,12 @@ TEST(SelectAtLeast, EveryLengthAroundAWord) {
     std::vector<float> scores(n, -1.0f);
     scores[0] = scores[n / 2] = scores[n - 1] = 1.0f;
     scores.resize(n + 64, 1.0f);  // of nobody
-    std::vector<uint64_t> words(WordsOf(n) + 1, ~uint64_t{0});
-    const NeuronSet set = {words.data(), n};
+    std::vector<uint64_t> words(neuron::WordsOf(n) + 1, ~uint64_t{0});
+    const neuron::NeuronSet set = {words.data(), n};
     SelectAtLeast(std::span(scores).first(n), 0.0f, set);
     for (size_t i = 0; i < n; ++i) EXPECT_EQ(set.Has(i), scores[i] > 0);
-    EXPECT_EQ(MembersIn({words.data(), 64 * WordsOf(n)}, n, 64 * WordsOf(n)),
+    EXPECT_EQ(MembersIn({words.data(), 64 * neuron::WordsOf(n)}, n,
+                        64 * neuron::WordsOf(n)),
               std::vector<size_t>());
     EXPECT_EQ(words.back(), ~uint64_t{0}) << "written beyond the set";
   }
@@ -54,7 +56,7 @@ TEST(SelectAtLeast, EveryLengthAroundAWord) {
 
 TEST(NeuronSet, RangesThatCutWords) {
   std::vector<uint64_t> words(3);
-  const NeuronSet set = {words.data(), 150};
+  const neuron::NeuronSet set = {words.data(), 150};
   for (size_t i : {0, 1, 62, 63, 64, 65, 127, 128, 149}) {
     words[i / 64] |= uint64_t{1} << i % 64;
   }

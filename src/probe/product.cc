@@ -56,7 +56,7 @@ class Case {
                              size_t num_tokens) {
     Case made;
     made.dtype_ = dtype;
-    made.batch_ = table.batch_of(dtype, num_tokens);
+    made.batch_ = num_tokens > 1 ? table.batch_of(dtype) : nullptr;
     made.multiply_ = made.batch_ != nullptr ? made.batch_->multiply(dtype)
                                             : table.matmul(dtype);
     if (made.multiply_ == nullptr) {

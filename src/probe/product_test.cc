@@ -35,7 +35,7 @@ TEST_P(MeasureProductTest, TakesTheBatchProductWhereThereIsOne) {
   for (const size_t num_tokens : {size_t{3}, size_t{67}}) {
     const auto rate = MeasureProduct(kernels(), DType::kQ4_0, num_tokens);
     ASSERT_TRUE(rate.has_value()) << rate.error().message;
-    EXPECT_EQ(rate->is_batch, kernels().batch_for(num_tokens) != nullptr);
+    EXPECT_EQ(rate->is_batch, kernels().batch_of(DType::kQ4_0) != nullptr);
   }
 }
 

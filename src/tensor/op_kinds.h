@@ -21,6 +21,8 @@ enum class Activation : uint8_t {
 std::string_view NameOf(Activation activation);
 std::optional<Activation> ParseActivation(std::string_view name);
 
+enum class NormKind : uint8_t { kRms, kLayer };
+
 // Which elements of a head rotate together; n = rotated width.
 enum class RopeKind : uint8_t {
   kNone,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "predictor/neuron_set.h"
+#include "neuron/neuron_set.h"
 #include "tensor/codec.h"
 
 namespace thermocline::training {
@@ -196,9 +196,8 @@ void ForEachScore(const Gemm& gemm, const RoundedPredictor& predictor,
                     samples.ForEachUsed(n, [&](size_t first, size_t end) {
                       std::for_each(row + first, row + end, seen);
                     });
-                    predictor::ForEachMember(samples.fired_of(n), 0,
-                                             num_neurons,
-                                             [&](size_t i) { fired(row[i]); });
+                    neuron::ForEachMember(samples.fired_of(n), 0, num_neurons,
+                                          [&](size_t i) { fired(row[i]); });
                   }
                 });
 }

@@ -166,7 +166,7 @@ Status RunCorpus(const std::shared_ptr<const model::Model>& model,
     ReportProgress(progress, what, chunk_idx, corpus.num_chunks());
     session->Truncate(0);
     const Status status =
-        session->Decode(corpus.chunk(chunk_idx), engine::LogitsOf::kNone, {});
+        session->Prompt(corpus.chunk(chunk_idx), engine::LogitsOf::kNone, {});
     if (!status.has_value()) {
       return Annotate(fmt::format("chunk {}", chunk_idx + 1), status.error());
     }

@@ -25,7 +25,7 @@ class FindPartsTest : public ::testing::Test {
             ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::remove_all(path_);
     options_.corpus_name = "valid.txt";
-    options_.session = {.num_threads = 2, .products_batch = 512};
+    options_.session = {.num_threads = 2};
     options_.num_steps = 20;
   }
   ~FindPartsTest() override { fs::remove_all(path_); }

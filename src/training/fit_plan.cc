@@ -37,11 +37,11 @@ Result<uint64_t> FixedBytes(const model::Model& model, const Corpus& corpus,
   engine::SessionOptions session = options.session;
   session.context = static_cast<int64_t>(corpus.chunk_tokens());
   session.num_threads = kPlannedThreads;
-  TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
+  TC_ASSIGN_OR_RETURN(const engine::MemoryPlan need,
                       engine::PlanMemory(model.config(), session));
   // The session is gone when layers are fitted.
-  return std::max(need.total(), FitBytes(model.config(), MaxRankOf(model),
-                                         options.num_layers_before() > 0)) +
+  return std::max(need.anonymous(), FitBytes(model.config(), MaxRankOf(model),
+                                             options.num_layers_before() > 0)) +
          corpus.num_tokens() * sizeof(text::TokenId);
 }
 

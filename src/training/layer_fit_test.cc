@@ -11,7 +11,7 @@ namespace {
 class FitLayerTest : public ::testing::Test {
  protected:
   FitLayerTest() {
-    options_.session = {.num_threads = 2, .products_batch = 512};
+    options_.session = {.num_threads = 2};
     options_.num_steps = 20;
     const model::Config& config = model_->config();
     neuron::ProfileBuilder builder(2, static_cast<size_t>(config.ffn_width));

@@ -29,7 +29,7 @@ Neurons NeuronsOf(const model::Config& config) {
 bool Samples::Uses(size_t sample_idx, size_t expert_idx) const {
   if (experts == nullptr) return true;
   const uint64_t* row =
-      experts + sample_idx * step * predictor::WordsOf(num_experts);
+      experts + sample_idx * step * neuron::WordsOf(num_experts);
   return (row[expert_idx / 64] >> (expert_idx % 64) & 1) != 0;
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "model/config.h"
-#include "predictor/neuron_set.h"
+#include "neuron/neuron_set.h"
 #include "training/gemm.h"
 
 namespace thermocline::training {
@@ -62,7 +62,7 @@ struct Samples : Neurons {
   size_t step = 1;
   float input_scale = 1.0f;  // what inputs are multiplied with
 
-  size_t words() const { return predictor::WordsOf(num_neurons); }
+  size_t words() const { return neuron::WordsOf(num_neurons); }
   // Whether sample `sample_idx` goes through the expert.
   bool Uses(size_t sample_idx, size_t expert_idx) const;
   // Calls f(first, end) for the neurons of each expert in use, in order.

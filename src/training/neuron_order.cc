@@ -20,7 +20,7 @@ class FiringRows {
         num_words_(CeilDiv<size_t>(samples.num_samples, 64)),
         words_(num_neurons * num_words_) {
     for (size_t s = 0; s < samples.num_samples; ++s) {
-      predictor::ForEachMember(
+      neuron::ForEachMember(
           samples.fired_of(s), first_, first_ + num_neurons, [&](size_t i) {
             words_[(i - first_) * num_words_ + s / 64] |= uint64_t{1} << s % 64;
           });
@@ -131,13 +131,13 @@ double FiredPerGroup(const Samples& samples, std::span<const uint32_t> order,
   uint64_t num_fired = 0;
   uint64_t num_groups = 0;
   for (size_t s = 0; s < samples.num_samples; ++s) {
-    predictor::ForEachMember(samples.fired_of(s), 0, order.size(),
-                             [&](size_t neuron) {
-                               ++num_fired;
-                               size_t& last = last_sample[group_of[neuron]];
-                               num_groups += last != s ? 1 : 0;
-                               last = s;
-                             });
+    neuron::ForEachMember(samples.fired_of(s), 0, order.size(),
+                          [&](size_t neuron) {
+                            ++num_fired;
+                            size_t& last = last_sample[group_of[neuron]];
+                            num_groups += last != s ? 1 : 0;
+                            last = s;
+                          });
   }
   if (num_groups == 0) return 0;
   return static_cast<double>(num_fired) / static_cast<double>(num_groups);

@@ -31,7 +31,7 @@ class PrepareTest : public ::testing::Test {
     fs::create_directory(folder_);
     output_ = folder_ + "/out.gguf";
     options_.corpus_name = "valid.txt";
-    options_.session = {.num_threads = 2, .products_batch = 512};
+    options_.session = {.num_threads = 2};
     options_.num_steps = 20;
     options_.free_predictors = false;
   }
@@ -204,7 +204,7 @@ TEST_F(PrepareTest, AMixtureRunsFast) {
     const std::vector<text::TokenId> tokens = {1, 2};
     std::vector<float> logits(
         static_cast<size_t>((*model)->config().vocab_size));
-    EXPECT_TRUE((*session)->Decode(tokens, engine::LogitsOf::kLast, logits));
+    EXPECT_TRUE((*session)->Prompt(tokens, engine::LogitsOf::kLast, logits));
   }
 }
 

@@ -64,13 +64,10 @@ TEST(ProfileCorpusTest, TheSameForEveryNumberOfThreadsAndBatch) {
       ReadTestFile("testdata/demo/valid.txt").substr(0, 3000);
   // The form of products is fixed, as evals do.
   const auto one = ProfileOf(
-      model, text, 16,
-      {.num_threads = 1, .products_batch = 64, .ffn = engine::FfnMode::kDense});
-  const auto other = ProfileOf(model, text, 16,
-                               {.num_threads = 3,
-                                .batch = 5,
-                                .products_batch = 64,
-                                .ffn = engine::FfnMode::kDense});
+      model, text, 16, {.num_threads = 1, .ffn = engine::FfnMode::kDense});
+  const auto other =
+      ProfileOf(model, text, 16,
+                {.num_threads = 3, .batch = 5, .ffn = engine::FfnMode::kDense});
   ASSERT_TRUE(one && other);
   EXPECT_EQ(*one, *other);
 }

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "predictor/neuron_set.h"
+#include "neuron/neuron_set.h"
 #include "tensor/float16.h"
 
 namespace thermocline::training {
@@ -13,10 +13,10 @@ namespace {
 // Adds a set of `num_members` bits to those that are there.
 void AppendSet(std::span<const uint32_t> members, size_t num_members,
                std::vector<uint64_t>& sets) {
-  const size_t num_words = predictor::WordsOf(num_members);
+  const size_t num_words = neuron::WordsOf(num_members);
   sets.resize(sets.size() + num_words);
-  const predictor::NeuronSet set = {sets.data() + sets.size() - num_words,
-                                    num_members};
+  const neuron::NeuronSet set = {sets.data() + sets.size() - num_words,
+                                 num_members};
   for (const uint32_t i : members) set.Add(i);
 }
 
@@ -24,9 +24,9 @@ void AppendSet(std::span<const uint32_t> members, size_t num_members,
 
 uint64_t SampleBytes(size_t width, const Neurons& neurons) {
   const size_t num_expert_words =
-      neurons.num_experts > 1 ? predictor::WordsOf(neurons.num_experts) : 0;
+      neurons.num_experts > 1 ? neuron::WordsOf(neurons.num_experts) : 0;
   return width * sizeof(uint16_t) +
-         (predictor::WordsOf(neurons.num_neurons) + num_expert_words) *
+         (neuron::WordsOf(neurons.num_neurons) + num_expert_words) *
              sizeof(uint64_t);
 }
 
@@ -60,9 +60,9 @@ SampleStore::Split SampleStore::MakeSplit(uint64_t num_tokens,
     }
   };
   make(split.inputs, width_);
-  make(split.fired, predictor::WordsOf(neurons_.num_neurons));
+  make(split.fired, neuron::WordsOf(neurons_.num_neurons));
   if (has_experts()) {
-    make(split.experts, predictor::WordsOf(neurons_.num_experts));
+    make(split.experts, neuron::WordsOf(neurons_.num_experts));
   }
   return split;
 }
@@ -108,7 +108,7 @@ Samples SampleStore::View(const Split& split, size_t input_layer,
   const auto& fired = split.fired[fired_layer - layers_.first];
   TC_CHECK(inputs.size() == split.num_samples * width_ &&
            fired.size() ==
-               split.num_samples * predictor::WordsOf(neurons_.num_neurons));
+               split.num_samples * neuron::WordsOf(neurons_.num_neurons));
   Samples samples = {neurons_};
   samples.num_samples = split.num_samples;
   samples.width = width_;

@@ -18,9 +18,7 @@ class ScanCorpusTest : public ::testing::Test {
             ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::remove_all(path_);
     options_.corpus_name = "valid.txt";
-    options_.session = {.num_threads = 2,
-                        .products_batch = 512,
-                        .ffn = engine::FfnMode::kDense};
+    options_.session = {.num_threads = 2, .ffn = engine::FfnMode::kDense};
   }
   ~ScanCorpusTest() override { fs::remove_all(path_); }
 

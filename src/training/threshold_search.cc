@@ -32,11 +32,11 @@ Status AddChunk(engine::Session& session, std::span<const text::TokenId> chunk,
       static_cast<size_t>(session.model().config().vocab_size);
   session.Truncate(0);
   TC_RETURN_IF_ERROR(
-      session.Decode(chunk.first(first), engine::LogitsOf::kNone, {}));
+      session.Prompt(chunk.first(first), engine::LogitsOf::kNone, {}));
   for (size_t begin = first; begin + 1 < chunk.size(); begin += kMaxLogits) {
     const size_t num_asked = std::min(kMaxLogits, chunk.size() - 1 - begin);
     logits.resize(num_asked * vocab_size);
-    TC_RETURN_IF_ERROR(session.Decode(chunk.subspan(begin, num_asked),
+    TC_RETURN_IF_ERROR(session.Prompt(chunk.subspan(begin, num_asked),
                                       engine::LogitsOf::kAll, logits));
     for (size_t i = 0; i < num_asked; ++i) {
       sum += NegativeLogLikelihood(

@@ -60,8 +60,7 @@ TEST(MeasurePerplexityTest, ThresholdsReplaceTheModelsOwn) {
       Corpus::Create(*model, ReadTestFile("testdata/demo/valid.txt"), "text",
                      {.chunk = 16, .max_tokens = 256});
   ASSERT_TRUE(corpus);
-  const engine::SessionOptions options = {.num_threads = 2,
-                                          .products_batch = 16};
+  const engine::SessionOptions options = {.num_threads = 2};
   const auto num_layers = static_cast<size_t>(model->config().num_layers);
   const auto at = [&](const std::vector<float>& thresholds) {
     const auto value =
@@ -86,9 +85,9 @@ TEST(MeasurePerplexityTest, TheModelAsItWasOpened) {
   const auto measure = [&](const auto& model, float threshold) {
     const std::vector<float> thresholds(
         static_cast<size_t>(model->config().num_layers), threshold);
-    const auto value = MeasurePerplexity(
-        model, corpus, 2, {.num_threads = 2, .products_batch = 16},
-        threshold < 0 ? std::vector<float>() : thresholds);
+    const auto value =
+        MeasurePerplexity(model, corpus, 2, {.num_threads = 2},
+                          threshold < 0 ? std::vector<float>() : thresholds);
     EXPECT_TRUE(value) << value.error().message;
     return value.value_or(0.0);
   };
@@ -110,18 +109,17 @@ TEST(MeasurePerplexityTest, LongChunks) {
     ADD_FAILURE() << what;
   };
   const auto value = MeasurePerplexity(
-      model, *corpus, 1,
-      {.num_threads = 2, .products_batch = 512, .progress = no_progress}, {});
+      model, *corpus, 1, {.num_threads = 2, .progress = no_progress}, {});
   ASSERT_TRUE(value) << value.error().message;
   // The same positions in one piece.
-  const auto session = engine::Session::Create(
-      model, {.context = 300, .num_threads = 2, .products_batch = 512});
+  const auto session =
+      engine::Session::Create(model, {.context = 300, .num_threads = 2});
   ASSERT_TRUE(session);
   const auto vocab_size = static_cast<size_t>(model->config().vocab_size);
   const auto chunk = corpus->chunk(7);
   std::vector<float> logits(299 * vocab_size);
   ASSERT_TRUE(
-      (*session)->Decode(chunk.first(299), engine::LogitsOf::kAll, logits));
+      (*session)->Prompt(chunk.first(299), engine::LogitsOf::kAll, logits));
   double sum = 0;
   for (size_t i = 150; i < 299; ++i) {
     const auto row = std::span(logits).subspan(i * vocab_size, vocab_size);

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "predictor/neuron_set.h"
+#include "neuron/neuron_set.h"
 
 namespace thermocline::training {
 namespace {
@@ -46,7 +46,7 @@ void DifferentiateLoss(const uint64_t* fired, size_t first, size_t count,
   for (size_t i = 0; i < count; ++i) {
     scores[i] = scale / (1.0f + FastExp(-scores[i]));
   }
-  predictor::ForEachMember(fired, first, first + count, [&](size_t i) {
+  neuron::ForEachMember(fired, first, first + count, [&](size_t i) {
     float& score = scores[i - first];
     score = positive_weight * (score - scale);
   });

@@ -1,13 +1,14 @@
-// The attention half of a layer.
+// The attention half of a layer, on the host.
 #ifndef THERMOCLINE_ENGINE_ATTENTION_ATTENTION_H_
 #define THERMOCLINE_ENGINE_ATTENTION_ATTENTION_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/kv/kv_cache.h"
-#include "engine/matmul.h"
-#include "engine/scratch.h"
+#include "compute/matmul.h"
+#include "engine/attention/attention_executor.h"
+#include "engine/attention/attention_scratch.h"
+#include "engine/attention/attention_tiling.h"
 #include "model/config.h"
 #include "model/model.h"
 
@@ -16,52 +17,52 @@ namespace thermocline::engine {
 // One layer's causal self-attention with grouped heads:
 //   q, k, v = Wq x + bq, Wk x + bk, Wv x + bv;  q, k rotated by their position
 //   out = Wo concat_h(softmax(q_h K_g(h)^T / sqrt(K)) V_g(h)) + bo
+// Generated rows share the work by heads and pieces of the positions, a prompt
+// by rows and heads, or as well by pieces where it has a few rows; the bits are
+// the same. A prompt attends by KernelTable::large_batch_attention where the
+// ISA has it and multiplies the weights in batches: its bits are others.
 // Owns nothing; what it points at outlives it.
-class Attention {
+class Attention final : public AttentionExecutor {
  public:
   Attention(const model::Config* config, const model::AttentionWeights* weights,
-            int64_t layer_idx, const Compute* compute, const Scratch* scratch,
-            const KvCache* cache)
+            int64_t layer_idx, const compute::Compute* compute,
+            const AttentionScratch* scratch)
       : config_(config),
         weights_(weights),
         layer_idx_(layer_idx),
         compute_(compute),
-        scratch_(scratch),
-        cache_(cache) {}
+        scratch_(scratch) {}
 
-  // From scratch.normed to scratch.delta, for `num_tokens` tokens at
-  // first_position and on; writes their keys and values into the cache.
-  // Requires first_position + num_tokens <= context, and the angles of these
-  // positions in scratch.rope_cos and rope_sin. Allocates nothing. A few tokens
-  // share the work by heads and pieces of the positions, many by tokens and
-  // heads; the bits are the same. Batches whose products are those of
-  // KernelTable::large_batch attend by its kernel, whose bits are others.
-  void Run(int64_t first_position, size_t num_tokens) const;
+  // Never fails.
+  Status Run(const AttentionCall& call) override;
 
  private:
-  struct Tile;
-  struct Part;
-  class Tiling;
+  using Kernel = void (*)(const kernels::AttentionArgs& args);
 
-  void RotateAndStore(int64_t first_position, size_t num_tokens) const;
-  void Store(size_t t, int64_t position) const;
-  void Attend(size_t first_position, size_t num_tokens) const;
-  void AttendTiles(const Tiling& tiling) const;
-  void AttendPieces(const Tiling& tiling) const;
-  size_t PiecesPerCall(const Tiling& tiling) const;
-  void AttendPart(const Tiling& tiling, const Part& part, const Part& next,
-                  int worker_idx, float* sums, size_t sums_stride) const;
-  bool IsLargeBatch(size_t num_tokens) const;
-  size_t FirstPartial(const Tile& tile) const;
-  void MergePieces(const Tile& tile, size_t num_partials) const;
-  void Finish(const Tile& tile, const float* sums) const;
+  void RotateAndStore(const AttentionCall& call) const;
+  void RotateAndStoreRow(const AttentionCall& call, const SequenceRows& rows,
+                         size_t row) const;
+  void AttendPrompts(const AttentionCall& call) const;
+  void AttendGenerated(const AttentionCall& call) const;
+  void Attend(const AttentionGroup& group, Kernel attend) const;
+  void AttendTiles(const AttentionGroup& group, Kernel attend) const;
+  void AttendPieces(const AttentionGroup& group, Kernel attend) const;
+  size_t PiecesPerCall(const AttentionGroup& group) const;
+  void AttendPart(Kernel attend, const AttentionPart& part,
+                  const AttentionPart& next, int worker_idx, float* sums,
+                  size_t sums_stride) const;
+  bool IsLargeBatch(Phase phase) const;
+  size_t FirstPartial(const AttentionGroup& group,
+                      const AttentionTile& tile) const;
+  void MergePieces(const AttentionGroup& group,
+                   const AttentionTile& tile) const;
+  void Finish(const AttentionTile& tile, const float* sums) const;
 
   const model::Config* config_;
   const model::AttentionWeights* weights_;
   int64_t layer_idx_;
-  const Compute* compute_;
-  const Scratch* scratch_;
-  const KvCache* cache_;
+  const compute::Compute* compute_;
+  const AttentionScratch* scratch_;
 };
 
 }  // namespace thermocline::engine

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/testing/compute_fixture.h"
+#include "engine/testing/test_compute_fixture.h"
 
 namespace thermocline::engine {
 namespace {
@@ -35,13 +35,14 @@ struct DenseWeights {
 std::vector<float> RunOn(const model::Config& config,
                          const model::FfnWeights& weights) {
   ComputeFixture fixture(config, {.batch = 3, .context = 4, .num_threads = 2});
-  const Rows& x = fixture.scratch().normed;
+  const compute::Rows& x = fixture.scratch().normed;
   for (size_t t = 0; t < 3; ++t) {
     x.row(t)[0] = 1.0f;
     x.row(t)[1] = 2.0f;
   }
-  MakeDenseFfn(&config.ffn, &weights, &fixture.compute(), &fixture.scratch())
-      ->Run(3);
+  EXPECT_TRUE(MakeDenseFfn(&config.ffn, &weights, &fixture.compute(),
+                           &fixture.ffn_scratch())
+                  ->Run(fixture.CallOf(3)));
   const auto first = fixture.scratch().delta.span(0);
   const auto last = fixture.scratch().delta.span(2);
   EXPECT_TRUE(std::equal(first.begin(), first.end(), last.begin()));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/profile.h"
+#include "compute/stage_times.h"
 
 namespace thermocline::engine {
 namespace {
@@ -21,163 +21,163 @@ void SoftmaxInPlace(std::span<float> values) {
 class ExpertFfn final : public FfnExecutor {
  public:
   ExpertFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
-            const Compute* compute, const Scratch* scratch,
+            const compute::Compute* compute, const FfnScratch* scratch,
             const MakeOneExpert& make_one)
       : num_experts_(static_cast<size_t>(config->num_experts)),
         num_used_(static_cast<size_t>(config->num_experts_used)),
         router_(weights->router),
         compute_(compute),
-        scratch_(scratch),
-        group_scratch_(*scratch) {
+        scratch_(scratch->experts) {
     TC_CHECK(weights->experts.size() == num_experts_);
-    group_scratch_.normed = scratch->experts.in;
-    group_scratch_.delta = scratch->experts.out;
-    if (scratch->observed) {
-      group_scratch_.observed = {.num_neurons = scratch->up.width,
-                                 .words = scratch->observed.expert_words};
-    }
     // The executors keep pointers to the elements: neither vector grows later.
     expert_weights_.reserve(num_experts_);
     experts_.reserve(num_experts_);
     for (const model::FfnMatrices& matrices : weights->experts) {
       model::FfnWeights& expert = expert_weights_.emplace_back();
       static_cast<model::FfnMatrices&>(expert) = matrices;
-      experts_.push_back(make_one(experts_.size(), &expert, &group_scratch_));
+      experts_.push_back(make_one(experts_.size(), &expert));
     }
   }
   ExpertFfn(const ExpertFfn&) = delete;
   ExpertFfn& operator=(const ExpertFfn&) = delete;
 
-  Rows gate() const override {
-    return experts_.front()->gate().data != nullptr ? scratch_->observed.gates
-                                                    : Rows();
+  compute::Rows gate() const override {
+    return experts_.front()->gate().data != nullptr ? scratch_.gates
+                                                    : compute::Rows();
   }
 
-  void Run(size_t num_tokens) override {
-    Route(num_tokens);
-    const size_t* begin = scratch_->experts.group_begin;
+  Status Run(const FfnCall& call) override {
+    Route(call);
+    const size_t* begin = scratch_.group_begin;
     for (size_t e = 0; e < num_experts_; ++e) {
       if (begin[e] == begin[e + 1]) continue;
-      RunExpert(e, {scratch_->experts.grouped + begin[e],
-                    scratch_->experts.grouped + begin[e + 1]});
+      TC_RETURN_IF_ERROR(RunExpert(
+          call, e,
+          {scratch_.grouped + begin[e], scratch_.grouped + begin[e + 1]}));
     }
+    return {};
   }
 
  private:
-  void Route(size_t num_tokens) const {
-    const ScopedStage stage(*compute_, Stage::kRoute, router_.num_bytes());
-    const std::array<Product, 1> route = {
-        {{router_, TensorView(), scratch_->experts.shares}}};
-    MultiplyAll(*compute_, scratch_->normed, num_tokens, route);
-    Choose(num_tokens);
-    GroupByExpert(num_tokens);
+  void Route(const FfnCall& call) const {
+    const compute::ScopedStage stage(*compute_, compute::Stage::kRoute,
+                                     router_.num_bytes());
+    const std::array<compute::Product, 1> route = {
+        {{router_, TensorView(), scratch_.shares}}};
+    MultiplyAll(*compute_, FormOf(call.phase), call.normed, call.num_rows,
+                route);
+    Choose(call);
+    GroupByExpert(call.num_rows);
   }
 
-  // Picks each token's experts, and clears what they will add to.
-  void Choose(size_t num_tokens) const {
-    const ExpertScratch& experts = scratch_->experts;
+  // Picks each row's experts, and clears what they will add to.
+  void Choose(const FfnCall& call) const {
     compute_->pool->ParallelFor(
-        num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        call.num_rows, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
           for (size_t t = begin; t < end; ++t) {
-            ChooseExperts(experts.shares.span(t),
-                          {experts.chosen + t * num_used_, num_used_},
-                          experts.weights.span(t));
-            std::ranges::fill(scratch_->delta.span(t), 0.0f);
+            ChooseExperts(scratch_.shares.span(t),
+                          {scratch_.chosen + t * num_used_, num_used_},
+                          scratch_.weights.span(t));
+            std::ranges::fill(call.out.span(t), 0.0f);
+            if (!call.sets.is_recorded) continue;
+            call.sets.named(t).Clear();
+            call.sets.fired(t).Clear();
           }
         });
   }
 
-  // Sorts the choices (numbered t * U + rank) by expert, then by token.
-  void GroupByExpert(size_t num_tokens) const {
-    const ExpertScratch& experts = scratch_->experts;
-    size_t* begin = experts.group_begin;
-    const size_t num_choices = num_tokens * num_used_;
+  // Sorts the choices (numbered t * U + rank) by expert, then by row.
+  void GroupByExpert(size_t num_rows) const {
+    size_t* begin = scratch_.group_begin;
+    const size_t num_choices = num_rows * num_used_;
     std::fill_n(begin, num_experts_ + 1, 0);
-    for (size_t i = 0; i < num_choices; ++i) ++begin[experts.chosen[i]];
+    for (size_t i = 0; i < num_choices; ++i) ++begin[scratch_.chosen[i]];
     size_t num_before = 0;
     for (size_t e = 0; e <= num_experts_; ++e) {
       num_before += begin[e];
       begin[e] = num_before;  // e's end; filling moves it to e's beginning
     }
     for (size_t i = num_choices; i-- > 0;) {
-      experts.grouped[--begin[experts.chosen[i]]] = i;
+      scratch_.grouped[--begin[scratch_.chosen[i]]] = i;
     }
   }
 
-  // Experts come in the order of their index, so a token's sum has the same
-  // order in every batch.
-  void RunExpert(size_t expert_idx, std::span<const size_t> choices) const {
-    Gather(choices);
-    if (scratch_->observed) ClearGroup(choices.size());
-    experts_[expert_idx]->Select(choices.size());
-    experts_[expert_idx]->Run(choices.size());
-    if (scratch_->observed) Observe(expert_idx, choices);
-    AddWeighted(choices);
+  // Experts come in the order of their index, so a row's sum has the same order
+  // in every batch.
+  Status RunExpert(const FfnCall& call, size_t expert_idx,
+                   std::span<const size_t> choices) const {
+    Gather(call, choices);
+    const FfnCall group = {.phase = call.phase,
+                           .num_rows = choices.size(),
+                           .stream = scratch_.in,
+                           .normed = scratch_.in,
+                           .out = scratch_.out,
+                           .sets = scratch_.sets,
+                           .totals = call.totals};
+    FfnExecutor& expert = *experts_[expert_idx];
+    TC_RETURN_IF_ERROR(expert.Select(group, SelectAt::kFfnInput));
+    TC_RETURN_IF_ERROR(expert.Run(group));
+    if (call.sets.is_recorded) Record(call, expert_idx, choices);
+    AddWeighted(call, choices);
+    return {};
   }
 
-  void ClearGroup(size_t num_tokens) const {
-    for (size_t i = 0; i < num_tokens; ++i) {
-      group_scratch_.observed.candidates(i).Clear();
-      group_scratch_.observed.fired(i).Clear();
-    }
-  }
-
-  // From what an expert tells of its tokens to the batch's.
-  void Observe(size_t expert_idx, std::span<const size_t> choices) const {
-    const ObservedScratch& group = group_scratch_.observed;
-    const auto add = [&](const predictor::NeuronSet& from,
-                         const predictor::NeuronSet& to) {
-      from.ForEachIn(0, group.num_neurons, [&](size_t neuron) {
-        to.Add(expert_idx * group.num_neurons + neuron);
+  // From what an expert tells of its rows to the call's.
+  void Record(const FfnCall& call, size_t expert_idx,
+              std::span<const size_t> choices) const {
+    const size_t num_neurons = scratch_.sets.num_neurons;
+    const auto add = [&](const neuron::NeuronSet& from,
+                         const neuron::NeuronSet& to) {
+      from.ForEachIn(0, num_neurons, [&](size_t neuron) {
+        to.Add(expert_idx * num_neurons + neuron);
       });
     };
     for (size_t i = 0; i < choices.size(); ++i) {
       const size_t t = choices[i] / num_used_;
-      add(group.candidates(i), scratch_->observed.candidates(t));
-      add(group.fired(i), scratch_->observed.fired(t));
+      add(scratch_.sets.named(i), call.sets.named(t));
+      add(scratch_.sets.fired(i), call.sets.fired(t));
       KeepGate(expert_idx, i, choices[i]);
     }
   }
 
-  // Of the group's token `place`, which chose the expert as its choice-th.
+  // Of the group's row `place`, which chose the expert as its choice-th.
   void KeepGate(size_t expert_idx, size_t place, size_t choice) const {
-    const Rows from = experts_[expert_idx]->gate();
+    const compute::Rows from = experts_[expert_idx]->gate();
     if (from.data == nullptr) return;
-    float* to = scratch_->observed.gates.row(choice / num_used_) +
+    float* to = scratch_.gates.row(choice / num_used_) +
                 choice % num_used_ * from.width;
     std::ranges::copy(from.span(place), to);
   }
 
-  // The inputs of one expert's tokens.
-  void Gather(std::span<const size_t> choices) const {
-    const ScopedStage stage(*compute_, Stage::kRoute);
-    const ExpertScratch& experts = scratch_->experts;
+  // The inputs of one expert's rows.
+  void Gather(const FfnCall& call, std::span<const size_t> choices) const {
+    const compute::ScopedStage stage(*compute_, compute::Stage::kRoute);
     compute_->pool->ParallelFor(
         choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
           for (size_t i = begin; i < end; ++i) {
-            std::ranges::copy(scratch_->normed.span(choices[i] / num_used_),
-                              experts.in.row(i));
+            std::ranges::copy(call.normed.span(choices[i] / num_used_),
+                              scratch_.in.row(i));
           }
         });
   }
 
-  // Its outputs, added to what its tokens have. A token has an expert at most
-  // once: the rows that threads add to are different ones.
-  void AddWeighted(std::span<const size_t> choices) const {
-    const ScopedStage stage(*compute_, Stage::kRoute);
-    const ExpertScratch& experts = scratch_->experts;
+  // Its outputs, added to what its rows have. A row has an expert at most once:
+  // those that threads add to are different ones.
+  void AddWeighted(const FfnCall& call, std::span<const size_t> choices) const {
+    const compute::ScopedStage stage(*compute_, compute::Stage::kRoute);
+    const compute::Rows& from = scratch_.out;
     compute_->pool->ParallelFor(
         choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
           for (size_t i = begin; i < end; ++i) {
             const size_t t = choices[i] / num_used_;
             compute_->kernels->add_rows(DType::kF32)(
-                {.rows = reinterpret_cast<const std::byte*>(experts.out.row(i)),
-                 .row_bytes = experts.out.width * sizeof(float),
+                {.rows = reinterpret_cast<const std::byte*>(from.row(i)),
+                 .row_bytes = from.width * sizeof(float),
                  .ids = nullptr,
-                 .coefs = experts.weights.row(t) + choices[i] % num_used_,
+                 .coefs = scratch_.weights.row(t) + choices[i] % num_used_,
                  .num_rows = 1,
-                 .n = experts.out.width,
-                 .out = scratch_->delta.row(t)});
+                 .n = from.width,
+                 .out = call.out.row(t)});
           }
         });
   }
@@ -185,9 +185,8 @@ class ExpertFfn final : public FfnExecutor {
   size_t num_experts_;
   size_t num_used_;
   TensorView router_;
-  const Compute* compute_;
-  const Scratch* scratch_;
-  Scratch group_scratch_;  // the batch's, with a group's rows in and out
+  const compute::Compute* compute_;
+  const ExpertScratch& scratch_;
   std::vector<model::FfnWeights> expert_weights_;
   std::vector<std::unique_ptr<FfnExecutor>> experts_;
 };
@@ -220,8 +219,8 @@ void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
 
 std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnConfig* config,
                                            const model::FfnWeights* weights,
-                                           const Compute* compute,
-                                           const Scratch* scratch,
+                                           const compute::Compute* compute,
+                                           const FfnScratch* scratch,
                                            const MakeOneExpert& make_one) {
   return std::make_unique<ExpertFfn>(config, weights, compute, scratch,
                                      make_one);

@@ -9,9 +9,9 @@
 #include <memory>
 #include <span>
 
+#include "compute/matmul.h"
 #include "engine/ffn/ffn_executor.h"
-#include "engine/matmul.h"
-#include "engine/scratch.h"
+#include "engine/ffn/ffn_scratch.h"
 #include "model/config.h"
 #include "model/model.h"
 
@@ -26,20 +26,18 @@ namespace thermocline::engine {
 void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
                    std::span<float> weights);
 
-// Makes what runs expert `expert_idx`: its FFN on the tokens that a scratch of
-// its own has in normed; weights and scratch outlive it.
+// Makes what runs expert `expert_idx`, whose weights outlive it.
 using MakeOneExpert = std::function<std::unique_ptr<FfnExecutor>(
-    size_t expert_idx, const model::FfnWeights* weights,
-    const Scratch* scratch)>;
+    size_t expert_idx, const model::FfnWeights* weights)>;
 
-// delta = sum over the chosen e, lowest first, of weight_e * FFN_e(x). The
-// tokens of a batch that share an expert go through it together: its weights
-// are read once per batch, those of experts that no token chose are not read.
-// The arguments outlive the executor, but for make_one.
+// out = sum over the chosen e, lowest first, of weight_e * FFN_e(x). The rows
+// of a call that share an expert go through it together: its weights are read
+// once, those of experts that no row chose are not read. The arguments outlive
+// the executor, but for make_one.
 std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnConfig* config,
                                            const model::FfnWeights* weights,
-                                           const Compute* compute,
-                                           const Scratch* scratch,
+                                           const compute::Compute* compute,
+                                           const FfnScratch* scratch,
                                            const MakeOneExpert& make_one);
 
 }  // namespace thermocline::engine

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compute/test_compute.h"
 #include "engine/ffn/dense_ffn.h"
-#include "engine/testing/compute_fixture.h"
-#include "engine/testing/isas.h"
+#include "engine/testing/test_compute_fixture.h"
 #include "engine/testing/tiny_model.h"
 
 namespace thermocline::engine {
@@ -134,9 +134,10 @@ std::unique_ptr<FfnExecutor> MakeExperts(const model::Config& config,
                                          const model::FfnWeights& weights,
                                          const ComputeFixture& fixture) {
   return MakeExpertFfn(
-      &config.ffn, &weights, &fixture.compute(), &fixture.scratch(),
-      [&](size_t /*expert_idx*/, const auto* expert, const Scratch* scratch) {
-        return MakeDenseFfn(&config.ffn, expert, &fixture.compute(), scratch);
+      &config.ffn, &weights, &fixture.compute(), &fixture.ffn_scratch(),
+      [&](size_t /*expert_idx*/, const auto* expert) {
+        return MakeDenseFfn(&config.ffn, expert, &fixture.compute(),
+                            &fixture.ffn_scratch());
       });
 }
 
@@ -144,7 +145,8 @@ std::unique_ptr<FfnExecutor> MakeExperts(const model::Config& config,
 // computes them. What was in the output before must not matter.
 std::vector<float> RunInBatches(const model::Config& config,
                                 const model::FfnWeights& weights, size_t batch,
-                                int num_threads, kernels::Isa isa) {
+                                int num_threads, kernels::Isa isa,
+                                Phase phase = Phase::kPrompt) {
   ComputeFixture fixture(
       config, {.batch = kBatch, .context = 1, .num_threads = num_threads}, isa);
   const auto ffn = MakeExperts(config, weights, fixture);
@@ -152,13 +154,12 @@ std::vector<float> RunInBatches(const model::Config& config,
   std::vector<float> outputs;
   for (size_t begin = 0; begin < kBatch; begin += batch) {
     const size_t count = std::min(batch, kBatch - begin);
-    fixture.set_batch_tokens(count);
     for (size_t t = 0; t < count; ++t) {
       std::copy_n(inputs.begin() + static_cast<ptrdiff_t>((begin + t) * kWidth),
                   kWidth, fixture.scratch().normed.row(t));
       std::ranges::fill(fixture.scratch().delta.span(t), 1e9f);
     }
-    ffn->Run(count);
+    EXPECT_TRUE(ffn->Run(fixture.CallOf(count, phase)));
     for (size_t t = 0; t < count; ++t) {
       const auto row = fixture.scratch().delta.span(t);
       outputs.insert(outputs.end(), row.begin(), row.end());
@@ -167,32 +168,31 @@ std::vector<float> RunInBatches(const model::Config& config,
   return outputs;
 }
 
-// Batches that get the same form of products give the same bits, however many
-// of their tokens an expert has; the others agree to rounding.
-TEST(ExpertFfn, SameBitsForEveryBatchOfAKindAndEveryThreadCount) {
+// Rows of a phase get the same bits, however many of them an expert has; the
+// two phases agree to rounding.
+TEST(ExpertFfn, SameBitsForEveryCutAndEveryThreadCount) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ4_0}) {
     RandomExperts experts(8, dtype);
     const model::Config config = ExpertConfig(8, 3);
-    for (const kernels::Isa isa : testing::IsasOfModels()) {
-      const auto run = [&](size_t batch, int num_threads) {
-        return RunInBatches(config, experts.weights(), batch, num_threads, isa);
-      };
+    for (const kernels::Isa isa : compute::testing::IsasOfModels()) {
       SCOPED_TRACE(std::string(NameOf(dtype)) + " " +
                    std::string(kernels::NameOf(isa)));
-      const auto one_by_one = run(1, 1);
-      std::map<const kernels::BatchMatMul*, std::vector<float>> expected;
-      expected[nullptr] = one_by_one;
-      // All divide kBatch, so that no smaller piece is left.
-      for (const size_t batch : {3, 8, 12, 16, 24, 48, 64, 96, 192}) {
-        const auto* form = kernels::KernelsFor(isa).batch_of(dtype, batch);
-        const auto got = run(batch, 3);
-        const auto [same, is_first] = expected.try_emplace(form, got);
-        EXPECT_EQ(got, same->second) << batch;
-        if (!is_first) continue;
-        EXPECT_EQ(run(batch, 1), got) << batch;
-        EXPECT_LE(testing::Nmse(got, std::span<const float>(one_by_one)), 1e-4)
-            << batch;
+      std::vector<float> of_phase[kNumPhases];
+      for (const Phase phase : kPhases) {
+        const auto run = [&](size_t batch, int num_threads) {
+          return RunInBatches(config, experts.weights(), batch, num_threads,
+                              isa, phase);
+        };
+        const auto expected = run(kBatch, 1);
+        for (const auto& [batch, num_threads] :
+             {std::pair(kBatch, 3), std::pair(size_t{1}, 1),
+              std::pair(size_t{7}, 3), std::pair(size_t{64}, 2)}) {
+          EXPECT_EQ(run(batch, num_threads), expected) << batch;
+        }
+        of_phase[static_cast<size_t>(phase)] = expected;
       }
+      EXPECT_LE(testing::Nmse(of_phase[0], std::span<const float>(of_phase[1])),
+                1e-4);
     }
   }
 }
@@ -238,7 +238,8 @@ TEST(ExpertFfn, ReadsOnlyExpertsThatATokenUses) {
   const model::Config config = ExpertConfig(4, 1);
   ComputeFixture fixture(config, {.batch = 1, .context = 1, .num_threads = 1});
   std::copy_n(inputs.begin(), kWidth, fixture.scratch().normed.row(0));
-  MakeExperts(config, experts.weights(), fixture)->Run(1);
+  EXPECT_TRUE(
+      MakeExperts(config, experts.weights(), fixture)->Run(fixture.CallOf(1)));
   EXPECT_NE(fixture.scratch().delta.row(0)[0], 0.0f);
 }
 

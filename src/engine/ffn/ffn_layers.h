@@ -1,35 +1,37 @@
-// Which executors the layers of a model get.
+// Which executor a layer of a model gets.
 #ifndef THERMOCLINE_ENGINE_FFN_FFN_LAYERS_H_
 #define THERMOCLINE_ENGINE_FFN_FFN_LAYERS_H_
 
+#include <cstddef>
 #include <memory>
-#include <vector>
 
+#include "compute/matmul.h"
+#include "engine/batch.h"
 #include "engine/ffn/ffn_executor.h"
 #include "engine/ffn/ffn_mode.h"
-#include "engine/ffn/free_selector.h"
+#include "engine/ffn/ffn_scratch.h"
 #include "engine/ffn/neuron_ffn.h"
-#include "engine/ffn/sparse_totals.h"
-#include "engine/matmul.h"
-#include "engine/scratch.h"
 #include "model/model.h"
+#include "predictor/training_free.h"
 
 namespace thermocline::engine {
 
 // What the executors share; all of it outlives them.
 struct FfnParts {
   const model::Model* model = nullptr;
-  FfnMode mode = FfnMode::kDense;  // not kAuto
   // Of kFast: kTrained or kFree.
   PredictorChoice predictor = PredictorChoice::kTrained;
-  const OwnSigns* signs = nullptr;  // kFree: those of a file that has none
-  const Compute* compute = nullptr;
-  const Scratch* scratch = nullptr;  // made for the mode
+  // kFree: those of a file that has none
+  const predictor::OwnSigns* signs = nullptr;
+  const compute::Compute* compute = nullptr;
+  const FfnScratch* scratch = nullptr;  // made for the modes
   PieceBoard* board = nullptr;
-  SparseTotals* totals = nullptr;
 };
 
-// Of a mode other than kDense. Layer by layer:
+// A layer's executor for rows of a phase.
+//   kDense      all neurons: in plain products (dense_ffn.h, expert_ffn.h);
+//               generated rows of records neuron by neuron (sparse_ffn.h),
+//               which reads them as they lie
 //   kFast       candidates of the predictor; a layer without one as in kExact.
 //               PowerInfer's and free ones speak of the layer that reads what
 //               they read, and so do ours without lookahead; KAIROX's and ours
@@ -38,11 +40,11 @@ struct FfnParts {
 //   kThreshold  all neurons, tested against the layer's threshold
 // Inside the experts that the router chose it is the same; their predictors
 // read what they do, not an earlier layer's input.
-std::vector<std::unique_ptr<FfnExecutor>> MakeSparseFfns(const FfnParts& parts);
+std::unique_ptr<FfnExecutor> MakeFfn(const FfnParts& parts, size_t layer_idx,
+                                     FfnMode mode, Phase phase);
 
-// All neurons, in plain products (dense_ffn.h, expert_ffn.h); a few tokens of
-// records neuron by neuron (sparse_ffn.h).
-std::vector<std::unique_ptr<FfnExecutor>> MakeDenseFfns(const FfnParts& parts);
+// Writes what executors expect to find in their scratch. Before any runs.
+void FillFfnScratch(const FfnParts& parts);
 
 }  // namespace thermocline::engine
 

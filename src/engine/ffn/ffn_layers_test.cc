@@ -87,28 +87,28 @@ TEST(BundledFfn, IsTheSameModel) {
       EXPECT_LE(NmseOf(DecodeAll(*bundled, tokens, {.ffn = mode}), dense),
                 kExactNmse);
     }
-    // A few at a time they are computed otherwise, in all modes alike.
-    const auto few =
-        DecodeAll(*bundled, tokens, {.batch = 7, .ffn = FfnMode::kDense});
-    EXPECT_LE(NmseOf(few, dense), kExactNmse);
-    EXPECT_EQ(DecodeAll(*bundled, tokens,
-                        {.num_threads = 3, .batch = 1, .ffn = FfnMode::kDense}),
-              few);
-    EXPECT_EQ(DecodeAll(*bundled, tokens, {.batch = 1, .ffn = FfnMode::kExact}),
-              few);
+    // What is generated is computed otherwise, in all modes alike.
+    const auto generate = [&](SessionOptions options) {
+      return DecodeAll(*bundled, tokens, options, Phase::kGenerate);
+    };
+    const auto one_by_one = generate({.batch = 1, .ffn = FfnMode::kDense});
+    EXPECT_LE(NmseOf(one_by_one, dense), kExactNmse);
+    EXPECT_EQ(generate({.num_threads = 3, .batch = 7, .ffn = FfnMode::kDense}),
+              one_by_one);
+    EXPECT_EQ(generate({.ffn = FfnMode::kExact}), one_by_one);
     EXPECT_EQ((*Session::Create(*bundled, {}))->ffn(), FfnMode::kExact);
     EXPECT_EQ((*Session::Create(plain, {}))->ffn(), FfnMode::kDense);
   }
 }
 
-// Observers are told the same of records, few tokens at a time or many.
+// Observers are told the same of records, of prompts and of what is generated.
 TEST(BundledFfn, TellsTheRawGates) {
   const TinySpec spec = ReluSpec("llama");
   const auto bundled = testing::OpenTinyModel(spec, {.bundle_at_load = true});
   ASSERT_TRUE(bundled.has_value());
   const auto tokens = testing::RandomTokens(40, spec.vocab_size);
-  for (const int64_t batch : {1, 7, 40}) {
-    SessionOptions options = {.batch = batch, .ffn = FfnMode::kDense};
+  for (const Phase phase : kPhases) {
+    SessionOptions options = {.batch = 7, .ffn = FfnMode::kDense};
     size_t num_seen = 0;
     options.observer = [&](const FfnObservation& seen) {
       ++num_seen;
@@ -120,7 +120,7 @@ TEST(BundledFfn, TellsTheRawGates) {
       EXPECT_TRUE(std::ranges::equal(seen.fired, open));
       EXPECT_EQ(seen.candidates.size(), seen.gate.size());
     };
-    DecodeAll(*bundled, tokens, options);
+    DecodeAll(*bundled, tokens, options, phase);
     EXPECT_EQ(num_seen, 3 * tokens.size());
   }
 }
@@ -201,31 +201,38 @@ TEST(FreeFfn, SignsChooseMostOfWhatFires) {
   }
   const auto need = PlanMemory(model->config(), options);
   ASSERT_TRUE(need.has_value());
-  EXPECT_EQ(need->sign_bytes,
+  EXPECT_EQ(need->host.signs,
             static_cast<uint64_t>(spec.num_layers * spec.ffn_width) * 3 * 8);
 }
 
-// Prompts compute all neurons if they are asked to, single tokens do not.
-TEST(DensePrefill, BatchesFromASizeOnAreDense) {
+// Prompts compute all neurons if they are asked to, however they are cut; what
+// is generated does not.
+TEST(DensePrompts, AreDenseHoweverTheyAreCut) {
   TinySpec spec = ReluSpec("bamboo");
   spec.low_ranks = {8, 8, 8};
   spec.both_downs = true;
   const auto model = testing::MakeTinyModel(spec);
   ASSERT_NE(model, nullptr);
   const auto tokens = testing::RandomTokens(12, spec.vocab_size);
-  const auto decode = [&](FfnMode mode, int64_t dense_from, int64_t batch) {
-    return DecodeAll(model, tokens,
-                     {.batch = batch, .ffn = mode, .dense_from = dense_from});
+  const auto decode = [&](FfnMode mode, bool dense_prompts, int64_t batch,
+                          Phase phase = Phase::kPrompt) {
+    return DecodeAll(
+        model, tokens,
+        {.batch = batch, .ffn = mode, .dense_prompts = dense_prompts}, phase);
   };
-  const auto dense = decode(FfnMode::kDense, 0, 12);
-  const auto fast = decode(FfnMode::kFast, 0, 12);
+  const auto dense = decode(FfnMode::kDense, false, 12);
+  const auto fast = decode(FfnMode::kFast, false, 12);
   EXPECT_GT(NmseOf(fast, dense), 1e-4);
-  EXPECT_EQ(decode(FfnMode::kFast, kDensePrefill, 12), dense);
-  EXPECT_EQ(decode(FfnMode::kFast, kDensePrefill, 8), fast);
-  EXPECT_EQ(decode(FfnMode::kFast, 0, 8), fast);
+  for (const int64_t batch : {1, 5, 12}) {
+    EXPECT_EQ(decode(FfnMode::kFast, true, batch), dense) << batch;
+    EXPECT_EQ(decode(FfnMode::kFast, false, batch), fast) << batch;
+    EXPECT_LE(
+        NmseOf(decode(FfnMode::kFast, true, batch, Phase::kGenerate), fast),
+        kExactNmse);
+  }
 }
 
-TEST(SparseTotals, CountSingleTokensOnly) {
+TEST(SparseTotals, CountGeneratedTokensOnly) {
   TinySpec spec = ReluSpec("llama");
   spec.dtype = DType::kF32;
   const auto model = testing::MakeTinyModel(spec);
@@ -234,13 +241,14 @@ TEST(SparseTotals, CountSingleTokensOnly) {
   ASSERT_TRUE(session.has_value());
   const auto tokens = testing::RandomTokens(6, spec.vocab_size);
   const std::span all(tokens);
-  ASSERT_TRUE((*session)->Decode(all.first(4), LogitsOf::kNone, {}));
+  ASSERT_TRUE((*session)->Prompt(all.first(4), LogitsOf::kNone, {}));
   EXPECT_EQ((*session)->sparse_totals().num_tokens, 0u);
   EXPECT_EQ((*session)->sparse_totals().num_bytes, 0u);
-  ASSERT_TRUE((*session)->Decode(all.subspan(4, 1), LogitsOf::kNone, {}));
-  ASSERT_TRUE((*session)->Decode(all.subspan(5, 1), LogitsOf::kNone, {}));
+  ASSERT_TRUE((*session)->Generate(all.subspan(4, 1), LogitsOf::kNone, {}));
+  ASSERT_TRUE((*session)->Generate(all.subspan(5, 1), LogitsOf::kNone, {}));
   const SparseTotals totals = (*session)->sparse_totals();
   EXPECT_EQ(totals.num_tokens, 2u);
+  EXPECT_EQ(totals.num_passes, 2u);
   EXPECT_EQ(totals.num_neurons, 2u * 3 * 160);
   EXPECT_EQ(totals.num_candidates, totals.num_neurons);
   EXPECT_GT(totals.num_open, totals.num_neurons / 4);
@@ -248,8 +256,20 @@ TEST(SparseTotals, CountSingleTokensOnly) {
   // Rows of 96 floats: gates, up rows of those that are open, and all of down.
   EXPECT_EQ(totals.num_bytes,
             96 * 4 * (2 * totals.num_neurons + totals.num_open));
-  EXPECT_LT(FixedWeightBytesPerToken(*model) + totals.num_bytes / 2,
+  EXPECT_LT(FixedWeightBytes(*model, 1) + totals.num_bytes / 2,
             WeightBytesPerToken(*model));
+  // Together they read each neuron once.
+  (*session)->Truncate(4);
+  ASSERT_TRUE((*session)->Generate(all.subspan(4, 2), LogitsOf::kNone, {}));
+  const SparseTotals both = (*session)->sparse_totals() - totals;
+  EXPECT_EQ(both.num_tokens, 2u);
+  EXPECT_EQ(both.num_passes, 1u);
+  EXPECT_EQ(both.num_open, totals.num_open);
+  EXPECT_EQ(both.num_union_neurons, 3u * 160);
+  EXPECT_LT(both.num_union_open, totals.num_open);
+  EXPECT_GE(2 * both.num_union_open, totals.num_open);
+  EXPECT_EQ(both.num_bytes,
+            96 * 4 * (2 * both.num_union_neurons + both.num_union_open));
 }
 
 // Thresholds leave out what is nearly at rest: none at 0, more as they rise.

@@ -39,7 +39,7 @@ void RunTokens(const std::shared_ptr<const model::Model>& model,
   auto session = Session::Create(model, options);
   ASSERT_TRUE(session) << session.error().message;
   for (text::TokenId token = 3; token < 15; ++token) {
-    ASSERT_TRUE((*session)->Decode({&token, 1}, LogitsOf::kNone, {}));
+    ASSERT_TRUE((*session)->Generate({&token, 1}, LogitsOf::kNone, {}));
   }
 }
 

@@ -24,8 +24,8 @@ constexpr size_t kTestedPieceBytes = 2 << 20;
 
 NeuronFfn::NeuronFfn(const model::FfnConfig* config,
                      const model::FfnWeights* weights, Listed listed,
-                     float rest_below, const Compute* compute,
-                     const Scratch* scratch, PieceBoard* board)
+                     float rest_below, const compute::Compute* compute,
+                     const FfnScratch* scratch, PieceBoard* board)
     : config_(config),
       weights_(weights),
       listed_(listed),
@@ -41,8 +41,9 @@ NeuronFfn::NeuronFfn(const model::FfnConfig* config,
       any_rounded_(!IsFloat(weights->up.dtype) ||
                    (config->gated && !IsFloat(weights->gate.dtype))) {}
 
-void NeuronFfn::Run(const Rows& x, std::span<const NeuronList> lists,
-                    const Rows& hidden, const Rows& out, const Rows& raw) {
+void NeuronFfn::Run(const compute::Rows& x, std::span<const NeuronList> lists,
+                    const compute::Rows& hidden, const compute::Rows& out,
+                    const compute::Rows& raw) {
   TC_CHECK(!lists.empty() && lists.size() <= kernels::kListedTokens);
   x_ = x;
   std::ranges::copy(lists, list_copies_.begin());
@@ -70,7 +71,7 @@ void NeuronFfn::Run(const Rows& x, std::span<const NeuronList> lists,
   if (weights_->down_t) Finish(out);
 }
 
-void NeuronFfn::Finish(const Rows& out) const {
+void NeuronFfn::Finish(const compute::Rows& out) const {
   const TensorView& bias = weights_->down_bias;
   for (size_t t = 0; t < cut_.lists.size(); ++t) {
     if (num_pieces_[t] == 0) std::ranges::fill(out.span(t), 0.0f);
@@ -125,8 +126,7 @@ size_t NeuronFfn::num_open(size_t token_idx) const {
   return sum;
 }
 
-void NeuronFfn::AddFired(size_t token_idx,
-                         const predictor::NeuronSet& set) const {
+void NeuronFfn::AddFired(size_t token_idx, const neuron::NeuronSet& set) const {
   const size_t num_pieces = num_pieces_[token_idx];
   const size_t count = cut_.lists[token_idx].count;
   for (size_t p = 0; p < num_pieces; ++p) {

@@ -8,16 +8,16 @@
 #include <cstdint>
 #include <span>
 
+#include "compute/matmul.h"
+#include "compute/rows.h"
+#include "engine/ffn/ffn_scratch.h"
 #include "engine/ffn/piece_chunks.h"
 #include "engine/ffn/piece_shares.h"
 #include "engine/ffn/piece_sums.h"
-#include "engine/matmul.h"
-#include "engine/rows.h"
-#include "engine/scratch.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "model/model.h"
-#include "predictor/neuron_set.h"
+#include "neuron/neuron_set.h"
 
 namespace thermocline::engine {
 
@@ -57,8 +57,8 @@ class NeuronFfn {
   // rest_below: a neuron whose opened gate |f(gate x)| is 0 or less than this
   // counts as at rest (thresholds of CATS); 0: exact.
   NeuronFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
-            Listed listed, float rest_below, const Compute* compute,
-            const Scratch* scratch, PieceBoard* board);
+            Listed listed, float rest_below, const compute::Compute* compute,
+            const FfnScratch* scratch, PieceBoard* board);
 
   // For x [T, D], T <= kListedTokens, each with a list (T lists):
   //   gated   h = f(gate_i x + b_i) * (up_i x + b'_i), 0 for neurons at rest
@@ -78,12 +78,13 @@ class NeuronFfn {
   // Source: PowerInfer-2 4.4 (one visit per record); PowerInfer 5.4.
   // raw: what the tests are made of, gate_i x + b_i (or up_i x + b'_i without a
   // gate) of listed neurons, at raw[t][i]; no data: nobody asks.
-  void Run(const Rows& x, std::span<const NeuronList> lists, const Rows& hidden,
-           const Rows& out, const Rows& raw = {});
+  void Run(const compute::Rows& x, std::span<const NeuronList> lists,
+           const compute::Rows& hidden, const compute::Rows& out,
+           const compute::Rows& raw = {});
 
   // Of token t of the last Run.
   size_t num_open(size_t token_idx) const;
-  void AddFired(size_t token_idx, const predictor::NeuronSet& set) const;
+  void AddFired(size_t token_idx, const neuron::NeuronSet& set) const;
 
   // Bytes that `count` listed neurons read, num_open of them not at rest;
   // without a down matrix that is read whole.
@@ -108,14 +109,14 @@ class NeuronFfn {
   float* SumOf(size_t piece, size_t token_idx) const;
   uint32_t* FiredOf(size_t token_idx) const;
   void AddPieces(size_t to, size_t from) const;
-  void Finish(const Rows& out) const;
+  void Finish(const compute::Rows& out) const;
 
   const model::FfnConfig* config_;
   const model::FfnWeights* weights_;
   Listed listed_;
   float rest_below_;
-  const Compute* compute_;
-  const Scratch* scratch_;
+  const compute::Compute* compute_;
+  const FfnScratch* scratch_;
   PieceBoard* board_;
   const TensorView* tested_;  // the matrix whose products are tested
   const TensorView* tested_bias_;
@@ -125,7 +126,7 @@ class NeuronFfn {
   std::array<NeuronList, kernels::kListedTokens> list_copies_;
   std::array<size_t, kernels::kListedTokens> num_pieces_ = {};
   CutLists cut_;  // made of these
-  Rows x_, hidden_, out_, raw_;
+  compute::Rows x_, hidden_, out_, raw_;
 };
 
 }  // namespace thermocline::engine

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/testing/compute_fixture.h"
+#include "engine/testing/test_compute_fixture.h"
 #include "engine/testing/tiny_model.h"
 #include "neuron/record.h"
 #include "tensor/codec.h"
@@ -116,8 +116,8 @@ class RandomFfn {
 
   // What was run last.
   std::vector<size_t> Fired(size_t token_idx) const {
-    std::vector<uint64_t> words(predictor::WordsOf(ffn_width));
-    const predictor::NeuronSet set = {words.data(), ffn_width};
+    std::vector<uint64_t> words(neuron::WordsOf(ffn_width));
+    const neuron::NeuronSet set = {words.data(), ffn_width};
     ffn_->AddFired(token_idx, set);
     std::vector<size_t> fired;
     set.ForEachIn(0, ffn_width, [&](size_t i) { fired.push_back(i); });
@@ -156,19 +156,19 @@ class RandomFfn {
         ScratchShape{.batch = static_cast<int64_t>(x.size() / width),
                      .context = 1,
                      .num_threads = num_threads,
-                     .ffn = FfnMode::kExact},
+                     .is_sparse = true},
         isa);
-    ffn_ =
-        std::make_unique<NeuronFfn>(&config.ffn, &weights, listed, rest_below,
-                                    &fixture_->compute(), &scratch(), &board_);
+    ffn_ = std::make_unique<NeuronFfn>(&config.ffn, &weights, listed,
+                                       rest_below, &fixture_->compute(),
+                                       &scratch().ffn, &board_);
   }
   std::vector<float> RunLists(const std::vector<NeuronList>& lists) {
     for (size_t t = 0; t < lists.size(); ++t) {
       std::copy_n(x.data() + t * width, width, scratch().normed.row(t));
       std::ranges::fill(scratch().delta.span(t), kNaN);
-      std::ranges::fill(scratch().up.span(t), kNaN);
+      std::ranges::fill(scratch().ffn.up.span(t), kNaN);
     }
-    ffn_->Run(scratch().normed, lists, scratch().up, scratch().delta);
+    ffn_->Run(scratch().normed, lists, scratch().ffn.up, scratch().delta);
     std::vector<float> out;
     for (size_t t = 0; t < lists.size(); ++t) {
       const auto row = scratch().delta.span(t);
@@ -400,10 +400,9 @@ class SmallFfn {
         up_(DType::kF32, ups, 1),
         down_(DType::kF32, std::vector<float>(ups.size(), 1.0f), ups.size()),
         config_(ReluConfig(1, ups.size())),
-        fixture_(config_, {.batch = 2,
-                           .context = 1,
-                           .num_threads = 2,
-                           .ffn = FfnMode::kExact}) {
+        fixture_(
+            config_,
+            {.batch = 2, .context = 1, .num_threads = 2, .is_sparse = true}) {
     weights.gate = gate_.view();
     weights.up = up_.view();
     weights.down = down_.view();  // so that the hidden vector is left
@@ -418,13 +417,13 @@ class SmallFfn {
     scratch.normed.row(0)[0] = 1.0f;
     scratch.normed.row(1)[0] = -1.0f;
     NeuronFfn ffn(&config_.ffn, &weights, Listed::kCandidates, rest_below,
-                  &fixture_.compute(), &scratch, &board_);
+                  &fixture_.compute(), &scratch.ffn, &board_);
     const std::vector<NeuronList> lists = {{first.data(), first.size()},
                                            {second.data(), second.size()}};
-    ffn.Run(scratch.normed, lists, scratch.up, scratch.delta);
+    ffn.Run(scratch.normed, lists, scratch.ffn.up, scratch.delta);
     num_open = {ffn.num_open(0), ffn.num_open(1)};
     const auto row = [&](size_t t) {
-      const auto span = scratch.up.span(t);
+      const auto span = scratch.ffn.up.span(t);
       return std::vector<float>(span.begin(), span.end());
     };
     return {row(0), row(1)};

@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
+#include "compute/stream_rows.h"
 #include "engine/ffn/line_list.h"
 #include "engine/ffn/neuron_ffn.h"
-#include "engine/stream_rows.h"
 #include "kernels/activation_row.h"
 
 namespace thermocline::engine {
@@ -88,8 +88,8 @@ class NeuronFfn::Worker {
     const double bytes_per_row = ffn_.BytesPerTested();
     if (!streams_) return RowsPerChunk(kBytesAhead, bytes_per_row);
     const size_t num_rows = RowsPerChunk(kStreamedBytes, bytes_per_row);
-    return WithStreamsApart(
-        std::min(num_rows, kChunkRowsMax - kMostStepsAdded * kGroup),
+    return compute::WithStreamsApart(
+        std::min(num_rows, kChunkRowsMax - compute::kMostStepsAdded * kGroup),
         ffn_.tested_rows_.stride, kGroup);
   }
 

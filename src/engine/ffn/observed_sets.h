@@ -5,17 +5,12 @@
 #include <cstddef>
 #include <span>
 
-#include "predictor/neuron_set.h"
+#include "neuron/neuron_set.h"
 
 namespace thermocline::engine {
 
-// Adds all neurons of the set.
-inline void AddAll(const predictor::NeuronSet& set) {
-  for (size_t i = 0; i < set.num_neurons; ++i) set.Add(i);
-}
-
 // Adds neuron i for every hidden[i] that is not zero (NaN is not).
-inline void AddFired(const predictor::NeuronSet& set,
+inline void AddFired(const neuron::NeuronSet& set,
                      std::span<const float> hidden) {
   for (size_t i = 0; i < hidden.size(); ++i) {
     if (hidden[i] != 0.0f) set.Add(i);

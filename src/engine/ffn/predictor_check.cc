@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/ffn/expert_parts.h"
-#include "engine/ffn/low_rank.h"
+#include "predictor/expert_parts.h"
+#include "predictor/low_rank.h"
 
 namespace thermocline::engine {
 namespace {
 
-using predictor::NeuronSet;
+using neuron::NeuronSet;
 
 // Of two sets, as counts.
 struct Agreement {
@@ -54,8 +54,9 @@ void Compare(const TensorView& stored, size_t sample, size_t first,
 
 class SelfTests {
  public:
-  explicit SelfTests(const FfnParts& parts)
+  SelfTests(const FfnParts& parts, const SelfTestRows& rows)
       : parts_(parts),
+        rows_(rows),
         num_neurons_(parts.scratch->sparse.num_neurons),
         layers_(parts.model->weights().layers) {}
 
@@ -122,11 +123,11 @@ class SelfTests {
   }
 
   // Copies samples [first, first + count) of a layer's inputs to
-  // scratch.normed.
+  // rows_.normed.
   void Load(size_t layer_idx, size_t first, size_t count) const {
     const TensorView& inputs = layers_[layer_idx].self_test.inputs;
     for (size_t i = 0; i < count; ++i) {
-      std::memcpy(parts_.scratch->normed.row(i), inputs.row(first + i),
+      std::memcpy(rows_.normed.row(i), inputs.row(first + i),
                   inputs.row_bytes());
     }
   }
@@ -144,17 +145,17 @@ class SelfTests {
   }
 
   Agreement CheckFired(size_t layer_idx) const {
-    const Scratch& scratch = *parts_.scratch;
+    const FfnScratch& scratch = *parts_.scratch;
     NeuronFfn ffn(&parts_.model->config().ffn, &ffn_, Listed::kAll, 0.0f,
                   parts_.compute, &scratch, parts_.board);
-    std::vector<uint64_t> words(predictor::WordsOf(num_neurons_));
+    std::vector<uint64_t> words(neuron::WordsOf(num_neurons_));
     const NeuronSet set = {words.data(), num_neurons_};
     Agreement sum;
     ForGroups(layer_idx, [&](size_t first, size_t count) {
       Load(layer_idx, first, count);
       const std::vector<NeuronList> lists(
           count, {scratch.sparse.all_ids, num_neurons_});
-      ffn.Run(scratch.normed, lists, scratch.up, scratch.delta);
+      ffn.Run(rows_.normed, lists, scratch.up, rows_.out);
       for (size_t i = 0; i < count; ++i) {
         if (!WasUsed(layer_idx, first + i)) continue;
         set.Clear();
@@ -171,23 +172,27 @@ class SelfTests {
     const model::PredictorConfig& config = parts_.model->config().predictor;
     const auto lookahead = static_cast<size_t>(config.lookahead);
     const size_t source = layer_idx - std::min(layer_idx, lookahead);
-    const auto selector = MakeLowRankSelector(
-        PartOf(layers_[layer_idx].predictor, first_, num_neurons_),
-        config.threshold, layer_idx, parts_.compute, parts_.scratch);
+    const auto selector = predictor::MakeLowRankSelector(
+        predictor::PartOf(layers_[layer_idx].predictor, first_, num_neurons_),
+        config.threshold, parts_.compute, &parts_.scratch->selector);
+    const size_t words_per_row = neuron::ActiveSets::WordsPerRow(num_neurons_);
+    std::vector<uint64_t> words(parts_.scratch->sparse.group * words_per_row);
+    const neuron::ActiveSets sets = {num_neurons_, words.data()};
     Agreement sum;
     ForGroups(layer_idx, [&](size_t first, size_t count) {
       Load(source, first, count);
-      selector->Select(parts_.scratch->normed, count);
+      selector->Select(compute::ProductForm::kRow, rows_.normed, count, sets);
       for (size_t i = 0; i < count; ++i) {
         if (!WasUsed(layer_idx, first + i)) continue;
         Compare(layers_[layer_idx].self_test.candidates, first + i, first_,
-                parts_.scratch->sparse.candidates(layer_idx, i), sum);
+                sets.named(i), sum);
       }
     });
     return sum;
   }
 
   const FfnParts& parts_;
+  const SelfTestRows& rows_;
   size_t num_neurons_;  // F
   const std::vector<model::LayerWeights>& layers_;
   model::FfnWeights ffn_;
@@ -196,8 +201,9 @@ class SelfTests {
 
 }  // namespace
 
-Status CheckSelfTests(const FfnParts& parts) {
-  if (parts.mode != FfnMode::kFast) return {};
+Status CheckSelfTests(const FfnParts& parts, FfnMode mode,
+                      const SelfTestRows& rows) {
+  if (mode != FfnMode::kFast) return {};
   const bool is_trained = parts.predictor == PredictorChoice::kTrained;
   const auto& layers = parts.model->weights().layers;
   std::vector<size_t> tested;
@@ -208,7 +214,7 @@ Status CheckSelfTests(const FfnParts& parts) {
     if (layers[i].self_test.inputs && predictor) tested.push_back(i);
   }
   const size_t count = std::min(tested.size(), kSelfTestLayers);
-  SelfTests tests(parts);
+  SelfTests tests(parts, rows);
   for (size_t i = 0; i < count; ++i) {
     const size_t place = count == 1 ? 0 : i * (tested.size() - 1) / (count - 1);
     TC_RETURN_IF_ERROR(tests.Check(tested[place]));

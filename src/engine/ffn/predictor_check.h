@@ -3,6 +3,7 @@
 #define THERMOCLINE_ENGINE_FFN_PREDICTOR_CHECK_H_
 
 #include "base/status.h"
+#include "compute/rows.h"
 #include "engine/ffn/ffn_layers.h"
 
 namespace thermocline::engine {
@@ -16,11 +17,16 @@ inline constexpr double kSelfTestShare = 0.9;
 // fire for the inputs must be those that fired when the predictor was made, and
 // a trained one's candidates those that it chose then. kCorrupt: they are not,
 // the layer named. Only of kFast with predictors of the file, trained or free;
-// overwrites the scratch.
+// overwrites the scratch and `rows`.
 // Cost: reads the FFNs of kSelfTestLayers layers, once for as many samples as
 // are computed together (SparseScratch::group).
 inline constexpr size_t kSelfTestLayers = 3;
-Status CheckSelfTests(const FfnParts& parts);
+// Where it computes: as many rows as SparseScratch::group.
+struct SelfTestRows {
+  compute::Rows normed, out;  // [G, D]
+};
+Status CheckSelfTests(const FfnParts& parts, FfnMode mode,
+                      const SelfTestRows& rows);
 
 }  // namespace thermocline::engine
 

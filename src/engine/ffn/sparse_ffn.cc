@@ -4,17 +4,12 @@
 #include <array>
 #include <utility>
 
-#include "engine/profile.h"
+#include "compute/stage_times.h"
 
 namespace thermocline::engine {
 namespace {
 
-constexpr size_t kGroupTokens = kernels::kListedTokens;
-
-Rows From(const Rows& rows, size_t token_idx) {
-  if (rows.data == nullptr) return rows;
-  return {rows.row(token_idx), rows.width, rows.stride};
-}
+constexpr size_t kGroupRows = kernels::kListedTokens;
 
 class SparseFfn final : public FfnExecutor {
  public:
@@ -27,57 +22,71 @@ class SparseFfn final : public FfnExecutor {
                                    : Listed::kAllReordered,
              parts.rest_below, parts.compute, parts.scratch, parts.board) {}
 
-  void Select(size_t num_tokens) override {
+  Status Select(const FfnCall& call, SelectAt at) override {
+    if (at != SelectAt::kFfnInput) return {};
     for (const Selection& selection : selections_) {
-      ScopedStage stage(*parts_.compute, Stage::kSelect);
-      selection.selector->Select(*selection.x, num_tokens);
-      if (!IsCounted(num_tokens)) continue;
-      stage.AddBytes(selection.selector->num_bytes());
-      parts_.totals->num_bytes += selection.selector->num_bytes();
+      compute::ScopedStage stage(*parts_.compute, compute::Stage::kSelect);
+      predictor::Selector& selector = *selection.selector;
+      selector.Select(FormOf(call.phase),
+                      selection.reads_stream ? call.stream : call.normed,
+                      call.num_rows,
+                      selection.is_of_next_layer ? call.next_sets : call.sets);
+      if (call.totals == nullptr) continue;
+      stage.AddBytes(selector.num_bytes());
+      call.totals->num_bytes += selector.num_bytes();
     }
+    return {};
   }
 
-  void Run(size_t num_tokens) override {
-    {
-      ScopedStage stage(*parts_.compute, Stage::kNeurons);
-      for (size_t first = 0; first < num_tokens; first += kGroupTokens) {
-        const size_t count = std::min(kGroupTokens, num_tokens - first);
-        const std::span<const NeuronList> lists = MakeLists(first, count);
-        ffn_.Run(From(parts_.scratch->normed, first), lists,
-                 From(parts_.scratch->up, first),
-                 From(parts_.scratch->delta, first),
-                 parts_.scratch->observed ? From(parts_.scratch->gate, first)
-                                          : Rows());
-        if (parts_.scratch->observed) Observe(first, lists);
-      }
-      if (IsCounted(num_tokens)) stage.AddBytes(CountToken());
+  Status Run(const FfnCall& call) override {
+    if (IsUnion(call)) {
+      sparse().named_by_any().Clear();
+      sparse().fired_for_any().Clear();
     }
-    if (!parts_.weights->down_t) AddUpHidden(num_tokens);
+    {
+      compute::ScopedStage stage(*parts_.compute, compute::Stage::kNeurons);
+      for (size_t first = 0; first < call.num_rows; first += kGroupRows) {
+        RunGroup(call, first, std::min(kGroupRows, call.num_rows - first));
+      }
+      if (call.totals != nullptr) stage.AddBytes(CountBytes(call));
+    }
+    if (!parts_.weights->down_t) AddUpHidden(call);
+    return {};
+  }
+
+  compute::Rows gate() const override {
+    return parts_.rest_below == kNothingRests ? parts_.scratch->gate
+                                              : compute::Rows();
   }
 
  private:
-  // What several tokens read together is not known, and so not what experts
-  // read that got one of them each.
-  bool IsCounted(size_t num_tokens) const {
-    return num_tokens == 1 && !parts_.compute->is_batch;
+  const SparseScratch& sparse() const { return parts_.scratch->sparse; }
+  // Several rows of which the bytes count that they read together.
+  static bool IsUnion(const FfnCall& call) {
+    return call.totals != nullptr && call.num_rows > 1;
   }
 
-  // The neurons of tokens [first, first + count).
-  std::span<const NeuronList> MakeLists(size_t first, size_t count) {
-    for (size_t i = 0; i < count; ++i) lists_[i] = MakeList(first + i, i);
-    return std::span(lists_).first(count);
+  // Rows [first, first + count).
+  void RunGroup(const FfnCall& call, size_t first, size_t count) {
+    for (size_t i = 0; i < count; ++i) lists_[i] = MakeList(call, first + i, i);
+    const std::span<const NeuronList> lists = std::span(lists_).first(count);
+    ffn_.Run(call.normed.From(first), lists, parts_.scratch->up.From(first),
+             call.out.From(first),
+             call.sets.is_recorded ? parts_.scratch->gate.From(first)
+                                   : compute::Rows());
+    if (call.sets.is_recorded) Record(call, first, lists);
+    if (call.totals != nullptr) CountRows(call, lists);
   }
 
-  NeuronList MakeList(size_t token_idx, size_t place_in_group) const {
-    const SparseScratch& sparse = parts_.scratch->sparse;
-    const size_t num_neurons = sparse.num_neurons;
+  NeuronList MakeList(const FfnCall& call, size_t row,
+                      size_t place_in_group) const {
+    const size_t num_neurons = sparse().num_neurons;
     const NeuronList all = {
-        parts_.order.empty() ? sparse.all_ids : parts_.order.data(),
+        parts_.order.empty() ? sparse().all_ids : parts_.order.data(),
         num_neurons};
     if (!parts_.has_candidates) return all;
-    const predictor::NeuronSet set =
-        sparse.candidates(parts_.layer_idx, token_idx);
-    uint32_t* ids = sparse.ids + place_in_group * num_neurons;
+    const neuron::NeuronSet set = call.sets.named(row);
+    uint32_t* ids = sparse().ids + place_in_group * num_neurons;
     size_t count = 0;
     if (parts_.order.empty()) {
       set.ForEachIn(0, num_neurons, [&](size_t neuron) {
@@ -93,24 +102,50 @@ class SparseFfn final : public FfnExecutor {
     return pays || parts_.is_mask ? NeuronList{ids, count} : all;
   }
 
-  void Observe(size_t first, std::span<const NeuronList> lists) const {
-    const ObservedScratch& observed = parts_.scratch->observed;
-    for (size_t t = 0; t < lists.size(); ++t) {
-      const predictor::NeuronSet candidates = observed.candidates(first + t);
-      for (size_t i = 0; i < lists[t].count; ++i) {
-        candidates.Add(lists[t].ids[i]);
-      }
-      ffn_.AddFired(t, observed.fired(first + t));
+  void Record(const FfnCall& call, size_t first,
+              std::span<const NeuronList> lists) const {
+    for (size_t i = 0; i < lists.size(); ++i) {
+      const neuron::NeuronSet named = call.sets.named(first + i);
+      if (!parts_.has_candidates) named.Clear();
+      AddListed(lists[i], named);
+      call.sets.fired(first + i).Clear();
+      ffn_.AddFired(i, call.sets.fired(first + i));
     }
   }
 
-  // Adds what the only token of a run has read to the totals. Its bytes.
-  size_t CountToken() const {
-    SparseTotals& totals = *parts_.totals;
-    const size_t num_bytes = ffn_.BytesRead(lists_[0].count, ffn_.num_open(0));
-    totals.num_neurons += parts_.scratch->sparse.num_neurons;
-    totals.num_candidates += lists_[0].count;
-    totals.num_open += ffn_.num_open(0);
+  void AddListed(const NeuronList& list, const neuron::NeuronSet& set) const {
+    if (list.count == set.num_neurons) {
+      set.Fill();
+      return;
+    }
+    for (size_t i = 0; i < list.count; ++i) set.Add(list.ids[i]);
+  }
+
+  // What each row of a group has to do with the totals, and with their union.
+  void CountRows(const FfnCall& call, std::span<const NeuronList> lists) const {
+    SparseTotals& totals = *call.totals;
+    for (size_t i = 0; i < lists.size(); ++i) {
+      totals.num_neurons += sparse().num_neurons;
+      totals.num_candidates += lists[i].count;
+      totals.num_open += ffn_.num_open(i);
+      if (!IsUnion(call)) continue;
+      AddListed(lists[i], sparse().named_by_any());
+      ffn_.AddFired(i, sparse().fired_for_any());
+    }
+  }
+
+  // Adds what all rows have read together. The neurons' bytes.
+  size_t CountBytes(const FfnCall& call) const {
+    SparseTotals& totals = *call.totals;
+    const bool is_union = IsUnion(call);
+    const size_t num_named =
+        is_union ? sparse().named_by_any().Count() : lists_[0].count;
+    const size_t num_open =
+        is_union ? sparse().fired_for_any().Count() : ffn_.num_open(0);
+    const size_t num_bytes = ffn_.BytesRead(num_named, num_open);
+    totals.num_union_neurons += sparse().num_neurons;
+    totals.num_union_candidates += num_named;
+    totals.num_union_open += num_open;
     totals.num_bytes += num_bytes;
     if (!parts_.weights->down_t) {
       totals.num_bytes += parts_.weights->down.num_bytes();
@@ -118,19 +153,19 @@ class SparseFfn final : public FfnExecutor {
     return num_bytes;
   }
 
-  void AddUpHidden(size_t num_tokens) const {
-    const ScopedStage stage(*parts_.compute, Stage::kDown,
-                            parts_.weights->down.num_bytes());
-    const std::array<Product, 1> down = {
-        {{parts_.weights->down, parts_.weights->down_bias,
-          parts_.scratch->delta}}};
-    MultiplyAll(*parts_.compute, parts_.scratch->up, num_tokens, down);
+  void AddUpHidden(const FfnCall& call) const {
+    const compute::ScopedStage stage(*parts_.compute, compute::Stage::kDown,
+                                     parts_.weights->down.num_bytes());
+    const std::array<compute::Product, 1> down = {
+        {{parts_.weights->down, parts_.weights->down_bias, call.out}}};
+    MultiplyAll(*parts_.compute, FormOf(call.phase), parts_.scratch->up,
+                call.num_rows, down);
   }
 
   SparseFfnParts parts_;
   std::vector<Selection> selections_;
   NeuronFfn ffn_;
-  std::array<NeuronList, kGroupTokens> lists_;
+  std::array<NeuronList, kGroupRows> lists_;
 };
 
 }  // namespace

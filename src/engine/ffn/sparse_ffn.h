@@ -8,14 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "compute/matmul.h"
 #include "engine/ffn/ffn_executor.h"
+#include "engine/ffn/ffn_scratch.h"
 #include "engine/ffn/neuron_ffn.h"
-#include "engine/ffn/selector.h"
-#include "engine/ffn/sparse_totals.h"
-#include "engine/matmul.h"
-#include "engine/scratch.h"
 #include "model/config.h"
 #include "model/model.h"
+#include "predictor/selector.h"
 
 namespace thermocline::engine {
 
@@ -25,11 +24,11 @@ namespace thermocline::engine {
 // candidates are a mask.
 inline constexpr double kSparseShareMax = 0.75;
 
-// Candidates that are chosen before a layer's FFN runs, its own or those of a
-// later layer.
+// Candidates that are chosen before a layer's FFN runs.
 struct Selection {
-  std::unique_ptr<Selector> selector;
-  const Rows* x;
+  std::unique_ptr<predictor::Selector> selector;
+  bool reads_stream = false;      // FfnCall::stream, not normed
+  bool is_of_next_layer = false;  // FfnCall::next_sets, not its own
 };
 
 // All of it outlives the executor.
@@ -38,21 +37,20 @@ struct SparseFfnParts {
   const model::FfnWeights* weights = nullptr;  // without experts
   float rest_below = 0.0f;                     // as NeuronFfn's
   std::span<const uint32_t> order;  // the neuron at each place; empty: in order
-  size_t layer_idx = 0;
-  bool has_candidates = false;  // else all neurons are
+  bool has_candidates = false;      // else all neurons are
   // What the candidates leave out counts as 0, also where it would fire: so
   // PowerInfer's and KAIROX's files define what their models compute. Else they
   // are guesses of what fires, and more of them change no answer for the worse.
   bool is_mask = false;
-  const Compute* compute = nullptr;
-  const Scratch* scratch = nullptr;  // not made for FfnMode::kDense
+  const compute::Compute* compute = nullptr;
+  const FfnScratch* scratch = nullptr;  // sparse, or of a model with records
   PieceBoard* board = nullptr;
-  SparseTotals* totals = nullptr;
 };
 
-// NeuronFfn on the candidates of each token, or on all neurons; `selections`
-// choose candidates in Select. With down alone the product with Wdown is a
-// dense one. A batch is computed in groups of kernels::kListedTokens tokens.
+// NeuronFfn on the candidates of each row, or on all neurons; `selections`
+// choose candidates in Select, at the FFN's input. With down alone the product
+// with Wdown is a dense one. Rows are computed in groups of
+// kernels::kListedTokens.
 std::unique_ptr<FfnExecutor> MakeSparseFfn(const SparseFfnParts& parts,
                                            std::vector<Selection> selections);
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/profile.h"
-#include "engine/testing/compute_fixture.h"
+#include "compute/stage_times.h"
+#include "engine/testing/test_compute_fixture.h"
 
 namespace thermocline::engine {
 namespace {
@@ -21,19 +21,16 @@ using testing::OwnedTensor;
 constexpr size_t kWordNeurons = 8;
 
 // Chooses the neurons of a word.
-class FixedSelector final : public Selector {
+class FixedSelector final : public predictor::Selector {
  public:
-  FixedSelector(const Scratch* scratch, uint64_t word)
-      : scratch_(scratch), word_(word) {}
-  void Select(const Rows& /*x*/, size_t num_tokens) override {
-    for (size_t t = 0; t < num_tokens; ++t) {
-      scratch_->sparse.candidates(0, t).words[0] = word_;
-    }
+  explicit FixedSelector(uint64_t word) : word_(word) {}
+  void Select(compute::ProductForm /*form*/, const compute::Rows& /*x*/,
+              size_t num_rows, const neuron::ActiveSets& sets) override {
+    for (size_t t = 0; t < num_rows; ++t) sets.named(t).words[0] = word_;
   }
   size_t num_bytes() const override { return 1000; }
 
  private:
-  const Scratch* scratch_;
   uint64_t word_;
 };
 
@@ -51,37 +48,35 @@ class OneWordFfn {
     weights.down_t = powers_.view();
   }
 
-  // delta of tokens with these inputs, on the neurons of the word.
+  // The outputs of generated rows with these inputs, on the neurons of the
+  // word.
   std::vector<float> Run(const std::vector<float>& x, uint64_t word) {
     fixture_ = std::make_unique<ComputeFixture>(
         config_, ScratchShape{.batch = 20,
                               .context = 1,
                               .num_threads = 2,
-                              .ffn = FfnMode::kFast,
-                              .observed = true});
+                              .is_sparse = true,
+                              .is_observed = true});
     const Scratch& scratch = fixture_->scratch();
-    std::iota(scratch.sparse.all_ids, scratch.sparse.all_ids + kWordNeurons,
-              0u);
+    std::iota(scratch.ffn.sparse.all_ids,
+              scratch.ffn.sparse.all_ids + kWordNeurons, 0u);
     std::vector<Selection> selections;
-    selections.push_back(
-        {std::make_unique<FixedSelector>(&scratch, word), &scratch.normed});
+    selections.push_back({std::make_unique<FixedSelector>(word)});
     const auto ffn = MakeSparseFfn({.config = &config_.ffn,
                                     .weights = &weights,
                                     .order = order,
                                     .has_candidates = true,
                                     .is_mask = is_mask,
                                     .compute = &fixture_->compute(),
-                                    .scratch = &scratch,
-                                    .board = &board_,
-                                    .totals = &totals},
+                                    .scratch = &scratch.ffn,
+                                    .board = &board_},
                                    std::move(selections));
-    for (size_t t = 0; t < x.size(); ++t) {
-      scratch.normed.row(t)[0] = x[t];
-      scratch.observed.candidates(t).Clear();
-      scratch.observed.fired(t).Clear();
-    }
-    ffn->Select(x.size());
-    ffn->Run(x.size());
+    for (size_t t = 0; t < x.size(); ++t) scratch.normed.row(t)[0] = x[t];
+    FfnCall call = fixture_->CallOf(x.size(), Phase::kGenerate);
+    call.totals = &totals;
+    EXPECT_TRUE(ffn->Select(call, SelectAt::kLayerInput));
+    EXPECT_TRUE(ffn->Select(call, SelectAt::kFfnInput));
+    EXPECT_TRUE(ffn->Run(call));
     std::vector<float> delta;
     for (size_t t = 0; t < x.size(); ++t) {
       delta.push_back(scratch.delta.row(t)[0]);
@@ -90,10 +85,10 @@ class OneWordFfn {
   }
 
   uint64_t Candidates(size_t t) const {
-    return fixture_->scratch().observed.candidates(t).words[0];
+    return fixture_->scratch().sets[0].named(t).words[0];
   }
   uint64_t Fired(size_t t) const {
-    return fixture_->scratch().observed.fired(t).words[0];
+    return fixture_->scratch().sets[0].fired(t).words[0];
   }
 
   model::FfnWeights weights;
@@ -174,7 +169,7 @@ TEST(SparseFfn, TermsComeInTheOrderOfThePlaces) {
   EXPECT_THAT(ffn.Run({1.0f}, 0b111), ElementsAre(1.0f));
 }
 
-TEST(SparseFfn, CountsWhatSingleTokensRead) {
+TEST(SparseFfn, CountsWhatRowsRead) {
   OneWordFfn ffn;
   ffn.Run({1.0f}, 0b1011);
   EXPECT_EQ(ffn.totals.num_neurons, kWordNeurons);
@@ -184,11 +179,23 @@ TEST(SparseFfn, CountsWhatSingleTokensRead) {
   ffn.Run({-1.0f}, 0b1011);
   EXPECT_EQ(ffn.totals.num_open, 3u);
   EXPECT_EQ(ffn.totals.num_bytes, 2 * 1000u + 6 * 4 + 3 * 8);
-  ffn.Run({1.0f, 1.0f}, 0b1011);
-  EXPECT_EQ(ffn.totals.num_neurons, 2 * kWordNeurons);
-  EXPECT_EQ(ffn.totals.num_candidates, 6u);
-  EXPECT_EQ(ffn.totals.num_open, 3u);
-  EXPECT_EQ(ffn.totals.num_bytes, 2 * 1000u + 6 * 4 + 3 * 8);
+  EXPECT_EQ(ffn.totals.num_union_candidates, 6u);
+  EXPECT_EQ(ffn.totals.num_union_open, 3u);
+}
+
+// Of several rows the bytes are those of their union, over all groups.
+TEST(SparseFfn, CountsWhatSeveralRowsReadOnce) {
+  OneWordFfn ffn;
+  std::vector<float> x(10, 1.0f);
+  x[0] = -1.0f;
+  ffn.Run(x, 0b1011);
+  EXPECT_EQ(ffn.totals.num_neurons, 10 * kWordNeurons);
+  EXPECT_EQ(ffn.totals.num_candidates, 30u);
+  EXPECT_EQ(ffn.totals.num_open, 27u);
+  EXPECT_EQ(ffn.totals.num_union_neurons, kWordNeurons);
+  EXPECT_EQ(ffn.totals.num_union_candidates, 3u);
+  EXPECT_EQ(ffn.totals.num_union_open, 3u);
+  EXPECT_EQ(ffn.totals.num_bytes, 1000u + 3 * 4 + 3 * 8);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ size_t ColumnsPerPiece(const RowSums& sums, int num_threads,
   return RoundUp(std::max(columns, kMinColumns), std::max(block, kMinColumns));
 }
 
-void SumPiece(const Compute& compute, const RowSums& sums, size_t token_idx,
-              size_t first_column, size_t num_columns) {
+void SumPiece(const compute::Compute& compute, const RowSums& sums,
+              size_t token_idx, size_t first_column, size_t num_columns) {
   const TensorView& matrix = sums.matrix;
   float* out = sums.out.row(token_idx) + first_column;
   std::fill_n(out, num_columns, 0.0f);
@@ -47,7 +47,8 @@ void SumPiece(const Compute& compute, const RowSums& sums, size_t token_idx,
 
 }  // namespace
 
-void SumRows(const Compute& compute, const RowSums& sums, size_t num_tokens) {
+void SumRows(const compute::Compute& compute, const RowSums& sums,
+             size_t num_tokens) {
   const size_t width = sums.matrix.shape.ne[0];
   const size_t columns =
       ColumnsPerPiece(sums, compute.pool->num_threads(), num_tokens);

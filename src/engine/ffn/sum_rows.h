@@ -4,17 +4,17 @@
 
 #include <cstddef>
 
-#include "engine/matmul.h"
-#include "engine/rows.h"
+#include "compute/matmul.h"
+#include "compute/rows.h"
 #include "tensor/tensor_view.h"
 
 namespace thermocline::engine {
 
 struct RowSums {
-  TensorView matrix;  // [F, D], a type that the kernels have
-  TensorView bias;    // [D] F32, or absent
-  Rows coefs;         // [T, F]
-  Rows out;           // [T, D]
+  TensorView matrix;    // [F, D], a type that the kernels have
+  TensorView bias;      // [D] F32, or absent
+  compute::Rows coefs;  // [T, F]
+  compute::Rows out;    // [T, D]
 };
 
 // out[t] = sum of coefs[t][i] * row i of token t, + bias. Threads share the
@@ -23,7 +23,8 @@ struct RowSums {
 // nothing.
 // Cost: reads the matrix once; in a batch a slice of columns of the whole
 // matrix stays in the cache while all tokens pass by.
-void SumRows(const Compute& compute, const RowSums& sums, size_t num_tokens);
+void SumRows(const compute::Compute& compute, const RowSums& sums,
+             size_t num_tokens);
 
 }  // namespace thermocline::engine
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/testing/compute_fixture.h"
+#include "engine/testing/test_compute_fixture.h"
 
 namespace thermocline::engine {
 namespace {
@@ -29,7 +29,7 @@ TEST(SumRows, CoefficientsOfTheirOwnForEachToken) {
   const OwnedTensor bias(DType::kF32, std::vector<float>{0.5f, 0.25f}, 2);
   ComputeFixture fixture(ConfigOf(2, 4),
                          {.batch = 3, .context = 1, .num_threads = 2});
-  const Rows& coefs = fixture.scratch().up;
+  const compute::Rows& coefs = fixture.scratch().ffn.up;
   for (size_t t = 0; t < 3; ++t) {
     for (size_t i = 0; i < 4; ++i) {
       coefs.row(t)[i] = static_cast<float>(t * (i + 1));
@@ -66,7 +66,7 @@ TEST(SumRows, SameBitsForEveryCut) {
             ConfigOf(width, 70),
             {.batch = 2, .context = 1, .num_threads = num_threads},
             kernels::BestIsa());
-        const Rows& coefs = fixture.scratch().up;
+        const compute::Rows& coefs = fixture.scratch().ffn.up;
         for (size_t i = 0; i < 70; ++i) {
           coefs.row(0)[i] = coefs.row(1)[i] =
               std::sin(static_cast<float>(i + 1));

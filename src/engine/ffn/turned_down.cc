@@ -32,8 +32,9 @@ using Columns32 = float[kBlockColumns][kNeurons];
 // Elements [first, first + count) of rows [row, row + num_rows) in floats: each
 // as the sum of itself alone, for which the kernels are fast. Alone in its
 // group (AddRowsArgs) a row's scales are not rounded to eight bits.
-void Decode(const Compute& compute, const TensorView& matrix, size_t row,
-            size_t num_rows, size_t first, size_t count, Rows32& out) {
+void Decode(const compute::Compute& compute, const TensorView& matrix,
+            size_t row, size_t num_rows, size_t first, size_t count,
+            Rows32& out) {
   constexpr float kOnce = 1.0f;
   for (size_t i = 0; i < num_rows; ++i) {
     std::fill_n(out[i], count, 0.0f);
@@ -77,8 +78,8 @@ void Transpose(const Rows32& rows, size_t count, Columns32& columns) {
 }
 
 // Columns [first, first + count) of down_t [F, D] as rows of F.
-void Turn(const Compute& compute, const TensorView& down_t, size_t first,
-          size_t count, std::byte* out) {
+void Turn(const compute::Compute& compute, const TensorView& down_t,
+          size_t first, size_t count, std::byte* out) {
   const size_t num_neurons = down_t.shape.num_rows();
   const DType turned = TurnedType(down_t.dtype);
   const size_t row_bytes = BytesOf(turned, num_neurons);
@@ -107,17 +108,15 @@ uint64_t TurnedBytes(uint64_t num_neurons) {
       64);
 }
 
-bool CanTurnDown(const Compute& compute, const Scratch& scratch,
-                 const TensorView& down_t, size_t num_tokens) {
-  const size_t batch_tokens = compute.TokensThatChoose(num_tokens);
-  return scratch.turned_bytes > 0 &&
-         compute.kernels->batch_for(batch_tokens) != nullptr &&
+bool CanTurnDown(const compute::Compute& compute, const FfnScratch& scratch,
+                 const TensorView& down_t) {
+  return scratch.turned_bytes > 0 && compute.kernels->batch &&
          (IsFloat(down_t.dtype) || down_t.shape.num_rows() % 32 == 0);
 }
 
-void MultiplyTurned(const Compute& compute, const Scratch& scratch,
-                    const TensorView& down_t, const TensorView& bias,
-                    size_t num_tokens) {
+void MultiplyTurned(const compute::Compute& compute, const FfnScratch& scratch,
+                    const RowSums& sums, size_t num_rows) {
+  const TensorView& down_t = sums.matrix;
   const size_t num_neurons = down_t.shape.num_rows();
   TC_CHECK(TurnedBytes(num_neurons) <= scratch.turned_bytes);
   TensorView weight;
@@ -129,12 +128,13 @@ void MultiplyTurned(const Compute& compute, const Scratch& scratch,
     Turn(compute, down_t, first, count, rows);
     return static_cast<const std::byte*>(rows);
   };
-  const std::array<Product, 1> down = {
+  const std::array<compute::Product, 1> down = {
       {{.weight = weight,
-        .bias = bias,
-        .out = scratch.delta,
-        .make = RowsMaker::Of(make, ColumnsOf(down_t.dtype))}}};
-  MultiplyAll(compute, scratch.up, num_tokens, down);
+        .bias = sums.bias,
+        .out = sums.out,
+        .make = compute::RowsMaker::Of(make, ColumnsOf(down_t.dtype))}}};
+  MultiplyAll(compute, compute::ProductForm::kBatch, sums.coefs, num_rows,
+              down);
 }
 
 }  // namespace thermocline::engine

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/ffn/sum_rows.h"
-#include "engine/testing/compute_fixture.h"
+#include "engine/testing/test_compute_fixture.h"
 #include "engine/testing/tiny_model.h"
 
 namespace thermocline::engine {
@@ -38,28 +38,25 @@ std::vector<float> Multiply(const TensorView& down_t, const TensorView& bias,
   ComputeFixture fixture(
       config, {.batch = kAllTokens, .context = 1, .num_threads = num_threads},
       isa);
-  const Scratch& scratch = fixture.scratch();
+  const FfnScratch& scratch = fixture.ffn_scratch();
+  const compute::Rows& to = fixture.scratch().delta;
   const auto hidden = RandomFloats(kAllTokens * num_neurons, 5);
   std::vector<float> out;
-  fixture.set_batch_tokens(kAllTokens);
-  EXPECT_TRUE(CanTurnDown(fixture.compute(), scratch, down_t, num_tokens));
+  EXPECT_TRUE(CanTurnDown(fixture.compute(), scratch, down_t));
+  const RowSums sums = {
+      .matrix = down_t, .bias = bias, .coefs = scratch.up, .out = to};
   for (size_t begin = 0; begin < kAllTokens; begin += num_tokens) {
     for (size_t t = 0; t < num_tokens; ++t) {
       std::copy_n(hidden.data() + (begin + t) * num_neurons, num_neurons,
                   scratch.up.row(t));
     }
     if (turned) {
-      MultiplyTurned(fixture.compute(), scratch, down_t, bias, num_tokens);
+      MultiplyTurned(fixture.compute(), scratch, sums, num_tokens);
     } else {
-      SumRows(fixture.compute(),
-              {.matrix = down_t,
-               .bias = bias,
-               .coefs = scratch.up,
-               .out = scratch.delta},
-              num_tokens);
+      SumRows(fixture.compute(), sums, num_tokens);
     }
     for (size_t t = 0; t < num_tokens; ++t) {
-      const auto row = scratch.delta.span(t);
+      const auto row = to.span(t);
       out.insert(out.end(), row.begin(), row.end());
     }
   }
@@ -68,7 +65,7 @@ std::vector<float> Multiply(const TensorView& down_t, const TensorView& bias,
 
 TEST(TurnedDown, IsTheSumOfRows) {
   for (const kernels::Isa isa : kernels::SupportedIsas()) {
-    if (kernels::KernelsFor(isa).batch_for(kAllTokens) == nullptr) continue;
+    if (!kernels::KernelsFor(isa).batch) continue;
     for (const DType dtype :
          {DType::kF32, DType::kF16, DType::kQ8_0, DType::kQ4_0, DType::kQ6_K}) {
       for (const size_t width : {size_t{256}, size_t{768}, size_t{771}}) {
@@ -94,25 +91,25 @@ TEST(TurnedDown, IsTheSumOfRows) {
   }
 }
 
-TEST(TurnedDown, IsForBatchesWithRoom) {
+TEST(TurnedDown, IsForWholeBlocksWithRoom) {
   const OwnedTensor down_t(DType::kQ8_0, RandomFloats(32 * 64, 1), 32);
   const OwnedTensor odd(DType::kQ8_0, RandomFloats(32 * 65, 1), 32);
   const kernels::Isa isa = kernels::BestIsa();
-  if (kernels::KernelsFor(isa).batch_for(kAllTokens) == nullptr) {
+  if (!kernels::KernelsFor(isa).batch) {
     GTEST_SKIP() << "needs a CPU with AVX2 or dot products of NEON";
   }
-  ComputeFixture fixture(RecordsConfig(32, 65),
-                         {.batch = kAllTokens, .context = 1, .num_threads = 1},
-                         isa);
-  const auto can = [&](const TensorView& view, size_t num_tokens) {
-    return CanTurnDown(fixture.compute(), fixture.scratch(), view, num_tokens);
+  const ScratchShape shape = {.batch = 2, .context = 1, .num_threads = 1};
+  ComputeFixture fixture(RecordsConfig(32, 65), shape, isa);
+  const auto can = [&](const ComputeFixture& f, const TensorView& view) {
+    return CanTurnDown(f.compute(), f.ffn_scratch(), view);
   };
-  EXPECT_TRUE(can(down_t.view(), kAllTokens));
-  EXPECT_FALSE(can(odd.view(), kAllTokens));
-  EXPECT_FALSE(can(down_t.view(), 1));
-  ComputeFixture small(RecordsConfig(32, 64),
-                       {.batch = 2, .context = 1, .num_threads = 1}, isa);
-  EXPECT_EQ(small.scratch().turned_bytes, 0u);
+  EXPECT_TRUE(can(fixture, down_t.view()));
+  EXPECT_FALSE(can(fixture, odd.view()));
+  model::Config matrices = RecordsConfig(32, 64);
+  matrices.records.clear();
+  EXPECT_FALSE(can(ComputeFixture(matrices, shape, isa), down_t.view()));
+  ComputeFixture scalar(RecordsConfig(32, 64), shape, kernels::Isa::kScalar);
+  EXPECT_EQ(scalar.ffn_scratch().turned_bytes, 0u);
 }
 
 }  // namespace

@@ -83,19 +83,20 @@ void ExpectNoAllocations(const std::shared_ptr<const model::Model>& model,
   num_allocations = 0;
   counting = true;
   // Nothing in between that could allocate: no EXPECT.
-  const Status first = (*session)->Decode(tokens, LogitsOf::kAll, logits);
-  const Status second = (*session)->Decode(
+  const Status first = (*session)->Prompt(tokens, LogitsOf::kAll, logits);
+  const Status second = (*session)->Generate(
       std::span(tokens).first(1), LogitsOf::kLast,
       std::span(logits).first(static_cast<size_t>(vocab_size)));
+  const Status third =
+      (*session)->Generate(std::span(tokens).first(3), LogitsOf::kNone, {});
   (*session)->Truncate(3);
   counting = false;
   EXPECT_EQ(num_allocations, 0);
-  EXPECT_TRUE(first.has_value() && second.has_value());
+  EXPECT_TRUE(first.has_value() && second.has_value() && third.has_value());
   EXPECT_GT(num_reports, 0);
 }
 
-// One token at a time, batches with a rest, and batches that take each form of
-// products (kernels/kernels.h).
+// Prompts in batches with a rest, and what is generated, one row and several.
 void ExpectNoAllocations(testing::TinySpec spec, DType kv_type = DType::kF16) {
   spec.context_length = kContext;
   const auto model = testing::MakeTinyModel(spec);

@@ -51,7 +51,7 @@ double MeanOf(const Vector& x) {
 
 Vector Normalize(const model::Config& config, const TensorView& weight,
                  const TensorView& bias, Vector x) {
-  if (config.norm == model::NormKind::kLayer) {
+  if (config.norm == NormKind::kLayer) {
     const double mean = MeanOf(x);
     for (double& value : x) value -= mean;
   }

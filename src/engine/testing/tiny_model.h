@@ -83,11 +83,12 @@ std::shared_ptr<const model::Model> MakeTinyModel(const TinySpec& spec);
 std::vector<text::TokenId> RandomTokens(size_t count, int64_t vocab_size,
                                         uint64_t seed = 7);
 
-// Logits [T, V] of all positions, from a new session with keys and values in
-// F32. Fails the calling test when it cannot.
+// Logits [T, V] of all positions, rows of one phase, from a new session with
+// keys and values in F32. Fails the calling test when it cannot.
 std::vector<float> DecodeAll(const std::shared_ptr<const model::Model>& model,
                              const std::vector<text::TokenId>& tokens,
-                             SessionOptions options = {});
+                             SessionOptions options = {},
+                             Phase phase = Phase::kPrompt);
 
 // sum (a - b)^2 / sum b^2; infinity when the sizes differ.
 double Nmse(std::span<const float> a, std::span<const double> b);

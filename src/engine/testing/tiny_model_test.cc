@@ -362,7 +362,7 @@ std::vector<text::TokenId> RandomTokens(size_t count, int64_t vocab_size,
 
 std::vector<float> DecodeAll(const std::shared_ptr<const model::Model>& model,
                              const std::vector<text::TokenId>& tokens,
-                             SessionOptions options) {
+                             SessionOptions options, Phase phase) {
   options.k_type = options.v_type = DType::kF32;
   const auto session = Session::Create(model, options);
   if (!session.has_value()) {
@@ -371,7 +371,8 @@ std::vector<float> DecodeAll(const std::shared_ptr<const model::Model>& model,
   }
   std::vector<float> logits(tokens.size() *
                             static_cast<size_t>(model->config().vocab_size));
-  const Status status = (*session)->Decode(tokens, LogitsOf::kAll, logits);
+  const Status status =
+      (*session)->Decode(tokens, phase, LogitsOf::kAll, logits);
   EXPECT_TRUE(status.has_value()) << status.error().message;
   return logits;
 }

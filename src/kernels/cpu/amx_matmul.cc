@@ -343,8 +343,7 @@ class AmxMatMul {
 };
 
 template <size_t kHalves>
-void Fill(size_t min_tokens, BatchMatMul& batch) {
-  batch.min_tokens = min_tokens;
+void Fill(BatchMatMul& batch) {
   batch.group_tokens = kTokenBlock;
   batch.group_bytes = GroupBytes<kHalves>;
   batch.pack = Pack<kHalves>;
@@ -360,9 +359,8 @@ void Set(DType dtype, BatchMatMul& batch) {
 }  // namespace
 
 void FillAmxMatMuls(KernelTable& table) {
-  BatchMatMul& batch = table.large_batch;
-  // Tiles of int8 are faster below 22 (Q4_0, Q4_K) to 32 tokens (Q8_0, Q6_K).
-  Fill<1>(32, batch);
+  BatchMatMul& batch = table.batch;
+  Fill<1>(batch);
   Set<Unpack32<LinesQ8_0>>(DType::kQ8_0, batch);
   Set<Unpack32<LinesQ4_0>>(DType::kQ4_0, batch);
   Set<Unpack32<LinesQ4_1>>(DType::kQ4_1, batch);
@@ -372,7 +370,7 @@ void FillAmxMatMuls(KernelTable& table) {
   Set<UnpackQ5_K>(DType::kQ5_K, batch);
   Set<UnpackQ6_K>(DType::kQ6_K, batch);
   BatchMatMul& halves = table.float_batch;
-  Fill<2>(12, halves);
+  Fill<2>(halves);
   Set<UnpackF16>(DType::kF16, halves);
   Set<UnpackBf16>(DType::kBF16, halves);
 }

@@ -22,7 +22,7 @@ float RoundToHalves(float value) {
 
 const BatchMatMul& BatchOf(DType dtype) {
   const KernelTable& table = KernelsFor(Isa::kAmx);
-  return IsFloat(dtype) ? table.float_batch : table.large_batch;
+  return IsFloat(dtype) ? table.float_batch : table.batch;
 }
 
 // Weights and tokens, and the calls that multiply parts of them.
@@ -299,7 +299,7 @@ TEST_P(AmxMatMulTest, NoRowsWriteNothing) {
 TEST(AmxBatchTest, SizesDoNotFallAsInputsGrow) {
   KernelTable table = {};
   FillAmxMatMuls(table);
-  for (const BatchMatMul* batch : {&table.large_batch, &table.float_batch}) {
+  for (const BatchMatMul* batch : {&table.batch, &table.float_batch}) {
     for (size_t n = 32; n < 20000; n += 32) {
       EXPECT_EQ(batch->group_bytes(n) % 64, 0u);
       EXPECT_GE(batch->group_bytes(n + 32), batch->group_bytes(n));

@@ -1,7 +1,5 @@
 #include "kernels/cpu/int8_matmul.h"
 
-#include "kernels/cpu/amx_matmul.h"
-
 namespace thermocline::kernels {
 namespace {
 
@@ -46,11 +44,8 @@ void FillInt8MatMuls(Isa isa, [[maybe_unused]] bool is_amd,
       FillInt8MatMulsAvx512(table);
       break;
     case Isa::kAvx512Vnni:
-      FillVnni(is_amd, table);
-      break;
     case Isa::kAmx:
       FillVnni(is_amd, table);
-      FillAmxMatMuls(table);
       break;
 #elif defined(__aarch64__)
     case Isa::kNeonDotprod:

@@ -10,8 +10,8 @@ namespace thermocline::kernels {
 
 // Sets table.matmul_by_type and table.dot_rows_by_type of Q8_0 Q4_0 Q4_1 Q5_0
 // Q5_1 Q4_K Q5_K Q6_K to the functions for `isa`, and where these leave it to
-// the CPU to read streams ahead the type's call_bytes, and nothing else; for
-// kAmx, which has those of kAvx512Vnni, also table.large_batch (amx_matmul.h).
+// the CPU to read streams ahead the type's call_bytes, and nothing else; kAmx
+// has those of kAvx512Vnni.
 // Does nothing for kScalar and for an ISA of another architecture than the one
 // this is built for. The functions set need a CPU that has `isa`; filling the
 // table does not.

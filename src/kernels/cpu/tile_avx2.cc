@@ -23,10 +23,7 @@ struct Avx2Words : Avx2 {
 }  // namespace
 
 void FillTileMatMulsAvx2(KernelTable& table) {
-  // Weights in the cache gain by 8 tokens. Weights in memory, which matmul()
-  // reads further ahead, gain later: those of four bits a fifth with 12, while
-  // Q5_K, Q6_K and Q8_0 only break even; from 16 on it is up to two fifths.
-  FillTileBatch<NarrowDots<Avx2Words>>(16, table);
+  FillTileBatch<NarrowDots<Avx2Words>>(table);
 }
 
 }  // namespace thermocline::kernels

@@ -26,10 +26,7 @@ struct Avx512Words : Avx512 {
 }  // namespace
 
 void FillTileMatMulsAvx512(KernelTable& table) {
-  // Weights in the cache gain by 8 tokens, of which Q8_0, with twice the
-  // multiplications, last; weights in memory, which matmul() reads further
-  // ahead, by 12 to 16.
-  FillTileBatch<NarrowDots<Avx512Words>>(12, table);
+  FillTileBatch<NarrowDots<Avx512Words>>(table);
 }
 
 }  // namespace thermocline::kernels

@@ -20,7 +20,7 @@ struct Avx512Vnni : Avx512 {
 }  // namespace
 
 void FillTileMatMulsAvx512Vnni(KernelTable& table) {
-  FillTileBatch<VnniDots<Avx512Vnni>>(12, table);
+  FillTileBatch<VnniDots<Avx512Vnni>>(table);
 }
 
 }  // namespace thermocline::kernels

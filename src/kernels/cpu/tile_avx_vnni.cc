@@ -19,10 +19,7 @@ struct AvxVnni : Avx2 {
 }  // namespace
 
 void FillTileMatMulsAvxVnni(KernelTable& table) {
-  // Weights in memory, two threads: with 12 tokens 0.99 (Q4_0), 1.07 (Q8_0),
-  // 1.23 (Q4_K) and 0.9 times (Q6_K) as fast as matmul(), with 16 all are
-  // faster; with 8 only Q4_K breaks even.
-  FillTileBatch<VnniDots<AvxVnni>>(12, table);
+  FillTileBatch<VnniDots<AvxVnni>>(table);
 }
 
 }  // namespace thermocline::kernels

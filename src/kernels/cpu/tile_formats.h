@@ -304,9 +304,8 @@ struct TileQ6_K : TileFormat<Simd, BlockQ6_K, 6, true> {
 
 // Sets table.batch.
 template <class Simd>
-void FillTileBatch(size_t min_tokens, KernelTable& table) {
+void FillTileBatch(KernelTable& table) {
   BatchMatMul& batch = table.batch;
-  batch.min_tokens = min_tokens;
   batch.group_tokens = Simd::kTokens;
   batch.group_bytes = &TilePacking<Simd>::GroupBytes;
   batch.pack = &TilePacking<Simd>::Pack;

@@ -342,7 +342,7 @@ TEST_P(TileBatchTest, IsCompleteOrEmpty) {
   KernelTable table = {};
   FillTileMatMuls(GetParam(), table);
   const BatchMatMul& batch = table.batch;
-  const bool is_empty = batch.min_tokens == SIZE_MAX;
+  const bool is_empty = !batch;
   EXPECT_EQ(batch.group_bytes == nullptr, is_empty);
   EXPECT_EQ(batch.pack == nullptr, is_empty);
   EXPECT_EQ(batch.scratch_bytes == nullptr, is_empty);
@@ -372,7 +372,7 @@ TEST(FillTileMatMulsTest, EveryVectorIsaHasTilesOfItsOwn) {
   for (Isa isa : SupportedIsas()) {
     KernelTable table = {};
     FillTileMatMuls(isa, table);
-    EXPECT_EQ(table.batch.min_tokens != SIZE_MAX, isa != Isa::kScalar)
+    EXPECT_EQ(static_cast<bool>(table.batch), isa != Isa::kScalar)
         << NameOf(isa);
     if (isa == Isa::kScalar || isa == Isa::kAmx) continue;
     const MatMulFn multiply = table.batch.multiply(DType::kQ4_K);

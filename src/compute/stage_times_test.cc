@@ -1,0 +1,68 @@
+#include "compute/stage_times.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+
+namespace thermocline::compute {
+namespace {
+
+TEST(StageTest, HasANameEach) {
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < kNumStages; ++i) {
+    names.insert(NameOf(static_cast<Stage>(i)));
+  }
+  EXPECT_EQ(names.size(), kNumStages);
+  EXPECT_EQ(NameOf(Stage::kHead), "head");
+}
+
+TEST(ScopedStageTest, AddsWhatHappensWhileItLives) {
+  auto pool = os::ThreadPool::Create({.num_threads = 2});
+  ASSERT_TRUE(pool.has_value());
+  StageTimes profile;
+  const Compute compute = {.pool = pool->get(), .times = &profile};
+  const auto join = [&] { (*pool)->Run([](int) {}); };
+  join();  // before: nobody's
+  for (int i = 0; i < 2; ++i) {
+    const ScopedStage stage(compute, Stage::kQkv, 100);
+    join();
+    join();
+  }
+  {
+    const ScopedStage stage(compute, Stage::kOut);
+  }
+  const StageTotals& qkv = profile.of(Stage::kQkv);
+  EXPECT_EQ(qkv.num_calls, 2u);
+  EXPECT_EQ(qkv.num_bytes, 200u);
+  EXPECT_EQ(qkv.num_joins, 4u);
+  EXPECT_GT(qkv.ns, 0u);
+  EXPECT_LE(qkv.wait_ns, qkv.ns);
+  EXPECT_EQ(profile.of(Stage::kOut).num_calls, 1u);
+  EXPECT_EQ(profile.of(Stage::kOut).num_joins, 0u);
+  EXPECT_EQ(profile.of(Stage::kNorm).num_calls, 0u);
+}
+
+TEST(ScopedStageTest, DoesNothingWithoutAnAccount) {
+  const Compute compute;  // not even a pool to ask
+  const ScopedStage stage(compute, Stage::kQkv, 100);
+}
+
+TEST(ProfileTest, AddsUp) {
+  StageTimes a;
+  a.stages[0] = {
+      .num_calls = 1, .ns = 2, .num_bytes = 3, .num_joins = 4, .wait_ns = 5};
+  a.whole.ns = 7;
+  StageTimes b = a;
+  b += a;
+  EXPECT_EQ(b.stages[0].num_calls, 2u);
+  EXPECT_EQ(b.stages[0].ns, 4u);
+  EXPECT_EQ(b.stages[0].num_bytes, 6u);
+  EXPECT_EQ(b.stages[0].num_joins, 8u);
+  EXPECT_EQ(b.stages[0].wait_ns, 10u);
+  EXPECT_EQ(b.whole.ns, 14u);
+}
+
+}  // namespace
+}  // namespace thermocline::compute

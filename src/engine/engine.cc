@@ -1,0 +1,212 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "engine/engine_plan.h"
+#include "engine/ffn/ffn_layers.h"
+#include "engine/ffn/predictor_check.h"
+#include "engine/forward/host_forward.h"
+#include "engine/scratch.h"
+#include "os/memory.h"
+#include "predictor/training_free.h"
+
+namespace thermocline::engine {
+namespace {
+
+class EngineImpl final : public Engine {
+ public:
+  EngineImpl(std::shared_ptr<const model::Model> model, EngineOptions options,
+             EnginePlan plan, os::ThreadPool* pool, os::AlignedBuffer memory)
+      : model_(std::move(model)),
+        options_(std::move(options)),
+        plan_(std::move(plan)),
+        memory_(std::move(memory)),
+        scratch_(MakeScratch(model_->config(), plan_.scratch, memory_.data())),
+        compute_{.pool = pool,
+                 .kernels = &kernels::KernelsFor(options_.isa),
+                 .scratch = scratch_.products,
+                 .times = options_.times} {}
+
+  // The rest of construction, which can fail.
+  Status Start() {
+    if (plan_.ffn.own_signs) {
+      TC_ASSIGN_OR_RETURN(
+          signs_, predictor::OwnSigns::Make(model_->config(), model_->weights(),
+                                            compute_));
+    }
+    forward_ = MakeHostForward({.model = model_.get(),
+                                .compute = &compute_,
+                                .scratch = &scratch_,
+                                .ffn = ffn_parts(),
+                                .layers = &plan_.layers,
+                                .max_rows = static_cast<size_t>(max_rows()),
+                                .totals = &totals_,
+                                .observer = &options_.observer});
+    return CheckSelfTests(ffn_parts(), plan_.ffn.mode,
+                          {scratch_.normed, scratch_.delta});
+  }
+
+  Status Run(const Batch& batch, std::span<float> logits,
+             const PassHooks& hooks) override {
+    TC_RETURN_IF_ERROR(Check(batch));
+    TC_CHECK(logits.size() ==
+             batch.num_logit_rows() *
+                 static_cast<size_t>(model_->config().vocab_size));
+    TC_RETURN_IF_ERROR(Reserve(batch));
+    const SparseTotals before = totals_;
+    const Status status = forward_->Run(batch, logits, hooks);
+    if (!status.has_value()) {
+      totals_ = before;
+      GiveBack(batch.runs);
+      return status;
+    }
+    for (const BatchRun& run : batch.runs) {
+      run.sequence->Advance(static_cast<int64_t>(run.tokens.size()));
+    }
+    Count(batch);
+    return {};
+  }
+
+  FfnMode ffn() const override { return plan_.ffn.mode; }
+  PredictorChoice predictor() const override { return plan_.ffn.predictor; }
+  SparseTotals sparse_totals() const override { return totals_; }
+  const model::Model& model() const override { return *model_; }
+
+ private:
+  int64_t max_rows() const { return options_.max_rows; }
+
+  FfnParts ffn_parts() {
+    return {.model = model_.get(),
+            .predictor = plan_.ffn.predictor,
+            .signs = signs_ ? &*signs_ : nullptr,
+            .compute = &compute_,
+            .scratch = &scratch_.ffn,
+            .board = &board_};
+  }
+
+  Status Check(const Batch& batch) const {
+    if (std::cmp_greater(batch.num_rows(), max_rows())) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "a batch of {}: this engine was made for {}",
+                  Plural(batch.num_rows(), "token"), max_rows());
+    }
+    for (size_t i = 0; i < batch.runs.size(); ++i) {
+      const BatchRun& run = batch.runs[i];
+      TC_CHECK(run.sequence != nullptr);
+      TC_CHECK(i == 0 || run.phase == Phase::kGenerate ||
+               batch.runs[i - 1].phase == Phase::kPrompt);
+      for (size_t j = 0; j < i; ++j) {
+        TC_CHECK(batch.runs[j].sequence != run.sequence);
+      }
+      TC_RETURN_IF_ERROR(CheckTokens(run.tokens));
+    }
+    return {};
+  }
+
+  Status CheckTokens(std::span<const text::TokenId> tokens) const {
+    if (tokens.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, "there are no tokens to decode");
+    }
+    const int64_t vocab_size = model_->config().vocab_size;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (tokens[i] < 0 || tokens[i] >= vocab_size) {
+        return Fail(ErrorCode::kInvalidArgument,
+                    "token {} (number {}) is outside the vocabulary of {}",
+                    tokens[i], i, vocab_size);
+      }
+    }
+    return {};
+  }
+
+  // Room for all, or for none.
+  static Status Reserve(const Batch& batch) {
+    for (size_t i = 0; i < batch.runs.size(); ++i) {
+      const BatchRun& run = batch.runs[i];
+      Status status =
+          run.sequence->Reserve(static_cast<int64_t>(run.tokens.size()));
+      if (status.has_value()) continue;
+      GiveBack(batch.runs.first(i));
+      return status;
+    }
+    return {};
+  }
+
+  static void GiveBack(std::span<const BatchRun> runs) {
+    for (const BatchRun& run : runs) {
+      run.sequence->Truncate(run.sequence->length());
+    }
+  }
+
+  void Count(const Batch& batch) {
+    if (ffn() == FfnMode::kDense) return;
+    uint64_t num_tokens = 0;
+    for (const BatchRun& run : batch.runs) {
+      if (run.phase == Phase::kGenerate) num_tokens += run.tokens.size();
+    }
+    totals_.num_tokens += num_tokens;
+    totals_.num_passes += num_tokens > 0 ? 1 : 0;
+  }
+
+  std::shared_ptr<const model::Model> model_;
+  EngineOptions options_;
+  EnginePlan plan_;
+  os::AlignedBuffer memory_;
+  Scratch scratch_;
+  compute::Compute compute_;
+  PieceBoard board_;
+  SparseTotals totals_;
+  std::optional<predictor::OwnSigns> signs_;
+  std::unique_ptr<Forward> forward_;
+};
+
+// Norms and biases are read as floats in place; matrices may lie anywhere.
+Status CheckAlignment(const model::Model& model) {
+  const auto is_aligned = [](std::initializer_list<TensorView> views) {
+    return std::ranges::all_of(views, [](const TensorView& view) {
+      return reinterpret_cast<uintptr_t>(view.data) % alignof(float) == 0;
+    });
+  };
+  const model::Weights& weights = model.weights();
+  bool all = is_aligned({weights.output_norm, weights.output_norm_bias});
+  for (const model::LayerWeights& layer : weights.layers) {
+    const model::AttentionWeights& a = layer.attention;
+    const model::FfnWeights& f = layer.ffn;
+    const model::PredictorWeights& p = layer.predictor;
+    all = all && is_aligned({a.norm, a.norm_bias, a.q_bias, a.k_bias, a.v_bias,
+                             a.out_bias, f.norm, f.norm_bias, f.gate_bias,
+                             f.up_bias, f.down_bias, p.up_bias, p.down_bias,
+                             layer.free_predictor.bias});
+  }
+  if (all) return {};
+  return Fail(ErrorCode::kUnsupported,
+              "{}: its tensors do not lie at multiples of 4 bytes: the file "
+              "was written with an unusual general.alignment",
+              model.file().path());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::Create(
+    std::shared_ptr<const model::Model> model, const EngineOptions& options,
+    os::ThreadPool* pool) {
+  TC_CHECK(model != nullptr && pool != nullptr);
+  TC_ASSIGN_OR_RETURN(EnginePlan plan, PlanEngine(model->config(), options,
+                                                  pool->num_threads()));
+  TC_RETURN_IF_ERROR(CheckAlignment(*model));
+  auto memory = os::AlignedBuffer::Allocate(plan.scratch_bytes);
+  if (!memory.has_value()) {
+    return Annotate("activations of a batch", memory.error());
+  }
+  auto engine = std::make_unique<EngineImpl>(
+      std::move(model), options, std::move(plan), pool, *std::move(memory));
+  TC_RETURN_IF_ERROR(engine->Start());
+  return engine;
+}
+
+}  // namespace thermocline::engine

@@ -1,0 +1,62 @@
+// The model, ready to compute: batches of rows in, logits out.
+#ifndef THERMOCLINE_ENGINE_ENGINE_H_
+#define THERMOCLINE_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "engine/batch.h"
+#include "engine/engine_options.h"
+#include "engine/ffn/sparse_totals.h"
+#include "engine/forward/forward.h"
+#include "engine/kv/kv_pool.h"
+#include "model/model.h"
+#include "os/thread_pool.h"
+
+namespace thermocline::engine {
+
+// Owns     executors and scratch. Keeps the model alive; borrows the threads,
+//          which several engines may share if they run in turns, and knows
+//          sequences by what batches name.
+// Threads  one caller at a time.
+// Invariants
+//   1. A row's logits depend on the tokens of its sequence and their phases,
+//      the model (with its split's order of neurons), ISA, KV types, and on
+//      whom the mode and the predictor choose: not on the number of threads, on
+//      what logits are asked for, on other rows, or on how a sequence was cut
+//      into batches.
+//   2. After an error no sequence has grown.
+//   3. Run allocates nothing.
+class Engine {
+ public:
+  // kInvalidArgument when the options do not fit the model (engine_plan.h);
+  // kUnsupported when norms or biases are not aligned to floats; kCorrupt when
+  // the predictors are those of another model (model::SelfTest);
+  // kResourceExhausted: no memory.
+  static Result<std::unique_ptr<Engine>> Create(
+      std::shared_ptr<const model::Model> model, const EngineOptions& options,
+      os::ThreadPool* pool);
+  virtual ~Engine() = default;
+
+  // Computes the batch, and advances its sequences. logits: as Batch says; size
+  // CHECKed. A sequence that is named twice, and prompts behind what is
+  // generated, are CHECKed.
+  // kInvalidArgument: an id outside the vocabulary, named; no tokens; more rows
+  // than options.max_rows. kResourceExhausted: a sequence has no room
+  // (KvSequence::Reserve); nothing is computed. Errors of Forward::Run.
+  virtual Status Run(const Batch& batch, std::span<float> logits,
+                     const PassHooks& hooks = {}) = 0;
+
+  virtual FfnMode ffn() const = 0;  // of what is generated: never kAuto
+  // Of kFast kTrained or kFree, else kNone.
+  virtual PredictorChoice predictor() const = 0;
+  // What generated rows have read so far; all 0 in kDense.
+  virtual SparseTotals sparse_totals() const = 0;
+  virtual const model::Model& model() const = 0;
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_ENGINE_H_

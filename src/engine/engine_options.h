@@ -1,0 +1,34 @@
+// How a model is computed.
+#ifndef THERMOCLINE_ENGINE_ENGINE_OPTIONS_H_
+#define THERMOCLINE_ENGINE_ENGINE_OPTIONS_H_
+
+#include <cstdint>
+
+#include "engine/ffn/ffn_mode.h"
+#include "engine/ffn/observer.h"
+#include "kernels/isa.h"
+
+namespace thermocline::compute {
+struct StageTimes;
+}  // namespace thermocline::compute
+
+namespace thermocline::engine {
+
+struct EngineOptions {
+  int64_t context = 0;     // positions of the longest sequence, >= 1
+  int64_t max_rows = 512;  // of a batch
+  kernels::Isa isa = kernels::BestIsa();
+  FfnMode ffn = FfnMode::kAuto;
+  PredictorChoice predictor = PredictorChoice::kAuto;
+  // Prompts compute all neurons, whatever `ffn` says of what is generated.
+  bool dense_prompts = false;
+  // Costs a few bits per neuron and row of a batch, and room for gates and
+  // stream where nothing else keeps them (scratch.h). Told of batches of one
+  // sequence.
+  FfnObserver observer;
+  compute::StageTimes* times = nullptr;  // Run adds to it; null: nobody
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_ENGINE_OPTIONS_H_

@@ -1,0 +1,395 @@
+#include "engine/forward/host_forward.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "compute/norm.h"
+#include "compute/stage_times.h"
+#include "engine/attention/attention.h"
+#include "engine/forward/head_executor.h"
+#include "model/rope.h"
+#include "tensor/codec.h"
+
+namespace thermocline::engine {
+namespace {
+
+using compute::Rows;
+using compute::ScopedStage;
+using compute::Stage;
+
+// The rows of one phase among those of a pass.
+struct PhaseRows {
+  Phase phase = Phase::kPrompt;
+  size_t first = 0;
+  size_t count = 0;
+  std::span<const BatchRun> runs;
+  std::span<const SequenceRows> sequences;  // their rows count from `first`
+};
+
+class HostForward final : public Forward {
+ public:
+  explicit HostForward(const HostParts& parts);
+
+  bool Takes(const BatchRun& /*run*/) const override { return true; }
+  Status Run(const Batch& batch, std::span<float> logits,
+             const PassHooks& hooks) override;
+
+ private:
+  struct Layer {
+    const model::LayerWeights* weights;
+    std::unique_ptr<AttentionExecutor> attention;
+    std::array<std::unique_ptr<FfnExecutor>, kNumPhases> ffn;
+  };
+
+  // Sets sequences_ and phases_.
+  void Lay(const Batch& batch);
+  void Embed(const Batch& batch);
+  void EmbedRow(const BatchRun& run, size_t token_idx, size_t row);
+  Status RunLayers(size_t num_rows, const PassHooks& hooks);
+  // From one layer's residual stream to the next one's, for the rows of a
+  // phase.
+  Status RunLayer(size_t layer_idx, const PhaseRows& rows);
+  AttentionCall AttentionCallOf(const PhaseRows& rows) const;
+  FfnCall FfnCallOf(size_t layer_idx, const PhaseRows& rows) const;
+  void Report(size_t layer_idx, const PhaseRows& rows,
+              const FfnExecutor& ffn) const;
+  void ReportRow(size_t layer_idx, size_t row, size_t row_of_call,
+                 int64_t position, const Rows& gate) const;
+  void Normalize(const TensorView& weight, const TensorView& bias,
+                 const PhaseRows& rows);
+  // residual += delta
+  void AddDelta(const PhaseRows& rows);
+  bool AllFinite(const Rows& rows, size_t num_rows);
+  Status ComputeLogits(std::span<float> logits);
+  // Those of a phase; moves `logits` on behind them.
+  Status ComputeLogits(const PhaseRows& rows, std::span<float>& logits);
+  compute::Norm NormOf(const TensorView& weight, const TensorView& bias) const;
+  bool is_observed() const { return parts_.observer != nullptr; }
+  const model::Config& config() const { return parts_.model->config(); }
+
+  HostParts parts_;
+  const compute::Compute& compute_;
+  const Scratch& scratch_;
+  model::RopeTable rope_;
+  std::vector<Layer> layers_;
+  std::unique_ptr<HeadExecutor> head_;
+  // Of the pass at hand; with room for as many runs as there can be.
+  std::vector<SequenceRows> sequences_;
+  std::array<PhaseRows, kNumPhases> phases_;
+};
+
+HostForward::HostForward(const HostParts& parts)
+    : parts_(parts),
+      compute_(*parts.compute),
+      scratch_(*parts.scratch),
+      rope_(parts.model->config().rope,
+            parts.model->weights().rope_freq_factors),
+      head_(MakeHostHead(&parts.model->weights(), parts.compute)) {
+  if (parts_.observer != nullptr && !*parts_.observer) {
+    parts_.observer = nullptr;
+  }
+  FillFfnScratch(parts.ffn);
+  const std::vector<model::LayerWeights>& layers =
+      parts.model->weights().layers;
+  layers_.reserve(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    Layer& layer = layers_.emplace_back();
+    layer.weights = &layers[i];
+    layer.attention = std::make_unique<Attention>(
+        &config(), &layers[i].attention, static_cast<int64_t>(i), parts.compute,
+        &parts.scratch->attention);
+    for (const Phase phase : kPhases) {
+      layer.ffn[static_cast<size_t>(phase)] =
+          MakeFfn(parts.ffn, i, (*parts.layers)[i].of(phase), phase);
+    }
+  }
+  sequences_.reserve(parts.max_rows);
+}
+
+Status HostForward::Run(const Batch& batch, std::span<float> logits,
+                        const PassHooks& hooks) {
+  compute::StageTimes* times = compute_.times;
+  const ScopedStage whole(compute_, times ? &times->whole : nullptr, 0);
+  Lay(batch);
+  Embed(batch);
+  const size_t num_rows = batch.num_rows();
+  if (!AllFinite(scratch_.residual, num_rows)) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: the embedding of a token is not finite: the weights are "
+                "damaged (--check-tensors finds where)",
+                parts_.model->file().path());
+  }
+  TC_RETURN_IF_ERROR(RunLayers(num_rows, hooks));
+  return ComputeLogits(logits);
+}
+
+void HostForward::Lay(const Batch& batch) {
+  TC_CHECK(batch.runs.size() <= sequences_.capacity());
+  sequences_.clear();
+  size_t num_rows = 0;
+  size_t num_runs = 0;
+  for (const Phase phase : kPhases) {
+    PhaseRows& rows = phases_[static_cast<size_t>(phase)];
+    rows = {.phase = phase, .first = num_rows};
+    const size_t first_run = num_runs;
+    for (; num_runs < batch.runs.size(); ++num_runs) {
+      const BatchRun& run = batch.runs[num_runs];
+      if (run.phase != phase) break;
+      sequences_.push_back({.sequence = run.sequence,
+                            .first_position = run.sequence->length(),
+                            .first_row = rows.count,
+                            .num_rows = run.tokens.size()});
+      rows.count += run.tokens.size();
+    }
+    const size_t count = num_runs - first_run;
+    rows.runs = batch.runs.subspan(first_run, count);
+    rows.sequences = std::span(sequences_).subspan(first_run, count);
+    num_rows += rows.count;
+  }
+  TC_CHECK(num_runs == batch.runs.size());  // prompts first
+}
+
+void HostForward::Embed(const Batch& batch) {
+  const TensorView& table = parts_.model->weights().token_embedding;
+  const size_t num_rows = batch.num_rows();
+  const ScopedStage stage(compute_, Stage::kEmbed,
+                          num_rows * table.row_bytes());
+  compute_.pool->ParallelFor(
+      num_rows, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        size_t run_idx = 0;
+        size_t first = 0;
+        for (size_t row = begin; row < end; ++row) {
+          while (row >= first + batch.runs[run_idx].tokens.size()) {
+            first += batch.runs[run_idx++].tokens.size();
+          }
+          EmbedRow(batch.runs[run_idx], row - first, row);
+        }
+      });
+}
+
+// Also the angles of the row's position.
+void HostForward::EmbedRow(const BatchRun& run, size_t token_idx, size_t row) {
+  const model::Weights& weights = parts_.model->weights();
+  const TensorView& table = weights.token_embedding;
+  DequantizeRow(table.dtype,
+                table.row(static_cast<uint64_t>(run.tokens[token_idx])),
+                scratch_.residual.span(row));
+  const int64_t position =
+      run.sequence->length() + static_cast<int64_t>(token_idx);
+  rope_.Angles(position, scratch_.rope_cos.row(row),
+               scratch_.rope_sin.row(row));
+  const TensorView& positions = weights.position_embedding;
+  if (!positions) return;
+  // A learned vector, by way of delta.
+  DequantizeRow(positions.dtype, positions.row(static_cast<uint64_t>(position)),
+                scratch_.delta.span(row));
+  compute_.kernels->add(scratch_.delta.row(row), scratch_.delta.width,
+                        scratch_.residual.row(row));
+}
+
+Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (hooks.layers_done) hooks.layers_done(static_cast<int64_t>(i));
+    if (hooks.cancel != nullptr && hooks.cancel->load()) {
+      return Fail(ErrorCode::kCancelled, "cancelled");
+    }
+    for (const PhaseRows& rows : phases_) {
+      if (rows.count > 0) TC_RETURN_IF_ERROR(RunLayer(i, rows));
+    }
+    if (!AllFinite(scratch_.residual, num_rows)) {
+      return Fail(ErrorCode::kCorrupt,
+                  "{}: the output of layer {} is not finite: its weights are "
+                  "damaged (--check-tensors finds where), the file says wrong "
+                  "things about the model, or keys and values are too large "
+                  "for the KV cache's type (-ctk f32 -ctv f32 holds them)",
+                  parts_.model->file().path(), i);
+    }
+  }
+  return {};
+}
+
+Status HostForward::RunLayer(size_t layer_idx, const PhaseRows& rows) {
+  const Layer& layer = layers_[layer_idx];
+  FfnExecutor& executor = *layer.ffn[static_cast<size_t>(rows.phase)];
+  const model::AttentionWeights& attention = layer.weights->attention;
+  const model::FfnWeights& ffn = layer.weights->ffn;
+  FfnCall call = FfnCallOf(layer_idx, rows);
+  TC_RETURN_IF_ERROR(executor.Select(call, SelectAt::kLayerInput));
+  Normalize(attention.norm, attention.norm_bias, rows);
+  TC_RETURN_IF_ERROR(layer.attention->Run(AttentionCallOf(rows)));
+  // In a parallel block the FFN does not see what attention adds.
+  if (!config().parallel_block) AddDelta(rows);
+  Normalize(ffn.norm, ffn.norm_bias, rows);
+  call.normed = scratch_.normed.From(rows.first);
+  TC_RETURN_IF_ERROR(executor.Select(call, SelectAt::kFfnInput));
+  if (is_observed() && scratch_.stream.data != nullptr) {
+    for (size_t t = rows.first; t < rows.first + rows.count; ++t) {
+      std::ranges::copy(scratch_.residual.span(t), scratch_.stream.row(t));
+    }
+  }
+  if (config().parallel_block) AddDelta(rows);
+  TC_RETURN_IF_ERROR(executor.Run(call));
+  if (is_observed()) Report(layer_idx, rows, executor);
+  AddDelta(rows);
+  return {};
+}
+
+AttentionCall HostForward::AttentionCallOf(const PhaseRows& rows) const {
+  return {.phase = rows.phase,
+          .num_rows = rows.count,
+          .runs = rows.sequences,
+          .normed = scratch_.normed.From(rows.first),
+          .out = scratch_.delta.From(rows.first),
+          .rope_cos = scratch_.rope_cos.From(rows.first),
+          .rope_sin = scratch_.rope_sin.From(rows.first)};
+}
+
+FfnCall HostForward::FfnCallOf(size_t layer_idx, const PhaseRows& rows) const {
+  const bool is_counted =
+      rows.phase == Phase::kGenerate &&
+      (*parts_.layers)[layer_idx].of(rows.phase) != FfnMode::kDense;
+  return {.phase = rows.phase,
+          .num_rows = rows.count,
+          .stream = scratch_.residual.From(rows.first),
+          .normed = {},
+          .out = scratch_.delta.From(rows.first),
+          .sets = scratch_.sets_of(layer_idx).From(rows.first),
+          .next_sets = scratch_.sets_of(layer_idx + 1).From(rows.first),
+          .totals = is_counted ? parts_.totals : nullptr};
+}
+
+void HostForward::Report(size_t layer_idx, const PhaseRows& rows,
+                         const FfnExecutor& ffn) const {
+  const Rows gate = ffn.gate();
+  for (const SequenceRows& run : rows.sequences) {
+    for (size_t t = 0; t < run.num_rows; ++t) {
+      ReportRow(layer_idx, rows.first + run.first_row + t, run.first_row + t,
+                run.first_position + static_cast<int64_t>(t), gate);
+    }
+  }
+}
+
+// Row `row` of the pass, which was the FFN's row `row_of_call`.
+void HostForward::ReportRow(size_t layer_idx, size_t row, size_t row_of_call,
+                            int64_t position, const Rows& gate) const {
+  const neuron::ActiveSets& sets = scratch_.sets_of(layer_idx);
+  const auto num_used = static_cast<size_t>(config().ffn.num_experts_used);
+  const auto list = [](const neuron::NeuronSet& set, uint32_t* ids) {
+    size_t count = 0;
+    set.ForEachIn(0, set.num_neurons, [&](size_t neuron) {
+      ids[count++] = static_cast<uint32_t>(neuron);
+    });
+    return std::span<const uint32_t>(ids, count);
+  };
+  const Rows& stream =
+      scratch_.stream.data ? scratch_.stream : scratch_.residual;
+  FfnObservation seen = {
+      .layer_idx = static_cast<int64_t>(layer_idx),
+      .position = position,
+      .input = scratch_.normed.span(row),
+      .stream = stream.span(row),
+      .candidates = list(sets.named(row), scratch_.listed),
+      .fired = list(sets.fired(row), scratch_.listed + sets.num_neurons),
+  };
+  if (gate.data) seen.gate = gate.span(row_of_call);
+  if (num_used > 0) {
+    seen.experts = {scratch_.ffn.experts.chosen + row_of_call * num_used,
+                    num_used};
+  }
+  (*parts_.observer)(seen);
+}
+
+compute::Norm HostForward::NormOf(const TensorView& weight,
+                                  const TensorView& bias) const {
+  return {config().norm, config().norm_epsilon, weight, bias};
+}
+
+// normed = norm(residual)
+void HostForward::Normalize(const TensorView& weight, const TensorView& bias,
+                            const PhaseRows& rows) {
+  const ScopedStage stage(compute_, Stage::kNorm);
+  compute::Normalize(compute_, NormOf(weight, bias),
+                     scratch_.residual.From(rows.first), rows.count,
+                     scratch_.normed.From(rows.first));
+}
+
+void HostForward::AddDelta(const PhaseRows& rows) {
+  const ScopedStage stage(compute_, Stage::kResidual);
+  compute_.pool->ParallelFor(
+      rows.count, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t t = rows.first + begin; t < rows.first + end; ++t) {
+          compute_.kernels->add(scratch_.delta.row(t), scratch_.delta.width,
+                                scratch_.residual.row(t));
+        }
+      });
+}
+
+bool HostForward::AllFinite(const Rows& rows, size_t num_rows) {
+  const ScopedStage stage(compute_, Stage::kResidual);
+  std::atomic<bool> all_finite = true;
+  compute_.pool->ParallelFor(
+      num_rows, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
+        for (size_t t = begin; t < end; ++t) {
+          if (!compute_.kernels->all_finite(rows.row(t), rows.width)) {
+            all_finite.store(false, std::memory_order_relaxed);
+          }
+        }
+      });
+  return all_finite.load(std::memory_order_relaxed);
+}
+
+Status HostForward::ComputeLogits(std::span<float> logits) {
+  for (const PhaseRows& rows : phases_) {
+    TC_RETURN_IF_ERROR(ComputeLogits(rows, logits));
+  }
+  TC_CHECK(logits.empty());
+  return {};
+}
+
+Status HostForward::ComputeLogits(const PhaseRows& rows,
+                                  std::span<float>& logits) {
+  const size_t num_rows = Batch{rows.runs}.num_logit_rows();
+  if (num_rows == 0) return {};
+  const model::Weights& weights = parts_.model->weights();
+  const auto vocab_size = static_cast<size_t>(config().vocab_size);
+  const Rows out = {logits.data(), vocab_size, vocab_size};
+  {
+    const ScopedStage stage(compute_, Stage::kHead, weights.head.num_bytes());
+    size_t num_normed = 0;
+    for (size_t i = 0; i < rows.runs.size(); ++i) {
+      const size_t count = rows.runs[i].num_logit_rows();
+      const SequenceRows& run = rows.sequences[i];
+      compute::Normalize(compute_,
+                         NormOf(weights.output_norm, weights.output_norm_bias),
+                         scratch_.residual.From(rows.first + run.first_row +
+                                                run.num_rows - count),
+                         count, scratch_.normed.From(num_normed));
+      num_normed += count;
+    }
+    TC_RETURN_IF_ERROR(head_->Run({.phase = rows.phase,
+                                   .num_rows = num_rows,
+                                   .normed = scratch_.normed,
+                                   .logits = out}));
+  }
+  if (!AllFinite(out, num_rows)) {
+    return Fail(ErrorCode::kCorrupt,
+                "{}: the logits are not finite: the output norm or the head "
+                "is damaged (--check-tensors finds where)",
+                parts_.model->file().path());
+  }
+  logits = logits.subspan(num_rows * vocab_size);
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Forward> MakeHostForward(const HostParts& parts) {
+  return std::make_unique<HostForward>(parts);
+}
+
+}  // namespace thermocline::engine

@@ -1,0 +1,40 @@
+// The pass on the host: embed, layers, output norm, head.
+#ifndef THERMOCLINE_ENGINE_FORWARD_HOST_FORWARD_H_
+#define THERMOCLINE_ENGINE_FORWARD_HOST_FORWARD_H_
+
+#include <memory>
+#include <vector>
+
+#include "compute/matmul.h"
+#include "engine/ffn/ffn_layers.h"
+#include "engine/ffn/observer.h"
+#include "engine/ffn/sparse_totals.h"
+#include "engine/forward/forward.h"
+#include "engine/layer_plan.h"
+#include "engine/scratch.h"
+#include "model/model.h"
+
+namespace thermocline::engine {
+
+// All of it outlives the pass.
+struct HostParts {
+  const model::Model* model = nullptr;
+  const compute::Compute* compute = nullptr;
+  const Scratch* scratch = nullptr;
+  FfnParts ffn;  // with the compute and scratch.ffn
+  const std::vector<LayerPlan>* layers = nullptr;
+  size_t max_rows = 1;                    // of a pass
+  SparseTotals* totals = nullptr;         // of generated rows
+  const FfnObserver* observer = nullptr;  // null or empty: nobody looks
+};
+
+// Takes every run. Driven by model::Config: no copy per architecture. Per layer
+//   x += Attention(norm(x));  x += FFN(norm(x))
+// or, in a parallel block,
+//   x += Attention(norm(x)) + FFN(norm2(x))
+// with the rows of prompts first, then those that are generated.
+std::unique_ptr<Forward> MakeHostForward(const HostParts& parts);
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_FORWARD_HOST_FORWARD_H_

@@ -1,0 +1,63 @@
+// How keys and values of a page of positions lie in memory.
+#ifndef THERMOCLINE_ENGINE_KV_KV_LAYOUT_H_
+#define THERMOCLINE_ENGINE_KV_KV_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+#include "tensor/dtype.h"
+
+namespace thermocline::engine {
+
+// Positions of a page.
+inline constexpr int64_t kKvPage = static_cast<int64_t>(kernels::kKvPage);
+
+constexpr uint64_t KvPagesFor(int64_t num_positions) {
+  return (static_cast<uint64_t>(num_positions) + kernels::kKvPage - 1) /
+         kernels::kKvPage;
+}
+
+// A page holds all layers, one after the other: K [KVH, kKvPage, K], then
+// V [KVH, kKvPage, Kv]. A head's positions lie together, as attention reads
+// them: as rows, or as one group (kernels/kv_group.h).
+struct KvLayout {
+  DType k_type;
+  DType v_type;
+  kernels::KvOrder order;
+  int64_t num_layers;
+  size_t num_kv_heads;
+  size_t k_width;  // elements of one head
+  size_t v_width;
+  uint64_t k_head_bytes;  // of one position, one head
+  uint64_t v_head_bytes;
+  uint64_t layer_bytes;  // of a page; its values lie behind its keys
+  uint64_t page_bytes;   // of everything; a multiple of 64
+
+  uint64_t k_offset(size_t kv_head) const {
+    return kv_head * kernels::kKvPage * k_head_bytes;
+  }
+  uint64_t v_offset(size_t kv_head) const {
+    return k_offset(num_kv_heads) + kv_head * kernels::kKvPage * v_head_bytes;
+  }
+  // Of one position in all layers.
+  uint64_t position_bytes() const {
+    return static_cast<uint64_t>(num_layers) * num_kv_heads *
+           (k_head_bytes + v_head_bytes);
+  }
+};
+
+// kInvalidArgument: a type other than F32, F16, Q8_0, or a head width that
+// Q8_0's blocks do not divide.
+Result<KvLayout> PlanKvLayout(const model::Config& config, DType k_type,
+                              DType v_type,
+                              kernels::KvOrder order = kernels::KvOrder::kRows);
+
+// Bytes of so many pages. kResourceExhausted: more than can be addressed.
+Result<uint64_t> KvBytes(const KvLayout& layout, uint64_t num_pages);
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_KV_KV_LAYOUT_H_

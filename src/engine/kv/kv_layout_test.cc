@@ -1,0 +1,71 @@
+#include "engine/kv/kv_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace thermocline::engine {
+namespace {
+
+model::Config TwoKvHeads(int64_t key_width, int64_t value_width) {
+  model::Config config;
+  config.num_layers = 3;
+  config.num_heads = 4;
+  config.num_kv_heads = 2;
+  config.key_width = key_width;
+  config.value_width = value_width;
+  return config;
+}
+
+TEST(KvLayout, CountsTheBytesOfEachType) {
+  const auto config = TwoKvHeads(32, 64);
+  const auto f16 = PlanKvLayout(config, DType::kF16, DType::kF16);
+  ASSERT_TRUE(f16.has_value());
+  EXPECT_EQ(f16->k_head_bytes, 32u * 2);
+  EXPECT_EQ(f16->v_head_bytes, 64u * 2);
+  EXPECT_EQ(f16->position_bytes(), 3u * 2 * (64 + 128));
+  EXPECT_EQ(f16->page_bytes, 64 * f16->position_bytes());
+  EXPECT_EQ(f16->layer_bytes, f16->page_bytes / 3);
+  const auto mixed = PlanKvLayout(config, DType::kQ8_0, DType::kF32);
+  ASSERT_TRUE(mixed.has_value());
+  EXPECT_EQ(mixed->k_head_bytes, 34u);
+  EXPECT_EQ(mixed->v_head_bytes, 64u * 4);
+  EXPECT_EQ(mixed->k_offset(1), 64u * 34);
+  EXPECT_EQ(mixed->v_offset(0), 2 * 64u * 34);
+  EXPECT_EQ(mixed->v_offset(2), mixed->layer_bytes);
+}
+
+TEST(KvLayout, PagesHold64Positions) {
+  EXPECT_EQ(KvPagesFor(0), 0u);
+  EXPECT_EQ(KvPagesFor(1), 1u);
+  EXPECT_EQ(KvPagesFor(64), 1u);
+  EXPECT_EQ(KvPagesFor(65), 2u);
+}
+
+TEST(KvLayout, RefusesTypesAndWidths) {
+  const auto q4 = PlanKvLayout(TwoKvHeads(32, 32), DType::kQ4_0, DType::kF16);
+  ASSERT_FALSE(q4.has_value());
+  EXPECT_EQ(q4.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(q4.error().message.find("-ctk Q4_0"), std::string::npos);
+  const auto narrow =
+      PlanKvLayout(TwoKvHeads(32, 48), DType::kQ8_0, DType::kQ8_0);
+  ASSERT_FALSE(narrow.has_value());
+  EXPECT_EQ(narrow.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(narrow.error().message.find("-ctv Q8_0"), std::string::npos);
+  EXPECT_NE(narrow.error().message.find("48"), std::string::npos);
+}
+
+TEST(KvLayout, OverflowIsAnError) {
+  const auto layout =
+      PlanKvLayout(TwoKvHeads(32, 32), DType::kF32, DType::kF32);
+  ASSERT_TRUE(layout.has_value());
+  EXPECT_EQ(KvBytes(*layout, 5).value(), 5 * layout->page_bytes);
+  for (const uint64_t num_pages : {UINT64_MAX, UINT64_MAX / 1000}) {
+    const auto num_bytes = KvBytes(*layout, num_pages);
+    ASSERT_FALSE(num_bytes.has_value());
+    EXPECT_EQ(num_bytes.error().code, ErrorCode::kResourceExhausted);
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::engine

@@ -1,0 +1,251 @@
+#include "engine/kv/kv_pool.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "kernels/kv_group.h"
+#include "tensor/blocks.h"
+#include "tensor/codec.h"
+#include "tensor/float16.h"
+
+namespace thermocline::engine {
+namespace {
+
+constexpr size_t kBlockElems = kBlock;
+
+// Element i of a key or value in a group, whose bytes lie at `place`.
+uint16_t FromGroup(const std::byte* group, size_t block, size_t position,
+                   int quant) {
+  uint16_t scale;
+  std::memcpy(&scale, group + kernels::ScaleInGroup(block, position),
+              sizeof(scale));
+  return F32ToF16(F16ToF32(scale) * static_cast<float>(quant));
+}
+
+void KeyFromGroup(const std::byte* group, size_t position, size_t n,
+                  uint16_t* out) {
+  const size_t num_blocks = n / kBlockElems;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t block = i / kBlockElems;
+    const auto code = static_cast<uint8_t>(group[kernels::KeyInGroup(
+        num_blocks, block, position, i % kBlockElems)]);
+    out[i] = FromGroup(group, block, position, int{code} - 128);
+  }
+}
+
+void ValueFromGroup(const std::byte* group, size_t position, size_t n,
+                    uint16_t* out) {
+  const size_t num_blocks = n / kBlockElems;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t block = i / kBlockElems;
+    const auto code = static_cast<int8_t>(group[kernels::ValueInGroup(
+        num_blocks, block, position, i % kBlockElems)]);
+    out[i] = FromGroup(group, block, position, code);
+  }
+}
+
+void FromRow(DType dtype, const std::byte* row, std::span<float> floats,
+             uint16_t* out) {
+  DequantizeRow(dtype, row, floats);
+  for (size_t i = 0; i < floats.size(); ++i) out[i] = F32ToF16(floats[i]);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KvPool>> KvPool::Create(const KvLayout& layout,
+                                               uint64_t num_pages) {
+  TC_ASSIGN_OR_RETURN(const uint64_t num_bytes, KvBytes(layout, num_pages));
+  if (num_pages > UINT32_MAX) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "a KV cache has at most {} pages", UINT32_MAX);
+  }
+  auto buffer = os::AlignedBuffer::Allocate(num_bytes);
+  if (!buffer.has_value()) {
+    return Annotate(fmt::format("KV cache of {}", Plural(num_pages, "page")),
+                    buffer.error());
+  }
+  return std::unique_ptr<KvPool>(
+      new KvPool(layout, *std::move(buffer), num_pages));
+}
+
+KvPool::KvPool(const KvLayout& layout, os::AlignedBuffer buffer,
+               size_t num_pages)
+    : layout_(layout), buffer_(std::move(buffer)), num_references_(num_pages) {
+  free_.reserve(num_pages);
+  // Taken from the back: the first page first.
+  for (size_t i = num_pages; i-- > 0;) {
+    free_.push_back(static_cast<uint32_t>(i));
+  }
+}
+
+size_t KvPool::num_free() const {
+  const std::lock_guard lock(mutex_);
+  return free_.size();
+}
+
+std::optional<uint32_t> KvPool::Take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::nullopt;
+  const uint32_t page_idx = free_.back();
+  free_.pop_back();
+  num_references_[page_idx] = 1;
+  return page_idx;
+}
+
+void KvPool::AddReference(uint32_t page_idx) {
+  const std::lock_guard lock(mutex_);
+  TC_CHECK(num_references_[page_idx] > 0);
+  ++num_references_[page_idx];
+}
+
+void KvPool::Drop(uint32_t page_idx) {
+  const std::lock_guard lock(mutex_);
+  TC_CHECK(num_references_[page_idx] > 0);
+  if (--num_references_[page_idx] == 0) free_.push_back(page_idx);
+}
+
+bool KvPool::IsShared(uint32_t page_idx) const {
+  const std::lock_guard lock(mutex_);
+  return num_references_[page_idx] > 1;
+}
+
+KvSequence::KvSequence(KvPool* pool, int64_t context)
+    : pool_(pool), context_(context) {
+  // More can never be had.
+  pages_.reserve(std::min<size_t>(KvPagesFor(context), pool->num_pages()));
+}
+
+KvSequence::KvSequence(KvSequence&& other) noexcept
+    : pool_(other.pool_),
+      context_(other.context_),
+      length_(std::exchange(other.length_, 0)),
+      pages_(std::exchange(other.pages_, {})) {}
+
+KvSequence& KvSequence::operator=(KvSequence&& other) noexcept {
+  std::swap(pool_, other.pool_);
+  std::swap(context_, other.context_);
+  std::swap(length_, other.length_);
+  std::swap(pages_, other.pages_);
+  return *this;
+}
+
+bool KvSequence::WritesIntoSharedPage() const {
+  return length_ % kKvPage != 0 &&
+         pool_->IsShared(pages_[static_cast<size_t>(length_ / kKvPage)]);
+}
+
+Status KvSequence::Reserve(int64_t num_new) {
+  if (num_new > context_ - length_) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "no room for {}: {} of {} left: use a larger context (-c)",
+                Plural(num_new, "token"), context_ - length_,
+                Plural(context_, "position"));
+  }
+  const size_t num_before = pages_.size();
+  const auto give_up = [&] {
+    Release(num_before);
+    return Fail(ErrorCode::kResourceExhausted,
+                "no room for {}: all {} of the KV cache are in use",
+                Plural(num_new, "token"), Plural(pool_->num_pages(), "page"));
+  };
+  std::optional<uint32_t> copy;
+  if (num_new > 0 && WritesIntoSharedPage()) {
+    copy = pool_->Take();
+    if (!copy) return give_up();
+  }
+  while (pages_.size() < KvPagesFor(length_ + num_new)) {
+    const std::optional<uint32_t> page = pool_->Take();
+    if (!page) {
+      if (copy) pool_->Drop(*copy);
+      return give_up();
+    }
+    pages_.push_back(*page);
+  }
+  if (copy) {
+    uint32_t& last = pages_[static_cast<size_t>(length_ / kKvPage)];
+    std::memcpy(pool_->page(*copy), pool_->page(last), layout().page_bytes);
+    pool_->Drop(std::exchange(last, *copy));
+  }
+  return {};
+}
+
+void KvSequence::Advance(int64_t num_new) {
+  TC_CHECK(num_new >= 0 && KvPagesFor(length_ + num_new) <= pages_.size());
+  length_ += num_new;
+}
+
+void KvSequence::Truncate(int64_t length) {
+  TC_CHECK(length >= 0 && length <= length_);
+  length_ = length;
+  Release(KvPagesFor(length));
+}
+
+KvSequence KvSequence::Fork(int64_t length) const {
+  TC_CHECK(length >= 0 && length <= length_);
+  KvSequence fork(pool_, context_);
+  fork.length_ = length;
+  for (size_t i = 0; i < KvPagesFor(length); ++i) {
+    pool_->AddReference(pages_[i]);
+    fork.pages_.push_back(pages_[i]);
+  }
+  return fork;
+}
+
+void KvSequence::Release(size_t num_kept) {
+  while (pages_.size() > num_kept) {
+    pool_->Drop(pages_.back());
+    pages_.pop_back();
+  }
+}
+
+void KvSequence::Put(const kernels::KernelTable& kernels, int64_t layer_idx,
+                     int64_t position, const float* k, const float* v) {
+  const KvLayout& layout = this->layout();
+  std::byte* page = layer(layer_idx, static_cast<size_t>(position / kKvPage));
+  const auto place = static_cast<size_t>(position % kKvPage);
+  for (size_t head = 0; head < layout.num_kv_heads; ++head) {
+    std::byte* keys = page + layout.k_offset(head);
+    std::byte* values = page + layout.v_offset(head);
+    if (layout.order == kernels::KvOrder::kGroups) {
+      kernels::StoreKeyInGroup(kernels, k, layout.k_width, place, keys);
+      kernels::StoreValueInGroup(kernels, v, layout.v_width, place, values);
+    } else {
+      kernels.store_row(layout.k_type, k, layout.k_width,
+                        keys + place * layout.k_head_bytes);
+      kernels.store_row(layout.v_type, v, layout.v_width,
+                        values + place * layout.v_head_bytes);
+    }
+    k += layout.k_width;
+    v += layout.v_width;
+  }
+}
+
+void KvSequence::Get(int64_t layer_idx, int64_t first, int64_t count,
+                     uint16_t* k, uint16_t* v) const {
+  const KvLayout& layout = this->layout();
+  std::vector<float> floats(std::max(layout.k_width, layout.v_width));
+  for (int64_t position = first; position < first + count; ++position) {
+    const std::byte* page =
+        layer(layer_idx, static_cast<size_t>(position / kKvPage));
+    const auto place = static_cast<size_t>(position % kKvPage);
+    for (size_t head = 0; head < layout.num_kv_heads; ++head) {
+      const std::byte* keys = page + layout.k_offset(head);
+      const std::byte* values = page + layout.v_offset(head);
+      if (layout.order == kernels::KvOrder::kGroups) {
+        KeyFromGroup(keys, place, layout.k_width, k);
+        ValueFromGroup(values, place, layout.v_width, v);
+      } else {
+        FromRow(layout.k_type, keys + place * layout.k_head_bytes,
+                std::span(floats).first(layout.k_width), k);
+        FromRow(layout.v_type, values + place * layout.v_head_bytes,
+                std::span(floats).first(layout.v_width), v);
+      }
+      k += layout.k_width;
+      v += layout.v_width;
+    }
+  }
+}
+
+}  // namespace thermocline::engine

@@ -1,0 +1,122 @@
+// Keys and values of all sequences, in pages that they share.
+#ifndef THERMOCLINE_ENGINE_KV_KV_POOL_H_
+#define THERMOCLINE_ENGINE_KV_KV_POOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/kv/kv_layout.h"
+#include "os/memory.h"
+
+namespace thermocline::engine {
+
+// Owns the memory of a fixed number of pages, each counted by who refers to it.
+// Threads  any, all calls.
+class KvPool {
+ public:
+  // kResourceExhausted: no memory.
+  static Result<std::unique_ptr<KvPool>> Create(const KvLayout& layout,
+                                                uint64_t num_pages);
+  KvPool(const KvPool&) = delete;
+  KvPool& operator=(const KvPool&) = delete;
+
+  const KvLayout& layout() const { return layout_; }
+  size_t num_pages() const { return num_references_.size(); }
+  size_t num_free() const;
+  std::byte* page(uint32_t page_idx) const {
+    return buffer_.data() + page_idx * layout_.page_bytes;
+  }
+
+  // A page that nobody refers to, with one reference; nullopt: all are taken.
+  std::optional<uint32_t> Take();
+  void AddReference(uint32_t page_idx);
+  void Drop(uint32_t page_idx);
+  bool IsShared(uint32_t page_idx) const;
+
+ private:
+  KvPool(const KvLayout& layout, os::AlignedBuffer buffer, size_t num_pages);
+
+  KvLayout layout_;
+  os::AlignedBuffer buffer_;
+  mutable std::mutex mutex_;  // of what follows
+  std::vector<uint32_t> num_references_;
+  std::vector<uint32_t> free_;
+};
+
+// The keys and values of one sequence. Owns references to pages of a pool,
+// which outlives it. Move-only.
+// Threads  one writer, which alone may call what is not const; Put and Get of
+//          different positions from any thread.
+class KvSequence {
+ public:
+  // For at most `context` positions.
+  KvSequence(KvPool* pool, int64_t context);
+  KvSequence(KvSequence&& other) noexcept;
+  KvSequence& operator=(KvSequence&& other) noexcept;
+  ~KvSequence() { Release(0); }
+
+  int64_t length() const { return length_; }  // positions computed
+  int64_t context() const { return context_; }
+  const KvPool& pool() const { return *pool_; }
+  const KvLayout& layout() const { return pool_->layout(); }
+
+  // Makes room behind length(): pages that are missing are taken, a last page
+  // that others refer to is copied. kResourceExhausted, and nothing changes:
+  // beyond the context, or the pool has no pages left. Allocates nothing but
+  // pages.
+  Status Reserve(int64_t num_new);
+  // What was reserved and written counts from now on.
+  void Advance(int64_t num_new);
+  // Forgets everything from `length` on, what was reserved too. Requires
+  // length <= length(). (CHECKed)
+  void Truncate(int64_t length);
+  // A sequence of this one's first `length` positions: it refers to the same
+  // pages until one of the two writes there. Requires length <= length().
+  KvSequence Fork(int64_t length) const;
+
+  // The only places that know how a position lies in a page. Put takes k
+  // [KVH * K] and v [KVH * Kv], rotated, of a position that is reserved; Get
+  // gives [count, KVH * K] and [count, KVH * Kv] in F16 (rounded, where the
+  // cache holds more).
+  void Put(const kernels::KernelTable& kernels, int64_t layer_idx,
+           int64_t position, const float* k, const float* v);
+  void Get(int64_t layer_idx, int64_t first, int64_t count, uint16_t* k,
+           uint16_t* v) const;
+
+  // Of page `page_idx` of the sequence, where attention reads a head's keys and
+  // values.
+  size_t num_pages() const { return pages_.size(); }
+  const std::byte* keys(int64_t layer_idx, size_t kv_head,
+                        size_t page_idx) const {
+    return layer(layer_idx, page_idx) + layout().k_offset(kv_head);
+  }
+  const std::byte* values(int64_t layer_idx, size_t kv_head,
+                          size_t page_idx) const {
+    return layer(layer_idx, page_idx) + layout().v_offset(kv_head);
+  }
+
+ private:
+  std::byte* layer(int64_t layer_idx, size_t page_idx) const {
+    return pool_->page(pages_[page_idx]) +
+           static_cast<uint64_t>(layer_idx) * layout().layer_bytes;
+  }
+  bool WritesIntoSharedPage() const;
+  // Drops all pages but the first num_kept.
+  void Release(size_t num_kept);
+
+  KvPool* pool_;
+  int64_t context_;
+  int64_t length_ = 0;
+  std::vector<uint32_t> pages_;  // with room for the context
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_KV_KV_POOL_H_

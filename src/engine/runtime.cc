@@ -1,0 +1,156 @@
+#include "engine/runtime.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/math.h"
+#include "engine/engine_plan.h"
+#include "kernels/kv_group.h"
+#include "os/memory.h"
+#include "os/topology.h"
+
+namespace thermocline::engine {
+namespace {
+
+int64_t ContextOf(const model::Config& config, const SessionOptions& options) {
+  if (options.context != 0) return options.context;
+  if (config.context_length <= 0) return kDefaultContextMax;
+  return std::min(config.context_length, kDefaultContextMax);
+}
+
+Result<int> NumThreadsOf(const SessionOptions& options) {
+  if (options.num_threads < 0 ||
+      options.num_threads > os::ThreadPool::kMaxThreads) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-t {}: the number of threads is 1 to {}, or 0 for one per "
+                "physical core",
+                options.num_threads, os::ThreadPool::kMaxThreads);
+  }
+  if (options.num_threads > 0) return options.num_threads;
+  return std::clamp(os::ReadTopology().num_cores, 1,
+                    os::ThreadPool::kMaxThreads);
+}
+
+EngineOptions EngineOptionsOf(const model::Config& config,
+                              const SessionOptions& options) {
+  EngineOptions engine = {.context = ContextOf(config, options),
+                          .max_rows = options.batch,
+                          .isa = options.isa,
+                          .ffn = options.ffn,
+                          .predictor = options.predictor,
+                          .dense_prompts = options.dense_prompts,
+                          .observer = options.observer,
+                          .times = options.times};
+  // More rows than positions there can never be.
+  const std::optional<uint64_t> num_positions =
+      CheckedMul(static_cast<uint64_t>(std::max<int64_t>(engine.context, 1)),
+                 static_cast<uint64_t>(options.num_sequences));
+  if (num_positions && std::cmp_less(*num_positions, engine.max_rows)) {
+    engine.max_rows = static_cast<int64_t>(*num_positions);
+  }
+  return engine;
+}
+
+void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
+  if (model.neuron_order() != nullptr && mode == FfnMode::kDense) {
+    LogInfo("the split's order of neurons changes nothing with --ffn dense");
+  }
+  const int64_t trained = model.config().context_length;
+  if (trained > 0 && plan.engine.context > trained) {
+    LogWarning(
+        "a context of {} positions is beyond the {} that this model was "
+        "trained with: expect nonsense past them",
+        plan.engine.context, trained);
+  }
+}
+
+}  // namespace
+
+WeightMemory WeightMemory::Of(const model::Model& model) {
+  const gguf::File& file = model.file();
+  WeightMemory memory = {.bundle_bytes = model.num_bundle_bytes(),
+                         .are_held = file.num_held_bytes() > 0};
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    memory.num_bytes += tensor.num_bytes;
+  }
+  return memory;
+}
+
+Result<RuntimePlan> PlanRuntime(const model::Config& config,
+                                const SessionOptions& options,
+                                const WeightMemory& weights) {
+  if (options.num_sequences < 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} sequences: there is at least one", options.num_sequences);
+  }
+  RuntimePlan plan;
+  plan.engine = EngineOptionsOf(config, options);
+  TC_ASSIGN_OR_RETURN(plan.num_threads, NumThreadsOf(options));
+  TC_ASSIGN_OR_RETURN(const EnginePlan engine,
+                      PlanEngine(config, plan.engine, plan.num_threads));
+  TC_ASSIGN_OR_RETURN(
+      plan.kv, PlanKvLayout(config, options.k_type, options.v_type,
+                            kernels::KvOrderFor(options.isa, options.k_type,
+                                                options.v_type)));
+  plan.num_kv_pages = CheckedMul(KvPagesFor(plan.engine.context),
+                                 static_cast<uint64_t>(options.num_sequences))
+                          .value_or(UINT64_MAX);
+  TierBytes& host = plan.memory.host;
+  TC_ASSIGN_OR_RETURN(host.kv, KvBytes(plan.kv, plan.num_kv_pages));
+  host.scratch = engine.scratch_bytes;
+  host.signs = engine.sign_bytes;
+  host.weights = weights.num_bytes;
+  host.bundles = weights.bundle_bytes;
+  plan.memory.holds_weights = weights.are_held;
+  if (host.total() == UINT64_MAX) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "a context of {} positions needs more memory than can be "
+                "addressed: use a smaller one (-c)",
+                plan.engine.context);
+  }
+  return plan;
+}
+
+Result<MemoryPlan> PlanMemory(const model::Config& config,
+                              const SessionOptions& options,
+                              const WeightMemory& weights) {
+  TC_ASSIGN_OR_RETURN(const RuntimePlan plan,
+                      PlanRuntime(config, options, weights));
+  return plan.memory;
+}
+
+uint64_t KvBytesPerToken(const model::Config& config,
+                         const SessionOptions& options, int64_t position) {
+  const auto layout = PlanKvLayout(config, options.k_type, options.v_type);
+  TC_CHECK(layout.has_value());
+  return static_cast<uint64_t>(position + 1) * layout->position_bytes();
+}
+
+Runtime::Runtime(RuntimePlan plan, std::unique_ptr<os::ThreadPool> pool,
+                 std::unique_ptr<KvPool> kv, std::unique_ptr<Engine> engine)
+    : plan_(std::move(plan)),
+      pool_(std::move(pool)),
+      kv_(std::move(kv)),
+      engine_(std::move(engine)) {}
+
+Result<std::unique_ptr<Runtime>> Runtime::Create(
+    std::shared_ptr<const model::Model> model, const SessionOptions& options) {
+  TC_CHECK(model != nullptr);
+  TC_ASSIGN_OR_RETURN(RuntimePlan plan, PlanRuntime(model->config(), options,
+                                                    WeightMemory::Of(*model)));
+  TC_RETURN_IF_ERROR(CheckMemory(plan.memory, options.budget,
+                                 os::ReadMemoryInfo().total_bytes));
+  TC_ASSIGN_OR_RETURN(auto kv, KvPool::Create(plan.kv, plan.num_kv_pages));
+  TC_ASSIGN_OR_RETURN(
+      auto pool, os::ThreadPool::Create({.num_threads = plan.num_threads}));
+  TC_ASSIGN_OR_RETURN(auto engine,
+                      Engine::Create(model, plan.engine, pool.get()));
+  WarnOf(*model, plan, engine->ffn());
+  return std::unique_ptr<Runtime>(new Runtime(
+      std::move(plan), std::move(pool), std::move(kv), std::move(engine)));
+}
+
+}  // namespace thermocline::engine

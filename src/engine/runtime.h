@@ -1,0 +1,110 @@
+// What it takes to run a model: threads, KV cache, engine, planned together.
+#ifndef THERMOCLINE_ENGINE_RUNTIME_H_
+#define THERMOCLINE_ENGINE_RUNTIME_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/progress.h"
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/engine_options.h"
+#include "engine/kv/kv_layout.h"
+#include "engine/kv/kv_pool.h"
+#include "engine/memory_plan.h"
+#include "kernels/isa.h"
+#include "model/model.h"
+#include "os/thread_pool.h"
+#include "tensor/dtype.h"
+
+namespace thermocline::engine {
+
+inline constexpr int64_t kDefaultContextMax = 4096;
+
+struct SessionOptions {
+  int64_t context = 0;         // positions; 0: the model's, at most 4096
+  int num_threads = 0;         // 0: physical cores
+  DType k_type = DType::kF16;  // F32, F16, Q8_0
+  DType v_type = DType::kF16;
+  int64_t batch = 512;  // rows computed together, at most
+  // How many sequences there is memory for, each of the whole context.
+  int64_t num_sequences = 1;
+  kernels::Isa isa = kernels::BestIsa();
+  FfnMode ffn = FfnMode::kAuto;
+  PredictorChoice predictor = PredictorChoice::kAuto;
+  bool dense_prompts = false;  // EngineOptions::dense_prompts
+  Budget budget;
+  FfnObserver observer;                       // EngineOptions::observer
+  const std::atomic<bool>* cancel = nullptr;  // looked at between layers
+  ProgressFn progress;                        // tokens of a long prompt
+  compute::StageTimes* times = nullptr;       // EngineOptions::times
+};
+
+// The weights, as far as memory is concerned.
+struct WeightMemory {
+  uint64_t num_bytes = 0;     // of the file's tensors
+  uint64_t bundle_bytes = 0;  // model::Model::num_bundle_bytes()
+  bool are_held = false;      // read or locked, not mapped
+
+  static WeightMemory Of(const model::Model& model);
+};
+
+// Options made definite.
+struct RuntimePlan {
+  EngineOptions engine;
+  int num_threads = 1;
+  KvLayout kv = {};
+  uint64_t num_kv_pages = 0;
+  MemoryPlan memory;
+};
+
+// kInvalidArgument when the options do not fit the model (engine_plan.h, a KV
+// type that head widths do not divide into, num_sequences < 1, threads that a
+// pool refuses); kResourceExhausted when a product overflows. The budget is not
+// checked.
+Result<RuntimePlan> PlanRuntime(const model::Config& config,
+                                const SessionOptions& options,
+                                const WeightMemory& weights = {});
+
+// Its memory alone.
+Result<MemoryPlan> PlanMemory(const model::Config& config,
+                              const SessionOptions& options,
+                              const WeightMemory& weights = {});
+
+// Bytes of the KV cache that a token at `position` reads.
+uint64_t KvBytesPerToken(const model::Config& config,
+                         const SessionOptions& options, int64_t position);
+
+// Threads  one caller at a time.
+class Runtime {
+ public:
+  // Besides PlanRuntime's errors and Engine::Create's: CheckMemory's, against
+  // the machine's RAM, before anything is allocated; kIo when there are no more
+  // threads.
+  static Result<std::unique_ptr<Runtime>> Create(
+      std::shared_ptr<const model::Model> model, const SessionOptions& options);
+
+  const RuntimePlan& plan() const { return plan_; }
+  os::ThreadPool& pool() const { return *pool_; }
+  KvPool& kv() const { return *kv_; }
+  Engine& engine() const { return *engine_; }
+
+  // Of the whole context; does not outlive the runtime.
+  KvSequence NewSequence() const {
+    return KvSequence(kv_.get(), plan_.engine.context);
+  }
+
+ private:
+  Runtime(RuntimePlan plan, std::unique_ptr<os::ThreadPool> pool,
+          std::unique_ptr<KvPool> kv, std::unique_ptr<Engine> engine);
+
+  RuntimePlan plan_;
+  std::unique_ptr<os::ThreadPool> pool_;
+  std::unique_ptr<KvPool> kv_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_RUNTIME_H_

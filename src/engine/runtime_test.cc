@@ -1,0 +1,145 @@
+#include "engine/runtime.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "base/units.h"
+#include "engine/testing/tiny_model.h"
+#include "os/topology.h"
+
+namespace thermocline::engine {
+namespace {
+
+model::Config SevenBillion() {
+  model::Config config;
+  config.context_length = 32768;
+  config.num_layers = 32;
+  config.width = 4096;
+  config.ffn_width = 11008;
+  config.num_heads = config.num_kv_heads = 32;
+  config.key_width = config.value_width = 128;
+  config.vocab_size = 32000;
+  config.rope.width = 128;
+  return config;
+}
+
+TEST(RuntimePlan, ContextDefaultsToTheModelsAtMost4096) {
+  model::Config config = SevenBillion();
+  const auto long_one = PlanRuntime(config, {});
+  ASSERT_TRUE(long_one.has_value());
+  EXPECT_EQ(long_one->engine.context, 4096);
+  config.context_length = 256;
+  const auto short_one = PlanRuntime(config, {});
+  ASSERT_TRUE(short_one.has_value());
+  EXPECT_EQ(short_one->engine.context, 256);
+  EXPECT_EQ(short_one->engine.max_rows, 256);
+  const auto asked = PlanRuntime(config, {.context = 300});
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->engine.context, 300);
+}
+
+TEST(RuntimePlan, TheCacheLiesAsAttentionReadsIt) {
+  const auto order = [](const SessionOptions& options) {
+    return PlanRuntime(SevenBillion(), options)->kv.order;
+  };
+  SessionOptions options;
+  options.isa = kernels::Isa::kAvx512Vnni;
+  EXPECT_EQ(order(options), kernels::KvOrder::kRows);
+  options.k_type = options.v_type = DType::kQ8_0;
+  EXPECT_EQ(order(options), kernels::KvOrder::kGroups);
+  options.isa = kernels::Isa::kScalar;
+  EXPECT_EQ(order(options), kernels::KvOrder::kRows);
+}
+
+// Whoever asks what a session will need asks for the session's mode.
+TEST(RuntimePlan, TrainingFreePredictorsOfTheFileCount) {
+  model::Config config = SevenBillion();
+  config.ffn.activation = Activation::kRelu;
+  const SessionOptions free = {.predictor = PredictorChoice::kFree};
+  EXPECT_GT(PlanMemory(config, free)->host.signs, 0u);
+  EXPECT_FALSE(PlanMemory(config, {.ffn = FfnMode::kFast}).has_value());
+  config.has_free_predictors = true;
+  EXPECT_EQ(PlanMemory(config, free)->host.signs, 0u);
+  EXPECT_TRUE(PlanMemory(config, {.ffn = FfnMode::kFast}).has_value());
+}
+
+TEST(RuntimePlan, ZeroThreadsAreThePhysicalCores) {
+  const auto plan = PlanRuntime(SevenBillion(), {});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->num_threads, os::ReadTopology().num_cores);
+}
+
+TEST(RuntimePlan, CountsTheKnownCacheOfA7BModel) {
+  // 2 * 32 layers * 4096 wide * 2 bytes: half a MiB per position.
+  const auto need = PlanMemory(SevenBillion(), {.context = 4096});
+  ASSERT_TRUE(need.has_value());
+  EXPECT_EQ(need->host.kv, 2 * kGiB);
+  EXPECT_EQ(KvBytesPerToken(SevenBillion(), {}, 0), kMiB / 2);
+  EXPECT_EQ(KvBytesPerToken(SevenBillion(), {}, 99), 100 * kMiB / 2);
+}
+
+TEST(RuntimePlan, RefusesOptionsByName) {
+  const model::Config config = SevenBillion();
+  const auto message = [&](const SessionOptions& options) {
+    const auto need = PlanMemory(config, options);
+    EXPECT_FALSE(need.has_value());
+    if (need.has_value()) return std::string();
+    EXPECT_EQ(need.error().code, ErrorCode::kInvalidArgument);
+    return need.error().message;
+  };
+  EXPECT_NE(message({.context = -1}).find("-c -1"), std::string::npos);
+  EXPECT_NE(message({.batch = 0}).find("-b 0"), std::string::npos);
+  EXPECT_NE(message({.num_threads = -2}).find("-t -2"), std::string::npos);
+  EXPECT_NE(message({.num_threads = 100000}).find("-t"), std::string::npos);
+  EXPECT_NE(message({.k_type = DType::kBF16}).find("-ctk"), std::string::npos);
+}
+
+TEST(RuntimePlan, HugeContextsOverflowCleanly) {
+  for (const int64_t context : {INT64_MAX, int64_t{1} << 50}) {
+    const auto need =
+        PlanMemory(SevenBillion(), {.context = context, .batch = context});
+    ASSERT_FALSE(need.has_value());
+    EXPECT_EQ(need.error().code, ErrorCode::kResourceExhausted);
+    EXPECT_NE(need.error().message.find("-c"), std::string::npos);
+  }
+}
+
+TEST(RuntimePlan, SeveralSequencesShareTheEngine) {
+  const auto one = PlanRuntime(SevenBillion(), {.context = 100});
+  const auto four =
+      PlanRuntime(SevenBillion(), {.context = 100, .num_sequences = 4});
+  ASSERT_TRUE(one.has_value() && four.has_value());
+  EXPECT_EQ(one->num_kv_pages, 2u);
+  EXPECT_EQ(four->num_kv_pages, 8u);
+  EXPECT_EQ(one->engine.max_rows, 100);
+  EXPECT_EQ(four->engine.max_rows, 400);
+  EXPECT_FALSE(PlanRuntime(SevenBillion(), {.num_sequences = 0}).has_value());
+}
+
+TEST(RuntimePlan, WeightsCountWhereTheyLie) {
+  const auto mapped = PlanMemory(SevenBillion(), {.context = 64},
+                                 {.num_bytes = kGiB, .bundle_bytes = kMiB});
+  ASSERT_TRUE(mapped.has_value());
+  EXPECT_EQ(mapped->host.weights, kGiB);
+  EXPECT_EQ(mapped->host.bundles, kMiB);
+  EXPECT_EQ(mapped->anonymous(), mapped->host.total() - kGiB);
+}
+
+TEST(Runtime, KeepsToItsBudgetBeforeAllocating) {
+  const auto model = testing::MakeTinyModel({});
+  ASSERT_NE(model, nullptr);
+  const auto need = PlanMemory(model->config(), {}, WeightMemory::Of(*model));
+  ASSERT_TRUE(need.has_value());
+  EXPECT_GT(need->host.weights, 0u);
+  const uint64_t total = need->host.total();
+  EXPECT_TRUE(Runtime::Create(model, {.budget = {.ram = total}}).has_value());
+  const auto refused = Runtime::Create(model, {.budget = {.ram = total - 1}});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(refused.error().message.find(FormatBytes(total)),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace thermocline::engine

@@ -1,0 +1,31 @@
+// Bytes that computing a token reads: what the law of bytes counts.
+#ifndef THERMOCLINE_ENGINE_WEIGHT_BYTES_H_
+#define THERMOCLINE_ENGINE_WEIGHT_BYTES_H_
+
+#include <cstdint>
+
+#include "engine/ffn/ffn_mode.h"
+#include "model/model.h"
+
+namespace thermocline::engine {
+
+// Bytes of weights that num_tokens tokens computed together read when every
+// neuron is computed: all matrices but those of experts, of which as many as
+// they can choose, at most, and the embedding tables, of which a row each (all
+// of it when it is the head too). kFast: with the trained predictors' own,
+// which makes it an upper bound; how much less the FFN reads depends on what
+// fires.
+uint64_t WeightBytesPerBatch(const model::Model& model, FfnMode ffn,
+                             uint64_t num_tokens);
+inline uint64_t WeightBytesPerToken(const model::Model& model,
+                                    FfnMode ffn = FfnMode::kDense) {
+  return WeightBytesPerBatch(model, ffn, 1);
+}
+
+// Those of a batch that every mode reads: without the FFNs' matrices and
+// without predictors. SparseTotals::num_bytes counts the others.
+uint64_t FixedWeightBytes(const model::Model& model, uint64_t num_tokens);
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_WEIGHT_BYTES_H_

@@ -1,0 +1,91 @@
+#include "predictor/low_rank.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "predictor/test_selector.h"
+
+namespace thermocline::predictor {
+namespace {
+
+using compute::ProductForm;
+using compute::testing::OwnedTensor;
+using ::testing::ElementsAre;
+using testing::SelectorFixture;
+
+TEST(LowRankSelector, ScoresWithReluAndBiases) {
+  SelectorFixture fixture(2, 2, 4, 2);
+  const OwnedTensor up(DType::kF32, std::vector<float>{1, 0, 0, 1, 1, 1}, 2);
+  const OwnedTensor up_bias(DType::kF32, std::vector<float>{0, 0, -2}, 3);
+  const OwnedTensor down(
+      DType::kF32, std::vector<float>{1, 0, 0, -1, 1, 0, 0, 0, 1, 0, 0, -1}, 3);
+  const OwnedTensor down_bias(DType::kF32, std::vector<float>{0, 0, -1, 0.5f},
+                              4);
+  model::PredictorWeights weights;
+  weights.up = up.view();
+  weights.down = down.view();
+  const compute::Rows& x = fixture.x();
+  x.row(0)[0] = 2.0f;
+  x.row(0)[1] = 1.0f;
+  x.row(1)[0] = -3.0f;
+  x.row(1)[1] = 1.0f;
+  const auto predict = [&](float threshold) {
+    MakeLowRankSelector(weights, threshold, &fixture.compute(),
+                        &fixture.scratch())
+        ->Select(ProductForm::kRow, x, 2, fixture.sets());
+  };
+  // Hidden 2 1 3 and 0 1 0; scores 2 -1 3 -3 and 0 1 0 0.
+  predict(0.0f);
+  EXPECT_THAT(fixture.Named(0), ElementsAre(0, 2));
+  EXPECT_THAT(fixture.Named(1), ElementsAre(0, 1, 2, 3));
+  weights.up_bias = up_bias.view();
+  weights.down_bias = down_bias.view();
+  // Hidden 2 1 1 and 0 1 0; scores 2 -1 0 -0.5 and 0 1 -1 0.5.
+  predict(0.0f);
+  EXPECT_THAT(fixture.Named(0), ElementsAre(0, 2));
+  EXPECT_THAT(fixture.Named(1), ElementsAre(0, 1, 3));
+  predict(0.5f);
+  EXPECT_THAT(fixture.Named(0), ElementsAre(0));
+  EXPECT_THAT(fixture.Named(1), ElementsAre(1, 3));
+}
+
+// Rows that several threads take, of every number: the sets are those of the
+// scores, up to the last neuron.
+TEST(LowRankSelector, EveryNeuronOfManyPieces) {
+  for (const int64_t num_neurons : {63, 64, 65, 4097}) {
+    SelectorFixture fixture(2, 1, static_cast<size_t>(num_neurons), 3,
+                            kernels::BestIsa());
+    // Rank 32, so that rows make many pieces; score i is x or 1 - x.
+    std::vector<float> down(static_cast<size_t>(num_neurons) * 32);
+    std::vector<float> bias(static_cast<size_t>(num_neurons));
+    std::vector<size_t> odd;
+    for (size_t i = 0; i < bias.size(); ++i) {
+      down[i * 32] = i % 3 == 1 ? -1.0f : 1.0f;
+      bias[i] = i % 3 == 1 ? 1.0f : -2.0f;
+      if (i % 3 == 1) odd.push_back(i);
+    }
+    const OwnedTensor up(DType::kF32, std::vector<float>(32, 1.0f), 1);
+    const OwnedTensor owned_down(DType::kF32, down, 32);
+    const OwnedTensor owned_bias(DType::kF32, bias,
+                                 static_cast<uint64_t>(num_neurons));
+    model::PredictorWeights weights;
+    weights.up = up.view();
+    weights.down = owned_down.view();
+    weights.down_bias = owned_bias.view();
+    fixture.x().row(0)[0] = 1.0f;
+    fixture.x().row(1)[0] = 0.5f;
+    const auto selector = MakeLowRankSelector(weights, 0.0f, &fixture.compute(),
+                                              &fixture.scratch());
+    for (const ProductForm form : {ProductForm::kRow, ProductForm::kBatch}) {
+      selector->Select(form, fixture.x(), 2, fixture.sets());
+      EXPECT_EQ(fixture.Named(0), odd);
+      EXPECT_EQ(fixture.Named(1), odd);
+    }
+    EXPECT_EQ(selector->num_bytes(), 4u * 32 * (1 + num_neurons));
+  }
+}
+
+}  // namespace
+}  // namespace thermocline::predictor
