@@ -15,7 +15,6 @@
 
 #include "convert/pack.h"
 #include "convert/quantize.h"
-#include "engine/ffn/ffn_choice.h"
 #include "engine/session.h"
 #include "engine/test_golden.h"
 #include "engine/testing/isas.h"
@@ -220,7 +219,7 @@ class ExactGolden : public ::testing::TestWithParam<Case> {
 TEST_P(ExactGolden, PlainBundledAndPacked) {
   const ModelPtr model = Open(MakeFile());
   ASSERT_NE(model, nullptr);
-  ASSERT_TRUE(engine::HasZeros(model->config().ffn.activation));
+  ASSERT_TRUE(HasZeros(model->config().ffn.activation));
   ExpectExactIsDense(model, "as it lies");
   const ModelPtr bundled = Open(model->file().path(), true);
   ExpectExactIsDense(bundled, "bundled at load");

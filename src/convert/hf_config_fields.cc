@@ -22,6 +22,8 @@ constexpr ActivationName kActivations[] = {
     {"relu", Activation::kRelu},
     {"fatrelu", Activation::kFatRelu},
     {"drelu", Activation::kDRelu},
+    {"relu2", Activation::kRelu2},
+    {"squared_relu", Activation::kRelu2},
 };
 
 Status ReadThreshold(const JsonFields& fields, HfConfig& config) {
@@ -103,9 +105,8 @@ Status ReadActivation(const JsonFields& fields, const char* key,
       std::ranges::find(kActivations, name, &ActivationName::name);
   if (found == std::end(kActivations)) {
     return Fail(ErrorCode::kUnsupported,
-                "{}: key \"{}\" is {}; known are silu, gelu, relu, fatrelu and "
-                "drelu",
-                fields.path(), key, Quote(name));
+                "{}: key \"{}\" is {}; known are {}", fields.path(), key,
+                Quote(name), ListActivations());
   }
   config.activation = found->activation;
   if (name == "gelu") {

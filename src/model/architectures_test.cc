@@ -23,7 +23,7 @@ TEST(Architectures, AreListedForMessages) {
 TEST(Architectures, AgreeWithThemselves) {
   for (const Architecture& a : KnownArchitectures()) {
     EXPECT_EQ(a.activation == Activation::kFatRelu, a.threshold > 0) << a.name;
-    EXPECT_TRUE(a.activation != Activation::kDRelu || a.gated) << a.name;
+    EXPECT_TRUE(!InfoOf(a.activation).needs_gate || a.gated) << a.name;
     EXPECT_EQ(a.learned_positions, a.rope == RopeKind::kNone) << a.name;
   }
 }

@@ -246,9 +246,8 @@ Status TakeActivationKeys(const gguf::File& file, FfnConfig& ffn) {
     const auto activation = ParseActivation(*name);
     if (!activation) {
       return Fail(ErrorCode::kUnsupported,
-                  "{}: key \"{}\" is {}; silu, gelu, relu, fatrelu and drelu "
-                  "are known",
-                  file.path(), prepared::kActivation, Quote(*name));
+                  "{}: key \"{}\" is {}; {} are known", file.path(),
+                  prepared::kActivation, Quote(*name), ListActivations());
     }
     ffn.activation = *activation;
   }
@@ -271,11 +270,11 @@ Status ReadActivation(const gguf::File& file, const Architecture& architecture,
 }
 
 Status CheckGate(const gguf::File& file, const FfnConfig& ffn) {
-  if (ffn.activation != Activation::kDRelu || ffn.gated) return {};
+  if (!InfoOf(ffn.activation).needs_gate || ffn.gated) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              "{}: the activation drelu needs a gate, which this model's FFN "
+              "{}: the activation {} needs a gate, which this model's FFN "
               "lacks",
-              file.path());
+              file.path(), NameOf(ffn.activation));
 }
 
 Status OverrideActivation(const gguf::File& file,

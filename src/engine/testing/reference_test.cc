@@ -138,6 +138,8 @@ double Activate(const model::FfnConfig& ffn, Mistake mistake, double x) {
     case Activation::kRelu:
     case Activation::kDRelu:
       return std::max(x, 0.0);
+    case Activation::kRelu2:
+      return x > 0.0 ? x * x : 0.0;
   }
   return x;
 }
