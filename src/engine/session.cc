@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "engine/matmul.h"
 #include "engine/scratch.h"
 #include "engine/session_plan.h"
+#include "model/tensor_roles.h"
 #include "os/memory.h"
 #include "os/thread_pool.h"
 
@@ -179,25 +179,8 @@ class SessionImpl final : public Session {
   int64_t position_ = 0;
 };
 
-// Norms and biases are read as floats in place; matrices may lie anywhere.
 Status CheckAlignment(const model::Model& model) {
-  const auto is_aligned = [](std::initializer_list<TensorView> views) {
-    return std::ranges::all_of(views, [](const TensorView& view) {
-      return reinterpret_cast<uintptr_t>(view.data) % alignof(float) == 0;
-    });
-  };
-  const model::Weights& weights = model.weights();
-  bool all = is_aligned({weights.output_norm, weights.output_norm_bias});
-  for (const model::LayerWeights& layer : weights.layers) {
-    const model::AttentionWeights& a = layer.attention;
-    const model::FfnWeights& f = layer.ffn;
-    const model::PredictorWeights& p = layer.predictor;
-    all = all && is_aligned({a.norm, a.norm_bias, a.q_bias, a.k_bias, a.v_bias,
-                             a.out_bias, f.norm, f.norm_bias, f.gate_bias,
-                             f.up_bias, f.down_bias, p.up_bias, p.down_bias,
-                             layer.free_predictor.bias});
-  }
-  if (all) return {};
+  if (model::VectorsAreAligned(model.weights())) return {};
   return Fail(ErrorCode::kUnsupported,
               "{}: its tensors do not lie at multiples of 4 bytes: the file "
               "was written with an unusual general.alignment",

@@ -16,7 +16,7 @@ TEST(Architectures, AreFoundByName) {
 TEST(Architectures, AreListedForMessages) {
   EXPECT_EQ(ListArchitectures(),
             "llama, qwen2, falcon, opt, bamboo, prosparse-llama, sparse-qwen2, "
-            "relu-falcon");
+            "relu-falcon, qwen3, qwen3moe, nemotron, arcee");
 }
 
 // A FATReLU needs its threshold, a double ReLU its gate.

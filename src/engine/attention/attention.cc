@@ -177,6 +177,9 @@ void Attention::RotateAndStore(int64_t first_position,
       num_tokens, grain, [&](size_t begin, size_t end, int /*worker_idx*/) {
         for (size_t t = begin; t < end; ++t) {
           const int64_t position = first_position + static_cast<int64_t>(t);
+          NormHeads(weights_->q_norm, config_->num_heads, scratch_->q.row(t));
+          NormHeads(weights_->k_norm, config_->num_kv_heads,
+                    scratch_->k.row(t));
           if (config_->rope.kind != RopeKind::kNone) {
             rotate(scratch_->q.row(t), config_->num_heads, t);
             rotate(scratch_->k.row(t), config_->num_kv_heads, t);
@@ -184,6 +187,19 @@ void Attention::RotateAndStore(int64_t first_position,
           Store(t, position);
         }
       });
+}
+
+// Each head of q or k in place, where the model norms them.
+void Attention::NormHeads(const TensorView& weight, int64_t num_heads,
+                          float* heads) const {
+  if (!weight) return;
+  const size_t head_width = static_cast<size_t>(config_->key_width);
+  const auto* weights = reinterpret_cast<const float*>(weight.data);
+  for (size_t i = 0; i < static_cast<size_t>(num_heads); ++i) {
+    float* head = heads + i * head_width;
+    compute_->kernels->rms_norm(head, weights, config_->norm_epsilon,
+                                head_width, head);
+  }
 }
 
 // Keys and values of token t of the batch, into the cache.

@@ -44,6 +44,8 @@ class Attention {
   class Tiling;
 
   void RotateAndStore(int64_t first_position, size_t num_tokens) const;
+  void NormHeads(const TensorView& weight, int64_t num_heads,
+                 float* heads) const;
   void Store(size_t t, int64_t position) const;
   void Attend(size_t first_position, size_t num_tokens) const;
   void AttendTiles(const Tiling& tiling) const;
