@@ -55,6 +55,24 @@ class PrepareTest(cli_support.CliTest):
         self.assertAlmostEqual(values["exact"] / values["dense"], 1, delta=1e-3)
         self.assertAlmostEqual(values["fast"] / values["dense"], 1, delta=0.05)
 
+    def test_squared_relu_without_a_gate(self):
+        text = self.write("text", VALID.read_bytes()[:4000])
+        for name in ("nemotron", "arcee"):
+            model = DATA / f"golden-2026/{name}-f16.gguf"
+            output = self.folder / f"{name}.tc.gguf"
+            self.assert_ok(run("prepare", model, "--corpus", VALID, *QUICK,
+                               "-o", output))
+            values = {}
+            for mode in ("dense", "exact", "fast"):
+                shown = self.assert_ok(
+                    run("eval", "ppl", "-m", output, "-f", text, "-c", 64,
+                        "--ffn", mode, "-t", 2)).decode()
+                values[mode] = float(
+                    re.search(r"mean nll ([\d.]+)", shown)[1])
+            self.assertAlmostEqual(values["exact"], values["dense"], delta=1e-5)
+            self.assertAlmostEqual(values["fast"], values["dense"], delta=0.05)
+            self.assertIn(b"fast", self.assert_ok(run("inspect", output)))
+
     def test_without_openblas_all_but_training_works(self):
         self.write("libopenblas.so.0", b"")  # found first, and no library
         env = {"LD_LIBRARY_PATH": str(self.folder)}

@@ -45,12 +45,13 @@ struct GoldenFile {
   std::vector<float> logits;
 };
 
-GoldenFile OpenGolden(const std::string& name) {
+GoldenFile OpenGolden(const std::string& name,
+                      const std::string& folder = "golden") {
   GoldenFile golden;
-  auto file = gguf::File::Open(TestData("golden/" + name));
+  auto file = gguf::File::Open(TestData(folder + "/" + name));
   EXPECT_TRUE(file.has_value());
   golden.file = *std::move(file);
-  for (Golden& each : ReadGoldens(TestData("golden"))) {
+  for (Golden& each : ReadGoldens(TestData(folder))) {
     if (each.model != name) continue;
     golden.tokens = std::move(each.tokens);
     golden.logits = std::move(each.logits);
@@ -145,6 +146,23 @@ TEST_F(ConvertGoldenTest, Mixtral) {
   Convert(golden, LlamaConfig(*golden.file, "llama"),
           LlamaTensors(*golden.file, "llama"));
   ExpectGolden(golden);
+}
+
+// Of them the logits are those of unrounded activations.
+TEST_F(ConvertGoldenTest, NewerArchitectures) {
+  for (const auto& [name, arch] : {std::pair("qwen3-f16", "qwen3"),
+                                   std::pair("qwen3-tied-yarn-f16", "qwen3"),
+                                   std::pair("qwen3moe-f16", "qwen3moe"),
+                                   std::pair("nemotron-f16", "nemotron"),
+                                   std::pair("arcee-f16", "arcee")}) {
+    SCOPED_TRACE(name);
+    const GoldenFile golden =
+        OpenGolden(std::string(name) + ".gguf", "golden-2026");
+    Convert(golden, LlamaConfig(*golden.file, arch),
+            LlamaTensors(*golden.file, arch));
+    ExpectSameFile(*golden.file);
+    EXPECT_LE(Error(golden), 1e-9);
+  }
 }
 
 TEST_F(ConvertGoldenTest, FalconWithOneKvHead) {

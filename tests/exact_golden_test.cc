@@ -16,7 +16,6 @@
 #include "compute/test_compute.h"
 #include "convert/pack.h"
 #include "convert/quantize.h"
-#include "engine/ffn/ffn_choice.h"
 #include "engine/session.h"
 #include "engine/test_golden.h"
 #include "kernels/isa.h"
@@ -80,10 +79,10 @@ Golden Demo() {
   return demo;
 }
 
-// PowerInfer's and the demo model have activations of the family, the others
-// are given one. FATReLU jumps at its threshold, so that rounding a product
-// otherwise moves more than ReLU would: with the mixture it and DReLU are
-// compared in floats.
+// PowerInfer's, those of squared ReLU and the demo model have activations of
+// the family, the others are given one. FATReLU jumps at its threshold, so that
+// rounding a product otherwise moves more than ReLU would: with the mixture it
+// and DReLU are compared in floats.
 std::vector<Case> AllCases() {
   const std::vector<FileType> all = {FileType::kF32, FileType::kQ8_0,
                                      FileType::kQ4_0};
@@ -96,6 +95,16 @@ std::vector<Case> AllCases() {
     if (!golden.model.starts_with("mixtral")) continue;
     for (const Activation other : {Activation::kFatRelu, Activation::kDRelu}) {
       AddCases(kTestData + "golden/", golden, other, {FileType::kF32}, cases);
+    }
+  }
+  const std::string newer = kTestData + "golden-2026/";
+  for (const Golden& golden : ReadGoldens(newer)) {
+    const bool has_zeros = golden.model.starts_with("nemotron") ||
+                           golden.model.starts_with("arcee");
+    if (has_zeros) {
+      AddCases(newer, golden, {}, all, cases);
+    } else {
+      AddCases(newer, golden, Activation::kRelu, {}, cases);
     }
   }
   AddCases(std::string(TC_SOURCE_DIR) + "/models/demo/", Demo(), {}, all,
@@ -222,7 +231,7 @@ class ExactGolden : public ::testing::TestWithParam<Case> {
 TEST_P(ExactGolden, PlainBundledAndPacked) {
   const ModelPtr model = Open(MakeFile());
   ASSERT_NE(model, nullptr);
-  ASSERT_TRUE(engine::HasZeros(model->config().ffn.activation));
+  ASSERT_TRUE(HasZeros(model->config().ffn.activation));
   ExpectExactIsDense(model, "as it lies");
   const ModelPtr bundled = Open(model->file().path(), true);
   ExpectExactIsDense(bundled, "bundled at load");
@@ -244,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ExactGolden, ::testing::ValuesIn(AllCases()),
 TEST(ExactGoldenFiles, AreAllRun) {
   const auto cases = AllCases();
   size_t num_files = 0;
-  for (const char* folder : {"golden", "golden-powerinfer"}) {
+  for (const char* folder : {"golden", "golden-2026", "golden-powerinfer"}) {
     for (const auto& entry :
          std::filesystem::directory_iterator(kTestData + folder)) {
       if (entry.path().extension() != ".gguf") continue;
@@ -254,7 +263,7 @@ TEST(ExactGoldenFiles, AreAllRun) {
       })) << entry.path();
     }
   }
-  EXPECT_EQ(num_files, 19u);
+  EXPECT_EQ(num_files, 24u);
 }
 
 }  // namespace

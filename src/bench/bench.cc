@@ -13,6 +13,7 @@
 #include "bench/model_title.h"
 #include "bench/samples.h"
 #include "bench/workload.h"
+#include "model/weight_bytes.h"
 #include "os/memory.h"
 #include "probe/memory.h"
 
@@ -52,7 +53,7 @@ void ApplyTotals(const engine::Session& session,
                  const engine::SparseTotals& totals, BenchRow& row) {
   if (row.num_generate == 0 || totals.num_tokens == 0) return;
   const model::Model& model = session.model();
-  row.bytes_per_token += engine::FixedWeightBytes(model, 1) +
+  row.bytes_per_token += model::FixedWeightBytes(model.weights(), 1) +
                          totals.num_bytes / totals.num_tokens -
                          engine::WeightBytesPerToken(model, session.ffn());
   row.bytes_are_bound = false;

@@ -54,8 +54,9 @@ void AddShapeFacts(const InspectReport& report, Facts& facts) {
                           shape.num_experts_used.value_or(0)));
   }
   if (!report.config.has_value()) return;
-  facts.Add("activation", DescribeActivation(report.config->ffn));
-  facts.Add("rotary positions", DescribeRope(report.config->rope));
+  facts.Add("activation",
+            DescribeActivation(report.config->layers.front().ffn));
+  facts.Add("rotary positions", DescribeRope(*report.config));
 }
 
 std::string DescribeTokenizer(const InspectReport& report) {

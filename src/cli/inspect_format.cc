@@ -48,8 +48,9 @@ void AddShape(const InspectReport& report, TextReport& text) {
     }
   }
   if (!report.config.has_value()) return;
-  text.Line("rope", DescribeRope(report.config->rope));
-  text.Line("activation", DescribeActivation(report.config->ffn));
+  text.Line("rope", DescribeRope(*report.config));
+  text.Line("activation",
+            DescribeActivation(report.config->layers.front().ffn));
 }
 
 void AddPrepared(const InspectReport& report, TextReport& text) {

@@ -35,9 +35,9 @@ InspectReport SmallReport() {
 
 InspectReport Running() {
   InspectReport report = SmallReport();
-  report.config = model::Config{};
-  report.config->ffn = {.activation = Activation::kFatRelu, .threshold = 0.5f};
-  report.config->rope.width = 8;
+  report.config = model::Config{.layers = {{}}, .ropes = {{.width = 8}}};
+  report.config->layers[0].ffn = {.activation = Activation::kFatRelu,
+                                  .threshold = 0.5f};
   report.tokenizer_model = "llama";
   report.vocab = text::Vocab{.tokens = {"<s>", "a"}, .bos = 0, .add_bos = true};
   report.memory = engine::MemoryPlan{.host = {.kv = 4096, .scratch = 512}};

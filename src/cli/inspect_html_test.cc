@@ -33,7 +33,7 @@ InspectReport ReportToDraw() {
                      .num_bytes = 24,
                      .num_params = 6}};
   report.metadata = {{.key = "k", .type = "u32", .value = "1"}};
-  report.config = model::Config{};
+  report.config = model::Config{.layers = {{}}};
   report.config->context_length = 8192;
   report.shape.context_length = 8192;
   report.kv_bytes = KvBytes{.f16 = 64, .q8_0 = 34};

@@ -26,7 +26,10 @@ Json ShortFloat(float value) {
                      /*allow_exceptions=*/false);
 }
 
-Json Rope(const model::RopeConfig& rope) {
+Json Rope(const model::Config& config) {
+  const model::RopeConfig rope =
+      config.ropes.empty() ? model::RopeConfig{.kind = RopeKind::kNone}
+                           : config.ropes.front();
   return {{"kind", NameOf(rope.kind)},
           {"width", rope.width},
           {"freq_base", ShortFloat(rope.freq_base)},
@@ -34,7 +37,7 @@ Json Rope(const model::RopeConfig& rope) {
           {"factor", ShortFloat(rope.factor)}};
 }
 
-Json Ffn(const model::FfnConfig& ffn) {
+Json Ffn(const model::FfnSpec& ffn) {
   return {{"activation", NameOf(ffn.activation)},
           {"threshold", ShortFloat(ffn.threshold)},
           {"gated", ffn.gated}};
@@ -178,8 +181,9 @@ std::string FormatInspectJson(const InspectReport& report) {
       {"experts", OrNull(shape.num_experts)},
       {"experts_used", OrNull(shape.num_experts_used)},
       {"position_rows", PositionRows(report)},
-      {"rope", report.config ? Rope(report.config->rope) : Json(nullptr)},
-      {"ffn", report.config ? Ffn(report.config->ffn) : Json(nullptr)},
+      {"rope", report.config ? Rope(*report.config) : Json(nullptr)},
+      {"ffn",
+       report.config ? Ffn(report.config->layers.front().ffn) : Json(nullptr)},
       {"predictors", Predictors(report.sparsity)},
       {"score_threshold", report.sparsity.score_threshold.has_value()
                               ? ShortFloat(*report.sparsity.score_threshold)

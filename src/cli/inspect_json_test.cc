@@ -29,9 +29,9 @@ InspectReport FullReport() {
 
 TEST(FormatInspectJsonTest, DescribesWhatRuns) {
   InspectReport report = FullReport();
-  report.config = model::Config{};
-  report.config->ffn = {.activation = Activation::kFatRelu, .threshold = 0.1f};
-  report.config->rope.width = 8;
+  report.config = model::Config{.layers = {{}}, .ropes = {{.width = 8}}};
+  report.config->layers[0].ffn = {.activation = Activation::kFatRelu,
+                                  .threshold = 0.1f};
   report.tied_head = true;
   report.tokenizer_model = "llama";
   report.vocab = text::Vocab{.tokens = {"<s>", "a"}, .bos = 0, .add_bos = true};

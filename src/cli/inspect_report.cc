@@ -218,9 +218,12 @@ std::optional<model::Config> AttentionByMetadata(const ModelShape& shape) {
   }
   model::Config config;
   config.num_layers = *shape.num_layers;
-  config.num_kv_heads = *shape.num_kv_heads;
-  config.key_width = *shape.key_width;
-  config.value_width = *shape.value_width;
+  const model::LayerSpec layer = {
+      .attention = {.num_kv_heads = *shape.num_kv_heads,
+                    .key_width = *shape.key_width,
+                    .value_width = *shape.value_width}};
+  model::UseLayers(std::vector(static_cast<size_t>(config.num_layers), layer),
+                   config);
   return config;
 }
 
@@ -270,6 +273,7 @@ engine::FfnMode DefaultMode(const model::Model& model) {
 
 void DescribeModel(const model::Model& model, InspectReport& report) {
   report.config = model.config();
+  report.shape.ffn_width = model.config().layers.front().ffn.width;
   if (model.tokenizer() != nullptr) {
     report.vocab = model.tokenizer()->vocab();
   } else {
@@ -358,8 +362,9 @@ std::string ListRanks(const Sparsity& sparsity) {
   return text;
 }
 
-std::string DescribeRope(const model::RopeConfig& rope) {
-  if (rope.kind == RopeKind::kNone) return "none";
+std::string DescribeRope(const model::Config& config) {
+  if (config.ropes.empty()) return "none";
+  const model::RopeConfig& rope = config.ropes.front();
   return fmt::format("{}, {} elements per head, base {}, scaling {}{}",
                      NameOf(rope.kind), rope.width, rope.freq_base,
                      NameOf(rope.scaling),
@@ -368,7 +373,7 @@ std::string DescribeRope(const model::RopeConfig& rope) {
                          : fmt::format(" by {}", rope.factor));
 }
 
-std::string DescribeActivation(const model::FfnConfig& ffn) {
+std::string DescribeActivation(const model::FfnSpec& ffn) {
   return fmt::format("{}{}{}", NameOf(ffn.activation),
                      ffn.activation == Activation::kFatRelu
                          ? fmt::format("({})", ffn.threshold)

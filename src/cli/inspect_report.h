@@ -181,10 +181,10 @@ std::optional<PreparedFacts> ReadPreparedFacts(const gguf::File& file,
                                                std::span<const TensorRow> rows);
 
 // "neox, 128 elements per head, base 10000, scaling none".
-std::string DescribeRope(const model::RopeConfig& rope);
+std::string DescribeRope(const model::Config& config);
 
 // "fatrelu(0.01), gated".
-std::string DescribeActivation(const model::FfnConfig& ffn);
+std::string DescribeActivation(const model::FfnSpec& ffn);
 
 // Errors are those of gguf::File::Open only: a readable file that does not run
 // gives a report that says why.

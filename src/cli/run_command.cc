@@ -14,6 +14,7 @@
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "decode/generate.h"
+#include "model/weight_bytes.h"
 #include "os/memory.h"
 
 namespace thermocline::cli {
@@ -43,7 +44,7 @@ TokenBytes BytesPerGeneratedToken(const engine::Session& session,
       engine::KvBytesPerToken(session.model().config(), options, middle);
   const engine::SparseTotals totals = session.sparse_totals();
   if (totals.num_tokens > 0) {
-    return {engine::FixedWeightBytes(session.model(), 1) +
+    return {model::FixedWeightBytes(session.model().weights(), 1) +
                 totals.num_bytes / totals.num_tokens + kv_bytes,
             false};
   }

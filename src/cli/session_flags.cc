@@ -119,12 +119,11 @@ void AddModelFlags(CLI::App& app, ModelFlags& flags) {
   app.add_flag("--check-tensors", flags.check_tensors,
                "Scan all weights for NaN and infinity first");
   AddParsed(app, "--ffn-act", "NAME",
-            "FFN activation instead of the model's: silu, gelu, relu, "
-            "fatrelu, drelu",
+            "FFN activation instead of the model's: " + ListActivations(),
             [&flags](const std::string& text) -> Status {
               flags.overrides.ffn_activation = ParseActivation(text);
               if (flags.overrides.ffn_activation.has_value()) return {};
-              return NotOneOf(text, "silu, gelu, relu, fatrelu, drelu");
+              return NotOneOf(text, ListActivations());
             });
   AddParsed(app, "--ffn-threshold", "X", "Threshold of fatrelu",
             [&flags](const std::string& text) -> Status {

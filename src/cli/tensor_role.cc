@@ -54,51 +54,24 @@ const RoleInfo& InfoOf(TensorRole role) {
   return info;
 }
 
-// Between "blk.N." and ".weight".
+// Between "blk.N." and ".weight": tensors that no forward pass here binds.
 struct StemRole {
   std::string_view stem;
   TensorRole role;
 };
-constexpr StemRole kStems[] = {
-    {"token_embd", TensorRole::kTokenEmbedding},
-    {"position_embd", TensorRole::kPositionEmbedding},
-    {"output", TensorRole::kHead},
-    {"attn_q", TensorRole::kAttentionQ},
-    {"attn_k", TensorRole::kAttentionK},
-    {"attn_v", TensorRole::kAttentionV},
-    {"attn_qkv", TensorRole::kAttentionQkv},
-    {"attn_output", TensorRole::kAttentionOut},
-    {"ffn_gate", TensorRole::kFfnGate},
-    {"ffn_up", TensorRole::kFfnUp},
-    {"ffn_down", TensorRole::kFfnDown},
-    {"ffn_down_t", TensorRole::kFfnDownT},
-    {"ffn_gate_inp", TensorRole::kExpertRouter},
+constexpr StemRole kOtherStems[] = {
     {"exp_probs_b", TensorRole::kExpertRouter},
-    {"ffn_gate_exps", TensorRole::kExpertGate},
-    {"ffn_up_exps", TensorRole::kExpertUp},
-    {"ffn_down_exps", TensorRole::kExpertDown},
-    {"fc1", TensorRole::kPredictorUp},  // PowerInfer
-    {"fc2", TensorRole::kPredictorDown},
-    {"ffn_pred_up", TensorRole::kPredictorUp},  // KAIROX
-    {"ffn_pred_down", TensorRole::kPredictorDown},
-    {"ffn_records", TensorRole::kFfnRecords},  // prepared files
-    {"tc_pred_up", TensorRole::kPredictorUp},
-    {"tc_pred_down", TensorRole::kPredictorDown},
-    {"tc_free_signs", TensorRole::kPredictorFree},
-    {"tc_free_up", TensorRole::kPredictorFree},
-    {"tc_free_down", TensorRole::kPredictorFree},
-    {"tc_free", TensorRole::kPredictorFree},
-    {"tc_selftest", TensorRole::kFindings},
-    {"tc_profile", TensorRole::kFindings},
-    {"tc_order", TensorRole::kFindings},
     {"gpu_idx", TensorRole::kPlacement},
     {"gpu_bucket", TensorRole::kPlacement},
     {"ffn_reorder_perms", TensorRole::kPlacement},
 };
 
 TensorRole RoleOf(std::string_view stem) {
-  const auto* const found = std::ranges::find(kStems, stem, &StemRole::stem);
-  if (found != std::end(kStems)) return found->role;
+  const TensorRole bound = model::UseOf(stem);
+  if (bound != TensorRole::kOther) return bound;
+  const auto* const found =
+      std::ranges::find(kOtherStems, stem, &StemRole::stem);
+  if (found != std::end(kOtherStems)) return found->role;
   const auto contains = [stem](std::string_view part) {
     return stem.find(part) != std::string_view::npos;
   };

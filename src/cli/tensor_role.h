@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "model/tensor_roles.h"
+
 namespace thermocline::cli {
 
 enum class TensorClass : uint8_t {
@@ -23,35 +25,7 @@ enum class TensorClass : uint8_t {
 inline constexpr int kNumTensorClasses = 8;
 const char* NameOf(TensorClass tensor_class);  // "ffn"
 
-enum class TensorRole : uint8_t {
-  kTokenEmbedding,
-  kPositionEmbedding,
-  kAttentionQ,
-  kAttentionK,
-  kAttentionV,
-  kAttentionQkv,  // one matrix for all three
-  kAttentionOut,
-  kAttentionOther,
-  kFfnGate,
-  kFfnUp,
-  kFfnDown,
-  kFfnDownT,    // down transposed: a row per neuron
-  kFfnRecords,  // of prepared files: gate, up and down side by side
-  kFfnOther,
-  kExpertRouter,
-  kExpertGate,
-  kExpertUp,
-  kExpertDown,
-  kExpertShared,
-  kPredictorUp,
-  kPredictorDown,
-  kPredictorFree,  // of prepared files: signs and margins, not trained
-  kNorm,
-  kHead,
-  kPlacement,  // which neurons lie where: split files
-  kFindings,   // of prepared files: counts, order, self-test
-  kOther,
-};
+using TensorRole = model::TensorUse;
 inline constexpr int kNumTensorRoles = 27;
 const char* NameOf(TensorRole role);  // "ffn down_t"
 TensorClass ClassOf(TensorRole role);

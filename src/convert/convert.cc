@@ -135,7 +135,7 @@ Result<Job> Prepare(const std::string& folder, const Checkpoint& checkpoint,
   const HfRope& rope = job.config.rope;
   if (rope.scaling == HfRope::Scaling::kLlama3) {
     job.rope_factors =
-        RopeFactors(rope.llama3, rope.theta, job.config.head_width);
+        RopeFactors(rope.llama3, rope.theta, job.config.rotated_width);
   }
   return job;
 }

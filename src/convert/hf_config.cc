@@ -17,35 +17,52 @@ namespace {
 
 using gguf::ValueType;
 
+// What model/architectures.h has under the GGUF's name is not repeated.
 struct Architecture {
   std::string_view class_name;
   std::string_view model_type;
   const char* gguf_name;
   HfFamily family;
-  RopeKind rope_kind;
-  bool qkv_bias = false;
   bool has_experts = false;
+  bool norms_lack_one = false;
+  std::optional<double> usual_rotated_share = {};
 };
 constexpr Architecture kArchitectures[] = {
-    {"LlamaForCausalLM", "llama", "llama", HfFamily::kLlama, RopeKind::kNorm},
-    {"MistralForCausalLM", "mistral", "llama", HfFamily::kLlama,
-     RopeKind::kNorm},
-    {"MixtralForCausalLM", "mixtral", "llama", HfFamily::kLlama,
-     RopeKind::kNorm, false, true},
-    {"Qwen2ForCausalLM", "qwen2", "qwen2", HfFamily::kLlama, RopeKind::kNeox,
-     true},
-    {"FalconForCausalLM", "falcon", "falcon", HfFamily::kFalcon,
-     RopeKind::kNeox},
-    {"RWForCausalLM", "RefinedWebModel", "falcon", HfFamily::kFalcon,
-     RopeKind::kNeox},
-    {"RWForCausalLM", "RefinedWeb", "falcon", HfFamily::kFalcon,
-     RopeKind::kNeox},
-    {"OPTForCausalLM", "opt", "opt", HfFamily::kOpt, RopeKind::kNone},
-    {"BambooForCausalLM", "bamboo", "bamboo", HfFamily::kLlama,
-     RopeKind::kNorm},
+    {"LlamaForCausalLM", "llama", "llama", HfFamily::kLlama},
+    {"MistralForCausalLM", "mistral", "llama", HfFamily::kLlama},
+    {.class_name = "MixtralForCausalLM",
+     .model_type = "mixtral",
+     .gguf_name = "llama",
+     .family = HfFamily::kLlama,
+     .has_experts = true},
+    {"Qwen2ForCausalLM", "qwen2", "qwen2", HfFamily::kLlama},
+    {"Qwen3ForCausalLM", "qwen3", "qwen3", HfFamily::kLlama},
+    {.class_name = "Qwen3MoeForCausalLM",
+     .model_type = "qwen3_moe",
+     .gguf_name = "qwen3moe",
+     .family = HfFamily::kLlama,
+     .has_experts = true},
+    {"FalconForCausalLM", "falcon", "falcon", HfFamily::kFalcon},
+    {"RWForCausalLM", "RefinedWebModel", "falcon", HfFamily::kFalcon},
+    {"RWForCausalLM", "RefinedWeb", "falcon", HfFamily::kFalcon},
+    {"OPTForCausalLM", "opt", "opt", HfFamily::kOpt},
+    {"BambooForCausalLM", "bamboo", "bamboo", HfFamily::kLlama},
     {"SparseLlamaForCausalLM", "sparsellama", "prosparse-llama",
-     HfFamily::kLlama, RopeKind::kNorm},
+     HfFamily::kLlama},
+    {.class_name = "NemotronForCausalLM",
+     .model_type = "nemotron",
+     .gguf_name = "nemotron",
+     .family = HfFamily::kLlama,
+     .norms_lack_one = true,
+     .usual_rotated_share = 0.5},
+    {"ArceeForCausalLM", "arcee", "arcee", HfFamily::kLlama},
 };
+
+const model::Architecture& FormOf(const std::string& gguf_name) {
+  const model::Architecture* form = model::FindArchitecture(gguf_name);
+  TC_CHECK(form != nullptr);
+  return *form;
+}
 
 std::string KnownTypes() {
   std::string known;
@@ -76,9 +93,13 @@ Status ReadArchitecture(const JsonFields& fields, HfConfig& config) {
     if (known != name) continue;
     config.family = architecture.family;
     config.architecture = architecture.gguf_name;
-    config.rope_kind = architecture.rope_kind;
-    config.qkv_bias = architecture.qkv_bias;
+    config.norms_lack_one = architecture.norms_lack_one;
+    config.usual_rotated_share = architecture.usual_rotated_share;
     config.num_experts = architecture.has_experts ? 1 : 0;
+    const model::Architecture& form = FormOf(config.architecture);
+    config.rope_kind = form.rope;
+    config.norm = form.norm;
+    config.qkv_bias = form.qkv_bias;
     return {};
   }
   return Fail(ErrorCode::kUnsupported,
@@ -88,14 +109,14 @@ Status ReadArchitecture(const JsonFields& fields, HfConfig& config) {
 }
 
 // Things that change the result and that nothing here carries out.
-Status RefuseWhatIsNotDone(const JsonFields& fields) {
+Status RefuseWhatIsNotDone(const JsonFields& fields, const HfConfig& config) {
   if (fields.Find("quantization_config") != nullptr) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: the weights are quantised already (key "
                 "\"quantization_config\"); convert the original model",
                 fields.path());
   }
-  return RefusePartialRotation(fields);
+  return config.usual_rotated_share ? Status() : RefusePartialRotation(fields);
 }
 
 Status ReadFamily(const JsonFields& fields, HfConfig& config) {
@@ -164,7 +185,8 @@ Status WriteCounts(const HfConfig& config, const std::string& prefix,
       {"context_length", config.context_length},
       {"embedding_length", config.width},
       {"block_count", config.num_layers},
-      {"feed_forward_length", config.ffn_width},
+      {"feed_forward_length",
+       config.dense_ffn_width > 0 ? config.dense_ffn_width : config.ffn_width},
       {"attention.head_count", config.num_heads},
       {"attention.head_count_kv", config.num_kv_heads},
       {"attention.key_length", config.head_width},
@@ -175,13 +197,17 @@ Status WriteCounts(const HfConfig& config, const std::string& prefix,
   }
   if (config.rope_kind != RopeKind::kNone) {
     TC_RETURN_IF_ERROR(writer.AddInt(prefix + "rope.dimension_count",
-                                     ValueType::kU32, config.head_width));
+                                     ValueType::kU32, config.rotated_width));
   }
   if (config.vocab_size) {
     TC_RETURN_IF_ERROR(writer.AddInt(prefix + "vocab_size", ValueType::kU32,
                                      *config.vocab_size));
   }
   if (config.num_experts == 0) return {};
+  if (config.dense_ffn_width > 0) {
+    TC_RETURN_IF_ERROR(writer.AddInt(prefix + "expert_feed_forward_length",
+                                     ValueType::kU32, config.ffn_width));
+  }
   TC_RETURN_IF_ERROR(writer.AddInt(prefix + "expert_count", ValueType::kU32,
                                    config.num_experts));
   return writer.AddInt(prefix + "expert_used_count", ValueType::kU32,
@@ -190,10 +216,7 @@ Status WriteCounts(const HfConfig& config, const std::string& prefix,
 
 // What the architecture's name does not say.
 Status WriteActivation(const HfConfig& config, gguf::Writer& writer) {
-  const model::Architecture* architecture =
-      model::FindArchitecture(config.architecture);
-  TC_CHECK(architecture != nullptr);
-  if (config.activation != architecture->activation) {
+  if (config.activation != FormOf(config.architecture).activation) {
     TC_RETURN_IF_ERROR(writer.AddString(
         "thermocline.ffn.activation", std::string(NameOf(config.activation))));
   }
@@ -210,13 +233,39 @@ Result<HfConfig> ParseHfConfig(std::string_view text, const std::string& path) {
   TC_ASSIGN_OR_RETURN(const auto fields, JsonFields::Of(json, path));
   HfConfig config;
   TC_RETURN_IF_ERROR(ReadArchitecture(fields, config));
-  TC_RETURN_IF_ERROR(RefuseWhatIsNotDone(fields));
+  TC_RETURN_IF_ERROR(RefuseWhatIsNotDone(fields, config));
   TC_ASSIGN_OR_RETURN(config.tied_head, fields.Bool("tie_word_embeddings"));
   TC_RETURN_IF_ERROR(ReadFamily(fields, config));
   TC_ASSIGN_OR_RETURN(const auto name, fields.String("_name_or_path"));
   config.name = OwnName(name.value_or(""));
   TC_RETURN_IF_ERROR(AddTokenIds(fields, config));
   return config;
+}
+
+model::Config ModelConfigOf(const HfConfig& config) {
+  const model::Architecture& form = FormOf(config.architecture);
+  model::Config described;
+  described.width = config.width;
+  described.vocab_size = config.vocab_size.value_or(0);
+  described.norm = config.norm;
+  described.qkv_bias = config.qkv_bias;
+  described.other_biases = form.other_biases;
+  if (form.learned_positions) described.num_positions = config.context_length;
+  described.position_offset = config.position_offset;
+  model::LayerSpec layer;
+  layer.attention = {.num_heads = config.num_heads,
+                     .num_kv_heads = config.num_kv_heads,
+                     .key_width = config.head_width,
+                     .value_width = config.head_width,
+                     .qk_norm = form.qk_norm};
+  layer.ffn = {.activation = config.activation,
+               .gated = form.gated,
+               .width = config.ffn_width,
+               .num_experts = config.num_experts,
+               .num_experts_used = config.num_experts_used};
+  layer.parallel = form.parallel_block;
+  model::UseLayers({layer}, described);
+  return described;
 }
 
 Status ReadGenerationConfig(std::string_view text, const std::string& path,

@@ -22,6 +22,8 @@ constexpr ActivationName kActivations[] = {
     {"relu", Activation::kRelu},
     {"fatrelu", Activation::kFatRelu},
     {"drelu", Activation::kDRelu},
+    {"relu2", Activation::kRelu2},
+    {"squared_relu", Activation::kRelu2},
 };
 
 Status ReadThreshold(const JsonFields& fields, HfConfig& config) {
@@ -68,6 +70,20 @@ Status RefusePartialRotation(const JsonFields& fields) {
               fields.path(), *rotated);
 }
 
+Status CompleteRotation(const JsonFields& fields, HfConfig& config) {
+  const auto rotated = static_cast<int64_t>(
+      config.rope.rotated_share * static_cast<double>(config.head_width));
+  if (rotated < 2 || rotated % 2 != 0) {
+    return fields.Wrong(
+        "partial_rotary_factor",
+        fmt::format("is {}: of heads of width {} it leaves {} to rotate, which "
+                    "must be even and more than 0",
+                    config.rope.rotated_share, config.head_width, rotated));
+  }
+  config.rotated_width = rotated;
+  return {};
+}
+
 Status CompleteHeads(const JsonFields& fields, const char* heads_key,
                      const char* kv_heads_key, HfConfig& config) {
   if (config.num_heads % config.num_kv_heads != 0) {
@@ -102,10 +118,8 @@ Status ReadActivation(const JsonFields& fields, const char* key,
   const auto* const found =
       std::ranges::find(kActivations, name, &ActivationName::name);
   if (found == std::end(kActivations)) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: key \"{}\" is {}; known are silu, gelu, relu, fatrelu and "
-                "drelu",
-                fields.path(), key, Quote(name));
+    return Fail(ErrorCode::kUnsupported, "{}: key \"{}\" is {}; known are {}",
+                fields.path(), key, Quote(name), ListActivations());
   }
   config.activation = found->activation;
   if (name == "gelu") {

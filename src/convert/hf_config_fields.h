@@ -26,6 +26,10 @@ Status RequireFlag(const JsonFields& fields, const char* key, bool value);
 // kUnsupported if "partial_rotary_factor" is not 1.
 Status RefusePartialRotation(const JsonFields& fields);
 
+// Sets rotated_width to the share of head_width that the rotary embedding asks
+// for. kCorrupt: no whole number of pairs.
+Status CompleteRotation(const JsonFields& fields, HfConfig& config);
+
 // Checks that the heads divide the width, or each other, and that no product of
 // them overflows; fills in head_width where it is 0. Requires width, num_heads
 // and num_kv_heads >= 1. `heads_key` and `kv_heads_key` are for messages.

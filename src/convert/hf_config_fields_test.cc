@@ -85,6 +85,8 @@ TEST(ReadActivationTest, Names) {
       {"gelu_pytorch_tanh", Activation::kGelu},
       {"relu", Activation::kRelu},
       {"drelu", Activation::kDRelu},
+      {"relu2", Activation::kRelu2},
+      {"squared_relu", Activation::kRelu2},
       {"fatrelu", Activation::kFatRelu}};
   for (const auto& [name, activation] : names) {
     EXPECT_EQ(Activate(Act(name))->activation, activation) << name;

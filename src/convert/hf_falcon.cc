@@ -51,7 +51,6 @@ Status ReadHeads(const JsonFields& fields, bool is_grouped, HfConfig& config) {
 }  // namespace
 
 Status ReadFalconConfig(const JsonFields& fields, HfConfig& config) {
-  config.norm = NormKind::kLayer;
   constexpr int64_t kMaxWidth = model::kMaxWidth / 4;  // of an FFN: 4 times it
   TC_ASSIGN_OR_RETURN(const bool is_grouped, IsGrouped(fields));
   TC_RETURN_IF_ERROR(ReadFalconBlocks(fields, is_grouped, config));
@@ -73,6 +72,7 @@ Status ReadFalconConfig(const JsonFields& fields, HfConfig& config) {
   TC_RETURN_IF_ERROR(ReadActivation(
       fields, KeyInUse(fields, "activation", "hidden_act"), "gelu", config));
   TC_ASSIGN_OR_RETURN(config.rope, ReadHfRope(fields, config.context_length));
+  TC_RETURN_IF_ERROR(CompleteRotation(fields, config));
   TC_ASSIGN_OR_RETURN(config.norm_epsilon,
                       ReadEpsilon(fields, "layer_norm_epsilon", 1e-5));
   return {};
@@ -101,40 +101,36 @@ std::vector<uint32_t> RowsOfFusedHeads(uint64_t num_heads,
 }
 
 Layout FalconLayout(const HfConfig& config) {
-  using enum Presence;
-  const auto d = static_cast<uint64_t>(config.width);
-  const auto f = static_cast<uint64_t>(config.ffn_width);
-  const auto heads = static_cast<uint64_t>(config.num_heads);
-  const auto kv_heads = static_cast<uint64_t>(config.num_kv_heads);
-  const auto head_width = static_cast<uint64_t>(config.head_width);
-  const uint64_t qkv = (heads + 2 * kv_heads) * head_width;
   Layout layout;
   layout.prefixes = {"transformer.", ""};
   layout.layer_prefix = "h.{}.";
   layout.embedding = "word_embeddings.weight";
   if (config.two_norms) {
     // The second norm of the file is the attention's.
-    layout.layer = {{"ln_mlp.weight", "attn_norm.weight", {d}},
-                    {"ln_mlp.bias", "attn_norm.bias", {d}},
-                    {"ln_attn.weight", "attn_norm_2.weight", {d}},
-                    {"ln_attn.bias", "attn_norm_2.bias", {d}}};
+    layout.layer = {{"ln_mlp.weight", "attn_norm.weight"},
+                    {"ln_mlp.bias", "attn_norm.bias"},
+                    {.hf_name = "ln_attn.weight",
+                     .gguf_name = "attn_norm_2.weight",
+                     .is_required = true},
+                    {"ln_attn.bias", "attn_norm_2.bias"}};
   } else {
-    layout.layer = {{"input_layernorm.weight", "attn_norm.weight", {d}},
-                    {"input_layernorm.bias", "attn_norm.bias", {d}}};
+    layout.layer = {{"input_layernorm.weight", "attn_norm.weight"},
+                    {"input_layernorm.bias", "attn_norm.bias"}};
   }
   const std::vector<Part> matrices = {
-      {"self_attention.query_key_value.weight",
-       "attn_qkv.weight",
-       {qkv, d},
-       kRequired,
-       RowsOfFusedHeads(heads, kv_heads, head_width)},
-      {"self_attention.dense.weight", "attn_output.weight", {d, d}},
-      {"mlp.dense_h_to_4h.weight", "ffn_up.weight", {f, d}},
-      {"mlp.dense_4h_to_h.weight", "ffn_down.weight", {d, f}},
+      {.hf_name = "self_attention.query_key_value.weight",
+       .gguf_name = "attn_qkv.weight",
+       .rows = RowsOfFusedHeads(static_cast<uint64_t>(config.num_heads),
+                                static_cast<uint64_t>(config.num_kv_heads),
+                                static_cast<uint64_t>(config.head_width)),
+       .is_required = true},
+      {"self_attention.dense.weight", "attn_output.weight"},
+      {"mlp.dense_h_to_4h.weight", "ffn_up.weight"},
+      {"mlp.dense_4h_to_h.weight", "ffn_down.weight"},
   };
   layout.layer.insert(layout.layer.end(), matrices.begin(), matrices.end());
-  layout.outputs = {{"ln_f.weight", "output_norm.weight", {d}},
-                    {"ln_f.bias", "output_norm.bias", {d}}};
+  layout.outputs = {{"ln_f.weight", "output_norm.weight"},
+                    {"ln_f.bias", "output_norm.bias"}};
   return layout;
 }
 

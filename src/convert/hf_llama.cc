@@ -1,6 +1,8 @@
 #include "convert/hf_llama.h"
 
 #include <limits>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/log.h"
@@ -39,9 +41,8 @@ Status ReadSizes(const JsonFields& fields, HfConfig& config) {
   return {};
 }
 
-// Of architectures that have some: num_experts is not 0 then.
-Status ReadExperts(const JsonFields& fields, HfConfig& config) {
-  if (config.num_experts == 0) return {};
+// Mixtral's: an expert is as wide as an FFN would be.
+Status ReadMixtralExperts(const JsonFields& fields, HfConfig& config) {
   TC_ASSIGN_OR_RETURN(
       config.num_experts,
       fields.RequireInt("num_local_experts", 1, model::kMaxExperts));
@@ -51,6 +52,52 @@ Status ReadExperts(const JsonFields& fields, HfConfig& config) {
   return {};
 }
 
+// Qwen3's: experts in every layer, with their weights made to sum to 1.
+Status ReadQwenExperts(const JsonFields& fields, HfConfig& config) {
+  config.dense_ffn_width = config.ffn_width;
+  TC_ASSIGN_OR_RETURN(
+      config.ffn_width,
+      fields.RequireInt("moe_intermediate_size", 1, model::kMaxWidth));
+  TC_ASSIGN_OR_RETURN(config.num_experts,
+                      fields.RequireInt("num_experts", 1, model::kMaxExperts));
+  TC_ASSIGN_OR_RETURN(
+      config.num_experts_used,
+      fields.RequireInt("num_experts_per_tok", 1, config.num_experts));
+  TC_ASSIGN_OR_RETURN(const auto is_normed, fields.Bool("norm_topk_prob"));
+  if (!is_normed.value_or(false)) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: key \"norm_topk_prob\" is not true: experts whose weights "
+                "do not sum to 1 are not in this version",
+                fields.path());
+  }
+  TC_ASSIGN_OR_RETURN(const auto step,
+                      fields.Int("decoder_sparse_step", 1, model::kMaxLayers));
+  const Json* dense_layers = fields.Find("mlp_only_layers");
+  if (step.value_or(1) != 1 ||
+      (dense_layers != nullptr && !dense_layers->empty())) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: keys \"decoder_sparse_step\" and \"mlp_only_layers\" say "
+                "that some layers have no experts, which is not in this "
+                "version",
+                fields.path());
+  }
+  return {};
+}
+
+Status ReadExperts(const JsonFields& fields, HfConfig& config) {
+  if (config.num_experts == 0) return {};
+  return config.architecture == "llama" ? ReadMixtralExperts(fields, config)
+                                        : ReadQwenExperts(fields, config);
+}
+
+Result<double> ReadNormEpsilon(const JsonFields& fields,
+                               const HfConfig& config) {
+  if (config.norm == NormKind::kRms) {
+    return ReadEpsilon(fields, "rms_norm_eps", std::nullopt);
+  }
+  return ReadEpsilon(fields, "norm_eps", 1e-5);
+}
+
 // Within the window full attention gives the same: the context ends there.
 Status ApplySlidingWindow(const JsonFields& fields, HfConfig& config) {
   TC_ASSIGN_OR_RETURN(const auto is_used, fields.Bool("use_sliding_window"));
@@ -58,8 +105,8 @@ Status ApplySlidingWindow(const JsonFields& fields, HfConfig& config) {
       const auto window,
       fields.Int("sliding_window", 0, std::numeric_limits<int64_t>::max()));
   if (!is_used.value_or(true) || window.value_or(0) == 0) return {};
-  // Qwen2 has the key even where the switch, off by default, is not written.
-  if (!is_used && config.architecture == "qwen2") return {};
+  // Qwen has the key even where the switch, off by default, is not written.
+  if (!is_used && config.architecture.starts_with("qwen")) return {};
   if (*window >= config.context_length) return {};
   LogWarning(
       "{}: attention is limited to {} tokens, which is not in this version; "
@@ -83,76 +130,53 @@ Status ApplyDoubleRelu(const JsonFields& fields, HfConfig& config) {
   return {};
 }
 
-std::vector<Part> AttentionParts(const HfConfig& config) {
-  using enum Presence;
-  const auto d = static_cast<uint64_t>(config.width);
+// A norm's weight and bias.
+void AddNorm(const HfConfig& config, const std::string& hf_name,
+             const std::string& gguf_name, std::vector<Part>& parts) {
+  parts.push_back({.hf_name = hf_name + ".weight",
+                   .gguf_name = gguf_name + ".weight",
+                   .adds_one = config.norms_lack_one});
+  parts.push_back({hf_name + ".bias", gguf_name + ".bias"});
+}
+
+void AddLinear(const std::string& hf_name, const std::string& gguf_name,
+               std::vector<Part>& parts,
+               const std::vector<uint32_t>& rows = {}) {
+  for (const char* kind : {".weight", ".bias"}) {
+    parts.push_back({hf_name + kind, gguf_name + kind, rows});
+  }
+}
+
+void AddAttention(const HfConfig& config, std::vector<Part>& parts) {
   const auto head = static_cast<uint64_t>(config.head_width);
-  const uint64_t q = static_cast<uint64_t>(config.num_heads) * head;
-  const uint64_t kv = static_cast<uint64_t>(config.num_kv_heads) * head;
-  const Presence bias = config.qkv_bias ? kRequired : kOptional;
   std::vector<uint32_t> q_rows;
   std::vector<uint32_t> k_rows;
   if (config.rope_kind == RopeKind::kNorm) {
-    q_rows = RowsOfHalves(q, head);
-    k_rows = RowsOfHalves(kv, head);
+    q_rows = RowsOfHalves(static_cast<uint64_t>(config.num_heads) * head, head);
+    k_rows =
+        RowsOfHalves(static_cast<uint64_t>(config.num_kv_heads) * head, head);
   }
-  return {
-      {"input_layernorm.weight", "attn_norm.weight", {d}},
-      {"self_attn.q_proj.weight", "attn_q.weight", {q, d}, kRequired, q_rows},
-      {"self_attn.q_proj.bias", "attn_q.bias", {q}, bias, q_rows},
-      {"self_attn.k_proj.weight", "attn_k.weight", {kv, d}, kRequired, k_rows},
-      {"self_attn.k_proj.bias", "attn_k.bias", {kv}, bias, k_rows},
-      {"self_attn.v_proj.weight", "attn_v.weight", {kv, d}},
-      {"self_attn.v_proj.bias", "attn_v.bias", {kv}, bias},
-      {"self_attn.o_proj.weight", "attn_output.weight", {d, q}},
-      {"self_attn.o_proj.bias", "attn_output.bias", {d}, kOptional},
-      {"post_attention_layernorm.weight", "ffn_norm.weight", {d}},
-  };
+  AddLinear("self_attn.q_proj", "attn_q", parts, q_rows);
+  AddLinear("self_attn.k_proj", "attn_k", parts, k_rows);
+  AddLinear("self_attn.v_proj", "attn_v", parts);
+  AddLinear("self_attn.o_proj", "attn_output", parts);
+  parts.push_back({"self_attn.q_norm.weight", "attn_q_norm.weight"});
+  parts.push_back({"self_attn.k_norm.weight", "attn_k_norm.weight"});
 }
 
-std::vector<Part> FfnParts(const HfConfig& config) {
-  using enum Presence;
-  const auto d = static_cast<uint64_t>(config.width);
-  const auto f = static_cast<uint64_t>(config.ffn_width);
-  return {
-      {"mlp.gate_proj.weight", "ffn_gate.weight", {f, d}},
-      {"mlp.gate_proj.bias", "ffn_gate.bias", {f}, kOptional},
-      {"mlp.up_proj.weight", "ffn_up.weight", {f, d}},
-      {"mlp.up_proj.bias", "ffn_up.bias", {f}, kOptional},
-      {"mlp.down_proj.weight", "ffn_down.weight", {d, f}},
-      {"mlp.down_proj.bias", "ffn_down.bias", {d}, kOptional},
-  };
-}
-
-std::vector<Part> ExpertParts(const HfConfig& config) {
-  using enum Presence;
-  const auto d = static_cast<uint64_t>(config.width);
-  const auto f = static_cast<uint64_t>(config.ffn_width);
-  const int64_t num = config.num_experts;
-  const auto e = static_cast<uint64_t>(num);
-  const std::string expert = "block_sparse_moe.experts.{}.";
-  return {
-      {"block_sparse_moe.gate.weight",
-       "ffn_gate_inp.weight",
-       {e, d},
-       kRequired,
-       {},
-       0,
-       Storage::kF32},
-      {expert + "w1.weight",
-       "ffn_gate_exps.weight",
-       {f, d},
-       kRequired,
-       {},
-       num},
-      {expert + "w3.weight", "ffn_up_exps.weight", {f, d}, kRequired, {}, num},
-      {expert + "w2.weight",
-       "ffn_down_exps.weight",
-       {d, f},
-       kRequired,
-       {},
-       num},
-  };
+// Of Mixtral, and of those who came later.
+void AddExperts(const HfConfig& config, std::vector<Part>& parts) {
+  const bool is_mixtral = config.architecture == "llama";
+  const std::string block = is_mixtral ? "block_sparse_moe." : "mlp.";
+  parts.push_back({block + "gate.weight", "ffn_gate_inp.weight"});
+  for (const auto& [mixtral, later, gguf_name] :
+       {std::tuple("w1", "gate_proj", "ffn_gate_exps.weight"),
+        std::tuple("w3", "up_proj", "ffn_up_exps.weight"),
+        std::tuple("w2", "down_proj", "ffn_down_exps.weight")}) {
+    parts.push_back(
+        {block + "experts.{}." + (is_mixtral ? mixtral : later) + ".weight",
+         gguf_name});
+  }
 }
 
 }  // namespace
@@ -163,14 +187,16 @@ Status ReadLlamaConfig(const JsonFields& fields, HfConfig& config) {
   TC_RETURN_IF_ERROR(ReadActivation(fields, "hidden_act", nullptr, config));
   TC_RETURN_IF_ERROR(ApplyDoubleRelu(fields, config));
   constexpr double kMixtralTheta = 1e6;
-  TC_ASSIGN_OR_RETURN(
-      config.rope,
-      ReadHfRope(fields, config.context_length,
-                 config.num_experts > 0 ? kMixtralTheta : kUsualTheta));
+  const bool is_mixtral =
+      config.num_experts > 0 && config.architecture == "llama";
+  TC_ASSIGN_OR_RETURN(config.rope,
+                      ReadHfRope(fields, config.context_length,
+                                 is_mixtral ? kMixtralTheta : kUsualTheta,
+                                 config.usual_rotated_share));
+  TC_RETURN_IF_ERROR(CompleteRotation(fields, config));
   // After the rotary embedding, which scales by the whole context.
   TC_RETURN_IF_ERROR(ApplySlidingWindow(fields, config));
-  TC_ASSIGN_OR_RETURN(config.norm_epsilon,
-                      ReadEpsilon(fields, "rms_norm_eps", std::nullopt));
+  TC_ASSIGN_OR_RETURN(config.norm_epsilon, ReadNormEpsilon(fields, config));
   config.tied_head = config.tied_head.value_or(false);
   return {};
 }
@@ -188,16 +214,18 @@ std::vector<uint32_t> RowsOfHalves(uint64_t num_rows, uint64_t head_width) {
 }
 
 Layout LlamaLayout(const HfConfig& config) {
-  const auto d = static_cast<uint64_t>(config.width);
   Layout layout;
   layout.prefixes = {"model.", ""};
   layout.layer_prefix = "layers.{}.";
   layout.embedding = "embed_tokens.weight";
-  layout.layer = AttentionParts(config);
-  const auto ffn =
-      config.num_experts == 0 ? FfnParts(config) : ExpertParts(config);
-  layout.layer.insert(layout.layer.end(), ffn.begin(), ffn.end());
-  layout.outputs = {{"norm.weight", "output_norm.weight", {d}}};
+  AddNorm(config, "input_layernorm", "attn_norm", layout.layer);
+  AddAttention(config, layout.layer);
+  AddNorm(config, "post_attention_layernorm", "ffn_norm", layout.layer);
+  AddLinear("mlp.gate_proj", "ffn_gate", layout.layer);
+  AddLinear("mlp.up_proj", "ffn_up", layout.layer);
+  AddLinear("mlp.down_proj", "ffn_down", layout.layer);
+  AddExperts(config, layout.layer);
+  AddNorm(config, "norm", "output_norm", layout.outputs);
   return layout;
 }
 

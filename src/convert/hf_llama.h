@@ -1,4 +1,5 @@
-// Llama and what is built alike: Mistral, Mixtral, Qwen2, Bamboo, ProSparse.
+// Llama and what is built alike: Mistral, Mixtral, Qwen2, Qwen3 and its
+// mixtures, Bamboo, ProSparse, Nemotron, Arcee.
 #ifndef THERMOCLINE_CONVERT_HF_LLAMA_H_
 #define THERMOCLINE_CONVERT_HF_LLAMA_H_
 
@@ -13,7 +14,8 @@
 namespace thermocline::convert {
 
 // Fills in sizes, experts, activation, rotary embedding and epsilon. Requires
-// the architecture to be set, and num_experts >= 1 if it has experts. kCorrupt,
+// the architecture and what it says to be set, and num_experts >= 1 if it has
+// experts. kCorrupt,
 // kUnsupported.
 Status ReadLlamaConfig(const JsonFields& fields, HfConfig& config);
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "convert/hf_config_fields.h"
@@ -11,7 +13,7 @@ namespace thermocline::convert {
 namespace {
 
 // Position 0 reads this row of the table: a trace of the padding token's id.
-constexpr uint64_t kPositionOffset = 2;
+constexpr int64_t kPositionOffset = 2;
 
 // OPT-350m has both of the first two; Galactica lacks biases.
 Status RefuseOtherOptBlocks(const JsonFields& fields, const HfConfig& config) {
@@ -34,7 +36,7 @@ Status RefuseOtherOptBlocks(const JsonFields& fields, const HfConfig& config) {
 }  // namespace
 
 Status ReadOptConfig(const JsonFields& fields, HfConfig& config) {
-  config.norm = NormKind::kLayer;
+  config.position_offset = kPositionOffset;
   constexpr int64_t kMaxWidth = model::kMaxWidth;
   TC_ASSIGN_OR_RETURN(config.width,
                       fields.RequireInt("hidden_size", 1, kMaxWidth));
@@ -61,47 +63,33 @@ Status ReadOptConfig(const JsonFields& fields, HfConfig& config) {
 }
 
 Layout OptLayout(const HfConfig& config) {
-  const auto d = static_cast<uint64_t>(config.width);
-  const auto f = static_cast<uint64_t>(config.ffn_width);
-  const auto num_positions = static_cast<uint64_t>(config.context_length);
   Layout layout;
   layout.prefixes = {"model.decoder.", "decoder.", ""};
   layout.layer_prefix = "layers.{}.";
   layout.embedding = "embed_tokens.weight";
-  std::vector<uint32_t> rows(num_positions);
-  std::iota(rows.begin(), rows.end(), uint32_t{kPositionOffset});
-  layout.inputs = {{"embed_positions.weight",
-                    "position_embd.weight",
-                    {num_positions + kPositionOffset, d},
-                    Presence::kRequired,
-                    std::move(rows),
-                    0,
-                    Storage::kF32}};
-  struct Linear {
-    const char* hf_name;
-    const char* gguf_name;
-    std::vector<uint64_t> shape;
+  std::vector<uint32_t> rows(static_cast<size_t>(config.context_length));
+  std::iota(rows.begin(), rows.end(),
+            static_cast<uint32_t>(config.position_offset));
+  layout.inputs = {
+      {"embed_positions.weight", "position_embd.weight", std::move(rows)}};
+  constexpr std::pair<const char*, const char*> kLinears[] = {
+      {"self_attn_layer_norm", "attn_norm"},
+      {"self_attn.q_proj", "attn_q"},
+      {"self_attn.k_proj", "attn_k"},
+      {"self_attn.v_proj", "attn_v"},
+      {"self_attn.out_proj", "attn_output"},
+      {"final_layer_norm", "ffn_norm"},
+      {"fc1", "ffn_up"},
+      {"fc2", "ffn_down"},
   };
-  const Linear linears[] = {
-      {"self_attn_layer_norm", "attn_norm", {d}},
-      {"self_attn.q_proj", "attn_q", {d, d}},
-      {"self_attn.k_proj", "attn_k", {d, d}},
-      {"self_attn.v_proj", "attn_v", {d, d}},
-      {"self_attn.out_proj", "attn_output", {d, d}},
-      {"final_layer_norm", "ffn_norm", {d}},
-      {"fc1", "ffn_up", {f, d}},
-      {"fc2", "ffn_down", {d, f}},
-  };
-  for (const auto& [hf_name, gguf_name, shape] : linears) {
-    const std::string from = hf_name;
-    const std::string to = gguf_name;
-    layout.layer.push_back({from + ".weight", to + ".weight", shape});
-    layout.layer.push_back({from + ".bias", to + ".bias", {shape.front()}});
+  for (const auto& [hf_name, gguf_name] : kLinears) {
+    for (const char* kind : {".weight", ".bias"}) {
+      layout.layer.push_back(
+          {std::string(hf_name) + kind, std::string(gguf_name) + kind});
+    }
   }
-  layout.outputs = {
-      {"final_layer_norm.weight", "output_norm.weight", {d}},
-      {"final_layer_norm.bias", "output_norm.bias", {d}},
-  };
+  layout.outputs = {{"final_layer_norm.weight", "output_norm.weight"},
+                    {"final_layer_norm.bias", "output_norm.bias"}};
   return layout;
 }
 

@@ -39,17 +39,14 @@ Status RequireUsualRamp(const JsonFields& fields) {
                   fields.path(), key, *value, usual);
     }
   }
+  // Arcee's files have mscale; only together do the two say anything.
   TC_ASSIGN_OR_RETURN(const auto truncate, fields.Bool("truncate"));
-  for (const char* key : {"mscale", "mscale_all_dim", "truncate"}) {
-    const bool is_usual =
-        key == std::string_view("truncate") && truncate.value_or(true);
-    if (!is_usual && fields.Find(key) != nullptr) {
-      return Fail(ErrorCode::kUnsupported,
-                  "{}: what key \"{}\" asks for is not in this version",
-                  fields.path(), key);
-    }
-  }
-  return {};
+  const bool has_scales = fields.Find("mscale") != nullptr &&
+                          fields.Find("mscale_all_dim") != nullptr;
+  if (!has_scales && truncate.value_or(true)) return {};
+  return Fail(ErrorCode::kUnsupported,
+              "{}: what key \"{}\" asks for is not in this version",
+              fields.path(), has_scales ? "mscale_all_dim" : "truncate");
 }
 
 Status ReadYarn(const JsonFields& fields, int64_t context_length,
@@ -104,7 +101,6 @@ Result<std::optional<std::string>> ReadKind(const JsonFields& fields) {
 
 // What would be lost without a word.
 Status RefuseWhatIsNotRead(const JsonFields& fields, bool has_kind) {
-  TC_RETURN_IF_ERROR(RefusePartialRotation(fields));
   return fields.ForEach([&](const std::string& key,
                             const Json& value) -> Status {
     const bool is_read = has_kind || key == "rope_theta" ||
@@ -149,8 +145,10 @@ Status ReadScaling(const JsonFields& fields, int64_t context_length,
 }  // namespace
 
 Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length,
-                          double usual_theta) {
+                          double usual_theta,
+                          std::optional<double> usual_rotated_share) {
   std::optional<HfRope> found;
+  TC_ASSIGN_OR_RETURN(auto share, fields.Float("partial_rotary_factor"));
   TC_ASSIGN_OR_RETURN(auto theta, fields.Float("rope_theta"));
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     const Json* object = fields.Find(key);
@@ -159,6 +157,12 @@ Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length,
         const auto inner,
         JsonFields::Of(*object, fmt::format("{}: {}", fields.path(), key)));
     TC_ASSIGN_OR_RETURN(const auto own_theta, inner.Float("rope_theta"));
+    if (!usual_rotated_share) {
+      TC_RETURN_IF_ERROR(RefusePartialRotation(inner));
+    }
+    TC_ASSIGN_OR_RETURN(const auto own_share,
+                        inner.Float("partial_rotary_factor"));
+    if (!share) share = own_share;
     HfRope rope;
     TC_RETURN_IF_ERROR(ReadScaling(inner, context_length, rope));
     if ((found && *found != rope) ||
@@ -173,6 +177,12 @@ Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length,
   }
   HfRope rope = found.value_or(HfRope());
   rope.theta = theta.value_or(usual_theta);
+  rope.rotated_share = share.value_or(usual_rotated_share.value_or(1.0));
+  if (!(rope.rotated_share > 0.0 && rope.rotated_share <= 1.0)) {
+    return fields.Wrong("partial_rotary_factor",
+                        fmt::format("is {}; it must be above 0 and at most 1",
+                                    rope.rotated_share));
+  }
   // As the file will hold it: rounding can make 1 of a little more.
   if (!(rope.theta <= 1e30 && static_cast<float>(rope.theta) > 1.0f)) {
     return fields.Wrong(
@@ -209,15 +219,15 @@ Status WriteHfRope(const HfRope& rope, const std::string& prefix,
 }
 
 std::vector<float> RopeFactors(const Llama3Scaling& scaling, double theta,
-                               int64_t head_width) {
+                               int64_t rotated_width) {
   const double longest_kept =
       scaling.original_context / scaling.high_freq_factor;
   const double shortest_stretched =
       scaling.original_context / scaling.low_freq_factor;
   std::vector<float> factors;
-  for (int64_t i = 0; i < head_width / 2; ++i) {
+  for (int64_t i = 0; i < rotated_width / 2; ++i) {
     const double exponent =
-        2.0 * static_cast<double>(i) / static_cast<double>(head_width);
+        2.0 * static_cast<double>(i) / static_cast<double>(rotated_width);
     const double wavelength =
         2.0 * std::numbers::pi * std::pow(theta, exponent);
     double factor = scaling.factor;

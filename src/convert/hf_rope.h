@@ -30,6 +30,7 @@ struct HfRope {
   enum class Scaling { kNone, kLinear, kYarn, kLlama3 };
   Scaling scaling = Scaling::kNone;
   double theta = kUsualTheta;
+  double rotated_share = 1.0;              // of a head, from its first element
   double factor = 1.0;                     // linear, YaRN
   int64_t original_context = 0;            // YaRN
   std::optional<double> attention_factor;  // YaRN: in place of the usual one
@@ -38,20 +39,23 @@ struct HfRope {
   bool operator==(const HfRope&) const = default;
 };
 
-// Reads rope_theta and rope_scaling, or rope_parameters. kCorrupt;
+// Reads rope_theta, partial_rotary_factor and rope_scaling, or rope_parameters.
+// kCorrupt;
 // kUnsupported: a kind of scaling that does not run, named, or a form that is
-// not known, which might change results.
+// not known, which might change results. `usual_theta` and usual_rotated_share
+// are what absent keys mean; without the latter heads rotate as a whole.
 Result<HfRope> ReadHfRope(const JsonFields& fields, int64_t context_length,
-                          double usual_theta = kUsualTheta);
+                          double usual_theta = kUsualTheta,
+                          std::optional<double> usual_rotated_share = {});
 
 // Writes the keys under `prefix` ("llama."). Llama 3's scaling has none: it is
 // the tensor of RopeFactors.
 Status WriteHfRope(const HfRope& rope, const std::string& prefix,
                    gguf::Writer& writer);
 
-// The divisors of the rotary frequencies, [head_width / 2].
+// The divisors of the rotary frequencies, [rotated_width / 2].
 std::vector<float> RopeFactors(const Llama3Scaling& scaling, double theta,
-                               int64_t head_width);
+                               int64_t rotated_width);
 
 }  // namespace thermocline::convert
 

@@ -55,13 +55,14 @@ TEST(HfRopeTest, Yarn) {
   scaling["beta_fast"] = 32;
   scaling["beta_slow"] = 1;
   scaling["truncate"] = true;
+  scaling["mscale"] = 1.0;  // nothing by itself
   const HfRope rope = ReadRope({{"rope_scaling", scaling}}).value();
   EXPECT_EQ(rope.scaling, Scaling::kYarn);
   EXPECT_EQ(rope.original_context, 1024);
   EXPECT_EQ(rope.attention_factor, std::nullopt);
   for (const auto& [key, value] :
        {std::pair<const char*, Json>("beta_fast", 16),
-        {"mscale", 1.0},
+        {"mscale_all_dim", 0.5},
         {"truncate", false}}) {
     Json changed = scaling;
     changed[key] = value;

@@ -78,13 +78,13 @@ class Packer {
   }
   // Gate rows of a layer without a place in its records.
   bool HasGateMatrix(size_t layer_idx) const {
-    return source_.config().ffn.gated && !layers_[layer_idx].layout->gate;
+    return spec(layer_idx).gated && !layers_[layer_idx].layout->gate;
   }
-  uint64_t neurons_per_ffn() const {
-    return static_cast<uint64_t>(source_.config().ffn_width);
+  const model::FfnSpec& spec(size_t layer_idx) const {
+    return source_.config().layers[layer_idx].ffn;
   }
-  uint64_t neurons_per_layer() const {
-    return static_cast<uint64_t>(NeuronsPerLayer(source_.config()));
+  uint64_t neurons_per_ffn(size_t layer_idx) const {
+    return static_cast<uint64_t>(spec(layer_idx).width);
   }
 
   const model::Model& source_;
@@ -135,7 +135,7 @@ Status Packer::AddRecordKeys(gguf::Writer& writer) const {
     if (!layer.layout) return {};
     records.push_back(*layer.layout);
   }
-  return model::WriteRecordKeys(records, source_.config().ffn.gated, writer);
+  return model::WriteRecordKeys(records, spec(0).gated, writer);
 }
 
 Status Packer::AddKeys(gguf::Writer& writer) const {
@@ -165,13 +165,14 @@ Status Packer::Declare(gguf::Writer& writer) {
                                  SourceOf(gates->layer_idx, 0).gate.dtype,
                                  GatesShape(gates->layer_idx)));
     } else if (const auto* records = std::get_if<LayerRecords>(&item)) {
-      TC_RETURN_IF_ERROR(
-          declare(prepared::OfLayer(static_cast<int64_t>(records->layer_idx),
-                                    prepared::kRecords),
-                  DType::kI8,
-                  {.ne = {layers_[records->layer_idx].layout->stride,
-                          neurons_per_layer(), 1, 1},
-                   .rank = 2}));
+      TC_RETURN_IF_ERROR(declare(
+          prepared::OfLayer(static_cast<int64_t>(records->layer_idx),
+                            prepared::kRecords),
+          DType::kI8,
+          {.ne = {layers_[records->layer_idx].layout->stride,
+                  static_cast<uint64_t>(NumNeurons(spec(records->layer_idx))),
+                  1, 1},
+           .rank = 2}));
     } else {
       const PartTensor& part = *std::get<const PartTensor*>(item);
       TC_RETURN_IF_ERROR(declare(part.name, part.dtype, part.shape));
@@ -204,17 +205,18 @@ Status Packer::WriteCopy(std::string_view name,
 
 std::string Packer::GatesName(size_t layer_idx) const {
   return prepared::OfLayer(static_cast<int64_t>(layer_idx),
-                           source_.config().ffn.num_experts > 0
+                           spec(layer_idx).num_experts > 0
                                ? prepared::kExpertGates
                                : prepared::kGates);
 }
 
 Shape Packer::GatesShape(size_t layer_idx) const {
   const auto width = static_cast<uint64_t>(source_.config().width);
-  if (source_.config().ffn.num_experts == 0) {
-    return {.ne = {width, neurons_per_ffn(), 1, 1}, .rank = 2};
+  if (spec(layer_idx).num_experts == 0) {
+    return {.ne = {width, neurons_per_ffn(layer_idx), 1, 1}, .rank = 2};
   }
-  return {.ne = {width, neurons_per_ffn(), num_ffns(layer_idx), 1}, .rank = 3};
+  return {.ne = {width, neurons_per_ffn(layer_idx), num_ffns(layer_idx), 1},
+          .rank = 3};
 }
 
 neuron::RecordSource Packer::SourceOf(size_t layer_idx,
@@ -240,8 +242,8 @@ Status Packer::WriteFfn(size_t layer_idx, const neuron::RecordSource& source,
       kRecordBytes / layout.stride / RecordBuilder::kUnitNeurons;
   const uint64_t piece =
       std::max(uint64_t{1}, units) * RecordBuilder::kUnitNeurons;
-  for (uint64_t first = 0; first < neurons_per_ffn(); first += piece) {
-    const uint64_t count = std::min(piece, neurons_per_ffn() - first);
+  for (uint64_t first = 0; first < neurons_per_ffn(layer_idx); first += piece) {
+    const uint64_t count = std::min(piece, neurons_per_ffn(layer_idx) - first);
     piece_.resize(count * layout.stride);
     TC_RETURN_IF_ERROR(Step(name, piece_.size()));
     cost.Add(builder_.Build(layout, source, first, count, piece_.data()));
@@ -257,8 +259,10 @@ Status Packer::WriteGates(size_t layer_idx, gguf::Writer& writer) {
     const TensorView gate = SourceOf(layer_idx, i).gate;
     const size_t row_bytes = gate.row_bytes();
     const uint64_t piece = std::max<uint64_t>(1, kCopyBytes / row_bytes);
-    for (uint64_t first = 0; first < neurons_per_ffn(); first += piece) {
-      const uint64_t count = std::min(piece, neurons_per_ffn() - first);
+    for (uint64_t first = 0; first < neurons_per_ffn(layer_idx);
+         first += piece) {
+      const uint64_t count =
+          std::min(piece, neurons_per_ffn(layer_idx) - first);
       piece_.resize(count * row_bytes);
       for (uint64_t k = 0; k < count; ++k) {
         std::memcpy(&piece_[k * row_bytes], gate.row(first + k), row_bytes);

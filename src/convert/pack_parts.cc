@@ -237,22 +237,17 @@ Status PartChecker::Order(const PreparedParts& parts) {
   return {};
 }
 
-bool IsReluFamily(Activation activation) {
-  return activation == Activation::kRelu ||
-         activation == Activation::kFatRelu || activation == Activation::kDRelu;
-}
-
 Status PartChecker::Thresholds(const PreparedParts& parts,
                                const model::Config& config) {
   TC_RETURN_IF_ERROR(LayerCount("the thresholds", parts.thresholds.size()));
   if (parts.thresholds.empty()) return {};
   const Activation activation =
       parts.activation.value_or(config.ffn.activation);
-  if (IsReluFamily(activation)) {
+  if (HasZeros(activation)) {
     return Fail(ErrorCode::kInvalidArgument,
-                "thresholds are for silu and gelu: the activation {} of this "
-                "model has zeros, which need none",
-                NameOf(activation));
+                "thresholds are for {}: the activation {} of this model has "
+                "zeros, which need none",
+                ListActivations(false), NameOf(activation));
   }
   for (const float threshold : parts.thresholds) {
     if (!(threshold >= 0 && std::isfinite(threshold))) {

@@ -22,8 +22,9 @@ model::Config SmallConfig() {
   config.name = "small";
   config.num_layers = 3;
   config.width = 96;
-  config.ffn_width = 70;
-  config.ffn.activation = Activation::kRelu;
+  const model::LayerSpec layer = {
+      .ffn = {.activation = Activation::kRelu, .width = 70}};
+  model::UseLayers({layer, layer, layer}, config);
   return config;
 }
 

@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.architecture = "llama";
   config.num_layers = 2;
   config.width = 32;
-  config.ffn_width = 64;
+  const model::LayerSpec layer = {.ffn = {.width = 64}};
+  model::UseLayers({layer, layer}, config);
   const auto parts = convert::ReadParts(**file, config);
   if (parts) TC_CHECK(convert::CheckParts(*parts, config).has_value());
   return 0;

@@ -16,7 +16,8 @@ model::Config TwoLayerConfig() {
   model::Config config;
   config.num_layers = 2;
   config.width = 32;
-  config.ffn_width = 12;
+  const model::LayerSpec layer = {.ffn = {.width = 12}};
+  model::UseLayers({layer, layer}, config);
   return config;
 }
 

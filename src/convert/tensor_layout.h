@@ -9,20 +9,17 @@
 
 namespace thermocline::convert {
 
-enum class Presence { kRequired, kOptional };
-enum class Storage { kAsChosen, kF32 };
-
-// One tensor of the model file. Vectors are F32 in any case.
+// One tensor of the model file. Its role (model/tensor_roles.h) says which
+// shape it has, whether the model needs it, can have it or has no such tensor,
+// and whether it stacks those of all experts.
 struct Part {
-  std::string hf_name;  // with experts: "{}" stands for the expert's number
-  std::string gguf_name;
-  std::vector<uint64_t> shape;  // of the source, outermost first
-  Presence presence = Presence::kRequired;
+  std::string hf_name;    // of a stack: "{}" stands for the expert's number
+  std::string gguf_name;  // behind "blk.N."
   // Row r of the file is row rows[r] of the source; empty: all, in order.
-  std::vector<uint32_t> rows;
-  // Sources stacked in one tensor of one more dimension; 0: one source.
-  int64_t num_experts = 0;
-  Storage storage = Storage::kAsChosen;
+  std::vector<uint32_t> rows = {};
+  bool is_required = false;  // although the role can do without
+  // The file's elements are the source's and 1.
+  bool adds_one = false;
 };
 
 struct Layout {

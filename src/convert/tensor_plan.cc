@@ -6,11 +6,13 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
 #include "base/quote.h"
 #include "convert/hf_falcon.h"
 #include "convert/hf_llama.h"
 #include "convert/hf_opt.h"
 #include "convert/tensor_layout.h"
+#include "model/tensor_roles.h"
 
 namespace thermocline::convert {
 namespace {
@@ -47,7 +49,8 @@ class Planner {
       : config_(config),
         checkpoint_(checkpoint),
         matrix_dtype_(matrix_dtype),
-        layout_(LayoutOf(config)) {}
+        layout_(LayoutOf(config)),
+        model_(ModelConfigOf(config)) {}
 
   Result<std::vector<PlannedTensor>> Plan();
 
@@ -60,14 +63,20 @@ class Planner {
              const Part& part);
   Status AddAll(const std::string& hf_prefix, const std::string& gguf_prefix,
                 const std::vector<Part>& parts);
-  Status AddHead(uint64_t vocab_size);
+  Status AddHead();
   Status CheckNothingIsLeft() const;
-  DType StoredAs(const Part& part) const;
+  DType StoredAs(const model::TensorRole& role,
+                 const std::vector<uint64_t>& shape) const;
+  int64_t ExtentOf(model::Extent extent) const {
+    return model::ExtentOf(extent, model_, model_.layers.front());
+  }
+  std::vector<uint64_t> ShapeOf(const model::TensorRole& role) const;
 
   const HfConfig& config_;
   const Checkpoint& checkpoint_;
   DType matrix_dtype_;
   Layout layout_;
+  model::Config model_;
   std::string prefix_;
   std::vector<PlannedTensor> plan_;
   std::set<std::string> taken_;
@@ -107,13 +116,23 @@ Result<uint64_t> Planner::VocabSize() const {
   return by_tensor;
 }
 
-DType Planner::StoredAs(const Part& part) const {
-  if (part.shape.size() == 1 || part.storage == Storage::kF32) {
+// Routers and positions are small, and much depends on them.
+DType Planner::StoredAs(const model::TensorRole& role,
+                        const std::vector<uint64_t>& shape) const {
+  if (role.form == model::TensorForm::kVector ||
+      role.use == model::TensorUse::kExpertRouter ||
+      role.use == model::TensorUse::kPositionEmbedding) {
     return DType::kF32;
   }
-  const bool divides =
-      part.shape.back() % InfoOf(matrix_dtype_).block_elems == 0;
+  const bool divides = shape.back() % InfoOf(matrix_dtype_).block_elems == 0;
   return divides ? matrix_dtype_ : DType::kF16;
+}
+
+// Of a source, outermost extent first.
+std::vector<uint64_t> Planner::ShapeOf(const model::TensorRole& role) const {
+  const auto columns = static_cast<uint64_t>(ExtentOf(role.columns));
+  if (role.form == model::TensorForm::kVector) return {columns};
+  return {static_cast<uint64_t>(ExtentOf(role.rows)), columns};
 }
 
 Result<const SafeTensor*> Planner::FindSource(
@@ -138,28 +157,35 @@ Result<const SafeTensor*> Planner::FindSource(
 
 Status Planner::Add(const std::string& hf_prefix,
                     const std::string& gguf_prefix, const Part& part) {
+  const model::TensorRole* role = model::FindRole(part.gguf_name);
+  TC_CHECK(role != nullptr);
   const std::string name = hf_prefix + part.hf_name;
-  if (part.presence == Presence::kOptional &&
-      checkpoint_.Find(name) == nullptr) {
+  const model::Need need = role->need(model_, model_.layers.front());
+  const bool is_optional = need == model::Need::kOptional && !part.is_required;
+  if (need == model::Need::kForbidden ||
+      (is_optional && checkpoint_.Find(name) == nullptr)) {
     return {};
   }
   PlannedTensor planned;
   planned.name = gguf_prefix + part.gguf_name;
-  for (int64_t i = 0; i < std::max(part.num_experts, int64_t{1}); ++i) {
+  std::vector<uint64_t> shape = ShapeOf(*role);
+  const int64_t num_experts = role->form == model::TensorForm::kStack
+                                  ? ExtentOf(model::Extent::kExperts)
+                                  : 0;
+  for (int64_t i = 0; i < std::max(num_experts, int64_t{1}); ++i) {
     const std::string source_name = Numbered(name, i);
     TC_ASSIGN_OR_RETURN(const SafeTensor* source,
-                        FindSource(source_name, part.shape));
+                        FindSource(source_name, shape));
     planned.sources.push_back(source);
     taken_.insert(source_name);
   }
-  planned.dtype = StoredAs(part);
+  planned.dtype = StoredAs(*role, shape);
   planned.rows = part.rows;
+  planned.adds_one = part.adds_one;
   // Innermost first, which is how the file counts.
-  std::vector<uint64_t> shape(part.shape.rbegin(), part.shape.rend());
+  std::ranges::reverse(shape);
   if (!part.rows.empty()) shape.back() = part.rows.size();
-  if (part.num_experts > 0) {
-    shape.push_back(static_cast<uint64_t>(part.num_experts));
-  }
+  if (num_experts > 0) shape.push_back(static_cast<uint64_t>(num_experts));
   planned.shape.rank = static_cast<int>(shape.size());
   std::ranges::copy(shape, planned.shape.ne.begin());
   plan_.push_back(std::move(planned));
@@ -175,7 +201,7 @@ Status Planner::AddAll(const std::string& hf_prefix,
   return {};
 }
 
-Status Planner::AddHead(uint64_t vocab_size) {
+Status Planner::AddHead() {
   const SafeTensor* head = checkpoint_.Find(kHead);
   bool is_tied = config_.tied_head.value_or(head == nullptr);
   if (!config_.tied_head && head != nullptr) {
@@ -187,10 +213,9 @@ Status Planner::AddHead(uint64_t vocab_size) {
     taken_.insert(kHead);  // repeats the embedding, if it is there
     return {};
   }
-  return Add("", "",
-             {kHead,
-              "output.weight",
-              {vocab_size, static_cast<uint64_t>(config_.width)}});
+  return Add(
+      "", "",
+      {.hf_name = kHead, .gguf_name = "output.weight", .is_required = true});
 }
 
 // A tensor that nobody takes would be missing from the result.
@@ -209,17 +234,16 @@ Status Planner::CheckNothingIsLeft() const {
 Result<std::vector<PlannedTensor>> Planner::Plan() {
   FindPrefix();
   TC_ASSIGN_OR_RETURN(const uint64_t vocab_size, VocabSize());
-  TC_RETURN_IF_ERROR(Add(prefix_, "",
-                         {layout_.embedding,
-                          "token_embd.weight",
-                          {vocab_size, static_cast<uint64_t>(config_.width)}}));
+  model_.vocab_size = static_cast<int64_t>(vocab_size);
+  TC_RETURN_IF_ERROR(
+      Add(prefix_, "", {layout_.embedding, "token_embd.weight"}));
   TC_RETURN_IF_ERROR(AddAll(prefix_, "", layout_.inputs));
   for (int64_t i = 0; i < config_.num_layers; ++i) {
     TC_RETURN_IF_ERROR(AddAll(prefix_ + Numbered(layout_.layer_prefix, i),
                               fmt::format("blk.{}.", i), layout_.layer));
   }
   TC_RETURN_IF_ERROR(AddAll(prefix_, "", layout_.outputs));
-  TC_RETURN_IF_ERROR(AddHead(vocab_size));
+  TC_RETURN_IF_ERROR(AddHead());
   TC_RETURN_IF_ERROR(CheckNothingIsLeft());
   return std::move(plan_);
 }

@@ -23,6 +23,7 @@ struct PlannedTensor {
   // Row r of each source's part is row rows[r] of the source; empty: all, in
   // order. A vector's elements count as rows.
   std::vector<uint32_t> rows;
+  bool adds_one = false;  // to every element
 };
 
 // In the order of the file, the embedding first: every tensor of the

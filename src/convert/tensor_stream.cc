@@ -37,6 +37,9 @@ Status StreamSource(const std::string& folder, const PlannedTensor& tensor,
       DequantizeRow(source_dtype, source.bytes.data() + from * source_row_bytes,
                     piece.subspan((row - begin) * row_elems, row_elems));
     }
+    if (tensor.adds_one) {
+      for (float& value : piece) value += 1.0f;
+    }
     if (const auto bad = FindUnstorable(tensor.dtype, piece)) {
       return Fail(ErrorCode::kCorrupt, "{}: tensor {} has {}", folder,
                   Quote(source.name),

@@ -85,6 +85,24 @@ TEST_F(StreamTest, SourcesAreStacked) {
   EXPECT_EQ(Read(), Counting(8));
 }
 
+TEST_F(StreamTest, OneCanBeAdded) {
+  const std::vector<float> values = {0, -0.5f, 0.25f};
+  const SafeTensor source = {
+      "norm", "F32", DType::kF32, {3}, std::as_bytes(std::span(values))};
+  const Shape shape = {{3, 1, 1, 1}, 1};
+  auto writer = gguf::Writer::Create(folder_ / "t.gguf").value();
+  ASSERT_TRUE(writer->DeclareTensor("t", DType::kF32, shape));
+  ASSERT_TRUE(writer->Start());
+  const PlannedTensor tensor = {.name = "t",
+                                .sources = {&source},
+                                .dtype = DType::kF32,
+                                .shape = shape,
+                                .adds_one = true};
+  ASSERT_TRUE(StreamSource("folder", tensor, 0, *writer));
+  ASSERT_TRUE(writer->Finish());
+  EXPECT_EQ(Read(), (std::vector<float>{1, 0.5f, 1.25f}));
+}
+
 TEST_F(StreamTest, QuantisedRowsAreThoseOfTheCodec) {
   const auto values = Counting(64 * 3);
   ASSERT_TRUE(Stream(values, DType::kQ4_0, {{64, 3, 1, 1}, 2}).has_value());

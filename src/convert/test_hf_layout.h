@@ -89,7 +89,9 @@ inline Sizes SizesOf(const gguf::File& file, const std::string& arch) {
   };
   const size_t heads = get("attention.head_count");
   return {get("block_count"), heads, get("attention.head_count_kv"),
-          get("embedding_length") / heads, get("expert_count")};
+          get("attention.key_length") > 0 ? get("attention.key_length")
+                                          : get("embedding_length") / heads,
+          get("expert_count")};
 }
 
 // The part of config.json that both families share.
@@ -105,23 +107,62 @@ inline Json CommonConfig(const gguf::File& file, const std::string& arch) {
            file.Float(arch + ".rope.freq_base").value().value_or(10000.0)}};
 }
 
+// The class of a GGUF file's architecture.
+inline std::string ClassOf(const std::string& arch, bool has_experts) {
+  if (arch == "qwen2") return "Qwen2ForCausalLM";
+  if (arch == "qwen3") return "Qwen3ForCausalLM";
+  if (arch == "qwen3moe") return "Qwen3MoeForCausalLM";
+  if (arch == "bamboo") return "BambooForCausalLM";
+  if (arch == "nemotron") return "NemotronForCausalLM";
+  if (arch == "arcee") return "ArceeForCausalLM";
+  return has_experts ? "MixtralForCausalLM" : "LlamaForCausalLM";
+}
+
+inline Json YarnScaling(const gguf::File& file, const std::string& prefix) {
+  return {{"rope_type", "yarn"},
+          {"factor", file.Float(prefix + "factor").value().value()},
+          {"original_max_position_embeddings",
+           file.Int(prefix + "original_context_length").value().value()}};
+}
+
+// What Qwen's mixtures say.
+inline void AddQwenExperts(const gguf::File& file, Json& config) {
+  const auto get = [&](const char* key) {
+    return file.Int(std::string("qwen3moe.") + key).value().value();
+  };
+  config["num_experts"] = get("expert_count");
+  config["num_experts_per_tok"] = get("expert_used_count");
+  config["moe_intermediate_size"] = get("expert_feed_forward_length");
+  config["norm_topk_prob"] = true;
+  config["decoder_sparse_step"] = 1;
+  config["mlp_only_layers"] = Json::array();
+}
+
 inline Json LlamaConfig(const gguf::File& file, const std::string& arch) {
   Json config = CommonConfig(file, arch);
   const auto num_experts = file.Int(arch + ".expert_count").value();
   const bool is_bamboo = arch == "bamboo";
-  config["architectures"] = {arch == "qwen2" ? "Qwen2ForCausalLM"
-                             : is_bamboo     ? "BambooForCausalLM"
-                             : num_experts   ? "MixtralForCausalLM"
-                                             : "LlamaForCausalLM"};
-  config["hidden_act"] = is_bamboo ? "relu" : "silu";
+  const bool is_nemotron = arch == "nemotron";
+  config["architectures"] = {ClassOf(arch, num_experts.has_value())};
+  config["head_dim"] = SizesOf(file, arch).head_width;
+  config["hidden_act"] = is_bamboo                        ? "relu"
+                         : is_nemotron || arch == "arcee" ? "relu2"
+                                                          : "silu";
+  const std::string scaling = arch + ".rope.scaling.";
+  if (file.String(scaling + "type").value() == "yarn") {
+    config["rope_scaling"] = YarnScaling(file, scaling);
+  }
+  if (is_nemotron) config["partial_rotary_factor"] = 0.5;
   config["tie_word_embeddings"] = !file.Tensor("output.weight");
   config["intermediate_size"] =
       file.Int(arch + ".feed_forward_length").value().value();
   config["num_key_value_heads"] =
       file.Int(arch + ".attention.head_count_kv").value().value();
-  config["rms_norm_eps"] =
+  config[is_nemotron ? "norm_eps" : "rms_norm_eps"] =
       file.Float(arch + ".attention.layer_norm_rms_epsilon").value().value();
-  if (num_experts) {
+  if (arch == "qwen3moe") {
+    AddQwenExperts(file, config);
+  } else if (num_experts) {
     config["num_local_experts"] = *num_experts;
     config["num_experts_per_tok"] =
         file.Int(arch + ".expert_used_count").value().value();
@@ -130,12 +171,13 @@ inline Json LlamaConfig(const gguf::File& file, const std::string& arch) {
 }
 
 inline void AddExperts(const gguf::File& file, const std::string& from,
-                       const std::string& to, TestTensors& tensors) {
+                       const std::string& to, bool is_mixtral,
+                       TestTensors& tensors) {
   tensors[to + "gate.weight"] = Read(file, from + "ffn_gate_inp.weight");
   for (const auto& [gguf_name, hf_name] :
-       {std::pair("ffn_gate_exps.weight", "w1"),
-        std::pair("ffn_up_exps.weight", "w3"),
-        std::pair("ffn_down_exps.weight", "w2")}) {
+       {std::pair("ffn_gate_exps.weight", is_mixtral ? "w1" : "gate_proj"),
+        std::pair("ffn_up_exps.weight", is_mixtral ? "w3" : "up_proj"),
+        std::pair("ffn_down_exps.weight", is_mixtral ? "w2" : "down_proj")}) {
     const TestTensor stack = Read(file, from + gguf_name);
     const size_t size = stack.values.size() / stack.shape[0];
     for (size_t e = 0; e < stack.shape[0]; ++e) {
@@ -149,26 +191,42 @@ inline void AddExperts(const gguf::File& file, const std::string& from,
   }
 }
 
+// A norm's weight and bias, if it has one; Nemotron's without the 1.
+inline void AddNorm(const gguf::File& file, const std::string& from,
+                    const std::string& to, bool lacks_one,
+                    TestTensors& tensors) {
+  TestTensor& weight = tensors[to + ".weight"] = Read(file, from + ".weight");
+  for (float& value : weight.values) value -= lacks_one ? 1.0f : 0.0f;
+  if (!file.Tensor(from + ".bias")) return;
+  tensors[to + ".bias"] = Read(file, from + ".bias");
+}
+
 inline TestTensors LlamaTensors(const gguf::File& file,
                                 const std::string& arch) {
+  const bool lacks_one = arch == "nemotron";
+  const bool halves = arch == "nemotron" || arch.starts_with("qwen");
   const Sizes sizes = SizesOf(file, arch);
   TestTensors tensors;
   tensors["model.embed_tokens.weight"] = Read(file, "token_embd.weight");
-  tensors["model.norm.weight"] = Read(file, "output_norm.weight");
+  AddNorm(file, "output_norm", "model.norm", lacks_one, tensors);
   if (file.Tensor("output.weight")) {
     tensors["lm_head.weight"] = Read(file, "output.weight");
   }
   for (size_t i = 0; i < sizes.layers; ++i) {
     const std::string from = fmt::format("blk.{}.", i);
     const std::string to = fmt::format("model.layers.{}.", i);
-    tensors[to + "input_layernorm.weight"] =
-        Read(file, from + "attn_norm.weight");
-    tensors[to + "post_attention_layernorm.weight"] =
-        Read(file, from + "ffn_norm.weight");
+    AddNorm(file, from + "attn_norm", to + "input_layernorm", lacks_one,
+            tensors);
+    AddNorm(file, from + "ffn_norm", to + "post_attention_layernorm", lacks_one,
+            tensors);
+    for (const char* part : {"q_norm.weight", "k_norm.weight"}) {
+      if (!file.Tensor(from + "attn_" + part)) continue;
+      tensors[to + "self_attn." + part] = Read(file, from + "attn_" + part);
+    }
     for (const std::string part : {"q", "k", "v", "output"}) {
       const std::string name =
           to + "self_attn." + (part == "output" ? "o" : part) + "_proj";
-      const bool moves = arch != "qwen2" && (part == "q" || part == "k");
+      const bool moves = !halves && (part == "q" || part == "k");
       for (const std::string kind : {".weight", ".bias"}) {
         if (!file.Tensor(from + "attn_" + part + kind)) continue;
         TestTensor tensor = Read(file, from + "attn_" + part + kind);
@@ -177,10 +235,15 @@ inline TestTensors LlamaTensors(const gguf::File& file,
       }
     }
     if (sizes.experts > 0) {
-      AddExperts(file, from, to + "block_sparse_moe.", tensors);
+      const bool is_mixtral = arch == "llama";
+      AddExperts(file, from, to + (is_mixtral ? "block_sparse_moe." : "mlp."),
+                 is_mixtral, tensors);
       continue;
     }
-    tensors[to + "mlp.gate_proj.weight"] = Read(file, from + "ffn_gate.weight");
+    if (file.Tensor(from + "ffn_gate.weight")) {
+      tensors[to + "mlp.gate_proj.weight"] =
+          Read(file, from + "ffn_gate.weight");
+    }
     tensors[to + "mlp.up_proj.weight"] = Read(file, from + "ffn_up.weight");
     tensors[to + "mlp.down_proj.weight"] = ReadDown(file, from);
   }

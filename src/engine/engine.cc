@@ -1,7 +1,5 @@
 #include "engine/engine.h"
 
-#include <algorithm>
-#include <initializer_list>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "engine/ffn/predictor_check.h"
 #include "engine/forward/host_forward.h"
 #include "engine/scratch.h"
+#include "model/tensor_roles.h"
 #include "os/memory.h"
 #include "predictor/training_free.h"
 
@@ -165,25 +164,8 @@ class EngineImpl final : public Engine {
   std::unique_ptr<Forward> forward_;
 };
 
-// Norms and biases are read as floats in place; matrices may lie anywhere.
 Status CheckAlignment(const model::Model& model) {
-  const auto is_aligned = [](std::initializer_list<TensorView> views) {
-    return std::ranges::all_of(views, [](const TensorView& view) {
-      return reinterpret_cast<uintptr_t>(view.data) % alignof(float) == 0;
-    });
-  };
-  const model::Weights& weights = model.weights();
-  bool all = is_aligned({weights.output_norm, weights.output_norm_bias});
-  for (const model::LayerWeights& layer : weights.layers) {
-    const model::AttentionWeights& a = layer.attention;
-    const model::FfnWeights& f = layer.ffn;
-    const model::PredictorWeights& p = layer.predictor;
-    all = all && is_aligned({a.norm, a.norm_bias, a.q_bias, a.k_bias, a.v_bias,
-                             a.out_bias, f.norm, f.norm_bias, f.gate_bias,
-                             f.up_bias, f.down_bias, p.up_bias, p.down_bias,
-                             layer.free_predictor.bias});
-  }
-  if (all) return {};
+  if (model::VectorsAreAligned(model.weights())) return {};
   return Fail(ErrorCode::kUnsupported,
               "{}: its tensors do not lie at multiples of 4 bytes: the file "
               "was written with an unusual general.alignment",

@@ -22,10 +22,6 @@ inline uint64_t WeightBytesPerToken(const model::Model& model,
   return WeightBytesPerBatch(model, ffn, 1);
 }
 
-// Those of a batch that every mode reads: without the FFNs' matrices and
-// without predictors. SparseTotals::num_bytes counts the others.
-uint64_t FixedWeightBytes(const model::Model& model, uint64_t num_tokens);
-
 }  // namespace thermocline::engine
 
 #endif  // THERMOCLINE_ENGINE_WEIGHT_BYTES_H_

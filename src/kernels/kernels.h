@@ -351,7 +351,7 @@ struct KernelTable {
                const float* cos, const float* sin, size_t num_pairs);
 
   // out[i] = f(gate[i]) * up[i]; kDRelu: relu(gate) * relu(up). With a null
-  // gate: out[i] = f(up[i]) (not kDRelu). out may be gate or up.
+  // gate: out[i] = f(up[i]) (not if it needs one). out may be gate or up.
   void (*activate)(Activation activation, float threshold, const float* gate,
                    const float* up, size_t n, float* out);
 

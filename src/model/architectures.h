@@ -12,6 +12,13 @@
 
 namespace thermocline::model {
 
+// Whether an architecture has experts.
+enum class Mixture {
+  kNever,
+  kPossible,  // its files say; an expert is as wide as an FFN
+  kAlways,    // an expert's width has its own key, expert_feed_forward_length
+};
+
 // What a value of general.architecture settles without further keys.
 struct Architecture {
   std::string_view name;
@@ -24,7 +31,8 @@ struct Architecture {
   bool other_biases;  // of attention's output and the FFN: likewise
   bool parallel_block;
   bool learned_positions;
-  bool can_have_experts;
+  Mixture mixture;
+  QkNorm qk_norm;
   // The activation of PowerInfer's files, which have the same names.
   Activation powerinfer_activation;
   // LayerNorm's or RMSNorm's epsilon where the file has none; absent: required.

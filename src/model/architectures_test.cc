@@ -16,14 +16,14 @@ TEST(Architectures, AreFoundByName) {
 TEST(Architectures, AreListedForMessages) {
   EXPECT_EQ(ListArchitectures(),
             "llama, qwen2, falcon, opt, bamboo, prosparse-llama, sparse-qwen2, "
-            "relu-falcon");
+            "relu-falcon, qwen3, qwen3moe, nemotron, arcee");
 }
 
 // A FATReLU needs its threshold, a double ReLU its gate.
 TEST(Architectures, AgreeWithThemselves) {
   for (const Architecture& a : KnownArchitectures()) {
     EXPECT_EQ(a.activation == Activation::kFatRelu, a.threshold > 0) << a.name;
-    EXPECT_TRUE(a.activation != Activation::kDRelu || a.gated) << a.name;
+    EXPECT_TRUE(!InfoOf(a.activation).needs_gate || a.gated) << a.name;
     EXPECT_EQ(a.learned_positions, a.rope == RopeKind::kNone) << a.name;
   }
 }

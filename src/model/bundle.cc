@@ -74,8 +74,9 @@ Result<std::vector<neuron::RecordLayout>> PlanLayouts(
 uint64_t NumRecordBytes(const Config& config,
                         std::span<const neuron::RecordLayout> layouts) {
   uint64_t num_bytes = 0;
-  for (const neuron::RecordLayout& layout : layouts) {
-    num_bytes += layout.stride * static_cast<uint64_t>(NeuronsPerLayer(config));
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    num_bytes += layouts[i].stride *
+                 static_cast<uint64_t>(NumNeurons(config.layers[i].ffn));
   }
   return num_bytes;
 }
@@ -109,11 +110,11 @@ Result<Bundles> BundleFfns(const std::string& path, int num_threads,
                       os::ThreadPool::Create({.num_threads = num_threads}));
   neuron::RecordBuilder builder(pool.get());
   const uint64_t num_total = NumRecordBytes(config, layouts);
-  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
   uint64_t num_done = 0;
   Bundles bundles;
   for (size_t i = 0; i < layouts.size(); ++i) {
     const std::span experts = ExpertsOf(weights.layers[i].ffn);
+    const auto num_neurons = static_cast<uint64_t>(config.layers[i].ffn.width);
     const size_t expert_bytes = layouts[i].stride * num_neurons;
     auto buffer = os::AlignedBuffer::Allocate(expert_bytes * experts.size());
     if (!buffer) return Annotate(path + ": bundling", buffer.error());

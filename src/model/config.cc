@@ -11,6 +11,7 @@
 #include "model/key_reader.h"
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
+#include "model/read_layers.h"
 #include "model/refused_keys.h"
 #include "model/split_file.h"
 
@@ -18,7 +19,6 @@ namespace thermocline::model {
 namespace {
 
 constexpr int64_t kMaxContext = std::numeric_limits<int32_t>::max();
-constexpr double kMaxRopeFactor = 1e6;
 constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 // Which architecture the file has. Adapters and projectors carry the name of
@@ -92,47 +92,6 @@ Status ReadExtents(const KeyReader& keys, Config& config) {
                       keys.RequireInt("block_count", 1, kMaxLayers));
   TC_ASSIGN_OR_RETURN(config.width,
                       keys.RequireInt("embedding_length", 1, kMaxWidth));
-  TC_ASSIGN_OR_RETURN(
-      config.ffn_width,
-      keys.SameForAllLayers("feed_forward_length", config.num_layers, 1,
-                            kMaxWidth, std::nullopt));
-  return {};
-}
-
-Status ReadHeads(const KeyReader& keys, Config& config) {
-  TC_ASSIGN_OR_RETURN(
-      config.num_heads,
-      keys.SameForAllLayers("attention.head_count", config.num_layers, 1,
-                            kMaxWidth, std::nullopt));
-  TC_ASSIGN_OR_RETURN(
-      config.num_kv_heads,
-      keys.SameForAllLayers("attention.head_count_kv", config.num_layers, 1,
-                            kMaxWidth, config.num_heads));
-  if (config.num_heads % config.num_kv_heads != 0) {
-    return keys.Wrong(
-        "attention.head_count_kv", config.num_kv_heads,
-        fmt::format("it must divide the {} heads", config.num_heads));
-  }
-  // Without its own key a head's width is its share of the model's.
-  const int64_t share = config.width / config.num_heads;
-  const bool divides = config.width % config.num_heads == 0;
-  for (const auto& [suffix, width] :
-       {std::pair("attention.key_length", &Config::key_width),
-        std::pair("attention.value_length", &Config::value_width)}) {
-    TC_ASSIGN_OR_RETURN(config.*width,
-                        keys.IntOr(suffix, 1, kMaxWidth, divides ? share : 0));
-    if (config.*width == 0) {
-      return keys.Wrong(
-          "attention.head_count", config.num_heads,
-          fmt::format("it must divide the width {}", config.width));
-    }
-    // No overflow: both are at most kMaxWidth.
-    if (config.num_heads * (config.*width) > kMaxWidth) {
-      return keys.Wrong(
-          suffix, config.*width,
-          fmt::format("{} such heads are too wide", config.num_heads));
-    }
-  }
   return {};
 }
 
@@ -177,78 +136,14 @@ Status ReadPositions(const KeyReader& keys, Config& config) {
                     fmt::format("tensor \"{}\" has {} rows", kTable, num_rows));
 }
 
-Result<RopeScaling> ReadScalingKind(const KeyReader& keys) {
-  const std::string key = keys.FullKey("rope.scaling.type");
-  TC_ASSIGN_OR_RETURN(const auto type, keys.file().String(key));
-  if (!type) return RopeScaling::kLinear;
-  for (const RopeScaling scaling :
-       {RopeScaling::kNone, RopeScaling::kLinear, RopeScaling::kYarn}) {
-    if (*type == NameOf(scaling)) return scaling;
-  }
-  return Fail(ErrorCode::kUnsupported,
-              "{}: key \"{}\" is {}; none, linear and yarn run in this version",
-              keys.file().path(), key, Quote(*type));
-}
-
-Status ReadRopeScaling(const KeyReader& keys, Config& config) {
-  RopeConfig& rope = config.rope;
-  TC_ASSIGN_OR_RETURN(rope.scaling, ReadScalingKind(keys));
-  // The older key counts where the newer one is absent; 0 is "unscaled".
-  TC_ASSIGN_OR_RETURN(const double legacy,
-                      keys.FloatOr("rope.scale_linear", 0, kMaxRopeFactor, 0));
-  TC_ASSIGN_OR_RETURN(
-      const double factor,
-      keys.FloatOr("rope.scaling.factor", 0, kMaxRopeFactor, legacy));
-  if (factor != 0.0 && factor < 1e-3) {
-    return keys.Wrong("rope.scaling.factor", factor, "too small");
-  }
-  if (rope.scaling != RopeScaling::kNone && factor != 0.0) {
-    rope.factor = static_cast<float>(factor);
-  }
-  if (rope.scaling == RopeScaling::kLinear && rope.factor == 1.0f) {
-    rope.scaling = RopeScaling::kNone;
-  }
-  TC_ASSIGN_OR_RETURN(rope.original_context,
-                      keys.IntOr("rope.scaling.original_context_length", 1,
-                                 kMaxContext, config.context_length));
-  TC_ASSIGN_OR_RETURN(const double attention_factor,
-                      keys.FloatOr("rope.scaling.attn_factor", 1e-3, 1e3, 1.0));
-  rope.attention_factor = static_cast<float>(attention_factor);
-  return {};
-}
-
-Status ReadRope(const KeyReader& keys, RopeKind kind, Config& config) {
-  RopeConfig& rope = config.rope;
-  rope.kind = kind;
-  if (kind == RopeKind::kNone) return {};
-  TC_ASSIGN_OR_RETURN(
-      const int64_t width,
-      keys.IntOr("rope.dimension_count", 1, kMaxWidth, config.key_width));
-  if (width % 2 != 0 || width > config.key_width) {
-    return keys.Wrong("rope.dimension_count", width,
-                      fmt::format("it must be even and at most the head width "
-                                  "{}",
-                                  config.key_width));
-  }
-  rope.width = static_cast<int>(width);
-  TC_ASSIGN_OR_RETURN(const double base,
-                      keys.FloatOr("rope.freq_base", 0, kMaxFloat, 10000.0));
-  rope.freq_base = static_cast<float>(base);
-  if (!(rope.freq_base > 1.0f)) {
-    return keys.Wrong("rope.freq_base", base, "it must be greater than 1");
-  }
-  return ReadRopeScaling(keys, config);
-}
-
-Status TakeActivationKeys(const gguf::File& file, FfnConfig& ffn) {
+Status TakeActivationKeys(const gguf::File& file, FfnSpec& ffn) {
   TC_ASSIGN_OR_RETURN(const auto name, file.String(prepared::kActivation));
   if (name) {
     const auto activation = ParseActivation(*name);
     if (!activation) {
-      return Fail(ErrorCode::kUnsupported,
-                  "{}: key \"{}\" is {}; silu, gelu, relu, fatrelu and drelu "
-                  "are known",
-                  file.path(), prepared::kActivation, Quote(*name));
+      return Fail(ErrorCode::kUnsupported, "{}: key \"{}\" is {}; {} are known",
+                  file.path(), prepared::kActivation, Quote(*name),
+                  ListActivations());
     }
     ffn.activation = *activation;
   }
@@ -263,23 +158,23 @@ Status TakeActivationKeys(const gguf::File& file, FfnConfig& ffn) {
 // The activation is the architecture's, the file's key, or the user's wish, the
 // later winning.
 Status ReadActivation(const gguf::File& file, const Architecture& architecture,
-                      FfnConfig& ffn) {
+                      FfnSpec& ffn) {
   ffn.activation = IsPowerInfer(file) ? architecture.powerinfer_activation
                                       : architecture.activation;
   ffn.threshold = architecture.threshold;
   return TakeActivationKeys(file, ffn);
 }
 
-Status CheckGate(const gguf::File& file, const FfnConfig& ffn) {
-  if (ffn.activation != Activation::kDRelu || ffn.gated) return {};
+Status CheckGate(const gguf::File& file, const FfnSpec& ffn) {
+  if (!InfoOf(ffn.activation).needs_gate || ffn.gated) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              "{}: the activation drelu needs a gate, which this model's FFN "
+              "{}: the activation {} needs a gate, which this model's FFN "
               "lacks",
-              file.path());
+              file.path(), NameOf(ffn.activation));
 }
 
 Status OverrideActivation(const gguf::File& file,
-                          const ConfigOverrides& overrides, FfnConfig& ffn) {
+                          const ConfigOverrides& overrides, FfnSpec& ffn) {
   ffn.activation = overrides.ffn_activation.value_or(ffn.activation);
   TC_RETURN_IF_ERROR(CheckGate(file, ffn));
   if (!overrides.ffn_threshold) return {};
@@ -298,26 +193,22 @@ Status OverrideActivation(const gguf::File& file,
   return {};
 }
 
-// Mixtral's form of experts: softmax over all, the best few, renormalised.
-// Other forms are refused (refused_keys.h).
-Status ReadExperts(const KeyReader& keys, const Architecture& architecture,
-                   FfnConfig& ffn) {
-  TC_ASSIGN_OR_RETURN(ffn.num_experts,
-                      keys.IntOr("expert_count", 0, kMaxExperts, 0));
-  TC_ASSIGN_OR_RETURN(ffn.num_experts_used,
-                      keys.IntOr("expert_used_count", 0, kMaxExperts, 0));
-  if (ffn.num_experts > 0 && !architecture.can_have_experts) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: key \"{}\" is {}: experts do not run with the "
-                "architecture \"{}\" in this version",
-                keys.file().path(), keys.FullKey("expert_count"),
-                ffn.num_experts, architecture.name);
+// What layers have in common.
+void UseActivation(const FfnSpec& ffn, Config& config) {
+  std::vector<LayerSpec> layers = std::move(config.layers);
+  for (LayerSpec& layer : layers) {
+    layer.ffn.activation = ffn.activation;
+    layer.ffn.threshold = ffn.threshold;
   }
-  if (ffn.num_experts_used > ffn.num_experts ||
-      (ffn.num_experts > 0 && ffn.num_experts_used == 0)) {
-    return keys.Wrong("expert_used_count", ffn.num_experts_used,
-                      fmt::format("there are {} experts", ffn.num_experts));
-  }
+  UseLayers(std::move(layers), config);
+}
+
+Status ReadActivations(const gguf::File& file, const Architecture& architecture,
+                       const ConfigOverrides& overrides, Config& config) {
+  FfnSpec ffn = config.layers.front().ffn;
+  TC_RETURN_IF_ERROR(ReadActivation(file, architecture, ffn));
+  TC_RETURN_IF_ERROR(OverrideActivation(file, overrides, ffn));
+  UseActivation(ffn, config);
   return {};
 }
 
@@ -340,7 +231,8 @@ Status ReadPredictor(const KeyReader& keys, const Config& config,
       predictor.lookahead = 1;
     }
   }
-  if (predictor.kind != PredictorKind::kNone && config.ffn.num_experts > 0) {
+  if (predictor.kind != PredictorKind::kNone &&
+      config.layers.front().ffn.num_experts > 0) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: predictors together with experts do not run in this "
                 "version",
@@ -362,25 +254,31 @@ Status OverridePredictor(const gguf::File& file,
 
 }  // namespace
 
+void UseLayers(std::vector<LayerSpec> layers, Config& config) {
+  config.layers = std::move(layers);
+  const LayerSpec& first = config.layers.front();
+  config.ffn_width = first.ffn.width;
+  config.num_heads = first.attention.num_heads;
+  config.num_kv_heads = first.attention.num_kv_heads;
+  config.key_width = first.attention.key_width;
+  config.value_width = first.attention.value_width;
+  config.parallel_block = first.parallel;
+  config.ffn = first.ffn;
+  config.rope = first.attention.rope == AttentionSpec::kNoRope
+                    ? RopeConfig{.kind = RopeKind::kNone}
+                    : config.ropes[static_cast<size_t>(first.attention.rope)];
+}
+
 int64_t NeuronsPerLayer(const Config& config) {
   return config.ffn_width * std::max(int64_t{1}, config.ffn.num_experts);
 }
 
-std::string_view NameOf(RopeScaling scaling) {
-  switch (scaling) {
-    case RopeScaling::kNone:
-      return "none";
-    case RopeScaling::kLinear:
-      return "linear";
-    case RopeScaling::kYarn:
-      return "yarn";
-  }
-  return "";
-}
-
-Status ReadActivationKeys(const gguf::File& file, FfnConfig& ffn) {
+Status ReadActivationKeys(const gguf::File& file, Config& config) {
+  FfnSpec ffn = config.layers.front().ffn;
   TC_RETURN_IF_ERROR(TakeActivationKeys(file, ffn));
-  return CheckGate(file, ffn);
+  TC_RETURN_IF_ERROR(CheckGate(file, ffn));
+  UseActivation(ffn, config);
+  return {};
 }
 
 Result<Config> ReadConfig(const gguf::File& file,
@@ -390,23 +288,18 @@ Result<Config> ReadConfig(const gguf::File& file,
   config.architecture = architecture->name;
   config.qkv_bias = architecture->qkv_bias;
   config.other_biases = architecture->other_biases;
-  config.parallel_block = architecture->parallel_block;
-  config.ffn.gated = architecture->gated;
   TC_ASSIGN_OR_RETURN(auto name, file.String("general.name"));
   config.name = std::move(name).value_or("");
 
   const KeyReader keys(file, config.architecture);
   TC_RETURN_IF_ERROR(ReadExtents(keys, config));
-  TC_RETURN_IF_ERROR(ReadHeads(keys, config));
+  TC_RETURN_IF_ERROR(ReadLayers(keys, *architecture, config));
   TC_RETURN_IF_ERROR(ReadNorm(keys, *architecture, config));
-  TC_RETURN_IF_ERROR(ReadRope(keys, architecture->rope, config));
   if (architecture->learned_positions) {
     TC_RETURN_IF_ERROR(ReadPositions(keys, config));
   }
   TC_RETURN_IF_ERROR(CheckNoRefusedKeys(keys, config));
-  TC_RETURN_IF_ERROR(ReadExperts(keys, *architecture, config.ffn));
-  TC_RETURN_IF_ERROR(ReadActivation(file, *architecture, config.ffn));
-  TC_RETURN_IF_ERROR(OverrideActivation(file, overrides, config.ffn));
+  TC_RETURN_IF_ERROR(ReadActivations(file, *architecture, overrides, config));
   TC_RETURN_IF_ERROR(ReadPredictor(keys, config, config.predictor));
   TC_RETURN_IF_ERROR(ReadPrepared(file, config));
   TC_RETURN_IF_ERROR(OverridePredictor(file, overrides, config.predictor));

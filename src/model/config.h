@@ -11,32 +11,12 @@
 
 #include "base/status.h"
 #include "gguf/gguf.h"
+#include "model/layer_spec.h"
 #include "neuron/record.h"
 #include "tensor/op_kinds.h"
 
 namespace thermocline::model {
 
-// Scaling of rotary positions beyond the trained context.
-enum class RopeScaling { kNone, kLinear, kYarn };
-std::string_view NameOf(RopeScaling scaling);  // "none", "linear", "yarn"
-
-struct RopeConfig {
-  RopeKind kind = RopeKind::kNorm;
-  int width = 0;  // rotated elements per head, even, <= head width
-  float freq_base = 10000.0f;
-  RopeScaling scaling = RopeScaling::kNone;
-  float factor = 1.0f;            // context is stretched by it; > 0
-  int64_t original_context = 0;   // YaRN: what the model was trained with
-  float attention_factor = 1.0f;  // multiplies cosines and sines
-};
-
-struct FfnConfig {
-  Activation activation = Activation::kSilu;
-  float threshold = 0.0f;  // FATReLU
-  bool gated = true;
-  int64_t num_experts = 0;       // E; 0: one FFN for all tokens
-  int64_t num_experts_used = 0;  // of them, by each token; 1 to E
-};
 
 // Whose predictors a file brings: what they read, and which layer they speak
 // of.
@@ -65,27 +45,20 @@ struct Config {
   std::string architecture;  // "llama"
   std::string name;          // general.name, for people
   int64_t context_length = 0;
-  int64_t num_layers = 0;  // L
-  int64_t width = 0;       // D
-  int64_t ffn_width = 0;   // F
-  int64_t num_heads = 0;   // H
-  int64_t num_kv_heads = 0;
-  int64_t key_width = 0;    // K of q and k heads
-  int64_t value_width = 0;  // Kv of v heads
-  int64_t vocab_size = 0;   // V
+  int64_t num_layers = 0;         // L
+  int64_t width = 0;              // D
+  int64_t vocab_size = 0;         // V
+  std::vector<LayerSpec> layers;  // [L]
+  std::vector<RopeConfig> ropes;  // that the layers name
   NormKind norm = NormKind::kRms;
   float norm_epsilon = 1e-5f;
   // Required by the architecture; others may have them.
   bool qkv_bias = false;
   bool other_biases = false;  // of attention's output and the FFN
-  // Attention and FFN both read the layer's input: x + A(n1(x)) + F(n2(x)).
-  bool parallel_block = false;
   // Learned positions (OPT): added to the embedding of the token. A session
   // cannot be longer. 0: none.
   int64_t num_positions = 0;
   int64_t position_offset = 0;  // rows of the table before position 0's
-  RopeConfig rope;
-  FfnConfig ffn;
   PredictorConfig predictor;
   // Whether any layer of a prepared file brings a training-free predictor.
   bool has_free_predictors = false;
@@ -97,9 +70,25 @@ struct Config {
   // matrices.
   int64_t prepared_version = 0;
   std::vector<neuron::RecordLayout> records;
-};
 
-// F, or F * E of a mixture: neuron i of expert e is e * F + i.
+  // What layer 0 is, for the engine, whose layers are alike: these go when it
+  // reads `layers`. Set by UseLayers.
+  int64_t ffn_width = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t key_width = 0;
+  int64_t value_width = 0;
+  bool parallel_block = false;
+  RopeConfig rope;  // of kind kNone without any
+  FfnSpec ffn;
+};
+using FfnConfig = FfnSpec;
+
+// Sets `layers`, one or more, and what is copied from the first of them;
+// `ropes` must be there.
+void UseLayers(std::vector<LayerSpec> layers, Config& config);
+
+// Neurons of layer 0.
 int64_t NeuronsPerLayer(const Config& config);
 
 // Overrides that a user can ask for.
@@ -119,10 +108,11 @@ inline constexpr int64_t kMaxExperts = 1024;
 Result<Config> ReadConfig(const gguf::File& file,
                           const ConfigOverrides& overrides = {});
 
-// Reads what a file says by keys of ours about the activation into `ffn`; what
-// it does not say stays. kUnsupported: an unknown one; kCorrupt: a threshold
-// out of range; kInvalidArgument: one that needs a gate, and there is none.
-Status ReadActivationKeys(const gguf::File& file, FfnConfig& ffn);
+// Reads what a file says by keys of ours about the activation of all layers;
+// what it does not say stays. kUnsupported: an unknown one; kCorrupt: a
+// threshold out of range; kInvalidArgument: one that needs a gate, and there is
+// none.
+Status ReadActivationKeys(const gguf::File& file, Config& config);
 
 }  // namespace thermocline::model
 

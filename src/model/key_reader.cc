@@ -38,14 +38,18 @@ Result<int64_t> KeyReader::IntOr(std::string_view suffix, int64_t low,
   return RequireInt(suffix, low, high);
 }
 
-Result<int64_t> KeyReader::SameForAllLayers(
+Result<std::vector<int64_t>> KeyReader::PerLayer(
     std::string_view suffix, int64_t num_layers, int64_t low, int64_t high,
     std::optional<int64_t> fallback) const {
+  const auto same = [num_layers](int64_t value) {
+    return std::vector<int64_t>(static_cast<size_t>(num_layers), value);
+  };
   const gguf::KeyValue* kv = file_.Find(FullKey(suffix));
-  if (kv == nullptr && fallback) return *fallback;
+  if (kv == nullptr && fallback) return same(*fallback);
   if (kv == nullptr) return Missing(suffix);
   if (kv->type != gguf::ValueType::kArray) {
-    return RequireInt(suffix, low, high);
+    TC_ASSIGN_OR_RETURN(const int64_t value, RequireInt(suffix, low, high));
+    return same(value);
   }
   const auto* values = kv->Elements<int64_t>();
   if (values == nullptr) {
@@ -55,14 +59,10 @@ Result<int64_t> KeyReader::SameForAllLayers(
     return Wrong(suffix, fmt::format("an array of {} elements", values->size()),
                  fmt::format("the model has {} layers", num_layers));
   }
-  if (std::ranges::adjacent_find(*values, std::not_equal_to()) !=
-      values->end()) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: key \"{}\" differs from layer to layer: not in this "
-                "version",
-                file_.path(), FullKey(suffix));
+  for (const int64_t value : *values) {
+    TC_RETURN_IF_ERROR(CheckRange(suffix, value, low, high));
   }
-  return CheckRange(suffix, values->front(), low, high);
+  return *values;
 }
 
 Result<double> KeyReader::RequireFloat(std::string_view suffix, double low,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "gguf/gguf.h"
@@ -31,11 +32,12 @@ class KeyReader {
                         int64_t fallback) const;
 
   // A number per layer, given once or as an array of num_layers elements;
-  // `fallback` when absent, kCorrupt when that is nullopt. kUnsupported when
-  // the layers differ.
-  Result<int64_t> SameForAllLayers(std::string_view suffix, int64_t num_layers,
-                                   int64_t low, int64_t high,
-                                   std::optional<int64_t> fallback) const;
+  // `fallback` when absent, kCorrupt when that is nullopt, and for arrays of
+  // another length.
+  Result<std::vector<int64_t>> PerLayer(std::string_view suffix,
+                                        int64_t num_layers, int64_t low,
+                                        int64_t high,
+                                        std::optional<int64_t> fallback) const;
 
   // Not finite or outside [low, high]: kCorrupt.
   Result<double> RequireFloat(std::string_view suffix, double low,

@@ -13,6 +13,7 @@ namespace {
 using gguf::Raw;
 using gguf::ValueType;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class KeyReaderTest : public ::testing::Test {
@@ -77,25 +78,25 @@ TEST_F(KeyReaderTest, Floats) {
 }
 
 TEST_F(KeyReaderTest, PerLayerNumbers) {
-  EXPECT_EQ(keys_.SameForAllLayers("five", 3, 1, 9, std::nullopt).value(), 5);
-  EXPECT_EQ(keys_.SameForAllLayers("same", 3, 1, 9, std::nullopt).value(), 7);
-  EXPECT_EQ(keys_.SameForAllLayers("absent", 3, 1, 9, 4).value(), 4);
-  EXPECT_FALSE(keys_.SameForAllLayers("absent", 3, 1, 9, std::nullopt));
-  EXPECT_FALSE(keys_.SameForAllLayers("same", 3, 1, 6, std::nullopt));
-  EXPECT_FALSE(keys_.SameForAllLayers("floats", 3, 1, 9, std::nullopt));
+  EXPECT_THAT(keys_.PerLayer("five", 3, 1, 9, std::nullopt).value(),
+              ElementsAre(5, 5, 5));
+  EXPECT_THAT(keys_.PerLayer("diff", 3, 1, 9, std::nullopt).value(),
+              ElementsAre(7, 7, 8));
+  EXPECT_THAT(keys_.PerLayer("absent", 3, 1, 9, 4).value(),
+              ElementsAre(4, 4, 4));
+  EXPECT_FALSE(keys_.PerLayer("absent", 3, 1, 9, std::nullopt));
+  EXPECT_FALSE(keys_.PerLayer("diff", 3, 1, 7, std::nullopt));
+  EXPECT_FALSE(keys_.PerLayer("floats", 3, 1, 9, std::nullopt));
 }
 
-TEST_F(KeyReaderTest, PerLayerNumbersThatDiffer) {
-  const auto differ = keys_.SameForAllLayers("diff", 3, 1, 9, std::nullopt);
-  ASSERT_FALSE(differ);
-  EXPECT_EQ(differ.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(differ.error().message,
-              AllOf(HasSubstr("a.diff"), HasSubstr("layer to layer")));
-  const auto length = keys_.SameForAllLayers("same", 2, 1, 9, std::nullopt);
+TEST_F(KeyReaderTest, ArraysOfAnotherLength) {
+  const auto length = keys_.PerLayer("same", 2, 1, 9, std::nullopt);
   ASSERT_FALSE(length);
   EXPECT_EQ(length.error().code, ErrorCode::kCorrupt);
-  EXPECT_THAT(length.error().message, HasSubstr("3 elements"));
-  EXPECT_FALSE(keys_.SameForAllLayers("none", 3, 1, 9, std::nullopt));
+  EXPECT_THAT(length.error().message,
+              AllOf(HasSubstr("a.same"), HasSubstr("3 elements"),
+                    HasSubstr("2 layers")));
+  EXPECT_FALSE(keys_.PerLayer("none", 3, 1, 9, std::nullopt));
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ Status ReadPartsConfig(const gguf::File& parts, Config& config) {
   read.thresholds.clear();
   read.records.clear();
   TC_RETURN_IF_ERROR(ReadPrepared(parts, read));
-  TC_RETURN_IF_ERROR(ReadActivationKeys(parts, read.ffn));
+  TC_RETURN_IF_ERROR(ReadActivationKeys(parts, read));
   read.records = config.records;  // parts come without weights
   config = std::move(read);
   return {};

@@ -30,6 +30,7 @@ struct AttentionWeights {
   TensorView v;          // [KVH * Kv, D]
   TensorView out;        // [D, H * Kv]
   TensorView q_bias, k_bias, v_bias, out_bias;
+  TensorView q_norm, k_norm;  // [K], of each head, if it is normed
 };
 
 // The matrices of one FFN, or of one expert.

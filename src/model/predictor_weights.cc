@@ -50,7 +50,7 @@ Status CheckRank(const gguf::File& file, const Config& config,
 
 // The extents of the first matrix: R is free, D is the model's.
 Result<int64_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
-                         const gguf::File& file) {
+                         const FfnSpec& ffn, const gguf::File& file) {
   const auto rank = static_cast<int64_t>(up.shape.num_rows());
   if (std::cmp_not_equal(up.shape.ne[0], config.width)) {
     return Fail(ErrorCode::kCorrupt,
@@ -58,31 +58,30 @@ Result<int64_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
                 "reads {} values (a predictor of another model?)",
                 file.path(), Quote(up.name), ToString(up.shape), config.width);
   }
-  if (rank > config.ffn_width) {
+  if (rank > ffn.width) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: tensor {} has the shape {}: a rank above the {} neurons "
                 "that it predicts (a predictor of another model?)",
-                file.path(), Quote(up.name), ToString(up.shape),
-                config.ffn_width);
+                file.path(), Quote(up.name), ToString(up.shape), ffn.width);
   }
   return rank;
 }
 
 // The second matrix reads what the first one writes, and has F rows.
-Status CheckFits(const gguf::File& file, const Config& config,
+Status CheckFits(const gguf::File& file, int64_t num_neurons,
                  const gguf::TensorInfo& up, const std::string& down_name) {
   const gguf::TensorInfo* down = file.FindTensor(down_name);
   if (down == nullptr) return {};  // found missing when it is bound
   const uint64_t rank = up.shape.num_rows();
   if (down->shape.ne[0] == rank &&
-      std::cmp_equal(down->shape.num_rows(), NeuronsPerLayer(config))) {
+      std::cmp_equal(down->shape.num_rows(), num_neurons)) {
     return {};
   }
   return Fail(ErrorCode::kCorrupt,
               "{}: tensor {} has the shape {}; it must read the {} values of "
               "{} and predict {} neurons (a predictor of another model?)",
               file.path(), Quote(down_name), ToString(down->shape), rank,
-              Quote(up.name), NeuronsPerLayer(config));
+              Quote(up.name), num_neurons);
 }
 
 }  // namespace
@@ -110,23 +109,24 @@ Result<PredictorWeights> BindPredictor(TensorBinder& binder,
     TC_RETURN_IF_ERROR(CheckRank(file, config, layer_idx, 0));
     return PredictorWeights();
   }
-  TC_ASSIGN_OR_RETURN(const int64_t rank, ReadRank(*info, config, file));
+  const FfnSpec& ffn = config.layers[static_cast<size_t>(layer_idx)].ffn;
+  const int64_t num_neurons = NumNeurons(ffn);
+  TC_ASSIGN_OR_RETURN(const int64_t rank, ReadRank(*info, config, ffn, file));
   TC_RETURN_IF_ERROR(CheckRank(file, config, layer_idx, rank));
-  TC_RETURN_IF_ERROR(CheckFits(file, config, *info, down + ".weight"));
+  TC_RETURN_IF_ERROR(CheckFits(file, num_neurons, *info, down + ".weight"));
   PredictorWeights weights;
   TC_ASSIGN_OR_RETURN(
       weights.up,
       binder.TakeMatrix(up + ".weight", rank, config.width, Need::kRequired));
   TC_ASSIGN_OR_RETURN(
-      weights.down, binder.TakeMatrix(down + ".weight", NeuronsPerLayer(config),
-                                      rank, Need::kRequired));
+      weights.down,
+      binder.TakeMatrix(down + ".weight", num_neurons, rank, Need::kRequired));
   const Need bias =
       kind == PredictorKind::kPowerInfer ? Need::kForbidden : Need::kOptional;
   TC_ASSIGN_OR_RETURN(weights.up_bias,
                       binder.TakeVector(up + ".bias", rank, bias));
-  TC_ASSIGN_OR_RETURN(
-      weights.down_bias,
-      binder.TakeVector(down + ".bias", NeuronsPerLayer(config), bias));
+  TC_ASSIGN_OR_RETURN(weights.down_bias,
+                      binder.TakeVector(down + ".bias", num_neurons, bias));
   return weights;
 }
 

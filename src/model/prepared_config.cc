@@ -69,7 +69,7 @@ Status ReadPredictors(const gguf::File& file, Config& config) {
     return WrongKey(file, prepared::kLookahead, *lookahead,
                     "0 and 1 are possible");
   }
-  if (*lookahead > 0 && config.ffn.num_experts > 0) {
+  if (*lookahead > 0 && config.layers.front().ffn.num_experts > 0) {
     return WrongKey(file, prepared::kLookahead, *lookahead,
                     "which experts a layer will use is not known before it: "
                     "of a mixture 0 is possible");
@@ -107,11 +107,11 @@ Result<DType> ParsePart(const gguf::File& file, const std::string& name) {
 
 // One layer's; `types` are its elements of prepared::kRecordTypes.
 Result<neuron::RecordLayout> ReadLayout(const gguf::File& file,
-                                        const Config& config,
+                                        const Config& config, bool gated,
                                         const std::string* types,
                                         int64_t stride) {
   std::optional<DType> gate;
-  if (config.ffn.gated) {
+  if (gated) {
     const std::string& name = *types++;
     if (name != prepared::kGateIsMatrix) {
       TC_ASSIGN_OR_RETURN(gate, ParsePart(file, name));
@@ -143,7 +143,8 @@ Status ReadRecords(const gguf::File& file, Config& config) {
       IntPerLayer(file, prepared::kRecordStride, config.num_layers, 1,
                   std::numeric_limits<int64_t>::max()));
   if (!strides) return {};
-  const size_t parts_per_layer = config.ffn.gated ? 3 : 2;
+  const bool gated = config.layers.front().ffn.gated;
+  const size_t parts_per_layer = gated ? 3 : 2;
   TC_ASSIGN_OR_RETURN(
       const auto* types,
       ArrayOf<std::string>(
@@ -154,9 +155,10 @@ Status ReadRecords(const gguf::File& file, Config& config) {
                 prepared::kRecordTypes);
   }
   for (size_t i = 0; i < strides->size(); ++i) {
-    TC_ASSIGN_OR_RETURN(config.records.emplace_back(),
-                        ReadLayout(file, config, &(*types)[i * parts_per_layer],
-                                   (*strides)[i]));
+    TC_ASSIGN_OR_RETURN(
+        config.records.emplace_back(),
+        ReadLayout(file, config, gated, &(*types)[i * parts_per_layer],
+                   (*strides)[i]));
   }
   return {};
 }

@@ -34,6 +34,10 @@ tl::unexpected<Error> WrongTensor(const TensorBinder& binder,
               name, what);
 }
 
+const FfnSpec& FfnOf(const Config& config, int64_t layer_idx) {
+  return config.layers[static_cast<size_t>(layer_idx)].ffn;
+}
+
 int64_t RowsOf(const TensorBinder& binder, const std::string& name) {
   const gguf::TensorInfo* info = binder.file().FindTensor(name);
   return info == nullptr ? 0 : static_cast<int64_t>(info->shape.num_rows());
@@ -48,12 +52,13 @@ Status BindFreeMargin(TensorBinder& binder, const Config& config,
   const std::string bias = prepared::OfLayer(layer_idx, prepared::kFreeBias);
   if (!binder.Has(up) && !binder.Has(down) && !binder.Has(bias)) return {};
   const int64_t rank = RowsOf(binder, up);
-  const int64_t num_neurons = NeuronsPerLayer(config);
-  if (rank > config.ffn_width) {
+  const FfnSpec& ffn = FfnOf(config, layer_idx);
+  const int64_t num_neurons = NumNeurons(ffn);
+  if (rank > ffn.width) {
     return WrongTensor(binder, up,
                        fmt::format("has rank {}, more than an FFN has neurons, "
                                    "{}",
-                                   rank, config.ffn_width));
+                                   rank, ffn.width));
   }
   TC_ASSIGN_OR_RETURN(free.up,
                       binder.TakeMatrix(up, rank, config.width, kRequired));
@@ -70,9 +75,10 @@ Status BindFree(TensorBinder& binder, const Config& config, int64_t layer_idx,
   if (!binder.Has(name)) return {};
   const auto num_words = static_cast<int64_t>(
       CeilDiv(static_cast<uint64_t>(config.width), uint64_t{64}));
-  TC_ASSIGN_OR_RETURN(free.signs,
-                      binder.TakeData(name, DType::kI8, NeuronsPerLayer(config),
-                                      num_words * 8, kRequired));
+  TC_ASSIGN_OR_RETURN(
+      free.signs,
+      binder.TakeData(name, DType::kI8, NumNeurons(FfnOf(config, layer_idx)),
+                      num_words * 8, kRequired));
   if (reinterpret_cast<uintptr_t>(free.signs.data) % alignof(uint64_t) != 0) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: tensor \"{}\" does not lie at a multiple of 8 bytes: the "
@@ -92,10 +98,10 @@ Status BindFree(TensorBinder& binder, const Config& config, int64_t layer_idx,
 }
 
 // Sets of neurons [S]: bits behind the last neuron are zero.
-Result<TensorView> TakeSets(TensorBinder& binder, const Config& config,
+Result<TensorView> TakeSets(TensorBinder& binder, const FfnSpec& ffn,
                             const std::string& name, int64_t num_samples,
                             Need need) {
-  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  const auto num_neurons = static_cast<uint64_t>(NumNeurons(ffn));
   const uint64_t num_bytes = CeilDiv(num_neurons, uint64_t{8});
   TC_ASSIGN_OR_RETURN(const TensorView sets,
                       binder.TakeData(name, DType::kI8, num_samples,
@@ -128,12 +134,12 @@ Status BindSelfTest(TensorBinder& binder, const Config& config,
                                    i));
   }
   TC_ASSIGN_OR_RETURN(
-      test.fired, TakeSets(binder, config,
+      test.fired, TakeSets(binder, FfnOf(config, layer_idx),
                            prepared::OfLayer(layer_idx, prepared::kTestFired),
                            num_samples, kRequired));
   TC_ASSIGN_OR_RETURN(
       test.candidates,
-      TakeSets(binder, config,
+      TakeSets(binder, FfnOf(config, layer_idx),
                prepared::OfLayer(layer_idx, prepared::kTestCandidates),
                num_samples, kOptional));
   return {};
@@ -144,7 +150,7 @@ Status BindSelfTest(TensorBinder& binder, const Config& config,
 Status BindOrder(TensorBinder& binder, const Config& config, int64_t layer_idx,
                  TensorView& order) {
   const std::string name = prepared::OfLayer(layer_idx, prepared::kOrder);
-  const int64_t num_neurons = NeuronsPerLayer(config);
+  const int64_t num_neurons = NumNeurons(FfnOf(config, layer_idx));
   TC_ASSIGN_OR_RETURN(
       order, binder.TakeData(name, DType::kI32, 1, num_neurons, kOptional));
   if (!order) return {};
@@ -169,17 +175,18 @@ Status BindOrder(TensorBinder& binder, const Config& config, int64_t layer_idx,
 // Gate rows that are not in the records.
 Status BindGates(TensorBinder& binder, const Config& config, int64_t layer_idx,
                  FfnWeights& ffn) {
+  const FfnSpec& spec = FfnOf(config, layer_idx);
   if (ffn.experts.empty()) {
     TC_ASSIGN_OR_RETURN(
         ffn.gate,
         binder.TakeMatrix(prepared::OfLayer(layer_idx, prepared::kGates),
-                          config.ffn_width, config.width, kRequired));
+                          spec.width, config.width, kRequired));
     return {};
   }
   TC_ASSIGN_OR_RETURN(
       const auto gates,
       binder.TakeStack(prepared::OfLayer(layer_idx, prepared::kExpertGates),
-                       config.ffn.num_experts, config.ffn_width, config.width));
+                       spec.num_experts, spec.width, config.width));
   for (size_t i = 0; i < gates.size(); ++i) ffn.experts[i].gate = gates[i];
   return {};
 }
@@ -189,15 +196,16 @@ Status BindGates(TensorBinder& binder, const Config& config, int64_t layer_idx,
 Status BindRecords(TensorBinder& binder, const Config& config,
                    int64_t layer_idx, FfnWeights& ffn) {
   const auto& layout = config.records[static_cast<size_t>(layer_idx)];
+  const FfnSpec& spec = FfnOf(config, layer_idx);
   TC_ASSIGN_OR_RETURN(
       const TensorView records,
       binder.TakeData(prepared::OfLayer(layer_idx, prepared::kRecords),
-                      DType::kI8, NeuronsPerLayer(config),
+                      DType::kI8, NumNeurons(spec),
                       static_cast<int64_t>(layout.stride), kRequired));
-  if (config.ffn.gated && !layout.gate) {
+  if (spec.gated && !layout.gate) {
     TC_RETURN_IF_ERROR(BindGates(binder, config, layer_idx, ffn));
   }
-  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+  const auto num_neurons = static_cast<uint64_t>(spec.width);
   if (ffn.experts.empty()) {
     UseRecords(layout, records.data, num_neurons, ffn);
     return {};
@@ -218,7 +226,8 @@ Status BindPrepared(TensorBinder& binder, const Config& config,
   TC_ASSIGN_OR_RETURN(
       layer.profile_counts,
       binder.TakeData(prepared::OfLayer(layer_idx, prepared::kProfileCounts),
-                      DType::kI32, 1, NeuronsPerLayer(config), kOptional));
+                      DType::kI32, 1, NumNeurons(FfnOf(config, layer_idx)),
+                      kOptional));
   return BindOrder(binder, config, layer_idx, layer.order);
 }
 

@@ -65,7 +65,9 @@ Status CheckAttention(const KeyReader& keys, const Config& config) {
         "version still attends to all, as llama.cpp does",
         keys.file().path(), window);
   }
-  const double usual = 1.0 / std::sqrt(static_cast<double>(config.key_width));
+  const double usual =
+      1.0 /
+      std::sqrt(static_cast<double>(config.layers.front().attention.key_width));
   TC_ASSIGN_OR_RETURN(const double scale,
                       keys.FloatOr("attention.scale", -kAny, kAny, 0.0));
   // The key holds an F32: the usual scale rounded to it is the usual one.
@@ -93,7 +95,7 @@ Status CheckExperts(const KeyReader& keys, const Config& config) {
       {"expert_shared_feed_forward_length", 0,
        "experts that every token uses are"},
       {"expert_gating_func", 1, "another choice than by softmax is"},
-      {"expert_feed_forward_length", config.ffn_width,
+      {"expert_feed_forward_length", config.layers.front().ffn.width,
        "experts of another width are"},
       {"expert_group_count", 1, "groups of experts are"},
       {"leading_dense_block_count", 0, "layers without experts are"},
@@ -117,9 +119,8 @@ Status CheckExperts(const KeyReader& keys, const Config& config) {
 Status CheckBlockForm(const KeyReader& keys, const Config& config) {
   const std::string key = keys.FullKey("use_parallel_residual");
   TC_ASSIGN_OR_RETURN(const auto is_parallel, keys.file().Bool(key));
-  if (is_parallel.value_or(config.parallel_block) == config.parallel_block) {
-    return {};
-  }
+  const bool has_parallel = config.layers.front().parallel;
+  if (is_parallel.value_or(has_parallel) == has_parallel) return {};
   return Refuse(keys, "use_parallel_residual", *is_parallel,
                 *is_parallel ? "attention beside the FFN is"
                              : "this architecture without it is");

@@ -15,7 +15,25 @@ inline constexpr int kTestLayers = 2;
 // D = 32, F = 64, H = 4, KVH = 2, K = 8, V = 6, all weights zero; an SPM
 // vocabulary of 6 tokens. Of any architecture that runs; `opt` has as many rows
 // of positions as its context.
-inline gguf::TestFile TestModel(const std::string& architecture = "llama") {
+inline gguf::TestFile TestModel(const std::string& architecture = "llama");
+
+// Gives a model experts in the place of its FFNs: E = 4, 2 used.
+inline void AddExperts(gguf::TestFile& file, const std::string& architecture) {
+  file.SetU32(architecture + ".expert_count", 4)
+      .SetU32(architecture + ".expert_used_count", 2);
+  for (int i = 0; i < kTestLayers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      file.RemoveTensor(blk + name + ".weight");
+    }
+    file.SetTensor(blk + "ffn_gate_inp.weight", DType::kF32, {32, 4})
+        .SetTensor(blk + "ffn_gate_exps.weight", DType::kQ8_0, {32, 64, 4})
+        .SetTensor(blk + "ffn_up_exps.weight", DType::kQ8_0, {32, 64, 4})
+        .SetTensor(blk + "ffn_down_exps.weight", DType::kQ8_0, {64, 32, 4});
+  }
+}
+
+inline gguf::TestFile TestModel(const std::string& architecture) {
   const Architecture& form = *FindArchitecture(architecture);
   const bool has_layer_norm = form.norm == NormKind::kLayer;
   const std::string a = architecture + ".";
@@ -66,10 +84,18 @@ inline gguf::TestFile TestModel(const std::string& architecture = "llama") {
           .SetTensor(blk + "ffn_up.bias", DType::kF32, {64})
           .SetTensor(blk + "ffn_down.bias", DType::kF32, {32});
     }
+    if (form.qk_norm == QkNorm::kPerHead) {
+      file.SetTensor(blk + "attn_q_norm.weight", DType::kF32, {8})
+          .SetTensor(blk + "attn_k_norm.weight", DType::kF32, {8});
+    }
     if (!form.qkv_bias) continue;
     file.SetTensor(blk + "attn_q.bias", DType::kF32, {32})
         .SetTensor(blk + "attn_k.bias", DType::kF32, {16})
         .SetTensor(blk + "attn_v.bias", DType::kF32, {16});
+  }
+  if (form.mixture == Mixture::kAlways) {
+    file.SetU32(a + "expert_feed_forward_length", 64);
+    AddExperts(file, architecture);
   }
   return file;
 }
@@ -88,17 +114,7 @@ inline void FuseQkv(gguf::TestFile& file) {
 // Mixtral's form: E = 4, 2 used.
 inline gguf::TestFile TestExpertModel() {
   gguf::TestFile file = TestModel();
-  file.SetU32("llama.expert_count", 4).SetU32("llama.expert_used_count", 2);
-  for (int i = 0; i < kTestLayers; ++i) {
-    const std::string blk = "blk." + std::to_string(i) + ".";
-    for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
-      file.RemoveTensor(blk + name + ".weight");
-    }
-    file.SetTensor(blk + "ffn_gate_inp.weight", DType::kF32, {32, 4})
-        .SetTensor(blk + "ffn_gate_exps.weight", DType::kQ8_0, {32, 64, 4})
-        .SetTensor(blk + "ffn_up_exps.weight", DType::kQ8_0, {32, 64, 4})
-        .SetTensor(blk + "ffn_down_exps.weight", DType::kQ8_0, {64, 32, 4});
-  }
+  AddExperts(file, "llama");
   return file;
 }
 

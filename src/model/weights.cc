@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/quote.h"
@@ -13,6 +14,7 @@
 #include "model/prepared_names.h"
 #include "model/prepared_weights.h"
 #include "model/tensor_binder.h"
+#include "model/tensor_roles.h"
 #include "tensor/codec.h"
 
 namespace thermocline::model {
@@ -20,235 +22,192 @@ namespace {
 
 using enum Need;
 
-Need RequiredIf(bool condition) { return condition ? kRequired : kForbidden; }
-Need OptionalIf(bool condition) { return condition ? kOptional : kForbidden; }
-
-Need OtherBias(const Config& config) {
-  return config.other_biases ? kRequired : kOptional;
+// What of a role is in the file, under `prefix`. The other tensor that the need
+// for it depends on is likewise.
+Need NeedOf(const TensorBinder& binder, const Config& config,
+            const LayerSpec& layer, const std::string& prefix,
+            const TensorRole& role) {
+  const Need need = role.need(config, layer);
+  if (role.beside == Beside::kNothing) return need;
+  const bool is_there = binder.Has(prefix + std::string(role.other));
+  switch (role.beside) {
+    case Beside::kForbiddenWithout:
+      return is_there ? need : kForbidden;
+    case Beside::kForbiddenWith:
+      return is_there ? kForbidden : need;
+    default:
+      return is_there && need == kRequired ? kOptional : need;
+  }
 }
 
-// The weight and, for LayerNorm, the bias of a norm.
-Status BindNorm(TensorBinder& binder, const Config& config,
-                const std::string& name, Need need, TensorView& weight,
-                TensorView& bias) {
-  const bool has_bias = config.norm == NormKind::kLayer && need != kForbidden;
-  const bool is_there = binder.Has(name + ".weight");
-  TC_ASSIGN_OR_RETURN(weight,
-                      binder.TakeVector(name + ".weight", config.width, need));
-  TC_ASSIGN_OR_RETURN(
-      bias, binder.TakeVector(
-                name + ".bias", config.width,
-                RequiredIf(has_bias && (is_there || need == kRequired))));
+Result<TensorView> TakeAs(TensorBinder& binder, const Config& config,
+                          const LayerSpec& layer, const TensorRole& role,
+                          const std::string& name, Need need) {
+  const int64_t num_columns = ExtentOf(role.columns, config, layer);
+  if (role.form == TensorForm::kVector) {
+    return binder.TakeVector(name, num_columns, need);
+  }
+  return binder.TakeMatrix(name, ExtentOf(role.rows, config, layer),
+                           num_columns, need);
+}
+
+// A role's tensor, into its slot if it is there.
+Status Bind(TensorBinder& binder, const Config& config, const LayerSpec& layer,
+            const std::string& prefix, const TensorRole& role,
+            TensorView& slot) {
+  const Need need = NeedOf(binder, config, layer, prefix, role);
+  TC_ASSIGN_OR_RETURN(const TensorView view,
+                      TakeAs(binder, config, layer, role,
+                             prefix + std::string(role.name), need));
+  if (view) slot = view;
   return {};
 }
 
-struct QkvRows {
-  int64_t q, k, v;
-};
-QkvRows RowsOfQkv(const Config& config) {
-  return {config.num_heads * config.key_width,
-          config.num_kv_heads * config.key_width,
-          config.num_kv_heads * config.value_width};
-}
+// Binds the tensors of one layer.
+class LayerBinder {
+ public:
+  LayerBinder(TensorBinder& binder, const Config& config, int64_t layer_idx,
+              LayerWeights& weights)
+      : binder_(binder),
+        config_(config),
+        layer_(config.layers[static_cast<size_t>(layer_idx)]),
+        layer_idx_(layer_idx),
+        prefix_(fmt::format("blk.{}.", layer_idx)),
+        weights_(weights) {}
 
-// One matrix whose rows are those of q, k and v one after the other.
-Status BindFusedQkv(TensorBinder& binder, const Config& config,
-                    const std::string& prefix, AttentionWeights& attention) {
-  const auto [q, k, v] = RowsOfQkv(config);
-  TC_ASSIGN_OR_RETURN(const TensorView weight,
-                      binder.TakeMatrix(prefix + "attn_qkv.weight", q + k + v,
-                                        config.width, kRequired));
-  TC_ASSIGN_OR_RETURN(
-      const TensorView bias,
-      binder.TakeVector(prefix + "attn_qkv.bias", q + k + v,
-                        config.qkv_bias ? kRequired : kOptional));
-  attention.q = SliceRows(weight, 0, q);
-  attention.k = SliceRows(weight, q, k);
-  attention.v = SliceRows(weight, q + k, v);
-  attention.q_bias = SliceVector(bias, 0, q);
-  attention.k_bias = SliceVector(bias, q, k);
-  attention.v_bias = SliceVector(bias, q + k, v);
-  return {};
-}
+  Status Run() {
+    for (const TensorRole& role : LayerRoles()) {
+      if (const auto* attention =
+              std::get_if<TensorView AttentionWeights::*>(&role.slot)) {
+        TC_RETURN_IF_ERROR(BindTo(role, weights_.attention.**attention));
+      } else if (const auto* ffn =
+                     std::get_if<TensorView FfnWeights::*>(&role.slot)) {
+        TC_RETURN_IF_ERROR(BindTo(role, weights_.ffn.**ffn));
+      }
+    }
+    TC_RETURN_IF_ERROR(ShareNorm());
+    if (binder_.Has(prefix_ + "attn_qkv.weight")) {
+      TC_RETURN_IF_ERROR(BindFusedQkv());
+    }
+    TC_RETURN_IF_ERROR(BindFfn());
+    TC_RETURN_IF_ERROR(BindPrepared(binder_, config_, layer_idx_, weights_));
+    TC_ASSIGN_OR_RETURN(weights_.predictor,
+                        BindPredictor(binder_, config_, layer_idx_));
+    return {};
+  }
 
-Status BindSeparateQkv(TensorBinder& binder, const Config& config,
-                       const std::string& prefix, AttentionWeights& attention) {
-  const auto [q, k, v] = RowsOfQkv(config);
-  struct Role {
-    const char* name;
-    int64_t num_rows;
-    TensorView& weight;
-    TensorView& bias;
-  };
-  for (const Role& role : {Role{"attn_q", q, attention.q, attention.q_bias},
-                           Role{"attn_k", k, attention.k, attention.k_bias},
-                           Role{"attn_v", v, attention.v, attention.v_bias}}) {
-    const std::string name = prefix + role.name;
-    TC_ASSIGN_OR_RETURN(role.weight,
-                        binder.TakeMatrix(name + ".weight", role.num_rows,
-                                          config.width, kRequired));
+ private:
+  Status BindTo(const TensorRole& role, TensorView& slot) {
+    return Bind(binder_, config_, layer_, prefix_, role, slot);
+  }
+
+  // The FFN of a parallel block reads what the first norm makes, whether
+  // attention has a second one or not.
+  Status ShareNorm() {
+    if (!layer_.parallel) return {};
+    TC_RETURN_IF_ERROR(
+        BindTo(*FindRole("attn_norm.weight"), weights_.ffn.norm));
+    return BindTo(*FindRole("attn_norm.bias"), weights_.ffn.norm_bias);
+  }
+
+  // One matrix whose rows are those of q, k and v one after the other.
+  Status BindFusedQkv() {
+    AttentionWeights& attention = weights_.attention;
+    TensorView weight;
+    TensorView bias;
+    TC_RETURN_IF_ERROR(BindTo(*FindRole("attn_qkv.weight"), weight));
+    TC_RETURN_IF_ERROR(BindTo(*FindRole("attn_qkv.bias"), bias));
+    const int64_t q = ExtentOf(Extent::kQRows, config_, layer_);
+    const int64_t k = ExtentOf(Extent::kKRows, config_, layer_);
+    const int64_t v = ExtentOf(Extent::kVRows, config_, layer_);
+    attention.q = SliceRows(weight, 0, q);
+    attention.k = SliceRows(weight, q, k);
+    attention.v = SliceRows(weight, q + k, v);
+    attention.q_bias = SliceVector(bias, 0, q);
+    attention.k_bias = SliceVector(bias, q, k);
+    attention.v_bias = SliceVector(bias, q + k, v);
+    return {};
+  }
+
+  Status BindFfn() {
+    weights_.ffn.experts.resize(static_cast<size_t>(layer_.ffn.num_experts));
+    if (!config_.records.empty()) {
+      return BindRecords(binder_, config_, layer_idx_, weights_.ffn);
+    }
+    const bool is_mixture = layer_.ffn.num_experts > 0;
+    const bool one_by_one =
+        is_mixture && binder_.Has(prefix_ + "ffn_up.0.weight");
+    for (const TensorRole& role : LayerRoles()) {
+      const auto* slot = std::get_if<TensorView FfnMatrices::*>(&role.slot);
+      if (slot == nullptr) continue;
+      if (!is_mixture) {
+        TC_RETURN_IF_ERROR(BindTo(role, weights_.ffn.**slot));
+      } else if (!one_by_one) {
+        TC_RETURN_IF_ERROR(BindStack(role, *slot));
+      }
+    }
+    return one_by_one ? BindExperts() : Status();
+  }
+
+  Status BindStack(const TensorRole& role, TensorView FfnMatrices::* slot) {
+    if (role.need(config_, layer_) != kRequired) return {};
     TC_ASSIGN_OR_RETURN(
-        role.bias, binder.TakeVector(name + ".bias", role.num_rows,
-                                     config.qkv_bias ? kRequired : kOptional));
-  }
-  return {};
-}
-
-Status BindAttention(TensorBinder& binder, const Config& config,
-                     const std::string& prefix, AttentionWeights& attention) {
-  if (binder.Has(prefix + "attn_qkv.weight")) {
-    TC_RETURN_IF_ERROR(BindFusedQkv(binder, config, prefix, attention));
-  } else {
-    TC_RETURN_IF_ERROR(BindSeparateQkv(binder, config, prefix, attention));
-  }
-  const std::string out = prefix + "attn_output";
-  TC_ASSIGN_OR_RETURN(
-      attention.out,
-      binder.TakeMatrix(out + ".weight", config.width,
-                        config.num_heads * config.value_width, kRequired));
-  TC_ASSIGN_OR_RETURN(
-      attention.out_bias,
-      binder.TakeVector(out + ".bias", config.width, OtherBias(config)));
-  return {};
-}
-
-// A parallel block has one norm for both halves, or a second one that feeds
-// attention (Falcon-40B).
-Status BindNorms(TensorBinder& binder, const Config& config,
-                 const std::string& prefix, LayerWeights& layer) {
-  AttentionWeights& attention = layer.attention;
-  FfnWeights& ffn = layer.ffn;
-  TC_RETURN_IF_ERROR(BindNorm(binder, config, prefix + "attn_norm", kRequired,
-                              attention.norm, attention.norm_bias));
-  if (!config.parallel_block) {
-    return BindNorm(binder, config, prefix + "ffn_norm", kRequired, ffn.norm,
-                    ffn.norm_bias);
-  }
-  ffn.norm = attention.norm;
-  ffn.norm_bias = attention.norm_bias;
-  TensorView second;
-  TensorView second_bias;
-  TC_RETURN_IF_ERROR(BindNorm(binder, config, prefix + "attn_norm_2", kOptional,
-                              second, second_bias));
-  if (second) {
-    attention.norm = second;
-    attention.norm_bias = second_bias;
-  }
-  return {};
-}
-
-Status BindFfnMatrices(TensorBinder& binder, const Config& config,
-                       const std::string& prefix, const std::string& suffix,
-                       FfnMatrices& matrices) {
-  const int64_t width = config.width;
-  const int64_t ffn_width = config.ffn_width;
-  TC_ASSIGN_OR_RETURN(matrices.gate,
-                      binder.TakeMatrix(prefix + "ffn_gate" + suffix, ffn_width,
-                                        width, RequiredIf(config.ffn.gated)));
-  TC_ASSIGN_OR_RETURN(matrices.up,
-                      binder.TakeMatrix(prefix + "ffn_up" + suffix, ffn_width,
-                                        width, kRequired));
-  const std::string transposed = prefix + "ffn_down_t" + suffix;
-  TC_ASSIGN_OR_RETURN(matrices.down_t, binder.TakeMatrix(transposed, ffn_width,
-                                                         width, kOptional));
-  TC_ASSIGN_OR_RETURN(
-      matrices.down,
-      binder.TakeMatrix(prefix + "ffn_down" + suffix, width, ffn_width,
-                        matrices.down_t ? kOptional : kRequired));
-  return {};
-}
-
-Status BindFfn(TensorBinder& binder, const Config& config, int64_t layer_idx,
-               FfnWeights& ffn) {
-  const std::string prefix = fmt::format("blk.{}.", layer_idx);
-  if (config.records.empty()) {
-    TC_RETURN_IF_ERROR(BindFfnMatrices(binder, config, prefix, ".weight", ffn));
-  } else {
-    TC_RETURN_IF_ERROR(BindRecords(binder, config, layer_idx, ffn));
-  }
-  TC_ASSIGN_OR_RETURN(
-      ffn.gate_bias,
-      binder.TakeVector(prefix + "ffn_gate.bias", config.ffn_width,
-                        OptionalIf(config.ffn.gated)));
-  TC_ASSIGN_OR_RETURN(
-      ffn.up_bias, binder.TakeVector(prefix + "ffn_up.bias", config.ffn_width,
-                                     OtherBias(config)));
-  const bool is_transposed = binder.Has(prefix + "ffn_down_t.bias");
-  TC_ASSIGN_OR_RETURN(
-      ffn.down_bias,
-      binder.TakeVector(
-          prefix + (is_transposed ? "ffn_down_t.bias" : "ffn_down.bias"),
-          config.width, OtherBias(config)));
-  return {};
-}
-
-// Today's files stack the experts' matrices; those from before April 2024 have
-// a tensor for each ("ffn_up.3.weight").
-Status BindExperts(TensorBinder& binder, const Config& config,
-                   int64_t layer_idx, FfnWeights& ffn) {
-  const std::string prefix = fmt::format("blk.{}.", layer_idx);
-  const int64_t num_experts = config.ffn.num_experts;
-  TC_ASSIGN_OR_RETURN(
-      ffn.router, binder.TakeMatrix(prefix + "ffn_gate_inp.weight", num_experts,
-                                    config.width, kRequired));
-  ffn.experts.resize(static_cast<size_t>(num_experts));
-  if (!config.records.empty()) {
-    return BindRecords(binder, config, layer_idx, ffn);
-  }
-  if (binder.Has(prefix + "ffn_up.0.weight")) {
-    for (int64_t i = 0; i < num_experts; ++i) {
-      TC_RETURN_IF_ERROR(BindFfnMatrices(binder, config, prefix,
-                                         fmt::format(".{}.weight", i),
-                                         ffn.experts[static_cast<size_t>(i)]));
+        const auto matrices,
+        binder_.TakeStack(prefix_ + std::string(role.name),
+                          layer_.ffn.num_experts,
+                          ExtentOf(role.rows, config_, layer_),
+                          ExtentOf(role.columns, config_, layer_)));
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      weights_.ffn.experts[i].*slot = matrices[i];
     }
     return {};
   }
-  struct Role {
-    const char* name;
-    int64_t num_rows, num_columns;
-    TensorView FfnMatrices::* slot;
-  };
-  for (const Role& role :
-       {Role{"ffn_gate_exps", config.ffn_width, config.width,
-             &FfnMatrices::gate},
-        Role{"ffn_up_exps", config.ffn_width, config.width, &FfnMatrices::up},
-        Role{"ffn_down_exps", config.width, config.ffn_width,
-             &FfnMatrices::down}}) {
-    TC_ASSIGN_OR_RETURN(
-        const auto matrices,
-        binder.TakeStack(prefix + role.name + ".weight", num_experts,
-                         role.num_rows, role.num_columns));
-    for (size_t i = 0; i < matrices.size(); ++i) {
-      ffn.experts[i].*role.slot = matrices[i];
-    }
-  }
-  return {};
-}
 
-Status BindLayer(TensorBinder& binder, const Config& config, int64_t layer_idx,
-                 LayerWeights& layer) {
-  const std::string prefix = fmt::format("blk.{}.", layer_idx);
-  TC_RETURN_IF_ERROR(BindNorms(binder, config, prefix, layer));
-  TC_RETURN_IF_ERROR(BindAttention(binder, config, prefix, layer.attention));
-  if (config.ffn.num_experts > 0) {
-    TC_RETURN_IF_ERROR(BindExperts(binder, config, layer_idx, layer.ffn));
-  } else {
-    TC_RETURN_IF_ERROR(BindFfn(binder, config, layer_idx, layer.ffn));
+  // Files from before April 2024 have the tensors of an FFN for each expert,
+  // "ffn_up.3.weight".
+  Status BindExperts() {
+    LayerSpec expert = layer_;
+    expert.ffn.num_experts = 0;
+    for (const TensorRole& role : LayerRoles()) {
+      const auto* slot = std::get_if<TensorView FfnMatrices::*>(&role.slot);
+      if (slot == nullptr || role.form == TensorForm::kStack) continue;
+      for (size_t i = 0; i < weights_.ffn.experts.size(); ++i) {
+        TC_RETURN_IF_ERROR(
+            BindExpert(expert, role, i, weights_.ffn.experts[i].**slot));
+      }
+    }
+    return {};
   }
-  TC_RETURN_IF_ERROR(BindPrepared(binder, config, layer_idx, layer));
-  TC_ASSIGN_OR_RETURN(layer.predictor,
-                      BindPredictor(binder, config, layer_idx));
-  return {};
-}
+
+  Status BindExpert(const LayerSpec& expert, const TensorRole& role, size_t i,
+                    TensorView& slot) {
+    const auto numbered = [&](std::string_view name) {
+      const size_t end = name.rfind('.');
+      return fmt::format("{}.{}{}", name.substr(0, end), i, name.substr(end));
+    };
+    TensorRole own = role;
+    const std::string name = numbered(role.name);
+    const std::string other = role.other.empty() ? "" : numbered(role.other);
+    own.name = name;
+    own.other = other;
+    return Bind(binder_, config_, expert, prefix_, own, slot);
+  }
+
+  TensorBinder& binder_;
+  const Config& config_;
+  const LayerSpec& layer_;
+  int64_t layer_idx_;
+  std::string prefix_;
+  LayerWeights& weights_;
+};
 
 // Copied, since they are few and read as floats.
 Result<std::vector<float>> TakeRopeFactors(TensorBinder& binder,
                                            const Config& config) {
   constexpr char kName[] = "rope_freqs.weight";
-  TC_ASSIGN_OR_RETURN(
-      const TensorView view,
-      binder.TakeVector(kName, config.rope.width / 2,
-                        OptionalIf(config.rope.kind != RopeKind::kNone)));
+  TensorView view;
+  TC_RETURN_IF_ERROR(
+      Bind(binder, config, LayerSpec(), "", *FindRole(kName), view));
   if (!view) return std::vector<float>();
   std::vector<float> factors(view.shape.ne[0]);
   std::memcpy(factors.data(), view.data, view.num_bytes());
@@ -305,39 +264,26 @@ std::vector<NamedView> ListWeights(const gguf::File& file,
   return views;
 }
 
-Status BindEmbeddings(TensorBinder& binder, const Config& config,
-                      Weights& weights) {
-  TC_ASSIGN_OR_RETURN(weights.token_embedding,
-                      binder.TakeMatrix("token_embd.weight", config.vocab_size,
-                                        config.width, kRequired));
-  const int64_t num_rows = config.num_positions + config.position_offset;
-  TC_ASSIGN_OR_RETURN(
-      const TensorView positions,
-      binder.TakeMatrix("position_embd.weight", num_rows, config.width,
-                        RequiredIf(config.num_positions > 0)));
-  weights.position_embedding =
-      SliceRows(positions, config.position_offset, config.num_positions);
-  return {};
-}
-
 }  // namespace
 
 Result<Weights> BindWeights(const gguf::File& file, const Config& config) {
   TensorBinder binder(file);
   Weights weights;
-  TC_RETURN_IF_ERROR(BindEmbeddings(binder, config, weights));
-  TC_RETURN_IF_ERROR(BindNorm(binder, config, "output_norm", kRequired,
-                              weights.output_norm, weights.output_norm_bias));
-  TC_ASSIGN_OR_RETURN(weights.head,
-                      binder.TakeMatrix("output.weight", config.vocab_size,
-                                        config.width, kOptional));
+  for (const TensorRole& role : ModelRoles()) {
+    const auto* slot = std::get_if<TensorView Weights::*>(&role.slot);
+    if (slot == nullptr) continue;
+    TC_RETURN_IF_ERROR(
+        Bind(binder, config, LayerSpec(), "", role, weights.**slot));
+  }
+  weights.position_embedding = SliceRows(
+      weights.position_embedding, config.position_offset, config.num_positions);
   weights.tied = !weights.head;
   if (weights.tied) weights.head = weights.token_embedding;
   TC_ASSIGN_OR_RETURN(weights.rope_freq_factors,
                       TakeRopeFactors(binder, config));
   for (int64_t i = 0; i < config.num_layers; ++i) {
     TC_RETURN_IF_ERROR(
-        BindLayer(binder, config, i, weights.layers.emplace_back()));
+        LayerBinder(binder, config, i, weights.layers.emplace_back()).Run());
   }
   TC_RETURN_IF_ERROR(CheckSampleCounts(file, weights.layers));
   TC_RETURN_IF_ERROR(binder.CheckAllTaken(config.architecture));

@@ -78,7 +78,14 @@ TEST(BindWeights, EveryArchitecture) {
     const Bound bound(TestModel(std::string(form.name)));
     ASSERT_TRUE(bound.weights) << bound.weights.error().message;
     const LayerWeights& layer = bound.weights->layers[1];
-    EXPECT_EQ(static_cast<bool>(layer.ffn.gate), form.gated) << form.name;
+    const FfnMatrices& ffn =
+        layer.ffn.experts.empty() ? layer.ffn : layer.ffn.experts.back();
+    EXPECT_EQ(static_cast<bool>(ffn.gate), form.gated) << form.name;
+    EXPECT_EQ(layer.ffn.experts.empty(), form.mixture != Mixture::kAlways)
+        << form.name;
+    EXPECT_EQ(static_cast<bool>(layer.attention.q_norm),
+              form.qk_norm == QkNorm::kPerHead)
+        << form.name;
     EXPECT_EQ(static_cast<bool>(layer.ffn.norm_bias),
               form.norm == NormKind::kLayer)
         << form.name;
@@ -86,6 +93,49 @@ TEST(BindWeights, EveryArchitecture) {
               form.learned_positions)
         << form.name;
   }
+}
+
+// Each layer by its own spec, and what it says must be what its tensors are.
+TEST(BindWeights, LayersThatDiffer) {
+  TestFile file = TestModel();
+  for (const char* name : {"ffn_gate", "ffn_up"}) {
+    file.SetTensor(fmt::format("blk.1.{}.weight", name), DType::kQ4_0,
+                   {32, 96});
+  }
+  file.SetTensor("blk.1.ffn_down.weight", DType::kQ4_0, {96, 32})
+      .SetTensor("blk.1.attn_k.weight", DType::kF16, {32, 32})
+      .SetTensor("blk.1.attn_v.weight", DType::kF16, {32, 32});
+  const ParsedCopy parsed(file.Bytes());
+  Config config = ReadConfig(**parsed.file).value();
+  const auto refused = BindWeights(**parsed.file, config);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kCorrupt);
+  EXPECT_THAT(refused.error().message, HasSubstr("blk.1.attn_k.weight"));
+  config.layers[1].attention.num_kv_heads = 4;
+  const auto wrong_width = BindWeights(**parsed.file, config);
+  ASSERT_FALSE(wrong_width.has_value());
+  EXPECT_THAT(wrong_width.error().message,
+              AllOf(HasSubstr("blk.1.ffn_gate.weight"), HasSubstr("96"),
+                    HasSubstr("64")));
+  config.layers[1].ffn.width = 96;
+  const auto weights = BindWeights(**parsed.file, config);
+  ASSERT_TRUE(weights.has_value()) << weights.error().message;
+  EXPECT_EQ(weights->layers[1].ffn.up.shape.num_rows(), 96u);
+  EXPECT_EQ(weights->layers[0].ffn.up.shape.num_rows(), 64u);
+  EXPECT_EQ(weights->layers[1].attention.k.shape.num_rows(), 32u);
+}
+
+TEST(BindWeights, NormsOfHeads) {
+  const Bound bound(TestModel("qwen3"));
+  ASSERT_TRUE(bound.weights) << bound.weights.error().message;
+  const AttentionWeights& attention = bound.weights->layers[1].attention;
+  EXPECT_EQ(attention.q_norm.data, bound.view("blk.1.attn_q_norm.weight").data);
+  EXPECT_EQ(attention.k_norm.data, bound.view("blk.1.attn_k_norm.weight").data);
+  ExpectRefused(TestModel("qwen3").RemoveTensor("blk.1.attn_k_norm.weight"),
+                ErrorCode::kCorrupt, "blk.1.attn_k_norm.weight");
+  ExpectRefused(
+      TestModel().SetTensor("blk.0.attn_q_norm.weight", DType::kF32, {8}),
+      ErrorCode::kUnsupported, "blk.0.attn_q_norm.weight");
 }
 
 TEST(BindWeights, FusedQkvIsCutIntoRows) {

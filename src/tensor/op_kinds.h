@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace thermocline {
@@ -15,11 +17,28 @@ enum class Activation : uint8_t {
   kRelu,     // max(x, 0)
   kFatRelu,  // x if x >= threshold, else 0 (ProSparse)
   kDRelu,    // max(gate, 0) * max(up, 0) (Bamboo); needs a gate
+  kRelu2,    // max(x, 0)^2 (Primer; Nemotron)
 };
 
-// The value of thermocline.ffn.activation: silu|gelu|relu|fatrelu|drelu.
+// What is known of each; a new one is a row of this table and a case of the
+// kernels.
+struct ActivationInfo {
+  Activation activation;
+  std::string_view name;  // the value of thermocline.ffn.activation
+  // Exactly 0 for many inputs, so that neurons at rest can be left out.
+  bool has_zeros;
+  bool needs_gate;
+};
+std::span<const ActivationInfo> Activations();  // in the order above
+const ActivationInfo& InfoOf(Activation activation);
+
 std::string_view NameOf(Activation activation);
+bool HasZeros(Activation activation);
 std::optional<Activation> ParseActivation(std::string_view name);
+
+// "silu, gelu and relu", for messages: all of them, or those whose has_zeros
+// is as given.
+std::string ListActivations(std::optional<bool> has_zeros = std::nullopt);
 
 enum class NormKind : uint8_t { kRms, kLayer };
 

@@ -94,11 +94,12 @@ Status CheckOptions(const model::Model& model, const FindOptions& options) {
                 "thresholds for a density and for a perplexity cost exclude "
                 "each other: give one");
   }
-  if (engine::HasZeros(ffn.activation)) {
+  if (HasZeros(ffn.activation)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "{}: its activation is {}, whose zeros need no thresholds; "
-                "they are for silu and gelu",
-                model.file().path(), NameOf(ffn.activation));
+                "they are for {}",
+                model.file().path(), NameOf(ffn.activation),
+                ListActivations(false));
   }
   return {};
 }

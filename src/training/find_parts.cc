@@ -23,7 +23,7 @@ namespace {
 
 // Why no predictors are fitted that are asked for; empty if they are.
 std::string WhyNone(const model::FfnConfig& ffn) {
-  if (!engine::HasZeros(ffn.activation)) {
+  if (!HasZeros(ffn.activation)) {
     return fmt::format(
         "{} is nowhere 0, and what thresholds shut is not "
         "predicted: all gates are computed, with --ffn "

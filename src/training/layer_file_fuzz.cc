@@ -60,7 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.architecture = "llama";
   config.num_layers = 2;
   config.width = 32;
-  config.ffn_width = 64;
+  const model::LayerSpec spec = {.ffn = {.width = 64}};
+  model::UseLayers({spec, spec}, config);
   const auto layer = training::ReadLayerFile(**file, training::kLayer, config);
   if (layer) training::CheckLayer(*layer, config);
   return 0;

@@ -16,7 +16,9 @@ model::Config SmallConfig() {
   model::Config config = OpenDemo()->config();
   config.num_layers = 2;
   config.width = 32;
-  config.ffn_width = 64;
+  model::LayerSpec layer = config.layers.front();
+  layer.ffn.width = 64;
+  model::UseLayers({layer, layer}, config);
   return config;
 }
 

@@ -53,7 +53,7 @@ void AddKeys(const Corpus& corpus, const FindOptions& options,
 // Whether there is anything to train.
 Status CheckTrainable(const model::Model& model) {
   const model::FfnConfig& ffn = model.config().ffn;
-  if (!engine::HasZeros(ffn.activation)) {
+  if (!HasZeros(ffn.activation)) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: its activation is {}, which is nowhere 0: every neuron "
                 "fires, and nothing is there to predict; 'thermocline "

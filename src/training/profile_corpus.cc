@@ -12,7 +12,7 @@ namespace {
 // Why nearly all neurons of a model fire, and what someone can do with it.
 std::string WhyAndWayOut(const model::Config& config) {
   const model::FfnConfig& ffn = config.ffn;
-  if (engine::HasZeros(ffn.activation)) {
+  if (HasZeros(ffn.activation)) {
     return fmt::format(
         "although its activation, {}, has zeros; run it with --ffn dense",
         NameOf(ffn.activation));

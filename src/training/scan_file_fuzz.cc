@@ -37,8 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.architecture = "llama";
   config.num_layers = 2;
   config.width = 32;
-  config.ffn_width = 64;
-  config.ffn.activation = Activation::kSilu;
+  const model::LayerSpec layer = {
+      .ffn = {.activation = Activation::kSilu, .width = 64}};
+  model::UseLayers({layer, layer}, config);
   const auto scan = training::ReadScanFile(**file, config);
   if (scan) training::CheckScan(*scan, config);
   return 0;

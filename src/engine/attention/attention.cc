@@ -107,6 +107,8 @@ void Attention::RotateAndStoreRow(const AttentionCall& call,
                  call.rope_cos.row(row), call.rope_sin.row(row),
                  call.rope_cos.width);
   };
+  NormHeads(weights_->q_norm, config_->num_heads, scratch_->q.row(row));
+  NormHeads(weights_->k_norm, config_->num_kv_heads, scratch_->k.row(row));
   if (config_->rope.kind != RopeKind::kNone) {
     rotate(scratch_->q.row(row), config_->num_heads);
     rotate(scratch_->k.row(row), config_->num_kv_heads);
@@ -115,6 +117,19 @@ void Attention::RotateAndStoreRow(const AttentionCall& call,
       kernels, layer_idx_,
       rows.first_position + static_cast<int64_t>(row - rows.first_row),
       scratch_->k.row(row), scratch_->v.row(row));
+}
+
+// Each head of q or k in place, where the model norms them.
+void Attention::NormHeads(const TensorView& weight, int64_t num_heads,
+                          float* heads) const {
+  if (!weight) return;
+  const auto head_width = static_cast<size_t>(config_->key_width);
+  const auto* weights = reinterpret_cast<const float*>(weight.data);
+  for (size_t i = 0; i < static_cast<size_t>(num_heads); ++i) {
+    float* head = heads + i * head_width;
+    compute_->kernels->rms_norm(head, weights, config_->norm_epsilon,
+                                head_width, head);
+  }
 }
 
 void Attention::AttendPrompts(const AttentionCall& call) const {

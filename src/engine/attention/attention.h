@@ -15,7 +15,8 @@
 namespace thermocline::engine {
 
 // One layer's causal self-attention with grouped heads:
-//   q, k, v = Wq x + bq, Wk x + bk, Wv x + bv;  q, k rotated by their position
+//   q, k, v = Wq x + bq, Wk x + bk, Wv x + bv;  q, k normed head by head where
+//   the model has weights for it, then rotated by their position
 //   out = Wo concat_h(softmax(q_h K_g(h)^T / sqrt(K)) V_g(h)) + bo
 // Generated rows share the work by heads and pieces of the positions, a prompt
 // by rows and heads, or as well by pieces where it has a few rows; the bits are
@@ -42,6 +43,8 @@ class Attention final : public AttentionExecutor {
   void RotateAndStore(const AttentionCall& call) const;
   void RotateAndStoreRow(const AttentionCall& call, const SequenceRows& rows,
                          size_t row) const;
+  void NormHeads(const TensorView& weight, int64_t num_heads,
+                 float* heads) const;
   void AttendPrompts(const AttentionCall& call) const;
   void AttendGenerated(const AttentionCall& call) const;
   void Attend(const AttentionGroup& group, Kernel attend) const;

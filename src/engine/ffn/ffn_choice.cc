@@ -30,8 +30,8 @@ Status CheckThreshold(const model::Config& config) {
   if (HasZeros(config.ffn.activation)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--ffn threshold: {} closes neurons by itself, and thresholds "
-                "are for silu and gelu: use --ffn exact",
-                NameOf(config.ffn.activation));
+                "are for {}: use --ffn exact",
+                NameOf(config.ffn.activation), ListActivations(false));
   }
   if (!config.thresholds.empty()) return {};
   return Fail(ErrorCode::kInvalidArgument,
@@ -67,10 +67,6 @@ Status CheckFast(const model::Config& config, PredictorChoice predictor) {
 }
 
 }  // namespace
-
-bool HasZeros(Activation activation) {
-  return activation != Activation::kSilu && activation != Activation::kGelu;
-}
 
 Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
                             PredictorChoice predictor) {

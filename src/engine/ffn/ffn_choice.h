@@ -20,9 +20,6 @@ struct FfnChoice {
 Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
                             PredictorChoice predictor);
 
-// Whether the activation is exactly zero for many inputs.
-bool HasZeros(Activation activation);
-
 }  // namespace thermocline::engine
 
 #endif  // THERMOCLINE_ENGINE_FFN_FFN_CHOICE_H_

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/testing/tiny_model.h"
+#include "model/weight_bytes.h"
 
 namespace thermocline::engine {
 namespace {
@@ -256,7 +257,7 @@ TEST(SparseTotals, CountGeneratedTokensOnly) {
   // Rows of 96 floats: gates, up rows of those that are open, and all of down.
   EXPECT_EQ(totals.num_bytes,
             96 * 4 * (2 * totals.num_neurons + totals.num_open));
-  EXPECT_LT(FixedWeightBytes(*model, 1) + totals.num_bytes / 2,
+  EXPECT_LT(model::FixedWeightBytes(model->weights(), 1) + totals.num_bytes / 2,
             WeightBytesPerToken(*model));
   // Together they read each neuron once.
   (*session)->Truncate(4);

@@ -191,9 +191,10 @@ class RandomFfn {
     const double up = Dot(weights.up, weights.up_bias, t, i);
     const double tested =
         weights.gate ? Dot(weights.gate, weights.gate_bias, t, i) : up;
-    const double opened = config.ffn.activation == Activation::kSilu
-                              ? tested / (1.0 + std::exp(-tested))
-                              : std::max(tested, 0.0);
+    double opened = config.ffn.activation == Activation::kSilu
+                        ? tested / (1.0 + std::exp(-tested))
+                        : std::max(tested, 0.0);
+    if (config.ffn.activation == Activation::kRelu2) opened *= opened;
     if (std::abs(opened) < rest_below || opened == 0.0) return 0.0;
     if (!weights.gate) return opened;
     return config.ffn.activation == Activation::kDRelu
@@ -225,8 +226,8 @@ std::vector<uint32_t> Every(size_t step, size_t first, size_t end) {
 }
 
 TEST(NeuronFfn, IsTheProductsWrittenDown) {
-  for (const Activation activation :
-       {Activation::kRelu, Activation::kDRelu, Activation::kSilu}) {
+  for (const Activation activation : {Activation::kRelu, Activation::kDRelu,
+                                      Activation::kRelu2, Activation::kSilu}) {
     for (const bool gated : {true, false}) {
       if (!gated && activation == Activation::kDRelu) continue;
       for (const bool bundled : {true, false}) {

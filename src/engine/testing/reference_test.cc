@@ -66,6 +66,20 @@ Vector Normalize(const model::Config& config, const TensorView& weight,
   return out;
 }
 
+// Each head by itself, where the model does that.
+void NormalizeHeads(const model::Config& config, const TensorView& weight,
+                    Vector& heads) {
+  if (!weight) return;
+  const auto head_width = static_cast<ptrdiff_t>(config.key_width);
+  for (auto head = heads.begin(); head != heads.end(); head += head_width) {
+    model::Config rms = config;
+    rms.norm = NormKind::kRms;
+    const Vector normed =
+        Normalize(rms, weight, TensorView(), Vector(head, head + head_width));
+    std::ranges::copy(normed, head);
+  }
+}
+
 void Rotate(const model::Config& config, const model::Weights& weights,
             double position, Vector& heads) {
   const model::RopeConfig& rope = config.rope;
@@ -138,6 +152,8 @@ double Activate(const model::FfnConfig& ffn, Mistake mistake, double x) {
     case Activation::kRelu:
     case Activation::kDRelu:
       return std::max(x, 0.0);
+    case Activation::kRelu2:
+      return x > 0.0 ? x * x : 0.0;
   }
   return x;
 }
@@ -229,6 +245,8 @@ Vector RunLayer(const model::Config& config, const model::Weights& weights,
   const Vector normed = Normalize(config, a.norm, a.norm_bias, x);
   Vector q = Multiply(a.q, a.q_bias, normed);
   Vector k = Multiply(a.k, a.k_bias, normed);
+  NormalizeHeads(config, a.q_norm, q);
+  NormalizeHeads(config, a.k_norm, k);
   Rotate(config, weights, position, q);
   Rotate(config, weights, position, k);
   history.keys.push_back(k);

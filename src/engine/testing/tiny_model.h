@@ -53,6 +53,7 @@ struct TinySpec {
   bool freq_factors = false;
   std::optional<float> norm_epsilon = 1e-5f;  // absent: no key
   float embedding_scale = 1.0f;
+  std::optional<int64_t> rope_width;  // of a head; absent: all of it
   float rope_base = 10000.0f;
   std::string rope_scaling;  // "linear", "yarn"
   float rope_factor = 1.0f;

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "gguf/writer.h"
+#include "model/architectures.h"
 #include "tensor/codec.h"
 
 namespace thermocline::engine::testing {
@@ -39,8 +40,11 @@ bool IsFalcon(const TinySpec& spec) {
   return spec.architecture.ends_with("falcon");
 }
 bool IsOpt(const TinySpec& spec) { return spec.architecture == "opt"; }
+const model::Architecture& FormOf(const TinySpec& spec) {
+  return *model::FindArchitecture(spec.architecture);
+}
 bool HasLayerNorm(const TinySpec& spec) {
-  return IsFalcon(spec) || IsOpt(spec);
+  return FormOf(spec).norm == NormKind::kLayer;
 }
 
 // Lists the tensors of a layer, or with no layer those of the model.
@@ -91,6 +95,10 @@ void AddAttention(const TinySpec& spec, const TensorList& list) {
     list.Matrix("attn_v", value, spec.width, kv);
   }
   list.Matrix("attn_output", spec.dtype, q, spec.width);
+  if (FormOf(spec).qk_norm == model::QkNorm::kPerHead) {
+    list.Vector("attn_q_norm.weight", spec.head_width, 1.0f);
+    list.Vector("attn_k_norm.weight", spec.head_width, 0.9f);
+  }
   if (!spec.biases && !IsOpt(spec)) return;
   list.Vector("attn_q.bias", q, 0.1f);
   list.Vector("attn_k.bias", kv, -0.1f);
@@ -131,7 +139,7 @@ void AddFfn(const TinySpec& spec, int64_t layer_idx, const TensorList& list) {
   if (!IsFalcon(spec)) list.Norm(spec, "ffn_norm");
   if (spec.num_experts > 0) return AddExperts(spec, list);
   const DType value = spec.value_dtype.value_or(spec.dtype);
-  if (!HasLayerNorm(spec)) {
+  if (FormOf(spec).gated) {
     list.Matrix("ffn_gate", spec.dtype, spec.width, spec.ffn_width);
   }
   list.Matrix("ffn_up", spec.dtype, spec.width, spec.ffn_width);
@@ -206,7 +214,8 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   TC_RETURN_IF_ERROR(add_int(".attention.head_count_kv", spec.num_kv_heads));
   TC_RETURN_IF_ERROR(add_int(".attention.key_length", spec.head_width));
   TC_RETURN_IF_ERROR(add_int(".attention.value_length", spec.head_width));
-  TC_RETURN_IF_ERROR(add_int(".rope.dimension_count", spec.head_width));
+  TC_RETURN_IF_ERROR(add_int(".rope.dimension_count",
+                             spec.rope_width.value_or(spec.head_width)));
   TC_RETURN_IF_ERROR(add_int(".vocab_size", spec.vocab_size));
   if (spec.norm_epsilon.has_value()) {
     const char* key = HasLayerNorm(spec) ? ".attention.layer_norm_epsilon"
@@ -216,6 +225,7 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   if (spec.num_experts > 0) {
     TC_RETURN_IF_ERROR(add_int(".expert_count", spec.num_experts));
     TC_RETURN_IF_ERROR(add_int(".expert_used_count", spec.num_experts_used));
+    TC_RETURN_IF_ERROR(add_int(".expert_feed_forward_length", spec.ffn_width));
   }
   TC_RETURN_IF_ERROR(writer.AddFloat(arch + ".rope.freq_base", spec.rope_base));
   if (!spec.rope_scaling.empty()) {
@@ -318,10 +328,11 @@ TinySpec WideSpec(DType dtype) {
 
 void UseArchitecture(const std::string& name, TinySpec& spec) {
   spec.architecture = name == "mixtral" ? "llama" : name;
-  if (name == "mixtral") {
+  if (name == "mixtral" || name == "qwen3moe") {
     spec.num_experts = 8;
     spec.num_experts_used = 2;
   }
+  if (name == "nemotron") spec.rope_width = spec.head_width / 2;
   spec.biases = name.ends_with("qwen2");
   if (IsOpt(spec)) {
     spec.num_kv_heads = spec.num_heads;

@@ -41,6 +41,13 @@ struct ZeroBelow {
   }
 };
 
+struct SquaredRelu {
+  HWY_INLINE FloatVec operator()(FloatVec x) const {
+    const FloatVec opened = ZeroBelow{hn::Zero(Floats())}(x);
+    return hn::Mul(opened, opened);
+  }
+};
+
 // out = f(gate) * g(up), or f(up) without a gate.
 template <class F, class G>
 HWY_INLINE void Apply(F f, G g, const float* gate, const float* up, size_t n,
@@ -76,6 +83,8 @@ void Activate(Activation activation, float threshold, const float* gate,
                    up, n, out);
     case Activation::kDRelu:
       return Apply(relu, relu, gate, up, n, out);
+    case Activation::kRelu2:
+      return Apply(SquaredRelu(), Identity(), gate, up, n, out);
   }
 }
 

@@ -50,6 +50,8 @@ double Apply(Activation activation, double threshold, double x) {
     case Activation::kRelu:
     case Activation::kDRelu:
       return x < 0 ? 0 : x;
+    case Activation::kRelu2:
+      return x < 0 ? 0 : x * x;
   }
   return x;
 }

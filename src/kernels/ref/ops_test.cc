@@ -151,6 +151,21 @@ TEST_P(OpsTest, ReluFamily) {
   // The threshold itself passes.
   kernels().activate(Activation::kFatRelu, 0.5f, nullptr, up, 6, out);
   EXPECT_THAT(out, ElementsAre(0, 0, 0, 0, 0.5f, 3));
+  kernels().activate(Activation::kRelu2, 9, nullptr, up, 6, out);
+  EXPECT_THAT(out, ElementsAre(0, 0, 0, 0.0625f, 0.25f, 9));
+}
+
+// Squares leave the range of floats long before what is squared does.
+TEST_P(OpsTest, SquaredReluKeepsNaNAndOverflows) {
+  const float up[] = {kNaN, 1e30f, -1e30f, kInfinity, -kInfinity, 1e-30f};
+  float out[6];
+  kernels().activate(Activation::kRelu2, 0, nullptr, up, 6, out);
+  EXPECT_TRUE(std::isnan(out[0]));
+  EXPECT_EQ(out[1], kInfinity);
+  EXPECT_EQ(out[2], 0);
+  EXPECT_EQ(out[3], kInfinity);
+  EXPECT_EQ(out[4], 0);
+  EXPECT_EQ(out[5], 0);
 }
 
 TEST_P(OpsTest, GatesMultiply) {
@@ -163,6 +178,8 @@ TEST_P(OpsTest, GatesMultiply) {
   EXPECT_THAT(out, ElementsAre(0, 0, -3, 0));
   kernels().activate(Activation::kDRelu, 0, gate, up, 4, out);
   EXPECT_THAT(out, ElementsAre(0, 14, 0, 0));
+  kernels().activate(Activation::kRelu2, 0, gate, up, 4, out);
+  EXPECT_THAT(out, ElementsAre(0, 28, -9, 0));
   kernels().activate(Activation::kSilu, 0, gate, up, 4, out);
   EXPECT_NEAR(out[1], 7 * 1.76159416f, 1e-5f);
   kernels().activate(Activation::kGelu, 0, gate, up, 4, out);

@@ -1,0 +1,231 @@
+#include "model/read_layers.h"
+
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+
+namespace thermocline::model {
+namespace {
+
+constexpr int64_t kMaxContext = std::numeric_limits<int32_t>::max();
+constexpr double kMaxRopeFactor = 1e6;
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
+
+constexpr std::string_view kHeads = "attention.head_count";
+constexpr std::string_view kKvHeads = "attention.head_count_kv";
+
+// Without its own key a head's width is its share of the model's.
+Status ReadHeadWidths(const KeyReader& keys, int64_t width, int64_t layer_idx,
+                      AttentionSpec& attention) {
+  const int64_t num_heads = attention.num_heads;
+  const int64_t share = width / num_heads;
+  const bool divides = width % num_heads == 0;
+  for (const auto& [suffix, slot] :
+       {std::pair("attention.key_length", &AttentionSpec::key_width),
+        std::pair("attention.value_length", &AttentionSpec::value_width)}) {
+    int64_t& head_width = attention.*slot;
+    TC_ASSIGN_OR_RETURN(head_width,
+                        keys.IntOr(suffix, 1, kMaxWidth, divides ? share : 0));
+    if (head_width == 0) {
+      return keys.Wrong(kHeads, num_heads,
+                        fmt::format("it must divide the width {} (layer {})",
+                                    width, layer_idx));
+    }
+    // No overflow: both are at most kMaxWidth.
+    if (num_heads * head_width > kMaxWidth) {
+      return keys.Wrong(suffix, head_width,
+                        fmt::format("{} such heads, of layer {}, are too wide",
+                                    num_heads, layer_idx));
+    }
+  }
+  return {};
+}
+
+Status ReadHeads(const KeyReader& keys, Config& config) {
+  TC_ASSIGN_OR_RETURN(
+      const auto heads,
+      keys.PerLayer(kHeads, config.num_layers, 1, kMaxWidth, std::nullopt));
+  constexpr int64_t kAbsent = 0;  // as many as there are heads
+  TC_ASSIGN_OR_RETURN(
+      const auto kv_heads,
+      keys.PerLayer(kKvHeads, config.num_layers, 1, kMaxWidth, kAbsent));
+  for (size_t i = 0; i < heads.size(); ++i) {
+    AttentionSpec& attention = config.layers[i].attention;
+    attention.num_heads = heads[i];
+    attention.num_kv_heads = kv_heads[i] == kAbsent ? heads[i] : kv_heads[i];
+    if (attention.num_heads % attention.num_kv_heads != 0) {
+      return keys.Wrong(kKvHeads, attention.num_kv_heads,
+                        fmt::format("it must divide the {} heads of layer {}",
+                                    attention.num_heads, i));
+    }
+    TC_RETURN_IF_ERROR(
+        ReadHeadWidths(keys, config.width, static_cast<int64_t>(i), attention));
+  }
+  return {};
+}
+
+std::string_view FfnWidthKey(const Architecture& architecture) {
+  return architecture.mixture == Mixture::kAlways ? "expert_feed_forward_length"
+                                                  : "feed_forward_length";
+}
+
+Status ReadFfnWidths(const KeyReader& keys, const Architecture& architecture,
+                     Config& config) {
+  TC_ASSIGN_OR_RETURN(
+      const auto widths,
+      keys.PerLayer(FfnWidthKey(architecture), config.num_layers, 1, kMaxWidth,
+                    std::nullopt));
+  for (size_t i = 0; i < widths.size(); ++i) {
+    config.layers[i].ffn.width = widths[i];
+  }
+  return {};
+}
+
+Result<RopeScaling> ReadScalingKind(const KeyReader& keys) {
+  const std::string key = keys.FullKey("rope.scaling.type");
+  TC_ASSIGN_OR_RETURN(const auto type, keys.file().String(key));
+  if (!type) return RopeScaling::kLinear;
+  for (const RopeScaling scaling :
+       {RopeScaling::kNone, RopeScaling::kLinear, RopeScaling::kYarn}) {
+    if (*type == NameOf(scaling)) return scaling;
+  }
+  return Fail(ErrorCode::kUnsupported,
+              "{}: key \"{}\" is {}; none, linear and yarn run in this version",
+              keys.file().path(), key, Quote(*type));
+}
+
+Status ReadRopeScaling(const KeyReader& keys, int64_t context_length,
+                       RopeConfig& rope) {
+  TC_ASSIGN_OR_RETURN(rope.scaling, ReadScalingKind(keys));
+  // The older key counts where the newer one is absent; 0 is "unscaled".
+  TC_ASSIGN_OR_RETURN(const double legacy,
+                      keys.FloatOr("rope.scale_linear", 0, kMaxRopeFactor, 0));
+  TC_ASSIGN_OR_RETURN(
+      const double factor,
+      keys.FloatOr("rope.scaling.factor", 0, kMaxRopeFactor, legacy));
+  if (factor != 0.0 && factor < 1e-3) {
+    return keys.Wrong("rope.scaling.factor", factor, "too small");
+  }
+  if (rope.scaling != RopeScaling::kNone && factor != 0.0) {
+    rope.factor = static_cast<float>(factor);
+  }
+  if (rope.scaling == RopeScaling::kLinear && rope.factor == 1.0f) {
+    rope.scaling = RopeScaling::kNone;
+  }
+  TC_ASSIGN_OR_RETURN(rope.original_context,
+                      keys.IntOr("rope.scaling.original_context_length", 1,
+                                 kMaxContext, context_length));
+  TC_ASSIGN_OR_RETURN(const double attention_factor,
+                      keys.FloatOr("rope.scaling.attn_factor", 1e-3, 1e3, 1.0));
+  rope.attention_factor = static_cast<float>(attention_factor);
+  return {};
+}
+
+// One for all layers, whose heads are alike.
+Status ReadRope(const KeyReader& keys, RopeKind kind, Config& config) {
+  if (kind == RopeKind::kNone) return {};
+  RopeConfig rope = {.kind = kind};
+  const int64_t key_width = config.layers.front().attention.key_width;
+  TC_ASSIGN_OR_RETURN(const int64_t width, keys.IntOr("rope.dimension_count", 1,
+                                                      kMaxWidth, key_width));
+  if (width % 2 != 0 || width > key_width) {
+    return keys.Wrong("rope.dimension_count", width,
+                      fmt::format("it must be even and at most the head width "
+                                  "{}",
+                                  key_width));
+  }
+  rope.width = static_cast<int>(width);
+  TC_ASSIGN_OR_RETURN(const double base,
+                      keys.FloatOr("rope.freq_base", 0, kMaxFloat, 10000.0));
+  rope.freq_base = static_cast<float>(base);
+  if (!(rope.freq_base > 1.0f)) {
+    return keys.Wrong("rope.freq_base", base, "it must be greater than 1");
+  }
+  TC_RETURN_IF_ERROR(ReadRopeScaling(keys, config.context_length, rope));
+  for (LayerSpec& layer : config.layers) {
+    layer.attention.rope = static_cast<int>(config.ropes.size());
+  }
+  config.ropes.push_back(rope);
+  return {};
+}
+
+// Mixtral's form of experts: softmax over all, the best few, renormalised.
+// Other forms are refused (refused_keys.h).
+Status ReadExperts(const KeyReader& keys, const Architecture& architecture,
+                   FfnSpec& ffn) {
+  TC_ASSIGN_OR_RETURN(ffn.num_experts,
+                      keys.IntOr("expert_count", 0, kMaxExperts, 0));
+  TC_ASSIGN_OR_RETURN(ffn.num_experts_used,
+                      keys.IntOr("expert_used_count", 0, kMaxExperts, 0));
+  if (ffn.num_experts > 0 && architecture.mixture == Mixture::kNever) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: key \"{}\" is {}: experts do not run with the "
+                "architecture \"{}\" in this version",
+                keys.file().path(), keys.FullKey("expert_count"),
+                ffn.num_experts, architecture.name);
+  }
+  if (ffn.num_experts == 0 && architecture.mixture == Mixture::kAlways) {
+    return keys.Wrong(
+        "expert_count", 0,
+        fmt::format("the architecture \"{}\" has experts", architecture.name));
+  }
+  if (ffn.num_experts_used > ffn.num_experts ||
+      (ffn.num_experts > 0 && ffn.num_experts_used == 0)) {
+    return keys.Wrong("expert_used_count", ffn.num_experts_used,
+                      fmt::format("there are {} experts", ffn.num_experts));
+  }
+  return {};
+}
+
+template <typename Get>
+Status RefuseDifferent(const KeyReader& keys, const Config& config,
+                       std::string_view suffix, const Get& get) {
+  const auto first = get(config.layers.front());
+  for (size_t i = 1; i < config.layers.size(); ++i) {
+    const auto value = get(config.layers[i]);
+    if (value == first) continue;
+    return Fail(ErrorCode::kUnsupported,
+                "{}: key \"{}\" is {} for layer 0 and {} for layer {}: layers "
+                "that differ do not run in this version",
+                keys.file().path(), keys.FullKey(suffix), first, value, i);
+  }
+  return {};
+}
+
+// What files give layer by layer.
+Status RefuseDifferentLayers(const KeyReader& keys,
+                             const Architecture& architecture,
+                             const Config& config) {
+  TC_RETURN_IF_ERROR(
+      RefuseDifferent(keys, config, FfnWidthKey(architecture),
+                      [](const LayerSpec& layer) { return layer.ffn.width; }));
+  TC_RETURN_IF_ERROR(RefuseDifferent(
+      keys, config, kHeads,
+      [](const LayerSpec& layer) { return layer.attention.num_heads; }));
+  return RefuseDifferent(keys, config, kKvHeads, [](const LayerSpec& layer) {
+    return layer.attention.num_kv_heads;
+  });
+}
+
+}  // namespace
+
+Status ReadLayers(const KeyReader& keys, const Architecture& architecture,
+                  Config& config) {
+  LayerSpec layer;
+  layer.attention.qk_norm = architecture.qk_norm;
+  layer.ffn.gated = architecture.gated;
+  layer.parallel = architecture.parallel_block;
+  TC_RETURN_IF_ERROR(ReadExperts(keys, architecture, layer.ffn));
+  config.layers.assign(static_cast<size_t>(config.num_layers), layer);
+  TC_RETURN_IF_ERROR(ReadFfnWidths(keys, architecture, config));
+  TC_RETURN_IF_ERROR(ReadHeads(keys, config));
+  TC_RETURN_IF_ERROR(ReadRope(keys, architecture.rope, config));
+  return RefuseDifferentLayers(keys, architecture, config);
+}
+
+}  // namespace thermocline::model

@@ -1,0 +1,76 @@
+#include "model/weight_bytes.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "model/tensor_roles.h"
+
+namespace thermocline::model {
+namespace {
+
+uint64_t BytesOf(const TensorView& view) { return view ? view.num_bytes() : 0; }
+
+// What computing every neuron reads.
+uint64_t MatrixBytes(const FfnMatrices& matrices) {
+  return BytesOf(matrices.gate) + BytesOf(matrices.up) +
+         BytesOf(matrices.down ? matrices.down : matrices.down_t);
+}
+
+bool IsOfAttention(const TensorRole& role) {
+  return std::holds_alternative<TensorView AttentionWeights::*>(role.slot);
+}
+bool IsOfFfn(const TensorRole& role) {
+  return std::holds_alternative<TensorView FfnWeights::*>(role.slot);
+}
+bool IsOfPredictor(const TensorRole& role) {
+  return std::holds_alternative<TensorView PredictorWeights::*>(role.slot);
+}
+
+}  // namespace
+
+uint64_t FixedWeightBytes(const Weights& weights, uint64_t num_tokens) {
+  uint64_t num_bytes = 0;
+  ForEachModelTensor(
+      weights, [&](const TensorRole& role, const TensorView& view) {
+        const bool is_table = role.use == TensorUse::kPositionEmbedding ||
+                              role.use == TensorUse::kTokenEmbedding;
+        if (!is_table) {
+          num_bytes += BytesOf(view);
+        } else if (view &&
+                   !(role.use == TensorUse::kTokenEmbedding && weights.tied)) {
+          num_bytes += num_tokens * view.row_bytes();
+        }
+      });
+  for (const LayerWeights& layer : weights.layers) {
+    ForEachLayerTensor(layer,
+                       [&](const TensorRole& role, const TensorView& view) {
+                         if (IsOfAttention(role) || IsOfFfn(role)) {
+                           num_bytes += BytesOf(view);
+                         }
+                       });
+  }
+  return num_bytes;
+}
+
+uint64_t FfnMatrixBytes(const FfnSpec& spec, const FfnWeights& weights,
+                        uint64_t num_tokens) {
+  if (spec.num_experts == 0) return MatrixBytes(weights);
+  uint64_t num_bytes = 0;
+  for (const FfnMatrices& expert : weights.experts) {
+    num_bytes += MatrixBytes(expert);
+  }
+  const auto num_experts = static_cast<uint64_t>(spec.num_experts);
+  const auto num_used = static_cast<uint64_t>(spec.num_experts_used);
+  return num_bytes / num_experts * std::min(num_experts, num_tokens * num_used);
+}
+
+uint64_t PredictorBytes(const LayerWeights& layer) {
+  uint64_t num_bytes = 0;
+  ForEachLayerTensor(layer,
+                     [&](const TensorRole& role, const TensorView& view) {
+                       if (IsOfPredictor(role)) num_bytes += BytesOf(view);
+                     });
+  return num_bytes;
+}
+
+}  // namespace thermocline::model

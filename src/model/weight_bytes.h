@@ -1,0 +1,26 @@
+// How many bytes of weights a pass reads.
+#ifndef THERMOCLINE_MODEL_WEIGHT_BYTES_H_
+#define THERMOCLINE_MODEL_WEIGHT_BYTES_H_
+
+#include <cstdint>
+
+#include "model/layer_spec.h"
+#include "model/model.h"
+
+namespace thermocline::model {
+
+// All but the matrices of FFNs and predictors, for a batch of num_tokens; of
+// embeddings a row per token.
+uint64_t FixedWeightBytes(const Weights& weights, uint64_t num_tokens);
+
+// The matrices of a layer's FFN if every neuron is computed; of experts those
+// that num_tokens tokens can choose.
+uint64_t FfnMatrixBytes(const FfnSpec& spec, const FfnWeights& weights,
+                        uint64_t num_tokens);
+
+// The trained predictor's.
+uint64_t PredictorBytes(const LayerWeights& layer);
+
+}  // namespace thermocline::model
+
+#endif  // THERMOCLINE_MODEL_WEIGHT_BYTES_H_
