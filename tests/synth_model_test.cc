@@ -281,7 +281,8 @@ std::vector<Case> AllCases() {
           {"tiny", DType::kQ4_0, 0.05, 0.15, 0.8},
           {"tiny-opt", DType::kQ4_0},
           {"tiny-falcon", DType::kQ4_0},
-          {"tiny-mixtral", DType::kQ4_0}};
+          {"tiny-mixtral", DType::kQ4_0},
+          {"tiny-moe", DType::kQ4_0}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SynthModelTest,

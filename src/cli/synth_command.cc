@@ -51,10 +51,14 @@ std::string DescribePlan(const SynthFlags& flags,
       "synthetic like {}, {}: {} of {}, {}\n", plan.shape.name,
       LowerName(plan.options.dtype), Plural(plan.num_layers, "layer"),
       Plural(plan.shape.num_neurons(), "neuron"), plan.Describe());
+  const std::string note =
+      plan.shape.note.empty()
+          ? ""
+          : fmt::format("{}: {}\n", plan.shape.name, plan.shape.note);
   const bool writes_predictor =
       plan.options.with_predictor && (!flags.plain || flags.powerinfer);
-  if (!writes_predictor) return model;
-  return model +
+  if (!writes_predictor) return model + note;
+  return model + note +
          fmt::format(
              "predictor: rank {} in q8_0, {} {}, {:.1f} % of the FFN's {}; {} "
              "candidates for each neuron that fires\n",
@@ -155,6 +159,9 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
   app->add_flag_callback(
       "--no-predictor", [flags] { flags->options.with_predictor = false; },
       "Write records without predictors, for exact");
+  app->add_flag_callback(
+      "--for-storage", [flags] { flags->options.for_storage = true; },
+      "Records at multiples of 4096 bytes, all with their gate");
   AddPath(*app, "--powerinfer", flags->powerinfer, "FILE",
           "Also write the same weights as PowerInfer's file (f16, q4_0)");
   auto* text = AddPath(*app, "--text", flags->text, "FILE",
@@ -167,12 +174,16 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
   AddInt(*app, "-t,--threads", flags->num_threads, 0,
          os::ThreadPool::kMaxThreads,
          "Threads; 0: one per physical core (default 0)");
-  app->footer(
-      "Examples:\n"
-      "  thermocline synth --like llama-7b -o S.gguf --text S.txt\n"
-      "  thermocline synth --like llama-1b --type q4_0 --density 0.1 "
-      "--seed 2 -o S.gguf --powerinfer S.powerinfer.gguf");
+  app->footer("Not as in the original:\n" + convert::ListSynthNotes() +
+              "\nExamples:\n"
+              "  thermocline synth --like llama-7b -o S.gguf --text S.txt\n"
+              "  thermocline synth --like llama-1b --type q4_0 --density 0.1 "
+              "--seed 2 -o S.gguf --powerinfer S.powerinfer.gguf");
   app->callback([flags, &action] {
+    if (flags->plain && flags->options.for_storage) {
+      throw CLI::ValidationError(
+          "--for-storage has no effect with --plain: there are no records");
+    }
     Result<convert::SynthPlan> plan = PlanOf(*flags);
     if (!plan) throw CLI::ValidationError(plan.error().message);
     action = [flags, plan = *std::move(plan)] { return Run(*flags, plan); };

@@ -42,6 +42,32 @@ TEST(SynthCommandTest, RecordsWithoutAPredictor) {
   std::filesystem::remove(model);
 }
 
+TEST(SynthCommandTest, SaysWhatIsNotAsInTheOriginal) {
+  const std::string help = RunMain({"synth", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("gpt-oss-20b: its experts in a llama's body"));
+  const std::string model = TempPath("none.gguf");
+  const MainResult blocks = RunMain(
+      {"synth", "--like", "gpt-oss-20b", "--type", "q6_k", "-o", model});
+  EXPECT_EQ(blocks.exit_code, 2);
+  EXPECT_THAT(blocks.err, HasSubstr("those of F32, F16, Q8_0, Q4_0 do"));
+}
+
+TEST(SynthCommandTest, RecordsForStorage) {
+  const std::string model = TempPath("s.gguf");
+  const MainResult result =
+      RunMain({"synth", "--like", "tiny", "--layers", "1", "--for-storage",
+               "--no-predictor", "-o", model});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const MainResult inspected = RunMain({"inspect", model});
+  EXPECT_THAT(inspected.out,
+              HasSubstr("records       Q4_0 gate, Q4_0 up, Q4_0 down"));
+  std::filesystem::remove(model);
+  const MainResult plain = RunMain(
+      {"synth", "--like", "tiny", "--for-storage", "--plain", "-o", model});
+  EXPECT_EQ(plain.exit_code, 2);
+  EXPECT_THAT(plain.err, HasSubstr("there are no records"));
+}
+
 TEST(SynthCommandTest, RefusesOutputsThatAreOneFile) {
   const std::string model = TempPath("one.gguf");
   const MainResult result =

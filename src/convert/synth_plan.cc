@@ -20,6 +20,24 @@ constexpr uint64_t kRankStep = 32;  // a block
 constexpr size_t kLearnedFrequencies = 16;
 constexpr double kFastestLearned = 0.6;
 
+bool BlocksDivide(DType dtype, const SynthShape& shape) {
+  const uint64_t block = InfoOf(dtype).block_elems;
+  return shape.width % block == 0 && shape.ffn_width % block == 0 &&
+         shape.attention_width() % block == 0;
+}
+
+// Types whose blocks divide both the width and the FFN's width.
+std::string TypesFor(const SynthShape& shape) {
+  std::string names;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8_0,
+                            DType::kQ4_0, DType::kQ4_K, DType::kQ6_K}) {
+    if (!BlocksDivide(dtype, shape)) continue;
+    names += names.empty() ? "" : ", ";
+    names += NameOf(dtype);
+  }
+  return names;
+}
+
 double BytesPerElem(DType dtype) {
   const DTypeInfo& info = InfoOf(dtype);
   return static_cast<double>(info.block_bytes) / info.block_elems;
@@ -61,6 +79,13 @@ Status PlanDimensions(SynthPlan& plan) {
   const SynthShape& shape = plan.shape;
   const DTypeInfo& info = InfoOf(plan.options.dtype);
   const uint64_t block = std::max(info.block_elems, uint32_t{32});
+  if (!BlocksDivide(plan.options.dtype, shape)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} is {} wide and its FFNs are {}: the blocks of {} of {} do "
+                "not divide that; those of {} do",
+                shape.name, shape.width, shape.ffn_width, info.block_elems,
+                info.name, TypesFor(shape));
+  }
   const bool learned = shape.arch().learned_positions;
   plan.constant_width = block;
   plan.position_width = learned ? block : 0;

@@ -26,6 +26,9 @@ struct SynthOptions {
   uint64_t seed = 1;
   std::optional<uint64_t> num_layers;  // fewer than the shape has
   bool with_predictor = true;          // in prepared files
+  // In prepared files: records at multiples of neuron::kStorageAlignment, all
+  // with their gate.
+  bool for_storage = false;
 };
 
 // Candidates of the predictors for each neuron that fires.

@@ -23,9 +23,11 @@ TEST(SynthPlanTest, PredictorsOfRealSizesTakeATenthOfTheFfn) {
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
     const double part = static_cast<double>(plan->predictor_bytes) /
                         static_cast<double>(plan->ffn_bytes);
-    EXPECT_LE(part, kPredictorShare) << shape.name;
-    EXPECT_GE(part, 0.085) << shape.name;
-    EXPECT_GE(plan->num_directions, 64u);
+    // Experts that are narrow leave less room than is needed.
+    const bool is_narrow = shape.ffn_width < 1024;
+    EXPECT_LE(part, is_narrow ? 0.25 : kPredictorShare) << shape.name;
+    EXPECT_GE(part, 0.075) << shape.name;
+    EXPECT_GE(plan->num_directions, is_narrow ? 32u : 64u);
     EXPECT_EQ(plan->num_directions % 16, 0u);
     EXPECT_GE(plan->rank, plan->needed_rank());
     EXPECT_GE(plan->powerinfer_rank, plan->needed_rank());
@@ -66,6 +68,9 @@ TEST(SynthPlanTest, RefusesWhatIsNotPossible) {
               HasSubstr("are not made in Q5_K"));
   EXPECT_THAT(ErrorOf({.like = "tiny-opt", .dtype = DType::kQ4_K}),
               HasSubstr("too narrow for the blocks of 256"));
+  EXPECT_THAT(ErrorOf({.like = "gpt-oss-20b", .dtype = DType::kQ4_K}),
+              HasSubstr("the blocks of 256 of Q4_K do not divide that; those "
+                        "of F32, F16, Q8_0, Q4_0 do"));
   EXPECT_THAT(ErrorOf({.like = "tiny", .density = 0.0}),
               HasSubstr("a density of 0 is not possible"));
   EXPECT_THAT(ErrorOf({.like = "tiny", .density = 0.9}),

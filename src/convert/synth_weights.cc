@@ -266,7 +266,8 @@ double SynthWeights::down_deviation() const {
 
 double SynthWeights::attention_out_deviation() const {
   return kNoise * plan_.scale /
-         std::sqrt(static_cast<double>(plan_.shape.width * plan_.num_layers));
+         std::sqrt(static_cast<double>(plan_.shape.attention_width() *
+                                       plan_.num_layers));
 }
 
 }  // namespace thermocline::convert
