@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -90,6 +91,19 @@ struct LayerSums {
   double num_fired = 0.0, num_candidates = 0.0, num_found = 0.0;
 };
 
+std::shared_ptr<const model::Model> WriteAndOpen(
+    const convert::SynthWeights& weights, SynthLayout layout) {
+  const std::string path = ::testing::TempDir() + "synth_" +
+                           std::to_string(::getpid()) + "_" +
+                           std::to_string(static_cast<int>(layout)) + ".gguf";
+  const Status written = convert::WriteSynthModel(weights, layout, path, {});
+  EXPECT_TRUE(written.has_value()) << written.error().message;
+  auto model = model::Model::Open(path);
+  EXPECT_TRUE(model.has_value()) << model.error().message;
+  ::unlink(path.c_str());
+  return model.has_value() ? *model : nullptr;
+}
+
 class SynthModelTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
@@ -105,16 +119,7 @@ class SynthModelTest : public ::testing::TestWithParam<Case> {
   }
 
   std::shared_ptr<const model::Model> Make(SynthLayout layout) {
-    const std::string path = ::testing::TempDir() + "synth_" +
-                             std::to_string(::getpid()) + "_" +
-                             std::to_string(static_cast<int>(layout)) + ".gguf";
-    const Status written =
-        convert::WriteSynthModel(*weights_, layout, path, {});
-    EXPECT_TRUE(written.has_value()) << written.error().message;
-    auto model = model::Model::Open(path);
-    EXPECT_TRUE(model.has_value()) << model.error().message;
-    ::unlink(path.c_str());
-    return model.has_value() ? *model : nullptr;
+    return WriteAndOpen(*weights_, layout);
   }
 
   const convert::SynthPlan& plan() const { return weights_->plan(); }
@@ -269,6 +274,77 @@ TEST_P(SynthModelTest, AllLayoutsHoldTheSameWeights) {
   ASSERT_NE(twin, nullptr);
   EXPECT_EQ(twin->config().predictor.kind, model::PredictorKind::kPowerInfer);
   compare(a, twin->weights().layers.back().ffn);
+}
+
+// What the routers of a mixture choose.
+struct ExpertSums {
+  std::vector<double> counts;
+  std::vector<uint32_t> last;
+  double num_shared = 0.0, num_chosen = 0.0, num_fired = 0.0;
+};
+
+std::vector<ExpertSums> MeasureExperts(
+    const convert::SynthWeights& weights,
+    std::shared_ptr<const model::Model> model, size_t num_tokens) {
+  const convert::SynthShape& shape = weights.plan().shape;
+  std::vector<ExpertSums> sums(weights.plan().num_layers);
+  engine::SessionOptions options = {.context = static_cast<int64_t>(num_tokens),
+                                    .num_threads = 2,
+                                    .ffn = engine::FfnMode::kDense};
+  options.observer = [&](const engine::FfnObservation& seen) {
+    ExpertSums& layer = sums[static_cast<size_t>(seen.layer_idx)];
+    layer.counts.resize(shape.num_experts);
+    for (const uint32_t expert : seen.experts) {
+      layer.counts[expert] += 1.0;
+      layer.num_shared += std::ranges::count(layer.last, expert) > 0 ? 1 : 0;
+    }
+    layer.num_chosen += static_cast<double>(seen.experts.size());
+    layer.last.assign(seen.experts.begin(), seen.experts.end());
+    layer.num_fired += static_cast<double>(seen.fired.size());
+  };
+  const auto tokens = model->tokenizer()->Encode(
+      weights.words().Text(weights.vocab(), num_tokens - 2), {});
+  const auto session = engine::Session::Create(model, options);
+  EXPECT_TRUE(tokens.has_value() && session.has_value());
+  const Status decoded =
+      (*session)->Decode(*tokens, engine::LogitsOf::kNone, {});
+  EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
+  return sums;
+}
+
+TEST(SynthExpertsModelTest, ExpertsAreChosenAsAskedFor) {
+  struct Asked {
+    std::string like;
+    std::optional<double> skew, locality;
+  };
+  for (const Asked& asked : {Asked{"tiny-moe", 0.45, 0.75},
+                             {"tiny-moe", 0.6, 0.5},
+                             {"tiny-moe", 0.45, std::nullopt},
+                             {"tiny-moe", std::nullopt, 0.6},
+                             {"tiny-mixtral", 0.6, 0.8}}) {
+    SCOPED_TRACE(asked.like + " " + std::to_string(asked.skew.value_or(0)) +
+                 " " + std::to_string(asked.locality.value_or(0)));
+    const auto plan = convert::PlanSynth({.like = asked.like,
+                                          .expert_skew = asked.skew,
+                                          .expert_locality = asked.locality,
+                                          .seed = 7});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const convert::SynthWeights weights(*plan);
+    const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
+    ASSERT_NE(model, nullptr);
+    for (const ExpertSums& layer : MeasureExperts(weights, model, 1536)) {
+      auto counts = layer.counts;
+      std::ranges::sort(counts, std::greater<>());
+      // Neurons fire as they did: the router has directions of its own.
+      EXPECT_NEAR(layer.num_fired / layer.num_chosen /
+                      static_cast<double>(plan->shape.ffn_width),
+                  0.1, 0.01);
+      if (asked.skew) EXPECT_NEAR(convert::SkewOf(counts), *asked.skew, 0.06);
+      if (asked.locality) {
+        EXPECT_NEAR(layer.num_shared / layer.num_chosen, *asked.locality, 0.06);
+      }
+    }
+  }
 }
 
 std::vector<Case> AllCases() {

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
+#include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "convert/synth.h"
@@ -116,6 +117,16 @@ Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
   return WriteReport(report, OutputsOf(flags));
 }
 
+// A number from 0 to 1 that may be absent.
+void AddShare(CLI::App& app, const std::string& name,
+              std::optional<double>& share, const std::string& description) {
+  AddParsed(app, name, "X", description,
+            [&share](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(share, ParseFloat(text, 0.0, 1.0));
+              return {};
+            });
+}
+
 void AddActivityFlags(CLI::App& app, SynthFlags& flags) {
   AddFloat(app, "--density", flags.density, 0.0, 1.0,
            "Share of the neurons that fire for a token (default 0.1)");
@@ -125,6 +136,12 @@ void AddActivityFlags(CLI::App& app, SynthFlags& flags) {
   AddFloat(app, "--locality", flags.locality, 0.0, 1.0,
            "Share of a token's active neurons that fired for the token before "
            "(default 0.6)");
+  AddShare(app, "--expert-skew", flags.options.expert_skew,
+           "Of a mixture: share of the experts that makes 80 % of all choices "
+           "(default: all are as busy)");
+  AddShare(app, "--expert-locality", flags.options.expert_locality,
+           "Of a mixture: share of a token's experts that the token before had "
+           "(default: what the neurons' locality gives)");
   AddInt(app, "--seed", flags.seed, 0, INT64_MAX,
          "The same seed and flags give the same bytes (default 1)");
 }

@@ -103,6 +103,12 @@ TEST(SynthCommandTest, SaysWhatIsNotPossible) {
               HasSubstr("a skew of 0.05 is not possible"));
   EXPECT_THAT(error_of({"tiny", "--type", "q8_0", "--powerinfer", "x.gguf"}),
               HasSubstr("f16 and q4_0 only"));
+  EXPECT_THAT(error_of({"tiny", "--expert-skew", "0.5"}),
+              HasSubstr("tiny has no experts"));
+  EXPECT_THAT(error_of({"tiny-moe", "--expert-skew", "0.01"}),
+              HasSubstr("experts: a skew of 0.01 is not possible"));
+  EXPECT_THAT(error_of({"tiny-moe", "--expert-locality", "0.1"}),
+              HasSubstr("experts: a locality of 0.1 is not possible"));
   EXPECT_THAT(error_of({"tiny", "--words", "10"}), HasSubstr("--text"));
   const MainResult usage = RunMain({"synth", "-o", model});
   EXPECT_EQ(usage.exit_code, 2);

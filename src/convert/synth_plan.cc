@@ -8,6 +8,7 @@
 #include "base/quote.h"
 #include "convert/synth_activity.h"
 #include "convert/synth_codes.h"
+#include "convert/synth_experts.h"
 #include "convert/synth_math.h"
 
 namespace thermocline::convert {
@@ -17,6 +18,8 @@ constexpr uint64_t kMinDirections = 32;   // sums of fewer are not normal
 constexpr uint64_t kMaxDirections = 128;  // more of them change nothing
 constexpr uint64_t kMinBasisWidth = 128;
 constexpr uint64_t kRankStep = 32;  // a block
+// A router's own.
+constexpr uint64_t kRouterDirections = 64;
 constexpr size_t kLearnedFrequencies = 16;
 constexpr double kFastestLearned = 0.6;
 
@@ -72,7 +75,23 @@ Status CheckOptions(const SynthOptions& options) {
                 "{} layers of {} are not possible; it has {}",
                 *options.num_layers, options.like, shape->num_layers);
   }
+  if (shape->num_experts == 0 &&
+      (options.expert_skew || options.expert_locality)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} has no experts whose skew or locality could be chosen",
+                options.like);
+  }
   return {};
+}
+
+// In the last KV heads.
+void PlanRouterDirections(SynthPlan& plan) {
+  if (!plan.options.expert_locality) return;
+  const SynthShape& shape = plan.shape;
+  plan.router.num_directions = kRouterDirections;
+  plan.router.first_kv_head =
+      shape.num_kv_heads -
+      (kRouterDirections + shape.head_width() - 1) / shape.head_width();
 }
 
 Status PlanDimensions(SynthPlan& plan) {
@@ -98,8 +117,13 @@ Status PlanDimensions(SynthPlan& plan) {
                    shape.parts_per_neuron();
   plan.rank = RankWithin(plan, DType::kQ8_0);
   plan.powerinfer_rank = RankWithin(plan, plan.options.dtype);
+  PlanRouterDirections(plan);
+  const uint64_t free_kv_width =
+      plan.router.num_directions > 0
+          ? plan.router.first_kv_head * shape.head_width()
+          : shape.kv_width();
   const uint64_t most = std::min(
-      {kMaxDirections, shape.kv_width(), plan.basis_width() / 2,
+      {kMaxDirections, free_kv_width, plan.basis_width() / 2,
        plan.rank < 32 ? 0 : (plan.rank - 32) / 2,
        plan.powerinfer_rank < 32 ? 0 : (plan.powerinfer_rank - 32) / 2});
   plan.num_directions = std::max(kMinDirections, most / 16 * 16);
@@ -123,6 +147,24 @@ Status PlanActivity(SynthPlan& plan) {
   for (const double share : CandidateShares(shares, kCandidateRatio)) {
     plan.candidate_thresholds.push_back(NormalThreshold(share));
   }
+  return {};
+}
+
+Status PlanRouter(SynthPlan& plan) {
+  const SynthOptions& options = plan.options;
+  const SynthShape& shape = plan.shape;
+  if (options.expert_skew) {
+    TC_ASSIGN_OR_RETURN(plan.router.biases,
+                        SolveExpertBiases(shape.num_experts, shape.experts_used,
+                                          *options.expert_skew));
+  }
+  if (!options.expert_locality) return {};
+  const std::vector<double> even(shape.num_experts);
+  TC_ASSIGN_OR_RETURN(
+      const double correlation,
+      SolveExpertCorrelation(options.expert_skew ? plan.router.biases : even,
+                             shape.experts_used, *options.expert_locality));
+  plan.router.window = SolveWindow(plan.frequencies, correlation);
   return {};
 }
 
@@ -163,18 +205,31 @@ void PlanScales(SynthPlan& plan) {
       (plan.has_positions() ? static_cast<double>(plan.frequencies.size())
                             : 0.0);
   const double gain = plan.window.token_gain;
+  // A router's own directions add what the neurons' do.
+  const bool has_own = plan.router.num_directions > 0;
+  const double own_gain = has_own ? plan.router.window.token_gain : 0.0;
+  const double own = has_own ? 1.0 : 0.0;
   const auto width = static_cast<double>(plan.shape.width);
   plan.embedding_rms =
-      plan.scale * std::sqrt((fixed + gain * gain * basis) / width);
-  plan.stream_rms = plan.scale * std::sqrt((fixed + basis) / width);
+      plan.scale *
+      std::sqrt((fixed + (gain * gain + own_gain * own_gain) * basis) / width);
+  plan.stream_rms =
+      plan.scale * std::sqrt((fixed + (1.0 + own) * basis) / width);
 }
 
 }  // namespace
 
 std::string SynthPlan::Describe() const {
-  return fmt::format("density {}, skew {}, locality {}, seed {}",
-                     options.density, options.skew, options.locality,
-                     options.seed);
+  std::string text =
+      fmt::format("density {}, skew {}, locality {}", options.density,
+                  options.skew, options.locality);
+  if (options.expert_skew) {
+    text += fmt::format(", expert skew {}", *options.expert_skew);
+  }
+  if (options.expert_locality) {
+    text += fmt::format(", expert locality {}", *options.expert_locality);
+  }
+  return text + fmt::format(", seed {}", options.seed);
 }
 
 Result<SynthPlan> PlanSynth(const SynthOptions& options) {
@@ -186,6 +241,7 @@ Result<SynthPlan> PlanSynth(const SynthOptions& options) {
   TC_RETURN_IF_ERROR(PlanDimensions(plan));
   TC_RETURN_IF_ERROR(PlanActivity(plan));
   PlanWindow(plan);
+  TC_RETURN_IF_ERROR(PlanRouter(plan));
   PlanScales(plan);
   return plan;
 }

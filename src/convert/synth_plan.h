@@ -23,6 +23,12 @@ struct SynthOptions {
   double density = 0.1;        // of a mixture: of each expert that is used
   double skew = 0.26;          // likewise
   double locality = 0.6;  // of a mixture: of an expert that both tokens use
+  // Of a mixture: the smallest share of the experts that makes 80 % of all
+  // choices, and the share of a token's experts that the token before had.
+  // Absent: every expert is as busy as any other, and their locality follows
+  // from that of the neurons.
+  std::optional<double> expert_skew;
+  std::optional<double> expert_locality;
   uint64_t seed = 1;
   std::optional<uint64_t> num_layers;  // fewer than the shape has
   bool with_predictor = true;          // in prepared files
@@ -35,6 +41,19 @@ struct SynthOptions {
 inline constexpr double kCandidateRatio = 1.6;
 // Of the bytes of an FFN: what its predictor takes at most.
 inline constexpr double kPredictorShare = 0.1;
+
+// How the router of a mixture chooses (synth_experts.h).
+struct SynthRouter {
+  // By rank of the expert, the busiest first [E]; empty: all are 0.
+  std::vector<double> biases;
+  // Directions of the router's own, behind those of the neurons, which pass the
+  // first attention in KV heads of their own, by a window of their own: then
+  // experts change faster or slower than neurons. 0: it reads those of the
+  // neurons.
+  uint64_t num_directions = 0;
+  uint64_t first_kv_head = 0;  // of those heads
+  Window window;
+};
 
 // How the stream of a synthetic model is made. Its dimensions are parts:
 //   constant   the same at every token: a neuron's weights there are its
@@ -58,6 +77,10 @@ struct SynthPlan {
   uint64_t basis_begin() const { return constant_width + position_width; }
   uint64_t basis_width() const { return shape.width - basis_begin(); }
   uint64_t num_directions = 0;  // a multiple of 16
+  SynthRouter router;
+  uint64_t all_directions() const {
+    return num_directions + router.num_directions;
+  }
 
   // Ranks: multiples of 32, at least needed_rank().
   uint64_t rank = 0;             // of our predictor, in Q8_0
@@ -110,6 +133,8 @@ enum class SynthPart : uint64_t {
   kAttention,
   kRouter,
   kFiller,
+  kExpertEmbedding,
+  kExpertOrder,
 };
 // A generator of its own for each part, `place` (a layer or tensor) and row:
 // rows are made in any order, by any thread.

@@ -107,13 +107,17 @@ FillFn Lister::Projection(uint64_t layer_idx, Matrix matrix) const {
     return FillRandom(plan(), SynthPart::kAttention, PlaceOf(layer_idx, matrix),
                       dtype(), width, weights_.reading_deviation());
   }
+  const uint64_t head_width = shape().head_width();
+  const uint64_t heads_per_kv =
+      matrix == kQuery ? shape().num_heads / shape().num_kv_heads : 1;
   return FillRows(
       dtype(), width,
-      [matrix, this_weights = &weights_](uint64_t i, std::span<float> row) {
+      [=, this_weights = &weights_](uint64_t i, std::span<float> row) {
         if (matrix == kValue) {
           this_weights->Value(i, row);
         } else {
-          this_weights->QueryOrKey(i, row);
+          this_weights->QueryOrKey(i / head_width / heads_per_kv,
+                                   i % head_width, row);
         }
       });
 }

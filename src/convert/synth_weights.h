@@ -4,6 +4,7 @@
 #define THERMOCLINE_CONVERT_SYNTH_WEIGHTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,8 @@ class SynthWeights {
   void Head(uint64_t token, std::span<float> row) const;
 
   // Of the first layer: what its attention needs to see a window.
-  void QueryOrKey(uint64_t row_idx, std::span<float> row) const;
+  // Row i of a head's queries or keys; the head is the KV head's number.
+  void QueryOrKey(uint64_t kv_head, uint64_t i, std::span<float> row) const;
   void Value(uint64_t row_idx, std::span<float> row) const;
   void AttentionOut(uint64_t dim, std::span<float> row) const;  // [H * K]
 
@@ -60,7 +62,8 @@ class SynthWeights {
  private:
   // `factor` times +1, -1, +1, ... over the constant, zeros elsewhere.
   void Constant(double factor, std::span<float> row) const;
-  // factor * sum of coefs * directions, over the basis.
+  // factor * sum of coefs * directions, over the basis; those without a
+  // coefficient are left out.
   void AddBasis(double factor, std::span<const float> coefs,
                 std::span<float> row) const;
   // Random coefficients with the norm 1.
@@ -70,12 +73,17 @@ class SynthWeights {
   // What makes products with a sum of unit coefficients normal variables.
   double BasisGain(uint64_t layer_idx, double rms) const;
   double ConstantGain(double rms) const;
+  // The direction that a row of the first layer's V has; nullopt: none.
+  std::optional<uint64_t> DirectionOf(uint64_t value_row) const;
+  // The window through which the first layer passes a direction on.
+  const Window& WindowOf(uint64_t direction) const;
 
   SynthPlan plan_;
   text::Vocab vocab_;
   WordCycle words_;
   SignBasis basis_;
-  std::vector<std::vector<uint32_t>> ranks_;  // [L][N]
+  std::vector<std::vector<uint32_t>> ranks_;         // [L][N]
+  std::vector<std::vector<uint32_t>> expert_ranks_;  // [L][E], with biases
 };
 
 }  // namespace thermocline::convert
