@@ -347,6 +347,125 @@ TEST(SynthExpertsModelTest, ExpertsAreChosenAsAskedFor) {
   }
 }
 
+// How often each neuron of a layer fired, topic by topic.
+struct TopicSums {
+  std::vector<std::vector<double>> counts;  // [topics][N]
+  std::vector<double> num_tokens;
+};
+
+std::vector<TopicSums> MeasureTopics(const convert::SynthWeights& weights,
+                                     std::shared_ptr<const model::Model> model,
+                                     size_t num_tokens) {
+  const uint64_t num_topics = weights.plan().options.num_topics;
+  const auto tokens = model->tokenizer()->Encode(
+      weights.words().Text(weights.vocab(), num_tokens - 2), {});
+  EXPECT_TRUE(tokens.has_value());
+  std::vector<TopicSums> sums(weights.plan().num_layers);
+  for (TopicSums& layer : sums) {
+    layer.counts.assign(
+        num_topics, std::vector<double>(weights.plan().shape.num_neurons()));
+    layer.num_tokens.resize(num_topics);
+  }
+  engine::SessionOptions options = {.context = static_cast<int64_t>(num_tokens),
+                                    .num_threads = 2,
+                                    .ffn = engine::FfnMode::kDense};
+  options.observer = [&](const engine::FfnObservation& seen) {
+    TopicSums& layer = sums[static_cast<size_t>(seen.layer_idx)];
+    const uint64_t topic = weights.TopicOf(
+        static_cast<uint64_t>((*tokens)[static_cast<size_t>(seen.position)]));
+    for (const uint32_t i : seen.fired) layer.counts[topic][i] += 1.0;
+    layer.num_tokens[topic] += 1.0;
+  };
+  const auto session = engine::Session::Create(model, options);
+  EXPECT_TRUE(session.has_value());
+  const Status decoded =
+      (*session)->Decode(*tokens, engine::LogitsOf::kNone, {});
+  EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
+  return sums;
+}
+
+// The busiest `share` of the neurons.
+std::set<size_t> HotSet(const std::vector<double>& counts, double share) {
+  std::vector<size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    return counts[a] != counts[b] ? counts[a] > counts[b] : a < b;
+  });
+  order.resize(static_cast<size_t>(share * static_cast<double>(order.size())));
+  return {order.begin(), order.end()};
+}
+
+TEST(SynthTopicsModelTest, EveryTopicHasItsOwnHotSet) {
+  for (const std::string like : {"tiny", "tiny-opt"}) {
+    const auto plan =
+        convert::PlanSynth({.like = like, .num_topics = 2, .seed = 7});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const convert::SynthWeights weights(*plan);
+    const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
+    ASSERT_NE(model, nullptr);
+    for (const TopicSums& layer : MeasureTopics(weights, model, 1026)) {
+      for (size_t topic = 0; topic < 2; ++topic) {
+        auto counts = layer.counts[topic];
+        const double fired = std::accumulate(counts.begin(), counts.end(), 0.0);
+        EXPECT_NEAR(layer.num_tokens[topic], 513.0, 2.0);
+        EXPECT_NEAR(fired / layer.num_tokens[topic] /
+                        static_cast<double>(counts.size()),
+                    0.1, 0.012);
+        std::ranges::sort(counts, std::greater<>());
+        EXPECT_NEAR(convert::SkewOf(counts), 0.26, 0.05) << like;
+      }
+      // By chance a quarter of one is in the other too.
+      const auto first = HotSet(layer.counts[0], 0.26);
+      const auto second = HotSet(layer.counts[1], 0.26);
+      size_t num_common = 0;
+      for (const size_t i : first) num_common += second.count(i);
+      EXPECT_NEAR(
+          static_cast<double>(num_common) / static_cast<double>(first.size()),
+          0.26, 0.06)
+          << like;
+    }
+  }
+}
+
+TEST(SynthTopicsModelTest, PredictorsAndTheHeadKnowTheTopics) {
+  const auto plan = convert::PlanSynth({.like = "tiny-moe",
+                                        .expert_skew = 0.5,
+                                        .expert_locality = 0.6,
+                                        .num_topics = 2,
+                                        .seed = 7});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const convert::SynthWeights weights(*plan);
+  const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
+  ASSERT_NE(model, nullptr);
+  const auto tokens = model->tokenizer()->Encode(
+      weights.words().Text(weights.vocab(), 320), {});
+  ASSERT_TRUE(tokens.has_value());
+  const auto vocab_size = static_cast<size_t>(model->config().vocab_size);
+  const auto session = engine::Session::Create(
+      model, {.context = 512, .num_threads = 2, .ffn = engine::FfnMode::kFast});
+  ASSERT_TRUE(session.has_value()) << session.error().message;
+  // Words of both topics, one at a time, so that the predictors choose.
+  size_t num_right = 0;
+  std::vector<float> logits(vocab_size);
+  const std::span<const text::TokenId> all(*tokens);
+  ASSERT_TRUE(
+      (*session)->Decode(all.first(240), engine::LogitsOf::kLast, logits));
+  for (size_t i = 240; i < 300; ++i) {
+    const auto likeliest = std::ranges::max_element(logits) - logits.begin();
+    num_right += likeliest == all[i] ? 1 : 0;
+    ASSERT_TRUE(
+        (*session)->Decode(all.subspan(i, 1), engine::LogitsOf::kLast, logits));
+  }
+  EXPECT_EQ(num_right, 60u);
+  const engine::SparseTotals totals = (*session)->sparse_totals();
+  EXPECT_NEAR(static_cast<double>(totals.num_candidates) /
+                  static_cast<double>(totals.num_open),
+              convert::kCandidateRatio, 0.15);
+  EXPECT_NEAR(static_cast<double>(totals.num_open) /
+                  static_cast<double>(totals.num_neurons),
+              0.1, 0.02);
+}
+
 std::vector<Case> AllCases() {
   return {{"tiny", DType::kQ4_0},
           {"tiny", DType::kQ8_0},

@@ -29,6 +29,7 @@ struct SynthFlags {
   float density = 0.1f;
   float skew = 0.26f;
   float locality = 0.6f;
+  int64_t num_topics = 1;
   int64_t seed = 1;
   std::optional<int64_t> num_layers;
   std::string output;
@@ -86,6 +87,7 @@ Result<convert::SynthPlan> PlanOf(const SynthFlags& flags) {
   options.density = DecimalNear(flags.density);
   options.skew = DecimalNear(flags.skew);
   options.locality = DecimalNear(flags.locality);
+  options.num_topics = static_cast<uint64_t>(flags.num_topics);
   options.seed = static_cast<uint64_t>(flags.seed);
   if (flags.num_layers) {
     options.num_layers = static_cast<uint64_t>(*flags.num_layers);
@@ -142,6 +144,10 @@ void AddActivityFlags(CLI::App& app, SynthFlags& flags) {
   AddShare(app, "--expert-locality", flags.options.expert_locality,
            "Of a mixture: share of a token's experts that the token before had "
            "(default: what the neurons' locality gives)");
+  AddInt(app, "--topics", flags.num_topics, 1,
+         int64_t{convert::kMaxSynthTopics},
+         "Texts run through N topics; in each others of the neurons, and of "
+         "experts with a skew, are busy (default 1)");
   AddInt(app, "--seed", flags.seed, 0, INT64_MAX,
          "The same seed and flags give the same bytes (default 1)");
 }

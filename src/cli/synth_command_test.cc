@@ -109,6 +109,10 @@ TEST(SynthCommandTest, SaysWhatIsNotPossible) {
               HasSubstr("experts: a skew of 0.01 is not possible"));
   EXPECT_THAT(error_of({"tiny-moe", "--expert-locality", "0.1"}),
               HasSubstr("experts: a locality of 0.1 is not possible"));
+  EXPECT_THAT(error_of({"tiny", "--topics", "0"}), HasSubstr("--topics"));
+  EXPECT_THAT(error_of({"tiny", "--topics", "13"}),
+              HasSubstr("too narrow for the blocks of 32 of Q4_0, one for each "
+                        "of 13 topics"));
   EXPECT_THAT(error_of({"tiny", "--words", "10"}), HasSubstr("--text"));
   const MainResult usage = RunMain({"synth", "-o", model});
   EXPECT_EQ(usage.exit_code, 2);

@@ -75,6 +75,11 @@ Status CheckOptions(const SynthOptions& options) {
                 "{} layers of {} are not possible; it has {}",
                 *options.num_layers, options.like, shape->num_layers);
   }
+  if (options.num_topics < 1 || options.num_topics > kMaxSynthTopics) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} topics are not possible; 1 to {} are", options.num_topics,
+                kMaxSynthTopics);
+  }
   if (shape->num_experts == 0 &&
       (options.expert_skew || options.expert_locality)) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -82,6 +87,11 @@ Status CheckOptions(const SynthOptions& options) {
                 options.like);
   }
   return {};
+}
+
+// Half of what a rank leaves behind the rows of constants.
+uint64_t HalfBehind(uint64_t rank, uint64_t num_rows) {
+  return rank < num_rows ? 0 : (rank - num_rows) / 2;
 }
 
 // In the last KV heads.
@@ -110,8 +120,12 @@ Status PlanDimensions(SynthPlan& plan) {
   plan.position_width = learned ? block : 0;
   if (shape.width < plan.basis_begin() + kMinBasisWidth) {
     return Fail(ErrorCode::kInvalidArgument,
-                "{} is {} wide: too narrow for the blocks of {} of {}",
-                shape.name, shape.width, info.block_elems, info.name);
+                "{} is {} wide: too narrow for the blocks of {} of {}{}",
+                shape.name, shape.width, info.block_elems, info.name,
+                plan.options.num_topics > 1
+                    ? fmt::format(", one for each of {} topics",
+                                  plan.options.num_topics)
+                    : "");
   }
   plan.ffn_bytes = BytesOf(plan.options.dtype, shape.width * shape.ffn_width) *
                    shape.parts_per_neuron();
@@ -122,10 +136,11 @@ Status PlanDimensions(SynthPlan& plan) {
       plan.router.num_directions > 0
           ? plan.router.first_kv_head * shape.head_width()
           : shape.kv_width();
-  const uint64_t most = std::min(
-      {kMaxDirections, free_kv_width, plan.basis_width() / 2,
-       plan.rank < 32 ? 0 : (plan.rank - 32) / 2,
-       plan.powerinfer_rank < 32 ? 0 : (plan.powerinfer_rank - 32) / 2});
+  const uint64_t constant_rows = kRowsPerConstant * plan.options.num_topics;
+  const uint64_t most =
+      std::min({kMaxDirections, free_kv_width, plan.basis_width() / 2,
+                HalfBehind(plan.rank, constant_rows),
+                HalfBehind(plan.powerinfer_rank, constant_rows)});
   plan.num_directions = std::max(kMinDirections, most / 16 * 16);
   plan.rank = std::max(plan.rank, plan.needed_rank());
   plan.powerinfer_rank = std::max(plan.powerinfer_rank, plan.needed_rank());
@@ -228,6 +243,9 @@ std::string SynthPlan::Describe() const {
   }
   if (options.expert_locality) {
     text += fmt::format(", expert locality {}", *options.expert_locality);
+  }
+  if (options.num_topics > 1) {
+    text += fmt::format(", {} topics", options.num_topics);
   }
   return text + fmt::format(", seed {}", options.seed);
 }

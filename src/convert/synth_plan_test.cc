@@ -83,6 +83,10 @@ TEST(SynthPlanTest, RefusesWhatIsNotPossible) {
               HasSubstr("3 layers of tiny are not possible; it has 2"));
   EXPECT_THAT(ErrorOf({.like = "tiny", .num_layers = 0}),
               HasSubstr("0 layers"));
+  EXPECT_THAT(ErrorOf({.like = "tiny", .num_topics = 0}),
+              HasSubstr("0 topics are not possible"));
+  EXPECT_THAT(ErrorOf({.like = "tiny", .expert_skew = 0.5}),
+              HasSubstr("tiny has no experts"));
 }
 
 TEST(SynthPlanTest, EveryPartAndRowHasItsOwnNumbers) {
@@ -99,6 +103,15 @@ TEST(SynthPlanTest, DescribesItself) {
   const auto plan = PlanSynth({.like = "tiny", .seed = 9});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->Describe(), "density 0.1, skew 0.26, locality 0.6, seed 9");
+  const auto all = PlanSynth({.like = "tiny-moe",
+                              .expert_skew = 0.5,
+                              .expert_locality = 0.6,
+                              .num_topics = 3});
+  ASSERT_TRUE(all.has_value()) << all.error().message;
+  EXPECT_EQ(all->Describe(),
+            "density 0.1, skew 0.26, locality 0.6, expert skew 0.5, expert "
+            "locality 0.6, 3 topics, seed 1");
+  EXPECT_EQ(all->basis_begin(), 96u);
 }
 
 }  // namespace

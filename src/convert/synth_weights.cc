@@ -29,13 +29,15 @@ void Shuffle(Random random, std::span<uint32_t> ranks) {
 }
 
 // For each rank of busyness the neuron's place: a random order per expert.
-std::vector<uint32_t> MakeRanks(const SynthPlan& plan, uint64_t layer_idx) {
+// `order` counts layers, topic by topic.
+std::vector<uint32_t> MakeRanks(const SynthPlan& plan, uint64_t order) {
+  const SynthPart part = order < plan.num_layers ? SynthPart::kNeuronOrder
+                                                 : SynthPart::kTopicOrder;
   const uint64_t ffn_width = plan.shape.ffn_width;
   std::vector<uint32_t> ranks(plan.shape.num_neurons());
   for (uint64_t begin = 0; begin < ranks.size(); begin += ffn_width) {
-    Shuffle(
-        RandomFor(plan.options.seed, SynthPart::kNeuronOrder, layer_idx, begin),
-        std::span(ranks).subspan(begin, ffn_width));
+    Shuffle(RandomFor(plan.options.seed, part, order, begin),
+            std::span(ranks).subspan(begin, ffn_width));
   }
   return ranks;
 }
@@ -62,7 +64,7 @@ SynthWeights::SynthWeights(SynthPlan plan)
       words_(vocab_, SeedOf(plan_, SynthPart::kWords)),
       basis_(plan_.basis_width(), plan_.all_directions(),
              SeedOf(plan_, SynthPart::kBasis)) {
-  for (uint64_t i = 0; i < plan_.num_layers; ++i) {
+  for (uint64_t i = 0; i < plan_.num_layers * num_topics(); ++i) {
     ranks_.push_back(MakeRanks(plan_, i));
     auto& experts = expert_ranks_.emplace_back(plan_.router.biases.size());
     Shuffle(RandomFor(plan_.options.seed, SynthPart::kExpertOrder, i, 0),
@@ -70,19 +72,25 @@ SynthWeights::SynthWeights(SynthPlan plan)
   }
 }
 
-double SynthWeights::Threshold(uint64_t layer_idx, uint64_t neuron) const {
-  return plan_.thresholds[ranks_[layer_idx][neuron]];
+double SynthWeights::Threshold(uint64_t layer_idx, uint64_t neuron,
+                               uint64_t topic) const {
+  return plan_.thresholds[ranks_[OrderOf(layer_idx, topic)][neuron]];
 }
 
-double SynthWeights::CandidateThreshold(uint64_t layer_idx,
-                                        uint64_t neuron) const {
-  return plan_.candidate_thresholds[ranks_[layer_idx][neuron]];
+double SynthWeights::CandidateThreshold(uint64_t layer_idx, uint64_t neuron,
+                                        uint64_t topic) const {
+  return plan_.candidate_thresholds[ranks_[OrderOf(layer_idx, topic)][neuron]];
 }
 
-void SynthWeights::Constant(double factor, std::span<float> row) const {
-  std::fill(row.begin(), row.end(), 0.0f);
+uint64_t SynthWeights::TopicOf(uint64_t token) const {
+  return words_.TopicOf(static_cast<text::TokenId>(token), num_topics());
+}
+
+void SynthWeights::Constant(double factor, uint64_t topic,
+                            std::span<float> row) const {
+  const uint64_t begin = topic * plan_.constant_width;
   for (uint64_t j = 0; j < plan_.constant_width; ++j) {
-    row[j] = static_cast<float>(j % 2 == 0 ? factor : -factor);
+    row[begin + j] = static_cast<float>(j % 2 == 0 ? factor : -factor);
   }
 }
 
@@ -137,7 +145,8 @@ void SynthWeights::Embedding(uint64_t token, std::span<float> row) const {
                                          plan_.window.token_gain);
     for (float& c : own) c *= gain;
   }
-  Constant(plan_.scale, row);
+  std::fill(row.begin(), row.end(), 0.0f);
+  Constant(plan_.scale, TopicOf(token), row);
   AddBasis(plan_.scale * plan_.window.token_gain, coefs, row);
 }
 
@@ -147,7 +156,7 @@ void SynthWeights::Position(uint64_t table_row, std::span<float> row) const {
       static_cast<double>(table_row) - static_cast<double>(kUnusedPositions);
   for (size_t i = 0; i < plan_.frequencies.size(); ++i) {
     const double angle = plan_.frequencies[i] * position;
-    const size_t at = plan_.constant_width + 2 * i;
+    const size_t at = plan_.position_begin() + 2 * i;
     row[at] = static_cast<float>(plan_.scale * StableCos(angle));
     row[at + 1] = static_cast<float>(plan_.scale * StableSin(angle));
   }
@@ -190,7 +199,7 @@ void SynthWeights::QueryOrKey(uint64_t kv_head, uint64_t i,
                 static_cast<double>(window.num_frequencies));
   if (plan_.has_positions()) {
     if (i >= 2 * window.num_frequencies) return;
-    row[plan_.constant_width + i] =
+    row[plan_.position_begin() + i] =
         static_cast<float>(factor * plan_.embedding_rms / plan_.scale);
     return;
   }
@@ -202,7 +211,10 @@ void SynthWeights::QueryOrKey(uint64_t kv_head, uint64_t i,
       pair >= window.first_frequency + window.num_frequencies) {
     return;
   }
-  Constant(factor * ConstantGain(plan_.embedding_rms), row);
+  // The same in every topic.
+  for (uint64_t topic = 0; topic < num_topics(); ++topic) {
+    Constant(factor * ConstantGain(plan_.embedding_rms), topic, row);
+  }
 }
 
 void SynthWeights::Value(uint64_t row_idx, std::span<float> row) const {
@@ -241,7 +253,11 @@ void SynthWeights::Gate(uint64_t layer_idx, uint64_t neuron,
   std::vector<float> coefs(plan_.num_directions);
   Coefs(SynthPart::kGate, layer_idx, neuron, coefs);
   const double rms = InputRms(layer_idx);
-  Constant(-Threshold(layer_idx, neuron) * ConstantGain(rms), row);
+  std::fill(row.begin(), row.end(), 0.0f);
+  for (uint64_t topic = 0; topic < num_topics(); ++topic) {
+    Constant(-Threshold(layer_idx, neuron, topic) * ConstantGain(rms), topic,
+             row);
+  }
   AddBasis(BasisGain(layer_idx, rms), coefs, row);
 }
 
@@ -255,9 +271,11 @@ void SynthWeights::Router(uint64_t layer_idx, uint64_t expert,
         std::span(coefs).subspan(has_own ? plan_.num_directions : 0));
   const double rms = InputRms(layer_idx);
   std::fill(row.begin(), row.end(), 0.0f);
-  if (!router.biases.empty()) {
-    const double bias = router.biases[expert_ranks_[layer_idx][expert]];
-    Constant(kRouterSpread * bias * ConstantGain(rms), row);
+  for (uint64_t topic = 0; topic < num_topics(); ++topic) {
+    if (router.biases.empty()) break;
+    const double bias =
+        router.biases[expert_ranks_[OrderOf(layer_idx, topic)][expert]];
+    Constant(kRouterSpread * bias * ConstantGain(rms), topic, row);
   }
   // Sums of fewer directions vary as much as those of all.
   const double fewer =
@@ -272,11 +290,13 @@ void SynthWeights::PredictorUp(uint64_t layer_idx, uint64_t row_idx,
   TC_CHECK(row_idx < plan_.needed_rank());
   const uint64_t num_directions = plan_.num_directions;
   const double rms = reads == Reads::kNormed ? InputRms(layer_idx) : 1.0;
+  std::fill(row.begin(), row.end(), 0.0f);
   if (row_idx >= 2 * num_directions) {
-    Constant(ConstantGain(rms), row);  // reads 1
+    // Reads 1 in its topic, else 0.
+    Constant(ConstantGain(rms),
+             (row_idx - 2 * num_directions) / kRowsPerConstant, row);
     return;
   }
-  std::fill(row.begin(), row.end(), 0.0f);
   const auto factor = static_cast<float>(BasisGain(layer_idx, rms));
   basis_.Direction(row_idx % num_directions,
                    row_idx < num_directions ? factor : -factor,
@@ -293,11 +313,13 @@ void SynthWeights::PredictorDown(uint64_t layer_idx, uint64_t neuron,
   for (uint64_t k = 0; k < num_directions; ++k) {
     row[num_directions + k] = -row[k];
   }
-  const uint64_t num_constant = plan_.needed_rank() - 2 * num_directions;
-  const double share = -CandidateThreshold(layer_idx, neuron) /
-                       static_cast<double>(num_constant);
-  std::fill_n(row.begin() + static_cast<std::ptrdiff_t>(2 * num_directions),
-              num_constant, static_cast<float>(share));
+  for (uint64_t topic = 0; topic < num_topics(); ++topic) {
+    const double share = -CandidateThreshold(layer_idx, neuron, topic) /
+                         static_cast<double>(kRowsPerConstant);
+    const std::span part = row.subspan(
+        2 * num_directions + topic * kRowsPerConstant, kRowsPerConstant);
+    std::ranges::fill(part, static_cast<float>(share));
+  }
 }
 
 double SynthWeights::reading_deviation() const {

@@ -55,13 +55,17 @@ class SynthWeights {
   double down_deviation() const;
   double attention_out_deviation() const;
 
-  // P(fires) = P(N(0, 1) > threshold).
-  double Threshold(uint64_t layer_idx, uint64_t neuron) const;
-  double CandidateThreshold(uint64_t layer_idx, uint64_t neuron) const;
+  // P(fires) = P(N(0, 1) > threshold), in a topic.
+  double Threshold(uint64_t layer_idx, uint64_t neuron,
+                   uint64_t topic = 0) const;
+  double CandidateThreshold(uint64_t layer_idx, uint64_t neuron,
+                            uint64_t topic = 0) const;
+  uint64_t TopicOf(uint64_t token) const;
 
  private:
-  // `factor` times +1, -1, +1, ... over the constant, zeros elsewhere.
-  void Constant(double factor, std::span<float> row) const;
+  // `factor` times +1, -1, +1, ... over the constant of a topic; what else the
+  // row has stays.
+  void Constant(double factor, uint64_t topic, std::span<float> row) const;
   // factor * sum of coefs * directions, over the basis; those without a
   // coefficient are left out.
   void AddBasis(double factor, std::span<const float> coefs,
@@ -73,6 +77,11 @@ class SynthWeights {
   // What makes products with a sum of unit coefficients normal variables.
   double BasisGain(uint64_t layer_idx, double rms) const;
   double ConstantGain(double rms) const;
+  uint64_t num_topics() const { return plan_.options.num_topics; }
+  // The place of a topic's layer among ranks_.
+  uint64_t OrderOf(uint64_t layer_idx, uint64_t topic) const {
+    return topic * plan_.num_layers + layer_idx;
+  }
   // The direction that a row of the first layer's V has; nullopt: none.
   std::optional<uint64_t> DirectionOf(uint64_t value_row) const;
   // The window through which the first layer passes a direction on.
@@ -82,8 +91,9 @@ class SynthWeights {
   text::Vocab vocab_;
   WordCycle words_;
   SignBasis basis_;
-  std::vector<std::vector<uint32_t>> ranks_;         // [L][N]
-  std::vector<std::vector<uint32_t>> expert_ranks_;  // [L][E], with biases
+  // Of a topic's layer at topic * L + layer_idx.
+  std::vector<std::vector<uint32_t>> ranks_;         // [N]
+  std::vector<std::vector<uint32_t>> expert_ranks_;  // [E], with biases
 };
 
 }  // namespace thermocline::convert
