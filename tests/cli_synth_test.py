@@ -77,6 +77,15 @@ class SynthTest(CliTest):
         second = self.synth("tiny", "-t", 2)[0].read_bytes()
         self.assertEqual(first, second)
 
+    def test_experts_and_topics_are_the_same_for_every_thread_count(self):
+        flags = ["--topics", 2, "--expert-skew", 0.5, "--expert-locality", 0.6,
+                 "--for-storage"]
+        first = self.synth("tiny-moe", "-t", 1, *flags)[0].read_bytes()
+        second = self.synth("tiny-moe", "-t", 2, *flags)[0].read_bytes()
+        self.assertEqual(first, second)
+        self.assertNotEqual(first, self.synth(
+            "tiny-moe", "--for-storage")[0].read_bytes())
+
     def test_refusals(self):
         output = self.folder / "no.gguf"
         self.assert_fails(run("synth", "--like", "tiny-opt", "--type", "q4_k",

@@ -151,7 +151,8 @@ class RunTest(CliTest):
         model.bytes[at - 5:at] = b"other"
         path = self.write("novocab.gguf", model.bytes)
         for command in (["run", "-m", path, "-p", "x"],
-                        ["tokenize", "-m", path]):
+                        ["tokenize", "-m", path],
+                        ["bench", "-m", path, "-f", DATA / "demo/valid.txt"]):
             self.assert_fails(run(*command), "novocab.gguf", "no vocabulary")
         self.assert_ok(run("eval", "logits", "-m", path, "--tokens", "1,2",
                            "-o", "/dev/null"))

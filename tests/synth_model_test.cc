@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -90,6 +91,19 @@ struct LayerSums {
   double num_fired = 0.0, num_candidates = 0.0, num_found = 0.0;
 };
 
+std::shared_ptr<const model::Model> WriteAndOpen(
+    const convert::SynthWeights& weights, SynthLayout layout) {
+  const std::string path = ::testing::TempDir() + "synth_" +
+                           std::to_string(::getpid()) + "_" +
+                           std::to_string(static_cast<int>(layout)) + ".gguf";
+  const Status written = convert::WriteSynthModel(weights, layout, path, {});
+  EXPECT_TRUE(written.has_value()) << written.error().message;
+  auto model = model::Model::Open(path);
+  EXPECT_TRUE(model.has_value()) << model.error().message;
+  ::unlink(path.c_str());
+  return model.has_value() ? *model : nullptr;
+}
+
 class SynthModelTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
@@ -105,16 +119,7 @@ class SynthModelTest : public ::testing::TestWithParam<Case> {
   }
 
   std::shared_ptr<const model::Model> Make(SynthLayout layout) {
-    const std::string path = ::testing::TempDir() + "synth_" +
-                             std::to_string(::getpid()) + "_" +
-                             std::to_string(static_cast<int>(layout)) + ".gguf";
-    const Status written =
-        convert::WriteSynthModel(*weights_, layout, path, {});
-    EXPECT_TRUE(written.has_value()) << written.error().message;
-    auto model = model::Model::Open(path);
-    EXPECT_TRUE(model.has_value()) << model.error().message;
-    ::unlink(path.c_str());
-    return model.has_value() ? *model : nullptr;
+    return WriteAndOpen(*weights_, layout);
   }
 
   const convert::SynthPlan& plan() const { return weights_->plan(); }
@@ -271,6 +276,196 @@ TEST_P(SynthModelTest, AllLayoutsHoldTheSameWeights) {
   compare(a, twin->weights().layers.back().ffn);
 }
 
+// What the routers of a mixture choose.
+struct ExpertSums {
+  std::vector<double> counts;
+  std::vector<uint32_t> last;
+  double num_shared = 0.0, num_chosen = 0.0, num_fired = 0.0;
+};
+
+std::vector<ExpertSums> MeasureExperts(
+    const convert::SynthWeights& weights,
+    std::shared_ptr<const model::Model> model, size_t num_tokens) {
+  const convert::SynthShape& shape = weights.plan().shape;
+  std::vector<ExpertSums> sums(weights.plan().num_layers);
+  engine::SessionOptions options = {.context = static_cast<int64_t>(num_tokens),
+                                    .num_threads = 2,
+                                    .ffn = engine::FfnMode::kDense};
+  options.observer = [&](const engine::FfnObservation& seen) {
+    ExpertSums& layer = sums[static_cast<size_t>(seen.layer_idx)];
+    layer.counts.resize(shape.num_experts);
+    for (const uint32_t expert : seen.experts) {
+      layer.counts[expert] += 1.0;
+      layer.num_shared += std::ranges::count(layer.last, expert) > 0 ? 1 : 0;
+    }
+    layer.num_chosen += static_cast<double>(seen.experts.size());
+    layer.last.assign(seen.experts.begin(), seen.experts.end());
+    layer.num_fired += static_cast<double>(seen.fired.size());
+  };
+  const auto tokens = model->tokenizer()->Encode(
+      weights.words().Text(weights.vocab(), num_tokens - 2), {});
+  const auto session = engine::Session::Create(model, options);
+  EXPECT_TRUE(tokens.has_value() && session.has_value());
+  const Status decoded =
+      (*session)->Decode(*tokens, engine::LogitsOf::kNone, {});
+  EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
+  return sums;
+}
+
+TEST(SynthExpertsModelTest, ExpertsAreChosenAsAskedFor) {
+  struct Asked {
+    std::string like;
+    std::optional<double> skew, locality;
+  };
+  for (const Asked& asked : {Asked{"tiny-moe", 0.45, 0.75},
+                             {"tiny-moe", 0.6, 0.5},
+                             {"tiny-moe", 0.45, std::nullopt},
+                             {"tiny-moe", std::nullopt, 0.6},
+                             {"tiny-mixtral", 0.6, 0.8}}) {
+    SCOPED_TRACE(asked.like + " " + std::to_string(asked.skew.value_or(0)) +
+                 " " + std::to_string(asked.locality.value_or(0)));
+    const auto plan = convert::PlanSynth({.like = asked.like,
+                                          .expert_skew = asked.skew,
+                                          .expert_locality = asked.locality,
+                                          .seed = 7});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const convert::SynthWeights weights(*plan);
+    const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
+    ASSERT_NE(model, nullptr);
+    for (const ExpertSums& layer : MeasureExperts(weights, model, 1536)) {
+      auto counts = layer.counts;
+      std::ranges::sort(counts, std::greater<>());
+      // Neurons fire as they did: the router has directions of its own.
+      EXPECT_NEAR(layer.num_fired / layer.num_chosen /
+                      static_cast<double>(plan->shape.ffn_width),
+                  0.1, 0.01);
+      if (asked.skew) EXPECT_NEAR(convert::SkewOf(counts), *asked.skew, 0.06);
+      if (asked.locality) {
+        EXPECT_NEAR(layer.num_shared / layer.num_chosen, *asked.locality, 0.06);
+      }
+    }
+  }
+}
+
+// How often each neuron of a layer fired, topic by topic.
+struct TopicSums {
+  std::vector<std::vector<double>> counts;  // [topics][N]
+  std::vector<double> num_tokens;
+};
+
+std::vector<TopicSums> MeasureTopics(const convert::SynthWeights& weights,
+                                     std::shared_ptr<const model::Model> model,
+                                     size_t num_tokens) {
+  const uint64_t num_topics = weights.plan().options.num_topics;
+  const auto tokens = model->tokenizer()->Encode(
+      weights.words().Text(weights.vocab(), num_tokens - 2), {});
+  EXPECT_TRUE(tokens.has_value());
+  std::vector<TopicSums> sums(weights.plan().num_layers);
+  for (TopicSums& layer : sums) {
+    layer.counts.assign(
+        num_topics, std::vector<double>(weights.plan().shape.num_neurons()));
+    layer.num_tokens.resize(num_topics);
+  }
+  engine::SessionOptions options = {.context = static_cast<int64_t>(num_tokens),
+                                    .num_threads = 2,
+                                    .ffn = engine::FfnMode::kDense};
+  options.observer = [&](const engine::FfnObservation& seen) {
+    TopicSums& layer = sums[static_cast<size_t>(seen.layer_idx)];
+    const uint64_t topic = weights.TopicOf(
+        static_cast<uint64_t>((*tokens)[static_cast<size_t>(seen.position)]));
+    for (const uint32_t i : seen.fired) layer.counts[topic][i] += 1.0;
+    layer.num_tokens[topic] += 1.0;
+  };
+  const auto session = engine::Session::Create(model, options);
+  EXPECT_TRUE(session.has_value());
+  const Status decoded =
+      (*session)->Decode(*tokens, engine::LogitsOf::kNone, {});
+  EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
+  return sums;
+}
+
+// The busiest `share` of the neurons.
+std::set<size_t> HotSet(const std::vector<double>& counts, double share) {
+  std::vector<size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    return counts[a] != counts[b] ? counts[a] > counts[b] : a < b;
+  });
+  order.resize(static_cast<size_t>(share * static_cast<double>(order.size())));
+  return {order.begin(), order.end()};
+}
+
+TEST(SynthTopicsModelTest, EveryTopicHasItsOwnHotSet) {
+  for (const std::string like : {"tiny", "tiny-opt"}) {
+    const auto plan =
+        convert::PlanSynth({.like = like, .num_topics = 2, .seed = 7});
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const convert::SynthWeights weights(*plan);
+    const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
+    ASSERT_NE(model, nullptr);
+    for (const TopicSums& layer : MeasureTopics(weights, model, 1026)) {
+      for (size_t topic = 0; topic < 2; ++topic) {
+        auto counts = layer.counts[topic];
+        const double fired = std::accumulate(counts.begin(), counts.end(), 0.0);
+        EXPECT_NEAR(layer.num_tokens[topic], 513.0, 2.0);
+        EXPECT_NEAR(fired / layer.num_tokens[topic] /
+                        static_cast<double>(counts.size()),
+                    0.1, 0.012);
+        std::ranges::sort(counts, std::greater<>());
+        EXPECT_NEAR(convert::SkewOf(counts), 0.26, 0.05) << like;
+      }
+      // By chance a quarter of one is in the other too.
+      const auto first = HotSet(layer.counts[0], 0.26);
+      const auto second = HotSet(layer.counts[1], 0.26);
+      size_t num_common = 0;
+      for (const size_t i : first) num_common += second.count(i);
+      EXPECT_NEAR(
+          static_cast<double>(num_common) / static_cast<double>(first.size()),
+          0.26, 0.06)
+          << like;
+    }
+  }
+}
+
+TEST(SynthTopicsModelTest, PredictorsAndTheHeadKnowTheTopics) {
+  const auto plan = convert::PlanSynth({.like = "tiny-moe",
+                                        .expert_skew = 0.5,
+                                        .expert_locality = 0.6,
+                                        .num_topics = 2,
+                                        .seed = 7});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  const convert::SynthWeights weights(*plan);
+  const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
+  ASSERT_NE(model, nullptr);
+  const auto tokens = model->tokenizer()->Encode(
+      weights.words().Text(weights.vocab(), 320), {});
+  ASSERT_TRUE(tokens.has_value());
+  const auto vocab_size = static_cast<size_t>(model->config().vocab_size);
+  const auto session = engine::Session::Create(
+      model, {.context = 512, .num_threads = 2, .ffn = engine::FfnMode::kFast});
+  ASSERT_TRUE(session.has_value()) << session.error().message;
+  // Words of both topics, one at a time, so that the predictors choose.
+  size_t num_right = 0;
+  std::vector<float> logits(vocab_size);
+  const std::span<const text::TokenId> all(*tokens);
+  ASSERT_TRUE(
+      (*session)->Decode(all.first(240), engine::LogitsOf::kLast, logits));
+  for (size_t i = 240; i < 300; ++i) {
+    const auto likeliest = std::ranges::max_element(logits) - logits.begin();
+    num_right += likeliest == all[i] ? 1 : 0;
+    ASSERT_TRUE(
+        (*session)->Decode(all.subspan(i, 1), engine::LogitsOf::kLast, logits));
+  }
+  EXPECT_EQ(num_right, 60u);
+  const engine::SparseTotals totals = (*session)->sparse_totals();
+  EXPECT_NEAR(static_cast<double>(totals.num_candidates) /
+                  static_cast<double>(totals.num_open),
+              convert::kCandidateRatio, 0.15);
+  EXPECT_NEAR(static_cast<double>(totals.num_open) /
+                  static_cast<double>(totals.num_neurons),
+              0.1, 0.02);
+}
+
 std::vector<Case> AllCases() {
   return {{"tiny", DType::kQ4_0},
           {"tiny", DType::kQ8_0},
@@ -281,7 +476,8 @@ std::vector<Case> AllCases() {
           {"tiny", DType::kQ4_0, 0.05, 0.15, 0.8},
           {"tiny-opt", DType::kQ4_0},
           {"tiny-falcon", DType::kQ4_0},
-          {"tiny-mixtral", DType::kQ4_0}};
+          {"tiny-mixtral", DType::kQ4_0},
+          {"tiny-moe", DType::kQ4_0}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SynthModelTest,

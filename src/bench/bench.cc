@@ -10,18 +10,14 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "bench/model_title.h"
+#include "bench/roof_probe.h"
 #include "bench/samples.h"
+#include "bench/token_progress.h"
 #include "bench/workload.h"
 #include "model/weight_bytes.h"
-#include "os/memory.h"
-#include "probe/memory.h"
 
 namespace thermocline::bench {
 namespace {
-
-constexpr int kProbeRounds = 2;  // before every repetition
-constexpr uint64_t kCacheProbeBytesMin = uint64_t{16} << 20;
 
 // Folds logits into a hash; nullopt if one of them is not finite.
 std::optional<uint64_t> FoldLogits(std::span<const float> logits,
@@ -113,50 +109,6 @@ void Summarise(const std::vector<Sample>& samples, BenchRow& row) {
   row.gb_per_s = row.median * static_cast<double>(row.bytes_per_token) / 1e9;
 }
 
-BenchReport ReportOf(const model::Model& model, const BenchOptions& options) {
-  const ModelTitle title = TitleOf(model);
-  return {.model_name = title.name,
-          .model_path = model.file().path(),
-          .isa = std::string(NameOf(options.session.isa)),
-          .batch = options.session.batch,
-          .k_type = options.session.k_type,
-          .v_type = options.session.v_type,
-          .model_bytes = title.num_bytes,
-          .num_params = title.num_params,
-          .num_layers = model.config().num_layers};
-}
-
-// Counts the tokens of the warm-ups and of the repetitions that were asked for.
-class BenchProgress {
- public:
-  BenchProgress(const ProgressFn& progress, uint64_t num_total)
-      : progress_(progress), num_total_(num_total) {}
-
-  // What fills the cache, and repetitions that make up for others, do not
-  // count.
-  void Mute(bool muted) { muted_ = muted; }
-  void Add(size_t num_new) {
-    if (muted_) return;
-    num_done_ += num_new;
-    Show(0);
-  }
-  // Of a prefill that is under way.
-  void Show(uint64_t num_of_prompt) {
-    const uint64_t num = num_done_ + num_of_prompt;
-    // A prefill tells of its layers: the same count again is no progress.
-    if (muted_ || num <= num_reported_) return;
-    num_reported_ = num;
-    ReportProgress(progress_, "bench", num, num_total_);
-  }
-
- private:
-  const ProgressFn& progress_;
-  uint64_t num_total_;
-  uint64_t num_done_ = 0;
-  uint64_t num_reported_ = 0;
-  bool muted_ = false;
-};
-
 class Bench {
  public:
   Bench(std::shared_ptr<const model::Model> model, const BenchOptions& options,
@@ -182,7 +134,7 @@ class Bench {
     };
     TC_ASSIGN_OR_RETURN(const auto session,
                         engine::Session::Create(model_, options));
-    report.ffn = NameOf(session->ffn());
+    report.subject.ffn = NameOf(session->ffn());
     TC_ASSIGN_OR_RETURN(auto probe, CreateProbe(*session));
     double roof = 0.0;
     const size_t first_row = report.rows.size();
@@ -211,26 +163,13 @@ class Bench {
     return num_tokens;
   }
 
-  uint64_t WeightBytes() const { return engine::WeightBytesPerToken(*model_); }
-  bool IsInCache() const {
-    return WeightBytes() < 2 * probe::LastLevelCacheBytes();
-  }
-
-  // Of as much memory as a token needs, or of the cache where the model is.
   Result<probe::ReadProbe> CreateProbe(const engine::Session& session) const {
-    uint64_t num_bytes = std::max(WeightBytes(), kCacheProbeBytesMin);
-    if (!IsInCache()) {
-      uint64_t working_set = 0;
-      for (const Workload& test : tests_) {
-        working_set = std::max(working_set,
-                               BytesPerToken(session, options_.session, test));
-      }
-      num_bytes =
-          probe::ProbeSizeFor(probe::LastLevelCacheBytes(),
-                              os::ReadMemoryInfo().available_bytes, working_set)
-              .num_bytes;
+    uint64_t token_bytes = 0;
+    for (const Workload& test : tests_) {
+      token_bytes =
+          std::max(token_bytes, BytesPerToken(session, options_.session, test));
     }
-    return probe::ReadProbe::Create(session.num_threads(), num_bytes);
+    return CreateRoofProbe(*model_, session.num_threads(), token_bytes);
   }
 
   // A row without what follows from the roof; raises `roof` to what the probe
@@ -243,7 +182,7 @@ class Bench {
                  .depth = test.depth,
                  .num_threads = session.num_threads()};
     row.bytes_per_token = BytesPerToken(session, options_.session, test);
-    row.in_cache = IsInCache();
+    row.in_cache = IsInCache(*model_);
     row.is_sparse = !IsDense(session, options_.session, test);
     row.bytes_are_bound = row.is_sparse;
     if (options_.profile) row.profile.emplace();
@@ -332,7 +271,7 @@ class Bench {
   std::vector<Workload> tests_;
   ModelWork work_;
   KernelRates rates_;
-  BenchProgress progress_;
+  TokenProgress progress_;
   compute::StageTimes profile_;  // of the run that is under way
   std::vector<float> logits_;
 };
@@ -365,7 +304,8 @@ Result<BenchReport> RunBench(std::shared_ptr<const model::Model> model,
       std::vector<Workload> tests,
       ListTests(options.prompt_lengths, options.generate_lengths,
                 options.depths, model->config().context_length));
-  BenchReport report = ReportOf(*model, options);
+  BenchReport report = {.subject = SubjectOf(*model, options.session),
+                        .rows = {}};
   Bench bench(std::move(model), options, std::move(tests));
   const std::vector<int> threads =
       options.threads.empty() ? std::vector<int>{0} : options.threads;

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "bench/limits.h"
+#include "bench/subject.h"
 #include "compute/stage_times.h"
 #include "engine/session.h"
 #include "model/model.h"
@@ -60,17 +61,7 @@ struct BenchRow {
 };
 
 struct BenchReport {
-  std::string model_name;  // "llama 8.80 M F16"
-  std::string model_path;
-  std::string build;  // "0.1.0"; the caller's to fill in, like cpu
-  std::string cpu;    // "AMD EPYC 7763 64-Core Processor"; empty if unknown
-  std::string isa;    // "avx512-vnni"
-  std::string ffn;    // which neurons were computed: "dense"
-  int64_t batch;
-  DType k_type, v_type;
-  uint64_t model_bytes;
-  uint64_t num_params;
-  int64_t num_layers;
+  Subject subject;
   std::vector<BenchRow> rows;
 };
 

@@ -81,8 +81,8 @@ TEST(RunBenchTest, GivesARowPerTestAndThreadCount) {
   EXPECT_EQ(report->rows[1].bytes_per_token,
             engine::WeightBytesPerToken(*model) +
                 engine::KvBytesPerToken(model->config(), options.session, 1));
-  EXPECT_THAT(report->model_name, HasSubstr("llama"));
-  EXPECT_GT(report->num_params, 0u);
+  EXPECT_THAT(report->subject.model_name, HasSubstr("llama"));
+  EXPECT_GT(report->subject.num_params, 0u);
 }
 
 TEST(RunBenchTest, FillsTheCacheToTheDepth) {
@@ -120,7 +120,7 @@ TEST(RunBenchTest, AccountsForEveryStage) {
   options.profile = true;
   const auto report = RunBench(model, options);
   ASSERT_TRUE(report.has_value()) << report.error().message;
-  ASSERT_EQ(report->num_layers, 2);
+  ASSERT_EQ(report->subject.num_layers, 2);
   // Of the repetitions alone: neither the warm-up nor the filling.
   const uint64_t num_batches[] = {2, 6};
   for (size_t i = 0; i < 2; ++i) {
@@ -168,7 +168,7 @@ TEST(RunBenchTest, TellsOfProgressInsideAPrefill) {
   ASSERT_TRUE(report.has_value()) << report.error().message;
   ASSERT_EQ(model->config().num_layers, 2);
   EXPECT_EQ(done, (std::vector<uint64_t>{4, 8, 12, 16}));
-  EXPECT_EQ(report->ffn, "dense");
+  EXPECT_EQ(report->subject.ffn, "dense");
 }
 
 TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
@@ -183,7 +183,7 @@ TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
   options.repetitions = 1;
   const auto fast = RunBench(*model, options);
   ASSERT_TRUE(fast.has_value()) << fast.error().message;
-  EXPECT_EQ(fast->ffn, "fast");
+  EXPECT_EQ(fast->subject.ffn, "fast");
   EXPECT_TRUE(fast->rows[0].is_sparse);
   EXPECT_FALSE(fast->rows[0].bytes_are_bound);
   EXPECT_GT(fast->rows[0].candidate_share, fast->rows[0].open_share);
@@ -191,7 +191,7 @@ TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
   options.session.ffn = engine::FfnMode::kDense;
   const auto dense = RunBench(*model, options);
   ASSERT_TRUE(dense.has_value()) << dense.error().message;
-  EXPECT_EQ(dense->ffn, "dense");
+  EXPECT_EQ(dense->subject.ffn, "dense");
   EXPECT_FALSE(dense->rows[0].is_sparse);
   EXPECT_EQ(dense->rows[0].candidate_share, 0.0);
   // Of a prompt the bytes are known if all neurons are computed.

@@ -42,16 +42,6 @@ std::string LimitCell(const BenchRow& row) {
   return fmt::format("{} {:>5.1f} %", NameOf(row.limit), *percent);
 }
 
-// A cell of a Markdown table: a bar would end it.
-std::string Cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 // What a reader must know about the numbers above.
 std::string DroppedNotes(const BenchReport& report) {
   std::string out;
@@ -82,21 +72,16 @@ std::string SparseNotes(const BenchReport& report) {
 
 std::string FormatMarkdown(const BenchReport& report) {
   std::string out = fmt::format(
-      "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>13} | {:>20} | {:>8} | "
-      "{:>9} | {:>8} | {:>18} |\n"
-      "| {:-<30} | {:->9}: | {:->9}: | {:-<10} | {:->6}: | {:->12}: | {:->19}: "
-      "| {:->7}: | {:->8}: | {:->7}: | {:->17}: |\n",
-      "model", "size", "params", "backend", "threads", "test", "t/s", "GB/s",
-      "% of roof", "GMAC/s", "limit", "", "", "", "", "", "", "", "", "", "",
-      "");
+      "{} {:>13} | {:>20} | {:>8} | {:>9} | {:>8} | {:>18} |\n"
+      "{} {:->12}: | {:->19}: | {:->7}: | {:->8}: | {:->7}: | {:->17}: |\n",
+      SubjectHeader(), "test", "t/s", "GB/s", "% of roof", "GMAC/s", "limit",
+      SubjectRule(), "", "", "", "", "", "");
   for (const BenchRow& row : report.rows) {
     const std::string_view bound = row.bytes_are_bound ? "≤ " : "";
     const std::string_view most = row.is_sparse ? "≤ " : "";
     out += fmt::format(
-        "| {:<30} | {:>10} | {:>10} | {:<10} | {:>7} | {:>13} | {:>20} | "
-        "{:>8} | {:>9} | {:>8} | {:>18} |\n",
-        Cell(report.model_name), FormatBytes(report.model_bytes),
-        FormatCount(report.num_params), "CPU", row.num_threads, row.test,
+        "{} {:>13} | {:>20} | {:>8} | {:>9} | {:>8} | {:>18} |\n",
+        SubjectCells(report.subject, row.num_threads), row.test,
         fmt::format("{:.2f} ± {:.2f}", row.median, row.stddev),
         fmt::format("{}{:.2f}", bound, row.gb_per_s), RoofCell(row),
         fmt::format("{}{:.1f}", most, row.gmac_per_s), LimitCell(row));
@@ -107,7 +92,7 @@ std::string FormatMarkdown(const BenchReport& report) {
     if (!row.profile.has_value()) continue;
     out += fmt::format("\n{}, {}:\n\n{}", row.test,
                        Plural(row.num_threads, "thread"),
-                       FormatProfile(*row.profile, report.num_layers));
+                       FormatProfile(*row.profile, report.subject.num_layers));
   }
   return out;
 }
@@ -136,50 +121,39 @@ std::string FormatJson(const BenchReport& report) {
   auto rows = nlohmann::ordered_json::array();
   for (const BenchRow& row : report.rows) {
     const std::optional<double> percent = PercentOfRoof(row);
-    rows.push_back({{"build_commit", report.build},
-                    {"cpu_info", report.cpu},
-                    {"model_filename", report.model_path},
-                    {"model_type", report.model_name},
-                    {"model_size", report.model_bytes},
-                    {"model_n_params", report.num_params},
-                    {"backends", "CPU"},
-                    {"isa", report.isa},
-                    {"ffn", report.ffn},
-                    {"n_batch", report.batch},
-                    {"n_threads", row.num_threads},
-                    {"type_k", NameOf(report.k_type)},
-                    {"type_v", NameOf(report.v_type)},
-                    {"test", row.test},
-                    {"n_prompt", row.num_prompt},
-                    {"n_gen", row.num_generate},
-                    {"n_depth", row.depth},
-                    {"avg_ns", row.mean_ns},
-                    {"stddev_ns", row.stddev_ns},
-                    {"avg_ts", row.mean},
-                    {"stddev_ts", row.stddev},
-                    {"median_ts", row.median},
-                    {"samples_ns", row.samples_ns},
-                    {"samples_ts", row.tokens_per_s},
-                    {"bytes_per_token", row.bytes_per_token},
-                    {"is_sparse", row.is_sparse},
-                    {"bytes_are_bound", row.bytes_are_bound},
-                    {"candidate_share", row.candidate_share},
-                    {"open_share", row.open_share},
-                    {"gb_per_s", row.gb_per_s},
-                    {"roof_gb_per_s", row.roof_gb_per_s},
-                    {"in_cache", row.in_cache},
-                    {"percent_of_roof", nullptr},
-                    {"gmac_per_s", row.gmac_per_s},
-                    {"limit", nullptr},
-                    {"percent_of_limit", nullptr},
-                    {"num_dropped", row.num_dropped}});
-    if (percent.has_value()) rows.back()["percent_of_roof"] = *percent;
+    auto& json =
+        rows.emplace_back(SubjectJson(report.subject, row.num_threads));
+    json.update({{"test", row.test},
+                 {"n_prompt", row.num_prompt},
+                 {"n_gen", row.num_generate},
+                 {"n_depth", row.depth},
+                 {"avg_ns", row.mean_ns},
+                 {"stddev_ns", row.stddev_ns},
+                 {"avg_ts", row.mean},
+                 {"stddev_ts", row.stddev},
+                 {"median_ts", row.median},
+                 {"samples_ns", row.samples_ns},
+                 {"samples_ts", row.tokens_per_s},
+                 {"bytes_per_token", row.bytes_per_token},
+                 {"is_sparse", row.is_sparse},
+                 {"bytes_are_bound", row.bytes_are_bound},
+                 {"candidate_share", row.candidate_share},
+                 {"open_share", row.open_share},
+                 {"gb_per_s", row.gb_per_s},
+                 {"roof_gb_per_s", row.roof_gb_per_s},
+                 {"in_cache", row.in_cache},
+                 {"percent_of_roof", nullptr},
+                 {"gmac_per_s", row.gmac_per_s},
+                 {"limit", nullptr},
+                 {"percent_of_limit", nullptr},
+                 {"num_dropped", row.num_dropped}});
+    if (percent.has_value()) json["percent_of_roof"] = *percent;
     if (row.limit != LimitKind::kNone) {
-      rows.back()["limit"] = NameOf(row.limit);
-      rows.back()["percent_of_limit"] = row.percent_of_limit;
+      json["limit"] = NameOf(row.limit);
+      json["percent_of_limit"] = row.percent_of_limit;
     }
     if (row.profile.has_value()) {
-      rows.back()["profile"] = ProfileJson(*row.profile);
+      json["profile"] = ProfileJson(*row.profile);
     }
   }
   // Paths and names are any bytes; JSON is UTF-8.
@@ -195,24 +169,18 @@ std::string Number(const std::optional<double>& value) {
 // Numbers of six decimals; the samples are in JSON only.
 std::string FormatCsv(const BenchReport& report) {
   std::string out =
-      "build_commit,cpu_info,model_filename,model_type,model_size,"
-      "model_n_params,backends,isa,ffn,n_batch,n_threads,type_k,type_v,test,"
+      std::string(kSubjectCsvNames) +
+      "test,"
       "n_prompt,n_gen,avg_ns,stddev_ns,avg_ts,stddev_ts,median_ts,"
       "bytes_per_token,bytes_are_bound,gb_per_s,roof_gb_per_s,in_cache,"
       "percent_of_roof,n_depth,gmac_per_s,limit,percent_of_limit,num_dropped,"
       "is_sparse,candidate_share,open_share\n";
   for (const BenchRow& row : report.rows) {
     const std::optional<double> percent = PercentOfRoof(row);
-    out +=
-        fmt::format("{},{},{},{},{},{},CPU,{},{},{},", QuoteCsv(report.build),
-                    QuoteCsv(report.cpu), QuoteCsv(report.model_path),
-                    QuoteCsv(report.model_name), report.model_bytes,
-                    report.num_params, report.isa, report.ffn, report.batch);
-    out += fmt::format("{},{},{},{},{},{},{:.0f},{:.0f},{:.6f},{:.6f},{:.6f},",
-                       row.num_threads, NameOf(report.k_type),
-                       NameOf(report.v_type), row.test, row.num_prompt,
-                       row.num_generate, row.mean_ns, row.stddev_ns, row.mean,
-                       row.stddev, row.median);
+    out += SubjectCsv(report.subject, row.num_threads);
+    out += fmt::format("{},{},{},{:.0f},{:.0f},{:.6f},{:.6f},{:.6f},", row.test,
+                       row.num_prompt, row.num_generate, row.mean_ns,
+                       row.stddev_ns, row.mean, row.stddev, row.median);
     out += fmt::format("{},{},{:.6f},{:.6f},{},{},", row.bytes_per_token,
                        row.bytes_are_bound, row.gb_per_s, row.roof_gb_per_s,
                        row.in_cache, Number(percent));

@@ -12,18 +12,19 @@ namespace thermocline::bench {
 namespace {
 
 BenchReport Sample() {
-  BenchReport report = {.model_name = "llama 8.80 M F16",
-                        .model_path = "a \"b\",c.gguf",
-                        .build = "0.1.0",
-                        .cpu = "A CPU, 2 GHz",
-                        .isa = "avx2",
-                        .ffn = "fast",
-                        .batch = 512,
-                        .k_type = DType::kF16,
-                        .v_type = DType::kQ8_0,
-                        .model_bytes = 17'600'000,
-                        .num_params = 8'800'000,
-                        .num_layers = 3};
+  BenchReport report = {.subject = {.model_name = "llama 8.80 M F16",
+                                    .model_path = "a \"b\",c.gguf",
+                                    .build = "0.1.0",
+                                    .cpu = "A CPU, 2 GHz",
+                                    .isa = "avx2",
+                                    .ffn = "fast",
+                                    .batch = 512,
+                                    .k_type = DType::kF16,
+                                    .v_type = DType::kQ8_0,
+                                    .model_bytes = 17'600'000,
+                                    .num_params = 8'800'000,
+                                    .num_layers = 3},
+                        .rows = {}};
   report.rows.push_back({.test = "pp512",
                          .num_prompt = 512,
                          .num_generate = 0,
@@ -154,7 +155,7 @@ TEST(FormatBenchTest, SparsePromptsHaveNoShareOfTheRoof) {
 
 TEST(FormatBenchTest, MarkdownCellsCannotBreakTheTable) {
   BenchReport report = Sample();
-  report.model_name = "a|b";
+  report.subject.model_name = "a|b";
   EXPECT_THAT(FormatBench(report, BenchFormat::kMarkdown),
               ::testing::HasSubstr("a\\|b"));
 }
@@ -183,7 +184,7 @@ TEST(FormatBenchTest, JsonParses) {
 
 TEST(FormatBenchTest, JsonReplacesInvalidUtf8) {
   BenchReport report = Sample();
-  report.model_path = "\xff.gguf";
+  report.subject.model_path = "\xff.gguf";
   EXPECT_EQ(nlohmann::json::parse(
                 FormatBench(report, BenchFormat::kJson))[0]["model_filename"],
             "\xef\xbf\xbd.gguf");

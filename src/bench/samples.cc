@@ -24,6 +24,19 @@ double MedianOf(std::vector<double> samples) {
              : (samples[middle - 1] + samples[middle]) / 2.0;
 }
 
+std::vector<double> PercentilesOf(std::vector<double> samples,
+                                  std::span<const double> shares) {
+  std::ranges::sort(samples);
+  const auto count = static_cast<double>(samples.size());
+  std::vector<double> percentiles;
+  for (const double share : shares) {
+    const auto rank =
+        static_cast<size_t>(std::max(std::ceil(share * count - 1e-9), 1.0));
+    percentiles.push_back(samples[std::min(rank, samples.size()) - 1]);
+  }
+  return percentiles;
+}
+
 size_t NumUndisturbed(std::span<const double> probe_rates, double best_rate) {
   return static_cast<size_t>(std::ranges::count_if(
       probe_rates,

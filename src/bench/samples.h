@@ -17,6 +17,11 @@ Moments MomentsOf(std::span<const double> samples);
 // Of at least one sample.
 double MedianOf(std::vector<double> samples);
 
+// For each of `shares` (0 to 1) the least sample that so large a share of all
+// does not exceed (nearest rank). Of at least one sample.
+std::vector<double> PercentilesOf(std::vector<double> samples,
+                                  std::span<const double> shares);
+
 // A repetition before which the read probe found less than this share of the
 // best rate shared the machine with somebody else.
 inline constexpr double kUndisturbedShare = 0.85;

@@ -33,5 +33,16 @@ TEST(ChooseRepetitionsTest, KeepsTheBestThreeOfABusyRun) {
   EXPECT_THAT(ChooseRepetitions(rates, 20.0, 1), ElementsAre(1));
 }
 
+TEST(PercentilesOfTest, TakesTheNearestRank) {
+  std::vector<double> samples;
+  for (int i = 100; i > 0; --i) samples.push_back(i);
+  const double shares[] = {0.5, 0.9, 0.99, 0.0, 1.0};
+  EXPECT_EQ(PercentilesOf(samples, shares),
+            (std::vector<double>{50, 90, 99, 1, 100}));
+  EXPECT_EQ(PercentilesOf({3, 1, 2}, shares),
+            (std::vector<double>{2, 3, 3, 1, 3}));
+  EXPECT_EQ(PercentilesOf({7}, shares), std::vector<double>(5, 7));
+}
+
 }  // namespace
 }  // namespace thermocline::bench

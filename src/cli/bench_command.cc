@@ -27,20 +27,6 @@ namespace {
 constexpr int64_t kMaxLength = int64_t{1} << 32;
 constexpr int64_t kMaxRepetitions = 10000;
 
-struct BenchFlags {
-  ModelFlags model;
-  SessionFlags session;
-  std::vector<int64_t> prompt_lengths = {512};
-  std::vector<int64_t> generate_lengths = {128};
-  bool prompt_given = false;
-  bool generate_given = false;
-  std::vector<int64_t> depths = {0};
-  std::vector<int64_t> threads;
-  int64_t repetitions = 5;
-  bool profile = false;
-  bench::BenchFormat format = bench::BenchFormat::kMarkdown;
-};
-
 // A length that nobody asked for gives way to a small model.
 void CapDefault(const char* flag, bool given, int64_t room,
                 std::vector<int64_t>& lengths) {
@@ -50,8 +36,8 @@ void CapDefault(const char* flag, bool given, int64_t room,
   lengths.front() = room;
 }
 
-// Weights that are held in RAM and the largest session, together.
-Status CheckFits(const model::Model& model, const bench::BenchOptions& bench) {
+// The largest session of all tests.
+engine::SessionOptions LargestSession(const bench::BenchOptions& bench) {
   engine::SessionOptions session = bench.session;
   session.context = std::ranges::max(bench.depths) +
                     std::max(std::ranges::max(bench.prompt_lengths),
@@ -59,10 +45,7 @@ Status CheckFits(const model::Model& model, const bench::BenchOptions& bench) {
   if (!bench.threads.empty()) {
     session.num_threads = std::ranges::max(bench.threads);
   }
-  TC_ASSIGN_OR_RETURN(const engine::MemoryPlan need,
-                      engine::PlanMemory(model.config(), session));
-  return CheckHeldFits(model.file().path(), model.file().num_held_bytes(),
-                       need.anonymous());
+  return session;
 }
 
 Status Run(const BenchFlags& flags) {
@@ -82,20 +65,14 @@ Status Run(const BenchFlags& flags) {
   options.session =
       MakeSessionOptions(flags.session, model->config(), progress);
   options.progress = progress.callback();
-  TC_RETURN_IF_ERROR(CheckFits(*model, options));
+  TC_RETURN_IF_ERROR(CheckBenchFits(*model, LargestSession(options)));
   auto report = bench::RunBench(model, options);
   progress.Clear();
   TC_RETURN_IF_ERROR(report);
-  report->build = TC_VERSION;
-  report->cpu = os::ReadCpuName();
+  CompleteSubject(report->subject);
   std::string text = bench::FormatBench(*report, flags.format);
   if (flags.format == bench::BenchFormat::kMarkdown) {
-    const gguf::File& file = model->file();
-    text += fmt::format("\nbuild: thermocline {}, {}, ffn {}, weights {}{}\n",
-                        TC_VERSION, report->isa, report->ffn,
-                        DescribeHeld(file.held()),
-                        DescribePages(file.held(), file.num_file_bytes(),
-                                      os::ReadHugePageShares()));
+    text += DescribeBuild(report->subject, *model);
   }
   return WriteStdout(text);
 }
@@ -119,6 +96,29 @@ bool AllZero(const std::vector<int64_t>& lengths) {
 
 }  // namespace
 
+void CompleteSubject(bench::Subject& subject) {
+  subject.build = TC_VERSION;
+  subject.cpu = os::ReadCpuName();
+}
+
+std::string DescribeBuild(const bench::Subject& subject,
+                          const model::Model& model) {
+  const gguf::File& file = model.file();
+  return fmt::format("\nbuild: thermocline {}, {}, ffn {}, weights {}{}\n",
+                     TC_VERSION, subject.isa, subject.ffn,
+                     DescribeHeld(file.held()),
+                     DescribePages(file.held(), file.num_file_bytes(),
+                                   os::ReadHugePageShares()));
+}
+
+Status CheckBenchFits(const model::Model& model,
+                      const engine::SessionOptions& session) {
+  TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
+                      engine::PlanMemory(model.config(), session));
+  return CheckHeldFits(model.file().path(), model.file().num_held_bytes(),
+                       need.total());
+}
+
 void AddThreadListFlag(CLI::App& app, std::vector<int64_t>& threads,
                        const std::string& fallback) {
   AddIntList(app, "-t,--threads", threads, 0, os::ThreadPool::kMaxThreads,
@@ -135,6 +135,7 @@ void AddFormatFlag(CLI::App& app, bench::BenchFormat& format) {
 
 void AddBenchCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<BenchFlags>();
+  auto prompts = std::make_shared<BenchPromptFlags>();
   CLI::App* app = parent.add_subcommand(
       "bench", "Measures speed, beside the roof that memory sets");
   AddModelFlags(*app, flags->model);
@@ -146,6 +147,7 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
                  "Numbers of tokens to generate; 0: none (default 128)");
   AddIntList(*app, "-d,--n-depth,--depth", flags->depths, 0, kMaxLength,
              "Positions that the KV cache holds before a test (default 0)");
+  AddBenchPromptFlags(*app, *prompts);
   AddThreadListFlag(*app, flags->threads, "physical cores");
   AddInt(*app, "-r,--repetitions", flags->repetitions, 1, kMaxRepetitions,
          "Measured runs of each test, after one to warm up (default 5)");
@@ -169,20 +171,27 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
       "  thermocline bench -m model.gguf\n"
       "  thermocline bench -m model.gguf -p 0 -n 32 -d 0,4096 --profile\n"
       "  thermocline bench -m model.gguf -p 0 -n 64,128 -t 1,2 -r 10 -o csv\n"
+      "  thermocline bench -m model.gguf -f prompts.txt -pg 64,128 -pg "
+      "512,128\n"
       "  thermocline bench roof -t 1,2 -m model.gguf");
   AddBenchRoofCommand(*app, *app->get_option("--model"), action);
-  app->callback([app, flags, prompt, generate, &action] {
+  app->callback([app, flags, prompts, prompt, generate, &action] {
     if (!app->get_subcommands().empty()) {
       // Whoever writes flags in front of `roof` wants them to count there.
       RefuseAllBut(*app, {},
                    "in front of roof, which takes its flags behind it");
       return;
     }
+    CheckBenchPromptFlags(*app, *prompts);
+    CheckScoresAreUsed(flags->model, flags->session.predictor,
+                       {flags->session.ffn});
+    if (prompts->path.has_value()) {
+      action = [flags, prompts] { return RunPrompts(*flags, *prompts); };
+      return;
+    }
     if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
       throw CLI::ValidationError("nothing to run: -p and -n are both 0");
     }
-    CheckScoresAreUsed(flags->model, flags->session.predictor,
-                       {flags->session.ffn});
     flags->prompt_given = prompt->count() > 0;
     flags->generate_given = generate->count() > 0;
     action = [flags] { return Run(*flags); };

@@ -1,15 +1,35 @@
-// What `thermocline bench` and `thermocline bench roof` share.
+// What the ways of `thermocline bench` share: fixed ids, prompts, and `roof`.
 #ifndef THERMOCLINE_CLI_BENCH_COMMANDS_H_
 #define THERMOCLINE_CLI_BENCH_COMMANDS_H_
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "bench/bench.h"
+#include "bench/prompt_bench.h"
 #include "cli/commands.h"
+#include "cli/session_flags.h"
+#include "model/model.h"
 
 namespace thermocline::cli {
+
+struct BenchFlags {
+  ModelFlags model;
+  SessionFlags session;
+  std::vector<int64_t> prompt_lengths = {512};
+  std::vector<int64_t> generate_lengths = {128};
+  bool prompt_given = false;
+  bool generate_given = false;
+  std::vector<int64_t> depths = {0};
+  std::vector<int64_t> threads;
+  int64_t repetitions = 5;
+  bool profile = false;
+  bench::BenchFormat format = bench::BenchFormat::kMarkdown;
+};
 
 // -t as a list; 0 is as many threads as there are physical cores.
 void AddThreadListFlag(CLI::App& app, std::vector<int64_t>& threads,
@@ -17,6 +37,35 @@ void AddThreadListFlag(CLI::App& app, std::vector<int64_t>& threads,
 
 // -o: md, json, csv.
 void AddFormatFlag(CLI::App& app, bench::BenchFormat& format);
+
+// `thermocline bench -f`: prompts of a file and the model's continuation.
+struct BenchPromptFlags {
+  std::optional<std::string> path;  // -f; without it none of the others
+  std::vector<bench::PromptTest> tests;
+  std::optional<int64_t> max_prompts;
+  std::optional<std::string> tokens_path;
+};
+
+// -f, -pg, --limit, --tokens-csv.
+void AddBenchPromptFlags(CLI::App& app, BenchPromptFlags& flags);
+
+// A usage error if flags are given that say nothing beside -f, or beside its
+// absence.
+void CheckBenchPromptFlags(const CLI::App& app, const BenchPromptFlags& flags);
+
+// Requires flags.path.
+Status RunPrompts(const BenchFlags& bench, const BenchPromptFlags& flags);
+
+// Fills in what the program knows: its version and the CPU.
+void CompleteSubject(bench::Subject& subject);
+
+// The line below a Markdown table: how the weights are held.
+std::string DescribeBuild(const bench::Subject& subject,
+                          const model::Model& model);
+
+// Weights that are held in RAM and a session, together.
+Status CheckBenchFits(const model::Model& model,
+                      const engine::SessionOptions& session);
 
 // Adds `roof` to the bench command, whose -m it does not need.
 void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,

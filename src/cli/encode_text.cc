@@ -11,6 +11,21 @@ Result<std::vector<text::TokenId>> EncodeText(
   return tokenizer.Encode(text, options);
 }
 
+Result<std::vector<text::TokenId>> EncodePrompt(
+    const text::Tokenizer& tokenizer, std::string_view prompt,
+    bool with_special) {
+  TC_ASSIGN_OR_RETURN(
+      std::vector<text::TokenId> tokens,
+      EncodeText(tokenizer, prompt,
+                 {.add_special = with_special, .parse_special = true}));
+  const text::Vocab& vocab = tokenizer.vocab();
+  if (with_special && vocab.add_eos && !tokens.empty() &&
+      tokens.back() == vocab.eos) {
+    tokens.pop_back();
+  }
+  return tokens;
+}
+
 Result<training::Corpus> EncodeCorpus(const model::Model& model,
                                       std::string_view text,
                                       const std::string& name,

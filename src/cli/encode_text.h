@@ -19,6 +19,13 @@ Result<std::vector<text::TokenId>> EncodeText(
     const text::Tokenizer& tokenizer, std::string_view text,
     const text::EncodeOptions& options);
 
+// What a model gets to continue: special tokens that are written out count as
+// such; with_special puts those around it that the vocabulary asks for (BOS),
+// but no EOS behind it: the text has not ended.
+Result<std::vector<text::TokenId>> EncodePrompt(
+    const text::Tokenizer& tokenizer, std::string_view prompt,
+    bool with_special);
+
 // training::Corpus::Create.
 Result<training::Corpus> EncodeCorpus(const model::Model& model,
                                       std::string_view text,

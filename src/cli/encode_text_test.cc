@@ -6,6 +6,7 @@
 #include <csignal>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/signals.h"
 #include "cli/test_files.h"
@@ -31,6 +32,22 @@ TEST(EncodeTextTest, GivesTheTokens) {
   const auto tokens = EncodeText(*model->tokenizer(), "Once", {});
   ASSERT_TRUE(tokens.has_value());
   EXPECT_EQ(model->tokenizer()->Decode(*tokens, false), "Once");
+}
+
+TEST(EncodePromptTest, PutsBosInFrontIfAsked) {
+  const auto model = OpenStories();
+  const text::Vocab& vocab = model->tokenizer()->vocab();
+  ASSERT_TRUE(vocab.added_bos().has_value());
+  const auto with = EncodePrompt(*model->tokenizer(), "Once", true);
+  const auto without = EncodePrompt(*model->tokenizer(), "Once", false);
+  ASSERT_TRUE(with.has_value() && without.has_value());
+  ASSERT_FALSE(with->empty());
+  EXPECT_EQ(with->front(), *vocab.bos);
+  EXPECT_EQ(std::vector(with->begin() + 1, with->end()), *without);
+  // A special token that is written out.
+  const auto parsed = EncodePrompt(*model->tokenizer(), "<s>Once", false);
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(parsed->front(), *vocab.bos);
 }
 
 TEST(EncodeCorpusTest, GivesTheChunks) {

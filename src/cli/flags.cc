@@ -13,9 +13,9 @@ namespace thermocline::cli {
 namespace {
 
 // Spelled with one dash, as in llama.cpp; the parser knows them with two.
-constexpr std::string_view kSingleDashNames[] = {"--cnv", "--ctk",    "--ctv",
-                                                 "--ngl", "--no-cnv", "--st",
-                                                 "--sys", "--sysf",   "--ub"};
+constexpr std::string_view kSingleDashNames[] = {
+    "--cnv", "--ctk", "--ctv", "--ngl",  "--no-cnv",
+    "--pg",  "--st",  "--sys", "--sysf", "--ub"};
 
 // CLI11's page with flags spelled as users of llama.cpp type them.
 class HelpFormatter : public CLI::Formatter {

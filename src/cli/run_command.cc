@@ -20,21 +20,6 @@
 namespace thermocline::cli {
 namespace {
 
-Result<std::vector<text::TokenId>> EncodePrompt(
-    const text::Tokenizer& tokenizer, const std::string& prompt, bool no_bos) {
-  TC_ASSIGN_OR_RETURN(
-      std::vector<text::TokenId> tokens,
-      EncodeText(tokenizer, prompt,
-                 {.add_special = !no_bos, .parse_special = true}));
-  // What follows is to continue the text: it has not ended.
-  const text::Vocab& vocab = tokenizer.vocab();
-  if (!no_bos && vocab.add_eos && !tokens.empty() &&
-      tokens.back() == vocab.eos) {
-    tokens.pop_back();
-  }
-  return tokens;
-}
-
 TokenBytes BytesPerGeneratedToken(const engine::Session& session,
                                   const engine::SessionOptions& options,
                                   const decode::GenerateReport& report) {
@@ -62,7 +47,7 @@ Status Continue(const RunFlags& flags) {
   TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
                       RequireTokenizer(*model));
   TC_ASSIGN_OR_RETURN(const std::vector<text::TokenId> tokens,
-                      EncodePrompt(*tokenizer, *prompt, flags.no_bos));
+                      EncodePrompt(*tokenizer, *prompt, !flags.no_bos));
   if (tokens.empty()) {
     return Fail(
         ErrorCode::kInvalidArgument,

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/output_file.h"
+#include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "convert/synth.h"
@@ -28,6 +29,7 @@ struct SynthFlags {
   float density = 0.1f;
   float skew = 0.26f;
   float locality = 0.6f;
+  int64_t num_topics = 1;
   int64_t seed = 1;
   std::optional<int64_t> num_layers;
   std::string output;
@@ -51,10 +53,14 @@ std::string DescribePlan(const SynthFlags& flags,
       "synthetic like {}, {}: {} of {}, {}\n", plan.shape.name,
       LowerName(plan.options.dtype), Plural(plan.num_layers, "layer"),
       Plural(plan.shape.num_neurons(), "neuron"), plan.Describe());
+  const std::string note =
+      plan.shape.note.empty()
+          ? ""
+          : fmt::format("{}: {}\n", plan.shape.name, plan.shape.note);
   const bool writes_predictor =
       plan.options.with_predictor && (!flags.plain || flags.powerinfer);
-  if (!writes_predictor) return model;
-  return model +
+  if (!writes_predictor) return model + note;
+  return model + note +
          fmt::format(
              "predictor: rank {} in q8_0, {} {}, {:.1f} % of the FFN's {}; {} "
              "candidates for each neuron that fires\n",
@@ -81,6 +87,7 @@ Result<convert::SynthPlan> PlanOf(const SynthFlags& flags) {
   options.density = DecimalNear(flags.density);
   options.skew = DecimalNear(flags.skew);
   options.locality = DecimalNear(flags.locality);
+  options.num_topics = static_cast<uint64_t>(flags.num_topics);
   options.seed = static_cast<uint64_t>(flags.seed);
   if (flags.num_layers) {
     options.num_layers = static_cast<uint64_t>(*flags.num_layers);
@@ -112,6 +119,16 @@ Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
   return WriteReport(report, OutputsOf(flags));
 }
 
+// A number from 0 to 1 that may be absent.
+void AddShare(CLI::App& app, const std::string& name,
+              std::optional<double>& share, const std::string& description) {
+  AddParsed(app, name, "X", description,
+            [&share](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(share, ParseFloat(text, 0.0, 1.0));
+              return {};
+            });
+}
+
 void AddActivityFlags(CLI::App& app, SynthFlags& flags) {
   AddFloat(app, "--density", flags.density, 0.0, 1.0,
            "Share of the neurons that fire for a token (default 0.1)");
@@ -121,6 +138,16 @@ void AddActivityFlags(CLI::App& app, SynthFlags& flags) {
   AddFloat(app, "--locality", flags.locality, 0.0, 1.0,
            "Share of a token's active neurons that fired for the token before "
            "(default 0.6)");
+  AddShare(app, "--expert-skew", flags.options.expert_skew,
+           "Of a mixture: share of the experts that makes 80 % of all choices "
+           "(default: all are as busy)");
+  AddShare(app, "--expert-locality", flags.options.expert_locality,
+           "Of a mixture: share of a token's experts that the token before had "
+           "(default: what the neurons' locality gives)");
+  AddInt(app, "--topics", flags.num_topics, 1,
+         int64_t{convert::kMaxSynthTopics},
+         "Texts run through N topics; in each others of the neurons, and of "
+         "experts with a skew, are busy (default 1)");
   AddInt(app, "--seed", flags.seed, 0, INT64_MAX,
          "The same seed and flags give the same bytes (default 1)");
 }
@@ -155,6 +182,9 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
   app->add_flag_callback(
       "--no-predictor", [flags] { flags->options.with_predictor = false; },
       "Write records without predictors, for exact");
+  app->add_flag_callback(
+      "--for-storage", [flags] { flags->options.for_storage = true; },
+      "Records at multiples of 4096 bytes, all with their gate");
   AddPath(*app, "--powerinfer", flags->powerinfer, "FILE",
           "Also write the same weights as PowerInfer's file (f16, q4_0)");
   auto* text = AddPath(*app, "--text", flags->text, "FILE",
@@ -167,12 +197,16 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
   AddInt(*app, "-t,--threads", flags->num_threads, 0,
          os::ThreadPool::kMaxThreads,
          "Threads; 0: one per physical core (default 0)");
-  app->footer(
-      "Examples:\n"
-      "  thermocline synth --like llama-7b -o S.gguf --text S.txt\n"
-      "  thermocline synth --like llama-1b --type q4_0 --density 0.1 "
-      "--seed 2 -o S.gguf --powerinfer S.powerinfer.gguf");
+  app->footer("Not as in the original:\n" + convert::ListSynthNotes() +
+              "\nExamples:\n"
+              "  thermocline synth --like llama-7b -o S.gguf --text S.txt\n"
+              "  thermocline synth --like llama-1b --type q4_0 --density 0.1 "
+              "--seed 2 -o S.gguf --powerinfer S.powerinfer.gguf");
   app->callback([flags, &action] {
+    if (flags->plain && flags->options.for_storage) {
+      throw CLI::ValidationError(
+          "--for-storage has no effect with --plain: there are no records");
+    }
     Result<convert::SynthPlan> plan = PlanOf(*flags);
     if (!plan) throw CLI::ValidationError(plan.error().message);
     action = [flags, plan = *std::move(plan)] { return Run(*flags, plan); };

@@ -42,6 +42,32 @@ TEST(SynthCommandTest, RecordsWithoutAPredictor) {
   std::filesystem::remove(model);
 }
 
+TEST(SynthCommandTest, SaysWhatIsNotAsInTheOriginal) {
+  const std::string help = RunMain({"synth", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("gpt-oss-20b: its experts in a llama's body"));
+  const std::string model = TempPath("none.gguf");
+  const MainResult blocks = RunMain(
+      {"synth", "--like", "gpt-oss-20b", "--type", "q6_k", "-o", model});
+  EXPECT_EQ(blocks.exit_code, 2);
+  EXPECT_THAT(blocks.err, HasSubstr("those of F32, F16, Q8_0, Q4_0 do"));
+}
+
+TEST(SynthCommandTest, RecordsForStorage) {
+  const std::string model = TempPath("s.gguf");
+  const MainResult result =
+      RunMain({"synth", "--like", "tiny", "--layers", "1", "--for-storage",
+               "--no-predictor", "-o", model});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const MainResult inspected = RunMain({"inspect", model});
+  EXPECT_THAT(inspected.out,
+              HasSubstr("records       Q4_0 gate, Q4_0 up, Q4_0 down"));
+  std::filesystem::remove(model);
+  const MainResult plain = RunMain(
+      {"synth", "--like", "tiny", "--for-storage", "--plain", "-o", model});
+  EXPECT_EQ(plain.exit_code, 2);
+  EXPECT_THAT(plain.err, HasSubstr("there are no records"));
+}
+
 TEST(SynthCommandTest, RefusesOutputsThatAreOneFile) {
   const std::string model = TempPath("one.gguf");
   const MainResult result =
@@ -77,6 +103,16 @@ TEST(SynthCommandTest, SaysWhatIsNotPossible) {
               HasSubstr("a skew of 0.05 is not possible"));
   EXPECT_THAT(error_of({"tiny", "--type", "q8_0", "--powerinfer", "x.gguf"}),
               HasSubstr("f16 and q4_0 only"));
+  EXPECT_THAT(error_of({"tiny", "--expert-skew", "0.5"}),
+              HasSubstr("tiny has no experts"));
+  EXPECT_THAT(error_of({"tiny-moe", "--expert-skew", "0.01"}),
+              HasSubstr("experts: a skew of 0.01 is not possible"));
+  EXPECT_THAT(error_of({"tiny-moe", "--expert-locality", "0.1"}),
+              HasSubstr("experts: a locality of 0.1 is not possible"));
+  EXPECT_THAT(error_of({"tiny", "--topics", "0"}), HasSubstr("--topics"));
+  EXPECT_THAT(error_of({"tiny", "--topics", "13"}),
+              HasSubstr("too narrow for the blocks of 32 of Q4_0, one for each "
+                        "of 13 topics"));
   EXPECT_THAT(error_of({"tiny", "--words", "10"}), HasSubstr("--text"));
   const MainResult usage = RunMain({"synth", "-o", model});
   EXPECT_EQ(usage.exit_code, 2);

@@ -57,6 +57,10 @@ Status AddExtents(const SynthPlan& plan, gguf::Writer& writer) {
   TC_RETURN_IF_ERROR(keys.Int("feed_forward_length", shape.ffn_width));
   TC_RETURN_IF_ERROR(keys.Int("attention.head_count", shape.num_heads));
   TC_RETURN_IF_ERROR(keys.Int("attention.head_count_kv", shape.num_kv_heads));
+  if (shape.head_size > 0) {
+    TC_RETURN_IF_ERROR(keys.Int("attention.key_length", shape.head_width()));
+    TC_RETURN_IF_ERROR(keys.Int("attention.value_length", shape.head_width()));
+  }
   TC_RETURN_IF_ERROR(keys.Int("vocab_size", shape.vocab_size));
   if (arch.rope != RopeKind::kNone) {
     TC_RETURN_IF_ERROR(keys.Int("rope.dimension_count", shape.head_width()));

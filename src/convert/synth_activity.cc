@@ -128,7 +128,7 @@ Result<std::vector<double>> SolveShares(size_t num_neurons, double density,
   if (!(skew >= least && skew <= most)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "a skew of {} is not possible with a density of {}; {:.3f} to "
-                "{:.3f} is: the busiest neurons fire for {} of all tokens at "
+                "{:.3f} is: the busiest are active for {} of all tokens at "
                 "most",
                 skew, density, std::ceil(least * 1e3) / 1e3,
                 std::floor(most * 1e3) / 1e3, kMaxShare);

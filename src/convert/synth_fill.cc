@@ -65,11 +65,13 @@ void FillDownColumns(const SynthPlan& plan, uint64_t layer_idx,
 
 neuron::RecordLayout SynthRecordLayout(const SynthPlan& plan) {
   const DType dtype = plan.options.dtype;
+  const bool for_storage = plan.options.for_storage;
   const bool bundles_gate =
-      plan.shape.arch().gated && plan.options.with_predictor;
+      plan.shape.arch().gated && (plan.options.with_predictor || for_storage);
   auto layout = neuron::MakeRecordLayout(
       bundles_gate ? std::optional(dtype) : std::nullopt, dtype, dtype,
-      plan.shape.width);
+      plan.shape.width,
+      for_storage ? neuron::kStorageAlignment : neuron::kRecordAlignment);
   TC_CHECK(layout.has_value());
   return *layout;
 }

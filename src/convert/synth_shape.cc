@@ -56,6 +56,97 @@ constexpr SynthShape kShapes[] = {
      .rope_base = 1e6,
      .num_experts = 8,
      .experts_used = 2},
+    {.name = "llama-13b",
+     .architecture = "llama",
+     .width = 5120,
+     .ffn_width = 13824,
+     .num_layers = 40,
+     .num_heads = 40,
+     .num_kv_heads = 40,
+     .vocab_size = 32000,
+     .context = 4096,
+     .rope_base = 10000.0},
+    {.name = "llama3.2-1b",
+     .architecture = "llama",
+     .width = 2048,
+     .ffn_width = 8192,
+     .num_layers = 16,
+     .num_heads = 32,
+     .num_kv_heads = 8,
+     .vocab_size = 128256,
+     .context = 131072,
+     .rope_base = 500000.0,
+     .note = "its head is a matrix of its own"},
+    {.name = "qwen3-4b",
+     .architecture = "llama",
+     .width = 2560,
+     .ffn_width = 9728,
+     .num_layers = 36,
+     .num_heads = 32,
+     .num_kv_heads = 8,
+     .vocab_size = 151936,
+     .context = 40960,
+     .rope_base = 1e6,
+     .head_size = 128,
+     .note =
+         "in a llama's body, without norms of queries and keys; its head is "
+         "a matrix of its own"},
+    {.name = "qwen3-30b-a3b",
+     .architecture = "llama",
+     .width = 2048,
+     .ffn_width = 768,
+     .num_layers = 48,
+     .num_heads = 32,
+     .num_kv_heads = 4,
+     .vocab_size = 151936,
+     .context = 40960,
+     .rope_base = 1e6,
+     .num_experts = 128,
+     .experts_used = 8,
+     .head_size = 128,
+     .note =
+         "its experts in a llama's body, without norms of queries and keys"},
+    {.name = "nemotron-4b",
+     .architecture = "falcon",
+     .width = 3072,
+     .ffn_width = 9216,
+     .num_layers = 32,
+     .num_heads = 24,
+     .num_kv_heads = 8,
+     .vocab_size = 256000,
+     .context = 4096,
+     .rope_base = 10000.0,
+     .note =
+         "its FFNs in a falcon's body, which computes attention and FFN side "
+         "by side, with ReLU in the place of its square"},
+    {.name = "smallthinker-4b",
+     .architecture = "llama",
+     .width = 1536,
+     .ffn_width = 768,
+     .num_layers = 32,
+     .num_heads = 12,
+     .num_kv_heads = 2,
+     .vocab_size = 151936,
+     .context = 32768,
+     .rope_base = 1.5e6,
+     .num_experts = 32,
+     .experts_used = 4,
+     .note = "its experts in a llama's body, with a router behind attention"},
+    {.name = "gpt-oss-20b",
+     .architecture = "llama",
+     .width = 2880,
+     .ffn_width = 2880,
+     .num_layers = 24,
+     .num_heads = 64,
+     .num_kv_heads = 8,
+     .vocab_size = 201088,
+     .context = 131072,
+     .rope_base = 150000.0,
+     .num_experts = 32,
+     .experts_used = 4,
+     .head_size = 64,
+     .note = "its experts in a llama's body, without biases, sinks and windows "
+             "of attention"},
     // For tests: a model of each kind that takes no time.
     {.name = "tiny",
      .architecture = "llama",
@@ -99,6 +190,20 @@ constexpr SynthShape kShapes[] = {
      .rope_base = 1e6,
      .num_experts = 4,
      .experts_used = 2},
+    // A width that blocks of 256 do not divide, heads that are wider together.
+    {.name = "tiny-moe",
+     .architecture = "llama",
+     .width = 480,
+     .ffn_width = 160,
+     .num_layers = 2,
+     .num_heads = 8,
+     .num_kv_heads = 4,
+     .vocab_size = 2560,
+     .context = 2048,
+     .rope_base = 1e6,
+     .num_experts = 16,
+     .experts_used = 4,
+     .head_size = 64},
 };
 
 }  // namespace
@@ -119,6 +224,15 @@ std::string ListSynthShapes() {
     names += shape.name;
   }
   return names;
+}
+
+std::string ListSynthNotes() {
+  std::string notes;
+  for (const SynthShape& shape : kShapes) {
+    if (shape.note.empty()) continue;
+    notes += std::string(shape.name) + ": " + std::string(shape.note) + "\n";
+  }
+  return notes;
 }
 
 }  // namespace thermocline::convert

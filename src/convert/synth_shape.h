@@ -25,11 +25,18 @@ struct SynthShape {
   uint64_t num_experts;   // E; 0: one FFN for all tokens
   uint64_t experts_used;  // of them, by each token
   bool two_norms;         // of a parallel block: attention has its own
+  uint64_t head_size;     // 0: the head's share of the width
+  // What of the model is not as in its original, because it does not run or
+  // would change what is written; empty: nothing.
+  std::string_view note;
 
   const model::Architecture& arch() const {
     return *model::FindArchitecture(architecture);
   }
-  uint64_t head_width() const { return width / num_heads; }  // K
+  uint64_t head_width() const {  // K
+    return head_size > 0 ? head_size : width / num_heads;
+  }
+  uint64_t attention_width() const { return head_width() * num_heads; }
   uint64_t kv_width() const { return head_width() * num_kv_heads; }
   // N: F, or F * E of a mixture.
   uint64_t num_neurons() const {
@@ -45,6 +52,9 @@ const SynthShape* FindSynthShape(std::string_view name);
 
 // "tiny, llama-1b, ...": for messages.
 std::string ListSynthShapes();
+
+// "gpt-oss-20b: experts in a llama's body", a line for each shape with a note.
+std::string ListSynthNotes();
 
 }  // namespace thermocline::convert
 

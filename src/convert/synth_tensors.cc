@@ -92,7 +92,9 @@ void Lister::AddHead() {
   // PowerInfer's OPT has no head of its own.
   if (layout_ == SynthLayout::kPowerInfer && plan().has_positions()) return;
   const bool is_small = dtype() == DType::kQ4_0 || dtype() == DType::kQ4_K;
-  AddRows("output.weight", is_small ? DType::kQ6_K : dtype(), shape().width,
+  const bool fits = shape().width % InfoOf(DType::kQ6_K).block_elems == 0;
+  const DType finer = fits ? DType::kQ6_K : DType::kQ8_0;
+  AddRows("output.weight", is_small ? finer : dtype(), shape().width,
           shape().vocab_size,
           [this_weights = &weights_](uint64_t i, std::span<float> row) {
             this_weights->Head(i, row);
@@ -105,13 +107,17 @@ FillFn Lister::Projection(uint64_t layer_idx, Matrix matrix) const {
     return FillRandom(plan(), SynthPart::kAttention, PlaceOf(layer_idx, matrix),
                       dtype(), width, weights_.reading_deviation());
   }
+  const uint64_t head_width = shape().head_width();
+  const uint64_t heads_per_kv =
+      matrix == kQuery ? shape().num_heads / shape().num_kv_heads : 1;
   return FillRows(
       dtype(), width,
-      [matrix, this_weights = &weights_](uint64_t i, std::span<float> row) {
+      [=, this_weights = &weights_](uint64_t i, std::span<float> row) {
         if (matrix == kValue) {
           this_weights->Value(i, row);
         } else {
-          this_weights->QueryOrKey(i, row);
+          this_weights->QueryOrKey(i / head_width / heads_per_kv,
+                                   i % head_width, row);
         }
       });
 }
@@ -121,10 +127,11 @@ void Lister::AddFusedAttention(uint64_t layer_idx, const std::string& prefix) {
   const uint64_t width = shape().width;
   const uint64_t kv_width = shape().kv_width();
   const size_t row_bytes = BytesOf(dtype(), width);
+  const uint64_t q_width = shape().attention_width();
   const FillFn parts[] = {Projection(layer_idx, kQuery),
                           Projection(layer_idx, kKey),
                           Projection(layer_idx, kValue)};
-  const uint64_t ends[] = {width, width + kv_width, width + 2 * kv_width};
+  const uint64_t ends[] = {q_width, q_width + kv_width, q_width + 2 * kv_width};
   Add(prefix + "attn_qkv.weight", dtype(), {width, ends[2]},
       [=](uint64_t first, uint64_t count, std::byte* out) {
         uint64_t begin = 0;
@@ -139,6 +146,7 @@ void Lister::AddFusedAttention(uint64_t layer_idx, const std::string& prefix) {
 
 void Lister::AddAttention(uint64_t layer_idx, const std::string& prefix) {
   const uint64_t width = shape().width;
+  const uint64_t q_width = shape().attention_width();
   const uint64_t kv_width = shape().kv_width();
   const bool has_biases = shape().arch().qkv_bias;
   if (shape().arch().parallel_block) {
@@ -150,7 +158,7 @@ void Lister::AddAttention(uint64_t layer_idx, const std::string& prefix) {
       uint64_t num_rows;
     };
     for (const Role& role :
-         {Role{"attn_q", kQuery, width}, Role{"attn_k", kKey, kv_width},
+         {Role{"attn_q", kQuery, q_width}, Role{"attn_k", kKey, kv_width},
           Role{"attn_v", kValue, kv_width}}) {
       Add(prefix + role.name + ".weight", dtype(), {width, role.num_rows},
           Projection(layer_idx, role.matrix));
@@ -158,12 +166,12 @@ void Lister::AddAttention(uint64_t layer_idx, const std::string& prefix) {
     }
   }
   const std::string out = prefix + "attn_output";
-  Add(out + ".weight", dtype(), {width, width},
+  Add(out + ".weight", dtype(), {q_width, width},
       layer_idx > 0
           ? FillRandom(plan(), SynthPart::kAttention, PlaceOf(layer_idx, kOut),
-                       dtype(), width, weights_.attention_out_deviation())
+                       dtype(), q_width, weights_.attention_out_deviation())
           : FillRows(
-                dtype(), width,
+                dtype(), q_width,
                 [this_weights = &weights_](uint64_t i, std::span<float> row) {
                   this_weights->AttentionOut(i, row);
                 }));

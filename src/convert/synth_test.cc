@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "model/model.h"
 #include "model/prepared_names.h"
 #include "os/file.h"
 
@@ -78,6 +79,23 @@ TEST(SynthTest, RecordsLieAtPages) {
       (*file)->FindTensor("blk.1.ffn_records.weight");
   ASSERT_NE(records, nullptr);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(records->data) % 4096, 0u);
+  std::filesystem::remove(path);
+}
+
+TEST(SynthTest, RecordsForStorageAreWholePages) {
+  const SynthWeights weights(
+      PlanSynth(
+          {.like = "tiny-moe", .with_predictor = false, .for_storage = true})
+          .value());
+  const std::string path = TempPath("storage.gguf");
+  ASSERT_TRUE(
+      WriteSynthModel(weights, SynthLayout::kPrepared, path, {}).has_value());
+  const auto model = model::Model::Open(path);
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  for (const neuron::RecordLayout& layout : (*model)->config().records) {
+    EXPECT_EQ(layout.stride, 4096u);
+    EXPECT_TRUE(layout.gate.has_value());
+  }
   std::filesystem::remove(path);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -93,6 +94,14 @@ std::optional<text::TokenId> WordCycle::Before(text::TokenId id) const {
   const uint32_t place = place_[static_cast<size_t>(id)];
   if (place == kNoPrevious) return std::nullopt;
   return words_[(place + words_.size() - 1) % words_.size()];
+}
+
+uint64_t WordCycle::TopicOf(text::TokenId id, uint64_t num_topics) const {
+  const uint32_t place = place_[static_cast<size_t>(id)];
+  if (place == kNoPrevious) return 0;
+  const uint64_t stretch =
+      std::clamp<uint64_t>(words_.size() / num_topics, 1, kTopicWords);
+  return place / stretch % num_topics;
 }
 
 std::string WordCycle::Text(const text::Vocab& vocab, size_t num_words) const {

@@ -21,6 +21,8 @@ namespace thermocline::convert {
 inline constexpr size_t kMinSynthVocab = 2048;
 text::Vocab MakeSynthVocab(size_t size);
 
+inline constexpr uint64_t kTopicWords = 256;
+
 // A round trip through all words of at least two letters, in an order that the
 // seed chooses.
 class WordCycle {
@@ -31,6 +33,11 @@ class WordCycle {
 
   // The word that leads to this one; nullopt for tokens that are no words.
   std::optional<text::TokenId> Before(text::TokenId id) const;
+
+  // The topic of a word: the cycle runs through the topics 0 to num_topics - 1
+  // again and again, kTopicWords words in each, or fewer where there are not
+  // that many words. 0 for tokens that are no words. Requires num_topics > 0.
+  uint64_t TopicOf(text::TokenId id, uint64_t num_topics) const;
 
   // num_words words from some word on, in one line: what follows a line's end
   // has no space before it, and would be cut into letters.

@@ -35,6 +35,29 @@ TEST(SynthVocabTest, EveryWordOfTheTextIsOneToken) {
   }
 }
 
+TEST(SynthVocabTest, TextsRunThroughTopicsInStretches) {
+  const text::Vocab vocab = MakeSynthVocab(32000);
+  const WordCycle cycle(vocab, 3);
+  const auto tokenizer = text::Tokenizer::Create(vocab);
+  ASSERT_TRUE(tokenizer.has_value());
+  std::string words = cycle.Text(vocab, 4 * kTopicWords);
+  words.pop_back();
+  const auto tokens = (*tokenizer)->Encode(words, {.add_special = false});
+  ASSERT_TRUE(tokens.has_value());
+  for (size_t i = 0; i < tokens->size(); ++i) {
+    EXPECT_EQ(cycle.TopicOf((*tokens)[i], 3), i / kTopicWords % 3);
+    EXPECT_EQ(cycle.TopicOf((*tokens)[i], 1), 0u);
+  }
+  EXPECT_EQ(cycle.TopicOf(1, 3), 0u);
+  // Of few words every topic has some.
+  const WordCycle few(MakeSynthVocab(kMinSynthVocab), 3);
+  std::set<uint64_t> topics;
+  for (text::TokenId id = 0; id < text::TokenId{kMinSynthVocab}; ++id) {
+    topics.insert(few.TopicOf(id, 64));
+  }
+  EXPECT_EQ(topics.size(), 64u);
+}
+
 TEST(SynthVocabTest, TheCycleVisitsEveryWordOnce) {
   const text::Vocab vocab = MakeSynthVocab(2560);
   const WordCycle cycle(vocab, 8);

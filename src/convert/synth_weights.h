@@ -4,6 +4,7 @@
 #define THERMOCLINE_CONVERT_SYNTH_WEIGHTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,8 @@ class SynthWeights {
   void Head(uint64_t token, std::span<float> row) const;
 
   // Of the first layer: what its attention needs to see a window.
-  void QueryOrKey(uint64_t row_idx, std::span<float> row) const;
+  // Row i of a head's queries or keys; the head is the KV head's number.
+  void QueryOrKey(uint64_t kv_head, uint64_t i, std::span<float> row) const;
   void Value(uint64_t row_idx, std::span<float> row) const;
   void AttentionOut(uint64_t dim, std::span<float> row) const;  // [H * K]
 
@@ -53,14 +55,19 @@ class SynthWeights {
   double down_deviation() const;
   double attention_out_deviation() const;
 
-  // P(fires) = P(N(0, 1) > threshold).
-  double Threshold(uint64_t layer_idx, uint64_t neuron) const;
-  double CandidateThreshold(uint64_t layer_idx, uint64_t neuron) const;
+  // P(fires) = P(N(0, 1) > threshold), in a topic.
+  double Threshold(uint64_t layer_idx, uint64_t neuron,
+                   uint64_t topic = 0) const;
+  double CandidateThreshold(uint64_t layer_idx, uint64_t neuron,
+                            uint64_t topic = 0) const;
+  uint64_t TopicOf(uint64_t token) const;
 
  private:
-  // `factor` times +1, -1, +1, ... over the constant, zeros elsewhere.
-  void Constant(double factor, std::span<float> row) const;
-  // factor * sum of coefs * directions, over the basis.
+  // `factor` times +1, -1, +1, ... over the constant of a topic; what else the
+  // row has stays.
+  void Constant(double factor, uint64_t topic, std::span<float> row) const;
+  // factor * sum of coefs * directions, over the basis; those without a
+  // coefficient are left out.
   void AddBasis(double factor, std::span<const float> coefs,
                 std::span<float> row) const;
   // Random coefficients with the norm 1.
@@ -70,12 +77,23 @@ class SynthWeights {
   // What makes products with a sum of unit coefficients normal variables.
   double BasisGain(uint64_t layer_idx, double rms) const;
   double ConstantGain(double rms) const;
+  uint64_t num_topics() const { return plan_.options.num_topics; }
+  // The place of a topic's layer among ranks_.
+  uint64_t OrderOf(uint64_t layer_idx, uint64_t topic) const {
+    return topic * plan_.num_layers + layer_idx;
+  }
+  // The direction that a row of the first layer's V has; nullopt: none.
+  std::optional<uint64_t> DirectionOf(uint64_t value_row) const;
+  // The window through which the first layer passes a direction on.
+  const Window& WindowOf(uint64_t direction) const;
 
   SynthPlan plan_;
   text::Vocab vocab_;
   WordCycle words_;
   SignBasis basis_;
-  std::vector<std::vector<uint32_t>> ranks_;  // [L][N]
+  // Of a topic's layer at topic * L + layer_idx.
+  std::vector<std::vector<uint32_t>> ranks_;         // [N]
+  std::vector<std::vector<uint32_t>> expert_ranks_;  // [E], with biases
 };
 
 }  // namespace thermocline::convert

@@ -149,7 +149,7 @@ TEST(SynthWeightsTest, QueriesSeeTheConstantOrThePosition) {
   std::vector<float> row(512);
   size_t num_used = 0;
   for (uint64_t i = 0; i < 64; ++i) {
-    llama.QueryOrKey(i, row);
+    llama.QueryOrKey(0, i, row);
     num_used += Dot(row, row) > 0.0 ? 1 : 0;
     for (size_t j = 32; j < row.size(); ++j) EXPECT_EQ(row[j], 0.0f);
   }
@@ -160,7 +160,7 @@ TEST(SynthWeightsTest, QueriesSeeTheConstantOrThePosition) {
   opt.Position(2, position);  // position 0
   EXPECT_EQ(position[32], 16.0f);
   EXPECT_NEAR(position[33], 0.0f, 1e-6);
-  opt.QueryOrKey(0, row);
+  opt.QueryOrKey(0, 0, row);
   EXPECT_GT(row[32], 0.0f);
 }
 
