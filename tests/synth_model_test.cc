@@ -477,6 +477,7 @@ std::vector<Case> AllCases() {
           {"tiny-opt", DType::kQ4_0},
           {"tiny-falcon", DType::kQ4_0},
           {"tiny-mixtral", DType::kQ4_0},
+          {"tiny-nemotron", DType::kQ4_0},
           {"tiny-moe", DType::kQ4_0}};
 }
 

@@ -63,12 +63,16 @@ Status AddExtents(const SynthPlan& plan, gguf::Writer& writer) {
   }
   TC_RETURN_IF_ERROR(keys.Int("vocab_size", shape.vocab_size));
   if (arch.rope != RopeKind::kNone) {
-    TC_RETURN_IF_ERROR(keys.Int("rope.dimension_count", shape.head_width()));
+    TC_RETURN_IF_ERROR(keys.Int("rope.dimension_count", shape.rope_width()));
     TC_RETURN_IF_ERROR(keys.Float("rope.freq_base", shape.rope_base));
   }
   if (shape.num_experts > 0) {
     TC_RETURN_IF_ERROR(keys.Int("expert_count", shape.num_experts));
     TC_RETURN_IF_ERROR(keys.Int("expert_used_count", shape.experts_used));
+    if (arch.mixture == model::Mixture::kAlways) {
+      TC_RETURN_IF_ERROR(
+          keys.Int("expert_feed_forward_length", shape.ffn_width));
+    }
   }
   return keys.Float(arch.norm == NormKind::kRms
                         ? "attention.layer_norm_rms_epsilon"
@@ -92,7 +96,9 @@ Status AddMarks(const SynthPlan& plan, gguf::Writer& writer) {
       fmt::format("like {}, {}, {}, {}", plan.shape.name,
                   Plural(plan.num_layers, "layer"), NameOf(plan.options.dtype),
                   plan.Describe())));
-  return writer.AddString(model::prepared::kActivation, "relu");
+  const bool is_squared = plan.shape.arch().activation == Activation::kRelu2;
+  return writer.AddString(model::prepared::kActivation,
+                          is_squared ? "relu2" : "relu");
 }
 
 Status AddPrepared(const SynthPlan& plan, gguf::Writer& writer) {

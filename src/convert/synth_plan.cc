@@ -186,7 +186,7 @@ Status PlanRouter(SynthPlan& plan) {
 // Those that the positions turn with: RoPE's pairs, or what is put into the
 // learned table, which fades as a window of the correlation needs.
 void PlanWindow(SynthPlan& plan) {
-  const uint64_t num_pairs = plan.shape.head_width() / 2;
+  const uint64_t num_pairs = plan.shape.rope_width() / 2;
   if (!plan.has_positions()) {
     const double log_base = StableLog(plan.shape.rope_base);
     for (uint64_t i = 0; i < num_pairs; ++i) {

@@ -26,6 +26,7 @@ struct SynthShape {
   uint64_t experts_used;  // of them, by each token
   bool two_norms;         // of a parallel block: attention has its own
   uint64_t head_size;     // 0: the head's share of the width
+  uint64_t rope_size;     // dimensions of a head that turn; 0: all
   // What of the model is not as in its original, because it does not run or
   // would change what is written; empty: nothing.
   std::string_view note;
@@ -35,6 +36,9 @@ struct SynthShape {
   }
   uint64_t head_width() const {  // K
     return head_size > 0 ? head_size : width / num_heads;
+  }
+  uint64_t rope_width() const {
+    return rope_size > 0 ? rope_size : head_width();
   }
   uint64_t attention_width() const { return head_width() * num_heads; }
   uint64_t kv_width() const { return head_width() * num_kv_heads; }

@@ -165,6 +165,11 @@ void Lister::AddAttention(uint64_t layer_idx, const std::string& prefix) {
       AddBias(prefix + role.name, role.num_rows, has_biases);
     }
   }
+  if (shape().arch().qk_norm == model::QkNorm::kPerHead) {
+    const auto norm = static_cast<float>(weights_.HeadNorm(layer_idx));
+    AddVector(prefix + "attn_q_norm.weight", shape().head_width(), norm);
+    AddVector(prefix + "attn_k_norm.weight", shape().head_width(), norm);
+  }
   const std::string out = prefix + "attn_output";
   Add(out + ".weight", dtype(), {q_width, width},
       layer_idx > 0

@@ -13,8 +13,10 @@ namespace {
 
 // What all blocks but the first attention add to the stream, together.
 constexpr double kNoise = 0.02;
-// Mean square of an active neuron's hidden value, about.
+// Mean square of an active neuron's hidden value, about: of ReLU, and of its
+// square.
 constexpr double kHiddenSquare = 0.25;
+constexpr double kSquaredHiddenSquare = 0.7;
 // The logit of the next word, if the stream were the newest token alone.
 constexpr double kTopLogit = 24.0;
 constexpr double kRouterSpread = 2.0;
@@ -205,7 +207,7 @@ void SynthWeights::QueryOrKey(uint64_t kv_head, uint64_t i,
   }
   // A pair (factor, 0), which RoPE turns.
   const bool is_neox = plan_.shape.arch().rope == RopeKind::kNeox;
-  const bool is_first = is_neox ? i < head_width / 2 : i % 2 == 0;
+  const bool is_first = is_neox ? i < plan_.shape.rope_width() / 2 : i % 2 == 0;
   const uint64_t pair = is_neox ? i : i / 2;
   if (!is_first || pair < window.first_frequency ||
       pair >= window.first_frequency + window.num_frequencies) {
@@ -215,6 +217,13 @@ void SynthWeights::QueryOrKey(uint64_t kv_head, uint64_t i,
   for (uint64_t topic = 0; topic < num_topics(); ++topic) {
     Constant(factor * ConstantGain(plan_.embedding_rms), topic, row);
   }
+}
+
+double SynthWeights::HeadNorm(uint64_t layer_idx) const {
+  if (layer_idx > 0) return 1.0;
+  // Normed to an RMS of 1, queries times keys are K; divided by sqrt(K).
+  return std::sqrt(kScorePeak /
+                   std::sqrt(static_cast<double>(plan_.shape.head_width())));
 }
 
 void SynthWeights::Value(uint64_t row_idx, std::span<float> row) const {
@@ -329,8 +338,11 @@ double SynthWeights::reading_deviation() const {
 double SynthWeights::down_deviation() const {
   const double num_active =
       plan_.options.density * static_cast<double>(plan_.shape.ffn_width);
+  const double hidden_square =
+      plan_.shape.arch().activation == Activation::kRelu2 ? kSquaredHiddenSquare
+                                                          : kHiddenSquare;
   return kNoise * plan_.scale /
-         std::sqrt(kHiddenSquare * num_active *
+         std::sqrt(hidden_square * num_active *
                    static_cast<double>(plan_.num_layers));
 }
 

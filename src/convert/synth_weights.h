@@ -33,6 +33,8 @@ class SynthWeights {
   // Of the first layer: what its attention needs to see a window.
   // Row i of a head's queries or keys; the head is the KV head's number.
   void QueryOrKey(uint64_t kv_head, uint64_t i, std::span<float> row) const;
+  // Of the norm of a head's queries or keys, where there is one.
+  double HeadNorm(uint64_t layer_idx) const;
   void Value(uint64_t row_idx, std::span<float> row) const;
   void AttentionOut(uint64_t dim, std::span<float> row) const;  // [H * K]
 
