@@ -78,8 +78,25 @@ class MemoryTest(CliTest):
     def test_more_than_the_machine_is_refused_before_reading(self):
         self.assert_fails(
             run("run", "-m", GOLDEN, "-p", "a", "-c", 1 << 33, "--no-mmap"),
-            "weights in RAM (", "and a session (", "more than the",
+            " are needed (weights ", ", KV cache ", "more than the",
             "leave out --no-mmap")
+
+    def test_a_budget_counts_mapped_weights(self):
+        for command in (["run", "-m", GOLDEN, "-p", "a", "-n", 1],
+                        ["bench", "-m", GOLDEN, "-p", 8, "-n", 2, "-r", 1],
+                        ["eval", "logits", "-m", GOLDEN, "--tokens", "1,2",
+                         "-o", self.folder / "x.f32"]):
+            with self.subTest(command=command[0]):
+                self.assert_fails(
+                    run(*command, "--ram", "100KiB"),
+                    GOLDEN, "a budget of 100.00 KiB of RAM does not hold the ",
+                    "at least ", " are needed (weights ")
+                result = run(*command, "--ram", "1GiB")
+                self.assertEqual(result.returncode, 0, result.stderr)
+        for bad in ("4gib", "-1", ""):
+            result = run("run", "-m", GOLDEN, "-p", "a", "--ram", bad)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("is not a size", result.stderr)
 
     def test_little_address_space_names_what_needs_more(self):
         if IS_SANITIZED:

@@ -307,7 +307,7 @@ std::vector<ExpertSums> MeasureExperts(
   const auto session = engine::Session::Create(model, options);
   EXPECT_TRUE(tokens.has_value() && session.has_value());
   const Status decoded =
-      (*session)->Decode(*tokens, engine::LogitsOf::kNone, {});
+      (*session)->Prompt(*tokens, engine::LogitsOf::kNone, {});
   EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
   return sums;
 }
@@ -379,7 +379,7 @@ std::vector<TopicSums> MeasureTopics(const convert::SynthWeights& weights,
   const auto session = engine::Session::Create(model, options);
   EXPECT_TRUE(session.has_value());
   const Status decoded =
-      (*session)->Decode(*tokens, engine::LogitsOf::kNone, {});
+      (*session)->Prompt(*tokens, engine::LogitsOf::kNone, {});
   EXPECT_TRUE(decoded.has_value()) << decoded.error().message;
   return sums;
 }
@@ -449,12 +449,12 @@ TEST(SynthTopicsModelTest, PredictorsAndTheHeadKnowTheTopics) {
   std::vector<float> logits(vocab_size);
   const std::span<const text::TokenId> all(*tokens);
   ASSERT_TRUE(
-      (*session)->Decode(all.first(240), engine::LogitsOf::kLast, logits));
+      (*session)->Prompt(all.first(240), engine::LogitsOf::kLast, logits));
   for (size_t i = 240; i < 300; ++i) {
     const auto likeliest = std::ranges::max_element(logits) - logits.begin();
     num_right += likeliest == all[i] ? 1 : 0;
-    ASSERT_TRUE(
-        (*session)->Decode(all.subspan(i, 1), engine::LogitsOf::kLast, logits));
+    ASSERT_TRUE((*session)->Generate(all.subspan(i, 1), engine::LogitsOf::kLast,
+                                     logits));
   }
   EXPECT_EQ(num_right, 60u);
   const engine::SparseTotals totals = (*session)->sparse_totals();

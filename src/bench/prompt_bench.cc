@@ -12,6 +12,7 @@
 #include "bench/roof_probe.h"
 #include "bench/samples.h"
 #include "bench/token_progress.h"
+#include "model/weight_bytes.h"
 
 namespace thermocline::bench {
 namespace {
@@ -252,7 +253,7 @@ class PromptBench {
     run.tokens.reserve(static_cast<size_t>(test.num_generate));
     Stopwatch watch;
     TC_RETURN_IF_ERROR(
-        session.Decode(prompt.tokens, engine::LogitsOf::kLast, logits_));
+        session.Prompt(prompt.tokens, engine::LogitsOf::kLast, logits_));
     const uint64_t ns = NanosecondsOf(watch);
     run.tokens.push_back({.token = Likeliest(), .ns = ns, .num_bytes = 0});
     progress_.Add(prompt.tokens.size() + 1);
@@ -270,15 +271,15 @@ class PromptBench {
     const int64_t position = session.position();
     const engine::SparseTotals before = session.sparse_totals();
     Stopwatch watch;
-    TC_RETURN_IF_ERROR(
-        session.Decode(std::span(&last, 1), engine::LogitsOf::kLast, logits_));
+    TC_RETURN_IF_ERROR(session.Generate(std::span(&last, 1),
+                                        engine::LogitsOf::kLast, logits_));
     const uint64_t ns = NanosecondsOf(watch);
     const engine::SparseTotals read = session.sparse_totals() - before;
     AddTotals(read);
-    const uint64_t num_bytes = read.num_tokens == 0
-                                   ? DenseBytesAt(session, position)
-                                   : engine::FixedWeightBytesPerToken(*model_) +
-                                         read.num_bytes + KvBytesAt(position);
+    const uint64_t num_bytes =
+        read.num_tokens == 0 ? DenseBytesAt(session, position)
+                             : model::FixedWeightBytes(model_->weights(), 1) +
+                                   read.num_bytes + KvBytesAt(position);
     return TokenSample{.token = Likeliest(), .ns = ns, .num_bytes = num_bytes};
   }
 

@@ -99,7 +99,7 @@ TEST(RunPromptBenchTest, GeneratesTheModelsOwnContinuation) {
   std::vector<float> logits(static_cast<size_t>(model->config().vocab_size));
   std::vector<text::TokenId> tokens = options.prompts[1].tokens;
   for (const TokenSample& sample : run.tokens) {
-    ASSERT_TRUE((*session)->Decode(tokens, engine::LogitsOf::kLast, logits));
+    ASSERT_TRUE((*session)->Prompt(tokens, engine::LogitsOf::kLast, logits));
     const auto likeliest = std::ranges::max_element(logits) - logits.begin();
     EXPECT_EQ(sample.token, static_cast<text::TokenId>(likeliest));
     tokens = {sample.token};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/bench_commands.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -113,10 +114,18 @@ std::string DescribeBuild(const bench::Subject& subject,
 
 Status CheckBenchFits(const model::Model& model,
                       const engine::SessionOptions& session) {
-  TC_ASSIGN_OR_RETURN(const engine::MemoryNeed need,
-                      engine::PlanMemory(model.config(), session));
-  return CheckHeldFits(model.file().path(), model.file().num_held_bytes(),
-                       need.total());
+  TC_ASSIGN_OR_RETURN(const engine::MemoryPlan plan,
+                      engine::PlanMemory(model.config(), session,
+                                         engine::WeightMemory::Of(model)));
+  Status fits = engine::CheckMemory(plan, session.budget,
+                                    os::ReadMemoryInfo().total_bytes);
+  if (!fits.has_value()) return Annotate(model.file().path(), fits.error());
+  if (session.budget.ram.has_value()) {
+    WriteStderr(
+        fmt::format("RAM {} of {} ({})\n", FormatBytes(plan.host.total()),
+                    FormatBytes(*session.budget.ram), engine::Describe(plan)));
+  }
+  return fits;
 }
 
 void AddThreadListFlag(CLI::App& app, std::vector<int64_t>& threads,

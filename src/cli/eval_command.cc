@@ -39,13 +39,13 @@ void PrintSession(std::string_view role, const engine::Session& session,
 }
 
 Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
-                        uint64_t logits_bytes, uint64_t held_bytes,
+                        uint64_t logits_bytes, uint64_t weight_bytes,
                         uint64_t ram_bytes) {
   const std::string what =
       fmt::format("{} sessions{}", needs.size(),
-                  held_bytes == 0 ? " and their logits"
-                                  : ", their logits and the weights in RAM");
-  uint64_t sum = CheckedAdd(logits_bytes, held_bytes)
+                  weight_bytes == 0 ? " and their logits"
+                                    : ", their logits and the weights");
+  uint64_t sum = CheckedAdd(logits_bytes, weight_bytes)
                      .value_or(std::numeric_limits<uint64_t>::max());
   for (const engine::MemoryPlan& need : needs) {
     sum = CheckedAdd(sum, need.anonymous())
@@ -54,8 +54,20 @@ Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
   WriteStderr(fmt::format("memory of {}: {}\n", what, FormatBytes(sum)));
   if (sum <= ram_bytes) return {};
   return Fail(ErrorCode::kResourceExhausted,
-              "{} need {}, this machine has {}: use a smaller -c or -b", what,
-              FormatBytes(sum), FormatBytes(ram_bytes));
+              "{} need {}, more than the {} of RAM that there are: use a "
+              "smaller -c or -b",
+              what, FormatBytes(sum), FormatBytes(ram_bytes));
+}
+
+uint64_t WeightsThatCount(const model::Model& model,
+                          const engine::Budget& budget) {
+  const engine::WeightMemory weights = engine::WeightMemory::Of(model);
+  if (budget.ram.has_value()) return weights.num_bytes + weights.bundle_bytes;
+  return model.file().num_held_bytes();
+}
+
+uint64_t RamFor(const engine::Budget& budget) {
+  return budget.ram.value_or(os::ReadMemoryInfo().total_bytes);
 }
 
 void AddEvalCommand(CLI::App& parent, Action& action) {

@@ -52,8 +52,8 @@ TEST(CheckSessionsFitTest, AddsUpSessionsAndLogits) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(refused.error().message,
-              HasSubstr("2 sessions and their logits need 2.00 KiB, this "
-                        "machine has 2.00 KiB: use a smaller -c or -b"));
+              HasSubstr("2 sessions and their logits need 2.00 KiB, more "
+                        "than the 2.00 KiB of RAM that there are"));
   const engine::MemoryPlan most = {.host = {.kv = ~uint64_t{0}}};
   EXPECT_FALSE(CheckSessionsFit({{most, most}}, 0, 0, 2048).has_value());
 }
@@ -63,7 +63,7 @@ TEST(CheckSessionsFitTest, CountsWeightsInRam) {
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(CheckSessionsFit(needs, 512, 512, 2048).has_value());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "memory of 1 sessions, their logits and the weights in RAM: 2.00 "
+            "memory of 1 sessions, their logits and the weights: 2.00 "
             "KiB\n");
   EXPECT_FALSE(CheckSessionsFit(needs, 512, 513, 2048).has_value());
   EXPECT_FALSE(CheckSessionsFit(needs, 512, ~uint64_t{0}, 2048).has_value());

@@ -34,11 +34,19 @@ void PrintSession(std::string_view role, const engine::Session& session,
                   const engine::SessionOptions& options);
 
 // Tells on standard error what sessions that are in memory together need, with
-// `logits_bytes` for their logits and `held_bytes` of weights held in RAM.
-// kResourceExhausted: more than there is.
+// `logits_bytes` for their logits and `weight_bytes` of weights that count
+// (WeightsThatCount). kResourceExhausted: more than `ram_bytes`.
 Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
-                        uint64_t logits_bytes, uint64_t held_bytes,
-                        uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes);
+                        uint64_t logits_bytes, uint64_t weight_bytes,
+                        uint64_t ram_bytes);
+
+// Of the model in a check against `budget`: those that are held in RAM, or with
+// a budget all.
+uint64_t WeightsThatCount(const model::Model& model,
+                          const engine::Budget& budget);
+
+// What that check compares with: the budget, or the machine's RAM.
+uint64_t RamFor(const engine::Budget& budget);
 
 }  // namespace thermocline::cli
 

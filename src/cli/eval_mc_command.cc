@@ -119,9 +119,9 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
   for (const engine::SessionOptions& mode : modes) {
     TC_ASSIGN_OR_RETURN(needs.emplace_back(), engine::PlanMemory(config, mode));
   }
-  TC_RETURN_IF_ERROR(CheckSessionsFit(needs,
-                                      eval::ScoringBytes(config.vocab_size),
-                                      model.file().num_held_bytes()));
+  TC_RETURN_IF_ERROR(CheckSessionsFit(
+      needs, eval::ScoringBytes(config.vocab_size),
+      WeightsThatCount(model, options.budget), RamFor(options.budget)));
   return modes;
 }
 

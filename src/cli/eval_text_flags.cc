@@ -92,11 +92,12 @@ Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
     logits_bytes += eval::PredictionBytes(config.vocab_size, chunk);
   }
   // One model may be on both sides.
-  uint64_t held_bytes = sides[0].model->file().num_held_bytes();
+  const engine::Budget& budget = sides[0].options.budget;
+  uint64_t weight_bytes = WeightsThatCount(*sides[0].model, budget);
   if (sides[1].model != sides[0].model) {
-    held_bytes += sides[1].model->file().num_held_bytes();
+    weight_bytes += WeightsThatCount(*sides[1].model, budget);
   }
-  return CheckSessionsFit(needs, logits_bytes, held_bytes);
+  return CheckSessionsFit(needs, logits_bytes, weight_bytes, RamFor(budget));
 }
 
 Result<std::unique_ptr<engine::Session>> OpenSide(const Side& side) {

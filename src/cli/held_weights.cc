@@ -10,20 +10,6 @@
 
 namespace thermocline::cli {
 
-Status CheckHeldFits(const std::string& path, uint64_t held_bytes,
-                     uint64_t session_bytes, uint64_t ram_bytes) {
-  if (held_bytes == 0) return {};
-  const uint64_t sum = CheckedAdd(held_bytes, session_bytes)
-                           .value_or(std::numeric_limits<uint64_t>::max());
-  if (sum <= ram_bytes) return {};
-  return Fail(ErrorCode::kResourceExhausted,
-              "{}: weights in RAM ({}) and a session ({}) need {}, more than "
-              "the {} here: leave out --no-mmap and --mlock, or use a smaller "
-              "context (-c)",
-              path, FormatBytes(held_bytes), FormatBytes(session_bytes),
-              FormatBytes(sum), FormatBytes(ram_bytes));
-}
-
 void WarnOfLargeMapping(const gguf::File& file, uint64_t ram_bytes) {
   if (file.held().any() || file.num_file_bytes() <= ram_bytes) return;
   LogWarning(

@@ -1,4 +1,4 @@
-// Weights that stay in RAM: whether they fit, and the words for it.
+// Weights that stay in RAM, or do not: the words for it.
 #ifndef THERMOCLINE_CLI_HELD_WEIGHTS_H_
 #define THERMOCLINE_CLI_HELD_WEIGHTS_H_
 
@@ -10,13 +10,6 @@
 #include "os/memory.h"
 
 namespace thermocline::cli {
-
-// kResourceExhausted, with the numbers, when `held_bytes` of weights that are
-// read or locked and `session_bytes` of anonymous memory are more than the RAM.
-// Nothing held is nothing to say here.
-Status CheckHeldFits(const std::string& path, uint64_t held_bytes,
-                     uint64_t session_bytes,
-                     uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes);
 
 // Warns of a mapping that is larger than the RAM: it works, at the speed of the
 // disk.

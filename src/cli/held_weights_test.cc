@@ -16,21 +16,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(CheckHeldFitsTest, AddsUpWeightsAndSession) {
-  EXPECT_TRUE(CheckHeldFits("m", 1024, 1024, 2048).has_value());
-  const Status refused = CheckHeldFits("m", 1024, 1025, 2048);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_THAT(refused.error().message,
-              AllOf(HasSubstr("m: weights in RAM (1.00 KiB) and a session"),
-                    HasSubstr("more than the 2.00 KiB here")));
-  EXPECT_FALSE(CheckHeldFits("m", 1, ~uint64_t{0}, 2048).has_value());
-}
-
-TEST(CheckHeldFitsTest, MappedWeightsAreTheSystemsConcern) {
-  EXPECT_TRUE(CheckHeldFits("m", 0, 4096, 2048).has_value());
-}
-
 TEST(WarnOfLargeMappingTest, OnlyOfWhatIsMappedAndTooLarge) {
   const auto file = gguf::File::Open(kLlamaF16).value();
   const auto said = [&](uint64_t ram_bytes) {

@@ -82,6 +82,33 @@ Result<double> ParseFloat(std::string_view text, double min, double max) {
   return value;
 }
 
+Result<uint64_t> ParseSize(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double num_bytes;
+  };
+  constexpr Unit kUnits[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                             {"TiB", 0x1p40}, {"KB", 1e3},     {"MB", 1e6},
+                             {"GB", 1e9},     {"TB", 1e12},    {"K", 0x1p10},
+                             {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},
+                             {"B", 1.0}};
+  std::string_view number = text;
+  double scale = 1.0;
+  for (const Unit& unit : kUnits) {
+    if (!text.ends_with(unit.name)) continue;
+    scale = unit.num_bytes;
+    number.remove_suffix(unit.name.size());
+    if (number.ends_with(' ')) number.remove_suffix(1);
+    break;
+  }
+  constexpr double kMost = 0x1p60;
+  const Result<double> value = ParseFloat(number, 0, kMost / scale);
+  if (value.has_value()) return static_cast<uint64_t>(*value * scale);
+  return Fail(ErrorCode::kInvalidArgument,
+              "'{}' is not a size: write 4GiB, 512MiB or a number of bytes",
+              Escape(text));
+}
+
 Result<std::vector<int64_t>> ParseIntList(std::string_view text, int64_t min,
                                           int64_t max) {
   std::vector<int64_t> values;

@@ -17,6 +17,10 @@ Result<int64_t> ParseInt(std::string_view text, int64_t min, int64_t max);
 // A finite decimal number in [min, max].
 Result<double> ParseFloat(std::string_view text, double min, double max);
 
+// A size in bytes: a decimal number and KiB, MiB, GiB, TiB (also K, M, G, T) or
+// KB, MB, GB, TB, of 1000s; without a unit bytes. "4GiB", "1.5 GB", "512M".
+Result<uint64_t> ParseSize(std::string_view text);
+
 // Integers in [min, max] separated by commas, spaces, tabs or line ends; at
 // least one.
 Result<std::vector<int64_t>> ParseIntList(std::string_view text, int64_t min,

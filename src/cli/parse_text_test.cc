@@ -38,6 +38,25 @@ TEST(ParseFloatTest, TakesFiniteNumbersOnly) {
   EXPECT_FALSE(ParseFloat("1.5", 0, 1).has_value());
 }
 
+TEST(ParseSizeTest, TakesUnitsOfBytes) {
+  const struct {
+    const char* text;
+    uint64_t num_bytes;
+  } good[] = {
+      {"0", 0},          {"1024", 1024},      {"4GiB", uint64_t{4} << 30},
+      {"1.5 KiB", 1536}, {"512M", 512 << 20}, {"2GB", 2000000000},
+      {"7B", 7}};
+  for (const auto& [text, num_bytes] : good) {
+    EXPECT_EQ(ParseSize(text).value(), num_bytes) << text;
+  }
+  for (const char* bad :
+       {"", "GiB", "-1GiB", "4gib", "4 Gib", "1e30GiB", "nan", "4GiBs"}) {
+    const auto size = ParseSize(bad);
+    ASSERT_FALSE(size.has_value()) << bad;
+    EXPECT_THAT(size.error().message, HasSubstr("is not a size"));
+  }
+}
+
 TEST(ParseIntListTest, SplitsAtCommasAndSpace) {
   EXPECT_THAT(ParseIntList("1,15,7", 0, 100).value(), ElementsAre(1, 15, 7));
   EXPECT_THAT(ParseIntList(" 1, 2\n3\t4\r\n", 0, 100).value(),

@@ -15,6 +15,7 @@
 #include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "model/prepared_names.h"
+#include "os/memory.h"
 #include "os/thread_pool.h"
 
 namespace thermocline::cli {
@@ -189,6 +190,14 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
               flags.predictor = *choice;
               return {};
             });
+  AddParsed(app, "--ram", "SIZE",
+            "Memory for all of it, weights too, mapped or not (4GiB); more is "
+            "refused before anything is loaded (default: the machine's, "
+            "without mapped weights)",
+            [&flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(flags.ram, ParseSize(text));
+              return {};
+            });
   AddParsed(app, "--sparse-threshold", "X",
             "Score from which predictors take a neuron, instead of the file's",
             [&model](const std::string& text) -> Status {
@@ -234,13 +243,19 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
   ProgressLine hold_progress(ProgressUnit::kBytes);
   const auto admit = [&](const model::Config& config,
                          uint64_t held_bytes) -> Status {
-    engine::MemoryPlan need = {};
+    engine::SessionOptions options;
+    engine::MemoryPlan plan = {.host = {.weights = held_bytes},
+                               .holds_weights = true};
     if (session != nullptr) {
-      TC_ASSIGN_OR_RETURN(
-          need, engine::PlanMemory(
-                    config, MakeSessionOptions(*session, config, progress)));
+      options = MakeSessionOptions(*session, config, progress);
+      TC_ASSIGN_OR_RETURN(plan, engine::PlanMemory(config, options,
+                                                   {.num_bytes = held_bytes,
+                                                    .are_held = true}));
     }
-    return CheckHeldFits(flags.path, held_bytes, need.anonymous());
+    Status fits = engine::CheckMemory(plan, options.budget,
+                                      os::ReadMemoryInfo().total_bytes);
+    if (fits.has_value()) return fits;
+    return Annotate(flags.path, fits.error());
   };
   auto model =
       model::Model::Open(flags.path, {.bundle_at_load = flags.bundle_at_load,
@@ -273,6 +288,7 @@ engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
   options.ffn = flags.ffn;
   options.predictor = flags.predictor;
   options.dense_prompts = flags.dense_prefill;
+  options.budget.ram = flags.ram;
   options.cancel = CancelFlag();
   options.progress = progress.callback();
   return options;
@@ -282,13 +298,6 @@ Result<std::unique_ptr<engine::Session>> CreateSession(
     std::shared_ptr<const model::Model> model,
     const engine::SessionOptions& options) {
   ExitOnInterrupt exit_on_interrupt;
-  const gguf::File& file = model->file();
-  if (file.num_held_bytes() > 0) {
-    TC_ASSIGN_OR_RETURN(const engine::MemoryPlan need,
-                        engine::PlanMemory(model->config(), options));
-    TC_RETURN_IF_ERROR(
-        CheckHeldFits(file.path(), file.num_held_bytes(), need.anonymous()));
-  }
   return engine::Session::Create(std::move(model), options);
 }
 
@@ -306,12 +315,18 @@ std::string DescribeMode(const engine::Session& session,
   const std::string v_name = LowerName(options.v_type);
   const gguf::File& file = session.model().file();
   const bool is_synthetic = file.Find(model::prepared::kSynthetic) != nullptr;
+  std::string budget;
+  if (options.budget.ram.has_value()) {
+    budget = fmt::format(
+        ", RAM {} of {} ({})", FormatBytes(session.memory().host.total()),
+        FormatBytes(*options.budget.ram), engine::Describe(session.memory()));
+  }
   return fmt::format(
-      "{}, {}, {}, context {}, KV {} {}, weights {}{}",
+      "{}, {}, {}, context {}, KV {} {}, weights {}{}{}",
       DescribeFfn(session, options), kernels::NameOf(session.isa()),
       Plural(session.num_threads(), "thread"), session.context(),
       k_name == v_name ? k_name : k_name + "/" + v_name,
-      FormatBytes(session.memory().host.kv), DescribeHeld(file.held()),
+      FormatBytes(session.memory().host.kv), DescribeHeld(file.held()), budget,
       is_synthetic ? ", synthetic model" : "");
 }
 

@@ -34,7 +34,8 @@ struct SessionFlags {
   kernels::Isa isa = kernels::BestIsa();
   engine::FfnMode ffn = engine::FfnMode::kAuto;
   engine::PredictorChoice predictor = engine::PredictorChoice::kAuto;
-  bool dense_prefill = false;  // else every position as `ffn` says
+  bool dense_prefill = false;   // else every position as `ffn` says
+  std::optional<uint64_t> ram;  // bytes; absent: what the machine has
 };
 
 // -m, --no-mmap, --mlock, --bundle-at-load, --check-tensors, --ffn-act,

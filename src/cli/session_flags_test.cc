@@ -197,12 +197,12 @@ TEST(OpenModelTest, RefusesWhatIsHeldWithItsSessionBeforeReading) {
   flags.hold.read = true;
   const auto refused = OpenModel(flags, progress, &session);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error().message, HasSubstr("weights in RAM ("));
+  EXPECT_THAT(refused.error().message, HasSubstr("--no-mmap"));
   const auto model = OpenModel(flags, progress);
   ASSERT_TRUE(model.has_value()) << model.error().message;
   EXPECT_THAT(
       CreateSession(*model, {.context = *session.context}).error().message,
-      HasSubstr("weights in RAM ("));
+      HasSubstr("--no-mmap"));
 }
 
 TEST(DescribeModeTest, SaysWhereWeightsAre) {

@@ -141,8 +141,9 @@ Result<std::unique_ptr<Runtime>> Runtime::Create(
   TC_CHECK(model != nullptr);
   TC_ASSIGN_OR_RETURN(RuntimePlan plan, PlanRuntime(model->config(), options,
                                                     WeightMemory::Of(*model)));
-  TC_RETURN_IF_ERROR(CheckMemory(plan.memory, options.budget,
-                                 os::ReadMemoryInfo().total_bytes));
+  const Status fits = CheckMemory(plan.memory, options.budget,
+                                  os::ReadMemoryInfo().total_bytes);
+  if (!fits.has_value()) return Annotate(model->file().path(), fits.error());
   TC_ASSIGN_OR_RETURN(auto kv, KvPool::Create(plan.kv, plan.num_kv_pages));
   TC_ASSIGN_OR_RETURN(
       auto pool, os::ThreadPool::Create({.num_threads = plan.num_threads}));
