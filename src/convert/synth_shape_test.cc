@@ -17,7 +17,8 @@ TEST(SynthShapeTest, EveryShapeIsOneThatRuns) {
     EXPECT_EQ(shape.width % 32, 0u);
     EXPECT_EQ(shape.ffn_width % 32, 0u);
     EXPECT_LE(shape.experts_used, shape.num_experts);
-    EXPECT_TRUE(shape.num_experts == 0 || arch->mixture != model::Mixture::kNever);
+    EXPECT_TRUE(shape.num_experts == 0 ||
+                arch->mixture != model::Mixture::kNever);
     EXPECT_EQ(shape.parts_per_neuron(), arch->gated ? 3u : 2u);
     EXPECT_NE(ListSynthShapes().find(shape.name), std::string::npos);
   }

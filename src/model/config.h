@@ -17,7 +17,6 @@
 
 namespace thermocline::model {
 
-
 // Whose predictors a file brings: what they read, and which layer they speak
 // of.
 enum class PredictorKind {
