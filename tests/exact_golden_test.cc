@@ -231,7 +231,7 @@ class ExactGolden : public ::testing::TestWithParam<Case> {
 TEST_P(ExactGolden, PlainBundledAndPacked) {
   const ModelPtr model = Open(MakeFile());
   ASSERT_NE(model, nullptr);
-  ASSERT_TRUE(HasZeros(model->config().ffn.activation));
+  ASSERT_TRUE(HasZeros(CommonFfn(model->config()).activation));
   ExpectExactIsDense(model, "as it lies");
   const ModelPtr bundled = Open(model->file().path(), true);
   ExpectExactIsDense(bundled, "bundled at load");

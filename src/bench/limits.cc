@@ -38,7 +38,7 @@ class WorkSum {
 
 ModelWork WorkOf(const model::Model& model) {
   const model::Weights& weights = model.weights();
-  const model::FfnConfig& ffn_config = model.config().ffn;
+  const model::FfnSpec& ffn_config = CommonFfn(model.config());
   WorkSum layers;
   for (const model::LayerWeights& layer : weights.layers) {
     const model::AttentionWeights& a = layer.attention;

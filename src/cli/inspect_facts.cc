@@ -36,10 +36,16 @@ void AddShapeFacts(const InspectReport& report, Facts& facts) {
   facts.Add("context", shape.context_length);
   facts.Add("layers", shape.num_layers);
   facts.Add("width", shape.width);
-  facts.Add("FFN width", shape.ffn_width);
-  if (shape.num_heads.has_value()) {
-    facts.Add("heads", fmt::format("{} query, {} key-value", *shape.num_heads,
-                                   shape.num_kv_heads.value_or(0)));
+  const std::string ffn_width =
+      DescribeNumber(shape.ffn_width, shape.ffn_widths);
+  facts.Add("FFN width", ffn_width);
+  const std::string heads =
+      DescribeNumber(shape.num_heads, shape.heads_of_layers);
+  if (!heads.empty()) {
+    const std::string kv_heads =
+        DescribeNumber(shape.num_kv_heads, shape.kv_heads_of_layers);
+    facts.Add("heads", fmt::format("{} query, {} key-value", heads,
+                                   kv_heads.empty() ? "0" : kv_heads));
   }
   if (shape.key_width.has_value() && shape.value_width.has_value()) {
     facts.Add("head width",

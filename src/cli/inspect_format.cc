@@ -32,9 +32,15 @@ void AddShape(const InspectReport& report, TextReport& text) {
   text.Number("context", shape.context_length);
   text.Number("layers", shape.num_layers);
   text.Number("width", shape.width);
-  text.Number("ffn width", shape.ffn_width);
-  text.Number("heads", shape.num_heads);
-  text.Number("kv heads", shape.num_kv_heads);
+  for (const auto& [label, value] :
+       {std::pair("ffn width",
+                  DescribeNumber(shape.ffn_width, shape.ffn_widths)),
+        std::pair("heads",
+                  DescribeNumber(shape.num_heads, shape.heads_of_layers)),
+        std::pair("kv heads", DescribeNumber(shape.num_kv_heads,
+                                             shape.kv_heads_of_layers))}) {
+    if (!value.empty()) text.Line(label, value);
+  }
   if (shape.num_experts.value_or(0) > 0) {
     text.Line("experts", fmt::format("{}{}", *shape.num_experts,
                                      shape.num_experts_used.has_value()

@@ -26,6 +26,12 @@ Json ShortFloat(float value) {
                      /*allow_exceptions=*/false);
 }
 
+// A number, or one of each layer.
+Json OfLayers(std::optional<int64_t> number,
+              const std::vector<int64_t>& of_layers) {
+  return of_layers.empty() ? OrNull(number) : Json(of_layers);
+}
+
 Json Rope(const model::Config& config) {
   const model::RopeConfig rope =
       config.ropes.empty() ? model::RopeConfig{.kind = RopeKind::kNone}
@@ -175,9 +181,9 @@ std::string FormatInspectJson(const InspectReport& report) {
       {"context_length", OrNull(shape.context_length)},
       {"layers", OrNull(shape.num_layers)},
       {"width", OrNull(shape.width)},
-      {"ffn_width", OrNull(shape.ffn_width)},
-      {"heads", OrNull(shape.num_heads)},
-      {"kv_heads", OrNull(shape.num_kv_heads)},
+      {"ffn_width", OfLayers(shape.ffn_width, shape.ffn_widths)},
+      {"heads", OfLayers(shape.num_heads, shape.heads_of_layers)},
+      {"kv_heads", OfLayers(shape.num_kv_heads, shape.kv_heads_of_layers)},
       {"experts", OrNull(shape.num_experts)},
       {"experts_used", OrNull(shape.num_experts_used)},
       {"position_rows", PositionRows(report)},

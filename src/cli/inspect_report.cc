@@ -222,8 +222,7 @@ std::optional<model::Config> AttentionByMetadata(const ModelShape& shape) {
       .attention = {.num_kv_heads = *shape.num_kv_heads,
                     .key_width = *shape.key_width,
                     .value_width = *shape.value_width}};
-  model::UseLayers(std::vector(static_cast<size_t>(config.num_layers), layer),
-                   config);
+  config.layers.assign(static_cast<size_t>(config.num_layers), layer);
   return config;
 }
 
@@ -265,6 +264,31 @@ void DescribeParts(const gguf::File& file, InspectReport& report) {
   }
 }
 
+// What layers have in common, or what each of them has.
+void UseLayerShapes(const model::Config& config, ModelShape& shape) {
+  const auto use = [&](const auto& get, std::optional<int64_t>& number,
+                       std::vector<int64_t>& of_layers) {
+    for (const model::LayerSpec& layer : config.layers) {
+      of_layers.push_back(get(layer));
+    }
+    number = of_layers.front();
+    if (std::ranges::count(of_layers, *number) == std::ssize(of_layers)) {
+      of_layers.clear();
+    } else {
+      number.reset();
+    }
+  };
+  use([](const model::LayerSpec& layer) { return layer.ffn.width; },
+      shape.ffn_width, shape.ffn_widths);
+  use([](const model::LayerSpec& layer) { return layer.attention.num_heads; },
+      shape.num_heads, shape.heads_of_layers);
+  use(
+      [](const model::LayerSpec& layer) {
+        return layer.attention.num_kv_heads;
+      },
+      shape.num_kv_heads, shape.kv_heads_of_layers);
+}
+
 engine::FfnMode DefaultMode(const model::Model& model) {
   const auto choice = engine::ChooseFfn(model.config(), engine::FfnMode::kAuto,
                                         engine::PredictorChoice::kAuto);
@@ -273,7 +297,7 @@ engine::FfnMode DefaultMode(const model::Model& model) {
 
 void DescribeModel(const model::Model& model, InspectReport& report) {
   report.config = model.config();
-  report.shape.ffn_width = model.config().layers.front().ffn.width;
+  UseLayerShapes(model.config(), report.shape);
   if (model.tokenizer() != nullptr) {
     report.vocab = model.tokenizer()->vocab();
   } else {
@@ -362,11 +386,23 @@ std::string ListRanks(const Sparsity& sparsity) {
   return text;
 }
 
+std::string DescribeNumber(std::optional<int64_t> number,
+                           const std::vector<int64_t>& of_layers) {
+  if (number.has_value()) return fmt::format("{}", *number);
+  if (of_layers.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(of_layers);
+  return fmt::format("{} to {}, by layer", least, most);
+}
+
 std::string DescribeRope(const model::Config& config) {
   if (config.ropes.empty()) return "none";
   const model::RopeConfig& rope = config.ropes.front();
+  std::string widths;
+  for (const model::RopeConfig& each : config.ropes) {
+    widths += fmt::format("{}{}", widths.empty() ? "" : " or ", each.width);
+  }
   return fmt::format("{}, {} elements per head, base {}, scaling {}{}",
-                     NameOf(rope.kind), rope.width, rope.freq_base,
+                     NameOf(rope.kind), widths, rope.freq_base,
                      NameOf(rope.scaling),
                      rope.scaling == model::RopeScaling::kNone
                          ? ""

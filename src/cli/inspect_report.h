@@ -63,6 +63,8 @@ struct ModelShape {
   std::optional<int64_t> context_length, num_layers, width, ffn_width,
       num_heads, num_kv_heads, key_width, value_width, num_experts,
       num_experts_used;
+  // [L] of models whose layers differ; then there is no such number above.
+  std::vector<int64_t> ffn_widths, heads_of_layers, kv_heads_of_layers;
 };
 
 // What a file brings for computing only some neurons.
@@ -182,6 +184,10 @@ std::optional<PreparedFacts> ReadPreparedFacts(const gguf::File& file,
 
 // "neox, 128 elements per head, base 10000, scaling none".
 std::string DescribeRope(const model::Config& config);
+// A number of the shape, "64", or of its layers, "64 to 288, by layer"; empty:
+// there is none.
+std::string DescribeNumber(std::optional<int64_t> number,
+                           const std::vector<int64_t>& of_layers);
 
 // "fatrelu(0.01), gated".
 std::string DescribeActivation(const model::FfnSpec& ffn);

@@ -12,6 +12,7 @@
 #include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "gguf/test_file.h"
+#include "model/test_model.h"
 
 namespace thermocline::cli {
 namespace {
@@ -72,6 +73,28 @@ Result<InspectReport> InspectBytes(gguf::TestFile& file) {
   auto report = InspectModel(path);
   std::remove(path.c_str());
   return report;
+}
+
+TEST(InspectModelTest, LayersThatDiffer) {
+  gguf::TestFile file = model::TestUnlikeModel();
+  const auto report = InspectBytes(file);
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  EXPECT_EQ(report->cannot_run, "");
+  const ModelShape& shape = report->shape;
+  EXPECT_EQ(shape.num_heads, 4);
+  EXPECT_EQ(shape.ffn_width, std::nullopt);
+  EXPECT_EQ(shape.ffn_widths, (std::vector<int64_t>{64, 96}));
+  EXPECT_EQ(DescribeNumber(shape.num_kv_heads, shape.kv_heads_of_layers),
+            "1 to 2, by layer");
+  // Keys and values of 2 and 1 heads of 8 halves.
+  EXPECT_EQ(report->kv_bytes->f16, 2u * (2 + 1) * 8 * 2);
+  const std::string json = FormatInspectJson(*report);
+  for (const char* part :
+       {"\"ffn_width\": [\n    64,\n    96\n  ]", "\"heads\": 4,",
+        "\"kv_heads\": [\n    2,\n    1\n  ]"}) {
+    EXPECT_THAT(json, HasSubstr(part));
+  }
+  EXPECT_THAT(FormatInspect(*report), HasSubstr("64 to 96, by layer"));
 }
 
 TEST(InspectModelTest, SumsUpExpertsThatAreTensorsOfTheirOwn) {

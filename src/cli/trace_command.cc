@@ -173,6 +173,8 @@ std::string DescribeTotals(const neuron::TraceTotals& totals) {
 
 Result<neuron::TraceHeader> MakeHeader(const TraceFlags& flags,
                                        const model::Model& model) {
+  TC_RETURN_IF_ERROR(
+      CheckEqualWidths(model.config(), model.file().path() + ": a trace"));
   const int64_t num_neurons = model::NeuronsPerLayer(model.config());
   if (num_neurons > int64_t{neuron::kMaxTraceNeurons}) {
     return Fail(ErrorCode::kUnsupported,

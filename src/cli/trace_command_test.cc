@@ -49,6 +49,15 @@ TEST_F(TraceCommandTest, RecordsEveryPosition) {
   EXPECT_THAT(text.out, HasSubstr("of 2 prompts"));
 }
 
+TEST_F(TraceCommandTest, LayersOfOtherWidthsHaveNone) {
+  const std::string model =
+      folder_.Write("m.gguf", model::TestUnlikeModel().Bytes());
+  const MainResult result =
+      RunMain({"trace", "-m", model, "-f", "-", "-o", path_}, "a\n");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("a trace has one number of neurons"));
+}
+
 // The only token that is generated is not computed.
 TEST_F(TraceCommandTest, SaysThatNothingWasRecorded) {
   const MainResult made = Record("a b c\n", {"-n", "1", "--generated"});

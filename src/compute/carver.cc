@@ -1,5 +1,6 @@
 #include "compute/carver.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/math.h"
@@ -26,6 +27,11 @@ Rows Carver::TakeRows(uint64_t num_rows, uint64_t width) {
   }
   const uint64_t stride = RoundUp(width, kAlignment / sizeof(float));
   return {Take<float>(num_rows, stride), width, stride};
+}
+
+void Carver::Cover(const Carver& copy) {
+  used_ = std::max(used_, copy.used_);
+  overflowed_ = overflowed_ || copy.overflowed_;
 }
 
 }  // namespace thermocline::compute

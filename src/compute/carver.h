@@ -28,6 +28,11 @@ class Carver {
   // Rows that each begin at a multiple of 64 bytes.
   Rows TakeRows(uint64_t num_rows, uint64_t width);
 
+  // Goes on behind what `copy`, a copy of this one, has taken since, and what
+  // others that were covered have: arrays that are not in use at the same time
+  // lie in one place.
+  void Cover(const Carver& copy);
+
   uint64_t used() const { return used_; }  // bytes
   bool overflowed() const { return overflowed_; }
 

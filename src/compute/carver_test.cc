@@ -29,6 +29,24 @@ TEST(Carver, PlansWhatItBinds) {
   EXPECT_FALSE(plan.overflowed());
 }
 
+// Arrays of which one is in use at a time begin in one place.
+TEST(Carver, CoversTheLongestOfItsCopies) {
+  alignas(64) std::byte memory[1024];
+  Carver carver(memory);
+  carver.TakeBytes(1, 64);
+  const Carver start = carver;
+  for (const uint64_t num_bytes : {128, 320, 64}) {
+    Carver own = start;
+    EXPECT_EQ(own.TakeBytes(1, num_bytes), memory + 64);
+    carver.Cover(own);
+  }
+  EXPECT_EQ(carver.TakeBytes(1, 1), memory + 64 + 320);
+  Carver too_much = start;
+  too_much.TakeBytes(UINT64_MAX, 2);
+  carver.Cover(too_much);
+  EXPECT_TRUE(carver.overflowed());
+}
+
 TEST(Carver, OverflowIsNoted) {
   const std::vector<void (*)(Carver&)> takes = {
       [](Carver& carver) { carver.TakeBytes(UINT64_MAX, 2); },

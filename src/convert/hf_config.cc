@@ -264,7 +264,7 @@ model::Config ModelConfigOf(const HfConfig& config) {
                .num_experts = config.num_experts,
                .num_experts_used = config.num_experts_used};
   layer.parallel = form.parallel_block;
-  model::UseLayers({layer}, described);
+  described.layers = {layer};
   return described;
 }
 

@@ -31,8 +31,8 @@ class PartChecker {
   explicit PartChecker(const model::Config& config)
       : num_layers_(static_cast<size_t>(config.num_layers)),
         num_neurons_(static_cast<uint64_t>(NeuronsPerLayer(config))),
-        ffn_width_(static_cast<uint64_t>(config.ffn_width)),
-        is_mixture_(config.ffn.num_experts > 0),
+        ffn_width_(static_cast<uint64_t>(CommonFfn(config).width)),
+        is_mixture_(CommonFfn(config).num_experts > 0),
         width_(static_cast<uint64_t>(config.width)) {}
 
   Status Predictors(const PreparedParts& parts);
@@ -242,7 +242,7 @@ Status PartChecker::Thresholds(const PreparedParts& parts,
   TC_RETURN_IF_ERROR(LayerCount("the thresholds", parts.thresholds.size()));
   if (parts.thresholds.empty()) return {};
   const Activation activation =
-      parts.activation.value_or(config.ffn.activation);
+      parts.activation.value_or(CommonFfn(config).activation);
   if (HasZeros(activation)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "thresholds are for {}: the activation {} of this model has "
@@ -293,6 +293,7 @@ EncodedMatrix EncodeMatrix(DType dtype, uint64_t num_rows, uint64_t num_columns,
 }
 
 Status CheckParts(const PreparedParts& parts, const model::Config& config) {
+  TC_RETURN_IF_ERROR(CheckEqualWidths(config, "what 'prepare' finds"));
   PartChecker checker(config);
   TC_RETURN_IF_ERROR(checker.Predictors(parts));
   TC_RETURN_IF_ERROR(checker.FreePredictors(parts));

@@ -100,7 +100,8 @@ struct PreparedParts {
 
 // kInvalidArgument, naming layer and part: sizes that are not the model's or
 // contradict each other, values out of range, thresholds for an activation of
-// the ReLU family (whose zeros need none).
+// the ReLU family (whose zeros need none). kUnsupported: layers whose numbers
+// of neurons differ.
 Status CheckParts(const PreparedParts& parts, const model::Config& config);
 
 // The parts without the model, which `config` describes: a file of `prepare`'s
@@ -112,7 +113,8 @@ Status WriteParts(const PreparedParts& parts, const model::Config& config,
 // The parts in such a file, or in a prepared model (its weights stay). The
 // bytes come from anywhere: kCorrupt names file and key or tensor; also if the
 // file is of a model with other extents. kUnsupported: neither of the two;
-// written by a newer version; an unknown activation.
+// written by a newer version; an unknown activation; CheckEqualWidths' of the
+// model.
 Result<PreparedParts> ReadParts(const gguf::File& file,
                                 const model::Config& config);
 

@@ -24,7 +24,7 @@ model::Config SmallConfig() {
   config.width = 96;
   const model::LayerSpec layer = {
       .ffn = {.activation = Activation::kRelu, .width = 70}};
-  model::UseLayers({layer, layer, layer}, config);
+  config.layers = {layer, layer, layer};
   return config;
 }
 
@@ -44,6 +44,15 @@ TEST(CheckPartsTest, WhatFitsPasses) {
   const Status status = CheckParts(TestParts(config), config);
   EXPECT_TRUE(status.has_value()) << status.error().message;
   EXPECT_TRUE(CheckParts({}, config).has_value());
+}
+
+TEST(CheckPartsTest, LayersOfOtherWidthsHaveNone) {
+  model::Config config = SmallConfig();
+  config.layers[2].ffn.width = 71;
+  const Status status = CheckParts({}, config);
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(status.error().message, ::testing::HasSubstr("layer 2 71"));
 }
 
 TEST(CheckPartsTest, EveryMistakeIsNamed) {

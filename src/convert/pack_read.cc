@@ -49,6 +49,8 @@ Result<Extents> ReadExtents(const gguf::File& file) {
     return extents;
   }
   TC_ASSIGN_OR_RETURN(const auto config, model::ReadConfig(file));
+  TC_RETURN_IF_ERROR(
+      CheckEqualWidths(config, file.path() + ": what 'prepare' finds"));
   return Extents{config.num_layers, config.width, NeuronsPerLayer(config)};
 }
 
@@ -60,6 +62,8 @@ Status CheckFits(const gguf::File& file, const model::Config& config) {
                 "train`: key \"{}\" is missing",
                 file.path(), prepared::kVersionKey);
   }
+  TC_RETURN_IF_ERROR(
+      CheckEqualWidths(config, file.path() + ": what 'prepare' finds"));
   TC_ASSIGN_OR_RETURN(const Extents found, ReadExtents(file));
   const Extents wanted = {config.num_layers, config.width,
                           NeuronsPerLayer(config)};

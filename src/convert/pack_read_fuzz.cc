@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.num_layers = 2;
   config.width = 32;
   const model::LayerSpec layer = {.ffn = {.width = 64}};
-  model::UseLayers({layer, layer}, config);
+  config.layers = {layer, layer};
   const auto parts = convert::ReadParts(**file, config);
   if (parts) TC_CHECK(convert::CheckParts(*parts, config).has_value());
   return 0;

@@ -17,7 +17,7 @@ model::Config TwoLayerConfig() {
   config.num_layers = 2;
   config.width = 32;
   const model::LayerSpec layer = {.ffn = {.width = 12}};
-  model::UseLayers({layer, layer}, config);
+  config.layers = {layer, layer};
   return config;
 }
 

@@ -101,7 +101,8 @@ TEST_F(PackTest, EveryTypeAndFormOfFfn) {
     const auto bundled =
         Model::Open(folder_ / "m.gguf", {.bundle_at_load = true}).value();
     ExpectSameRecords(*packed, *bundled);
-    EXPECT_EQ(packed->config().ffn.activation, source->config().ffn.activation);
+    EXPECT_EQ(CommonFfn(packed->config()).activation,
+              CommonFfn(source->config()).activation);
     EXPECT_EQ(packed->config().predictor.kind, source->config().predictor.kind);
     EXPECT_EQ(packed->config().norm_epsilon, source->config().norm_epsilon);
     EXPECT_EQ(summary_.num_bytes, packed->file().num_file_bytes());
@@ -234,7 +235,8 @@ TEST_F(PackTest, OurPredictorsReplaceForeignOnes) {
     const ModelPtr packed = PackAndOpen(source, parts);
     EXPECT_EQ(packed->config().predictor.kind,
               model::PredictorKind::kThermocline);
-    EXPECT_EQ(packed->config().ffn.activation, source->config().ffn.activation);
+    EXPECT_EQ(CommonFfn(packed->config()).activation,
+              CommonFfn(source->config()).activation);
     EXPECT_EQ(packed->file().FindTensor("blk.1.fc1.weight"), nullptr);
     EXPECT_EQ(packed->file().FindTensor("blk.1.ffn_pred_up.weight"), nullptr);
     EXPECT_EQ(packed->file().Find("predictor.low_ranks"), nullptr);
@@ -246,7 +248,7 @@ TEST_F(PackTest, WithoutBundlingMatricesStay) {
   const ModelPtr packed =
       PackAndOpen(source, {.activation = Activation::kRelu}, {.bundle = false});
   EXPECT_EQ(packed->config().prepared_version, 1);
-  EXPECT_EQ(packed->config().ffn.activation, Activation::kRelu);
+  EXPECT_EQ(CommonFfn(packed->config()).activation, Activation::kRelu);
   EXPECT_FALSE(packed->weights().layers[0].ffn.bundled);
   EXPECT_TRUE(packed->weights().layers[0].ffn.down);
   EXPECT_FALSE(summary_.layers[0].layout.has_value());
@@ -274,7 +276,7 @@ TEST_F(PackTest, PreparedModelsCanBePackedAgain) {
   ASSERT_TRUE(Pack(*first, {}, again, {}).has_value());
   const auto bare = Model::Open(again).value();
   EXPECT_EQ(bare->config().predictor.kind, model::PredictorKind::kNone);
-  EXPECT_EQ(bare->config().ffn.activation, Activation::kRelu);
+  EXPECT_EQ(CommonFfn(bare->config()).activation, Activation::kRelu);
   EXPECT_EQ(bare->file().Find("thermocline.profile.tokens"), nullptr);
   EXPECT_EQ(bare->file().Find("thermocline.training.recall_target"), nullptr);
   ExpectSameFfns(*bare, *first);

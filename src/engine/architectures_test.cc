@@ -178,7 +178,7 @@ TEST_P(Architectures, SameBitsForEveryCutAndThreadCount) {
     of_phase[static_cast<size_t>(phase)] = expected;
   }
   // The router sees rounded activations: a close choice of experts may turn.
-  const bool has_experts = model->config().ffn.num_experts > 1;
+  const bool has_experts = CommonFfn(model->config()).num_experts > 1;
   EXPECT_LE(Nmse(of_phase[0], std::span<const float>(of_phase[1])),
             has_experts ? 10 * kRoundedNmse : kRoundedNmse);
 }

@@ -85,7 +85,7 @@ class EngineImpl final : public Engine {
             .predictor = plan_.ffn.predictor,
             .signs = signs_ ? &*signs_ : nullptr,
             .compute = &compute_,
-            .scratch = &scratch_.ffn,
+            .scratch = scratch_.ffn,
             .board = &board_};
   }
 

@@ -11,11 +11,15 @@ model::Config ReluModel() {
   model::Config config;
   config.num_layers = 4;
   config.width = 256;
-  config.ffn_width = 512;
-  config.num_heads = config.num_kv_heads = 8;
-  config.key_width = config.value_width = 32;
-  config.rope.width = 32;
-  config.ffn.activation = Activation::kRelu;
+  config.ropes = {{.width = 32}};
+  config.layers.assign(
+      4,
+      model::LayerSpec{.attention = {.num_heads = 8,
+                                     .num_kv_heads = 8,
+                                     .key_width = 32,
+                                     .value_width = 32,
+                                     .rope = 0},
+                       .ffn = {.activation = Activation::kRelu, .width = 512}});
   return config;
 }
 

@@ -205,6 +205,29 @@ TEST(Engine, EachSequenceIsAsAloneWithLookahead) {
   }
 }
 
+// Pages, scratch and sets of layers that differ.
+TEST(Engine, EachSequenceIsAsAloneWhereLayersDiffer) {
+  TinySpec quantised = WideSpec(DType::kQ4_0);
+  testing::UseUnlikeLayers(32, quantised);
+  const auto model = MakeTinyModel(quantised);
+  ExpectEachAsAlone(model, {});
+  ExpectEachAsAlone(model, {.k_type = DType::kQ8_0, .v_type = DType::kQ8_0});
+  TinySpec relu;
+  testing::UseUnlikeLayers(0, relu);
+  relu.activation = "relu";
+  const auto bundled = testing::OpenTinyModel(relu, {.bundle_at_load = true});
+  ASSERT_TRUE(bundled.has_value()) << bundled.error().message;
+  ExpectEachAsAlone(*bundled, {.ffn = FfnMode::kExact});
+  ExpectEachAsAlone(
+      *bundled, {.ffn = FfnMode::kFast, .predictor = PredictorChoice::kFree});
+  TinySpec ahead;
+  ahead.architecture = "bamboo";
+  testing::UseUnlikeLayers(0, ahead);
+  ahead.low_ranks = {8, 40, 16, 8};
+  ahead.both_downs = true;
+  ExpectEachAsAlone(MakeTinyModel(ahead), {.ffn = FfnMode::kFast});
+}
+
 TEST(Engine, AForkGoesOnAsItsTrunk) {
   const auto model = MakeTinyModel(WideSpec(DType::kQ8_0));
   ASSERT_NE(model, nullptr);

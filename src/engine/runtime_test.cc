@@ -16,11 +16,14 @@ model::Config SevenBillion() {
   config.context_length = 32768;
   config.num_layers = 32;
   config.width = 4096;
-  config.ffn_width = 11008;
-  config.num_heads = config.num_kv_heads = 32;
-  config.key_width = config.value_width = 128;
   config.vocab_size = 32000;
-  config.rope.width = 128;
+  config.ropes = {{.width = 128}};
+  config.layers.assign(32, model::LayerSpec{.attention = {.num_heads = 32,
+                                                          .num_kv_heads = 32,
+                                                          .key_width = 128,
+                                                          .value_width = 128,
+                                                          .rope = 0},
+                                            .ffn = {.width = 11008}});
   return config;
 }
 
@@ -55,7 +58,9 @@ TEST(RuntimePlan, TheCacheLiesAsAttentionReadsIt) {
 // Whoever asks what a session will need asks for the session's mode.
 TEST(RuntimePlan, TrainingFreePredictorsOfTheFileCount) {
   model::Config config = SevenBillion();
-  config.ffn.activation = Activation::kRelu;
+  for (model::LayerSpec& layer : config.layers) {
+    layer.ffn.activation = Activation::kRelu;
+  }
   const SessionOptions free = {.predictor = PredictorChoice::kFree};
   EXPECT_GT(PlanMemory(config, free)->host.signs, 0u);
   EXPECT_FALSE(PlanMemory(config, {.ffn = FfnMode::kFast}).has_value());

@@ -9,28 +9,53 @@ namespace {
 
 using compute::Carver;
 
-// Predictors without experts name neurons ahead of the FFN; observers want all
-// of what experts do as well.
+// Whether somebody writes or reads who was named in a layer: predictors without
+// experts name neurons ahead of the FFN; observers want all of what experts do
+// as well.
+bool NeedsSets(const model::FfnSpec& spec, const ScratchShape& shape) {
+  return shape.is_observed || (shape.is_sparse && spec.num_experts == 0);
+}
+
 void CarveSets(const model::Config& config, const ScratchShape& shape,
                Carver& carver, Scratch& scratch) {
-  scratch.num_sets = config.predictor.lookahead > 0 ? 2 : 1;
-  const bool is_needed =
-      shape.is_observed || (shape.is_sparse && config.ffn.num_experts == 0);
-  if (!is_needed) return;
-  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
-  for (size_t i = 0; i < scratch.num_sets; ++i) {
-    scratch.sets[i] = {
-        num_neurons,
-        carver.Take<uint64_t>(static_cast<uint64_t>(shape.batch),
-                              neuron::ActiveSets::WordsPerRow(num_neurons)),
-        shape.is_observed};
+  const auto batch = static_cast<uint64_t>(shape.batch);
+  const size_t num_places = config.predictor.lookahead > 0 ? 2 : 1;
+  scratch.sets.resize(config.layers.size());
+  uint64_t most_neurons = 0;
+  for (size_t place = 0; place < num_places; ++place) {
+    const Carver start = carver;
+    for (size_t i = place; i < config.layers.size(); i += num_places) {
+      const model::FfnSpec& spec = config.layers[i].ffn;
+      if (!NeedsSets(spec, shape)) continue;
+      const auto num_neurons = static_cast<uint64_t>(NumNeurons(spec));
+      Carver own = start;
+      scratch.sets[i] = {
+          num_neurons,
+          own.Take<uint64_t>(batch,
+                             neuron::ActiveSets::WordsPerRow(num_neurons)),
+          shape.is_observed};
+      carver.Cover(own);
+      most_neurons = std::max(most_neurons, num_neurons);
+    }
   }
   if (!shape.is_observed) return;
-  scratch.listed = carver.Take<uint32_t>(2, num_neurons);
-  if (config.parallel_block) {
-    scratch.stream = carver.TakeRows(static_cast<uint64_t>(shape.batch),
-                                     static_cast<uint64_t>(config.width));
+  scratch.listed = carver.Take<uint32_t>(2, most_neurons);
+  if (std::ranges::any_of(config.layers, &model::LayerSpec::parallel)) {
+    scratch.stream =
+        carver.TakeRows(batch, static_cast<uint64_t>(config.width));
   }
+}
+
+// The widest input of a product.
+uint64_t WidestInput(const model::Config& config) {
+  uint64_t widest = static_cast<uint64_t>(config.width);
+  for (const model::LayerSpec& layer : config.layers) {
+    const model::AttentionSpec& attention = layer.attention;
+    widest = std::max({widest, static_cast<uint64_t>(layer.ffn.width),
+                       static_cast<uint64_t>(attention.num_heads) *
+                           static_cast<uint64_t>(attention.value_width)});
+  }
+  return widest;
 }
 
 // The limits of model::Config keep products of its numbers far below 2^64.
@@ -38,13 +63,15 @@ Scratch Carve(const model::Config& config, const ScratchShape& shape,
               Carver& carver) {
   const auto batch = static_cast<uint64_t>(shape.batch);
   const auto width = static_cast<uint64_t>(config.width);
-  const uint64_t num_pairs = static_cast<uint64_t>(config.rope.width) / 2;
   Scratch scratch;
   scratch.residual = carver.TakeRows(batch, width);
   scratch.normed = carver.TakeRows(batch, width);
   scratch.delta = carver.TakeRows(batch, width);
-  scratch.rope_cos = carver.TakeRows(batch, num_pairs);
-  scratch.rope_sin = carver.TakeRows(batch, num_pairs);
+  for (const model::RopeConfig& rope : config.ropes) {
+    const uint64_t num_pairs = static_cast<uint64_t>(rope.width) / 2;
+    scratch.ropes.push_back({.cos = carver.TakeRows(batch, num_pairs),
+                             .sin = carver.TakeRows(batch, num_pairs)});
+  }
   scratch.attention =
       CarveAttention(config, batch, static_cast<uint64_t>(shape.context),
                      shape.num_threads, carver);
@@ -56,15 +83,11 @@ Scratch Carve(const model::Config& config, const ScratchShape& shape,
                           .is_recorded = shape.is_observed},
                          carver);
   CarveSets(config, shape, carver, scratch);
-  const auto attended = static_cast<uint64_t>(config.num_heads) *
-                        static_cast<uint64_t>(config.value_width);
-  scratch.products = compute::CarveProducts(
-      {.num_rows = batch,
-       .widest =
-           std::max({width, attended, static_cast<uint64_t>(config.ffn_width)}),
-       .num_threads = shape.num_threads,
-       .isa = shape.isa},
-      carver);
+  scratch.products = compute::CarveProducts({.num_rows = batch,
+                                             .widest = WidestInput(config),
+                                             .num_threads = shape.num_threads,
+                                             .isa = shape.isa},
+                                            carver);
   return scratch;
 }
 
@@ -86,7 +109,7 @@ Result<uint64_t> ScratchBytes(const model::Config& config,
 Scratch MakeScratch(const model::Config& config, const ScratchShape& shape,
                     std::byte* base) {
   Carver carver(base);
-  const Scratch scratch = Carve(config, shape, carver);
+  Scratch scratch = Carve(config, shape, carver);
   TC_CHECK(!carver.overflowed());
   return scratch;
 }

@@ -2,9 +2,9 @@
 #ifndef THERMOCLINE_ENGINE_SCRATCH_H_
 #define THERMOCLINE_ENGINE_SCRATCH_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/status.h"
 #include "compute/carver.h"
@@ -27,29 +27,35 @@ struct ScratchShape {
   bool is_observed = false;  // room for what an observer is told
 };
 
+// Angles of a pass's rows by one rope.
+struct RopeRows {
+  compute::Rows cos;  // [B, pairs]
+  compute::Rows sin;  // [B, pairs]
+};
+
 // What the layer loop hands from step to step. Views only; rows and arrays
 // start at multiples of 64 bytes. The activations of a sub-layer, which its
-// executors keep in `attention` and `ffn`, are not kept for the next.
+// executors keep in `attention` and `ffn`, are not kept for the next: those of
+// all layers lie in one place, as large as the largest needs.
 struct Scratch {
-  compute::Rows residual;  // [B, D] the stream that layers add to
-  compute::Rows normed;    // [B, D] input of a sub-layer
-  compute::Rows delta;     // [B, D] output of a sub-layer
-  compute::Rows rope_cos;  // [B, pairs]
-  compute::Rows rope_sin;  // [B, pairs]
-  AttentionScratch attention;
-  FfnScratch ffn;
+  compute::Rows residual;       // [B, D] the stream that layers add to
+  compute::Rows normed;         // [B, D] input of a sub-layer
+  compute::Rows delta;          // [B, D] output of a sub-layer
+  std::vector<RopeRows> ropes;  // of model::Config::ropes
+  std::vector<AttentionScratch> attention;  // [L]
+  std::vector<FfnScratch> ffn;              // [L]
   compute::ProductScratch products;
-  // Of layer l: [l % num_sets]; two if predictors speak of the next layer.
+  // [L], in one place; in two by turns if predictors speak of the next layer.
   // Without words where nobody needs them.
-  std::array<neuron::ActiveSets, 2> sets;
-  size_t num_sets = 1;
-  // Observed: [2, N] the sets of one row as lists, and [B, D] what was normed,
-  // where it changes before the FFN runs.
+  std::vector<neuron::ActiveSets> sets;
+  // Observed: [2, N of the largest] the sets of one row as lists, and [B, D]
+  // what was normed, where it changes before the FFN runs.
   uint32_t* listed = nullptr;
   compute::Rows stream;
 
-  const neuron::ActiveSets& sets_of(size_t layer_idx) const {
-    return sets[layer_idx % num_sets];
+  // None behind the last layer.
+  neuron::ActiveSets sets_of(size_t layer_idx) const {
+    return layer_idx < sets.size() ? sets[layer_idx] : neuron::ActiveSets();
   }
 };
 

@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
                  })},
         WrongWay{"FalconRotatedInPairs", Named("falcon"),
                  By([](model::Config& config, model::Weights&) {
-                   config.rope.kind = RopeKind::kNorm;
+                   config.ropes[0].kind = RopeKind::kNorm;
                  })},
         WrongWay{"LayerNormWithoutBias", Named("falcon"),
                  By([](model::Config&, model::Weights& weights) {
@@ -163,7 +163,8 @@ INSTANTIATE_TEST_SUITE_P(
                                })},
                       WrongWay{"OptWithGelu", Named("opt"),
                                By([](model::Config& config, model::Weights&) {
-                                 config.ffn.activation = Activation::kGelu;
+                                 config.layers[1].ffn.activation =
+                                     Activation::kGelu;
                                })},
                       WrongWay{"OptWithoutPositions", Named("opt"),
                                By([](model::Config&, model::Weights& weights) {
@@ -189,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
                                By(Mistake::kRawExpertWeights)},
                       WrongWay{"OneExpertMore", Named("mixtral"),
                                By([](model::Config& config, model::Weights&) {
-                                 ++config.ffn.num_experts_used;
+                                 ++config.layers[0].ffn.num_experts_used;
                                })},
                       WrongWay{"ExpertsInReverse", Named("mixtral"),
                                By([](model::Config&, model::Weights& weights) {
@@ -204,16 +205,18 @@ INSTANTIATE_TEST_SUITE_P(
     Activation, WrongWays,
     ::testing::Values(WrongWay{"BambooWithReluOnGateOnly", Named("bamboo"),
                                By([](model::Config& config, model::Weights&) {
-                                 config.ffn.activation = Activation::kRelu;
+                                 config.layers[1].ffn.activation =
+                                     Activation::kRelu;
                                })},
                       WrongWay{"ProSparseWithoutThreshold",
                                Named("prosparse-llama"),
                                By([](model::Config& config, model::Weights&) {
-                                 config.ffn.threshold = 0.0f;
+                                 config.layers[1].ffn.threshold = 0.0f;
                                })},
                       WrongWay{"ReluFalconWithGelu", Named("relu-falcon"),
                                By([](model::Config& config, model::Weights&) {
-                                 config.ffn.activation = Activation::kGelu;
+                                 config.layers[1].ffn.activation =
+                                     Activation::kGelu;
                                })}),
     NameOfWay);
 

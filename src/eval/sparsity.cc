@@ -19,9 +19,8 @@ std::optional<double> Ratio(uint64_t part, uint64_t whole) {
 }
 
 // FFNs that a token goes through in a layer.
-uint64_t NumUsed(const model::Config& config) {
-  return static_cast<uint64_t>(
-      std::max<int64_t>(config.ffn.num_experts_used, 1));
+uint64_t NumUsed(const model::FfnSpec& ffn) {
+  return static_cast<uint64_t>(std::max<int64_t>(ffn.num_experts_used, 1));
 }
 
 uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
@@ -29,8 +28,9 @@ uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
   const model::Config& config = model.config();
   const model::LayerWeights& layer = model.weights().layers[layer_idx];
   // Every expert in use reads what it makes of the input anew.
-  const uint64_t num_used = NumUsed(config);
-  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+  const model::FfnSpec& spec = config.layers[layer_idx].ffn;
+  const uint64_t num_used = NumUsed(spec);
+  const auto num_neurons = static_cast<uint64_t>(spec.width);
   const auto bytes_of = [&](const TensorView& up, const TensorView& down) {
     return num_used * (up.num_bytes() + down.row_bytes() * num_neurons);
   };
@@ -142,14 +142,14 @@ Status SparsityMeter::Begin(const engine::Session& session) {
 
 SparsityMeter::LayerBytes SparsityMeter::BytesOf(
     size_t layer_idx, const engine::Session& session) const {
-  const model::Config& config = model_->config();
+  const model::FfnSpec& spec = model_->config().layers[layer_idx].ffn;
   const model::LayerWeights& layer = model_->weights().layers[layer_idx];
   const bool is_mixture = !layer.ffn.experts.empty();
   const model::FfnMatrices& ffn =
       is_mixture ? layer.ffn.experts.front() : layer.ffn;
-  const uint64_t num_used = NumUsed(config);
+  const uint64_t num_used = NumUsed(spec);
   const auto& down = ffn.down_t ? ffn.down_t : ffn.down;
-  const uint64_t gate_bytes = config.ffn.gated ? ffn.gate.num_bytes() : 0;
+  const uint64_t gate_bytes = spec.gated ? ffn.gate.num_bytes() : 0;
   LayerBytes bytes;
   bytes.dense = num_used * (gate_bytes + ffn.up.num_bytes() + down.num_bytes());
   if (session.ffn() == engine::FfnMode::kDense) {
@@ -157,8 +157,8 @@ SparsityMeter::LayerBytes SparsityMeter::BytesOf(
     return bytes;
   }
   bytes.predictor = PredictorBytes(*model_, layer_idx, session.predictor());
-  bytes.tested_row = (config.ffn.gated ? ffn.gate : ffn.up).row_bytes();
-  if (config.ffn.gated) bytes.open_row = ffn.up.row_bytes();
+  bytes.tested_row = (spec.gated ? ffn.gate : ffn.up).row_bytes();
+  if (spec.gated) bytes.open_row = ffn.up.row_bytes();
   if (ffn.down_t) {
     bytes.open_row += ffn.down_t.row_bytes();
   } else {
@@ -176,7 +176,7 @@ void SparsityMeter::See(const engine::FfnObservation& seen) {
   SparsityCounts& counts = layers_[layer_idx];
   ++counts.num_tokens;
   counts.num_neurons +=
-      static_cast<uint64_t>(model::NeuronsPerLayer(model_->config()));
+      static_cast<uint64_t>(NumNeurons(model_->config().layers[layer_idx].ffn));
   counts.num_active += probe_->fired().size();
   counts.num_candidates += seen.candidates.size();
   counts.num_found += neuron::CountBoth(seen.candidates, probe_->fired());

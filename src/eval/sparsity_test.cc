@@ -64,7 +64,7 @@ TEST(MeasureSparsityTest, Exact) {
   EXPECT_EQ(sparsity.mode, "exact");
   EXPECT_EQ(sparsity.predictor, "none");
   ASSERT_EQ(sparsity.layers.size(), 2u);
-  const auto f = static_cast<uint64_t>(model->config().ffn_width);
+  const auto f = static_cast<uint64_t>(MaxFfnWidth(model->config()));
   const auto d = static_cast<uint64_t>(model->config().width);
   for (const SparsityCounts& layer : sparsity.layers) {
     EXPECT_EQ(layer.num_tokens, kPositions);
@@ -129,7 +129,7 @@ TEST(MeasureSparsityTest, SignsOfOneLayerAlone) {
       options);
   ASSERT_TRUE(source.has_value()) << MessageOf(source);
   const model::Config& config = (*source)->config();
-  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+  const auto num_neurons = static_cast<uint64_t>(MaxFfnWidth(config));
   const uint64_t sign_bytes =
       static_cast<uint64_t>((config.width + 63) / 64) * 8;
   const std::string path =

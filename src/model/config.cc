@@ -195,17 +195,15 @@ Status OverrideActivation(const gguf::File& file,
 
 // What layers have in common.
 void UseActivation(const FfnSpec& ffn, Config& config) {
-  std::vector<LayerSpec> layers = std::move(config.layers);
-  for (LayerSpec& layer : layers) {
+  for (LayerSpec& layer : config.layers) {
     layer.ffn.activation = ffn.activation;
     layer.ffn.threshold = ffn.threshold;
   }
-  UseLayers(std::move(layers), config);
 }
 
 Status ReadActivations(const gguf::File& file, const Architecture& architecture,
                        const ConfigOverrides& overrides, Config& config) {
-  FfnSpec ffn = config.layers.front().ffn;
+  FfnSpec ffn = CommonFfn(config);
   TC_RETURN_IF_ERROR(ReadActivation(file, architecture, ffn));
   TC_RETURN_IF_ERROR(OverrideActivation(file, overrides, ffn));
   UseActivation(ffn, config);
@@ -232,7 +230,7 @@ Status ReadPredictor(const KeyReader& keys, const Config& config,
     }
   }
   if (predictor.kind != PredictorKind::kNone &&
-      config.layers.front().ffn.num_experts > 0) {
+      CommonFfn(config).num_experts > 0) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: predictors together with experts do not run in this "
                 "version",
@@ -254,27 +252,37 @@ Status OverridePredictor(const gguf::File& file,
 
 }  // namespace
 
-void UseLayers(std::vector<LayerSpec> layers, Config& config) {
-  config.layers = std::move(layers);
-  const LayerSpec& first = config.layers.front();
-  config.ffn_width = first.ffn.width;
-  config.num_heads = first.attention.num_heads;
-  config.num_kv_heads = first.attention.num_kv_heads;
-  config.key_width = first.attention.key_width;
-  config.value_width = first.attention.value_width;
-  config.parallel_block = first.parallel;
-  config.ffn = first.ffn;
-  config.rope = first.attention.rope == AttentionSpec::kNoRope
-                    ? RopeConfig{.kind = RopeKind::kNone}
-                    : config.ropes[static_cast<size_t>(first.attention.rope)];
+const FfnSpec& CommonFfn(const Config& config) {
+  return config.layers.front().ffn;
+}
+
+int64_t MaxFfnWidth(const Config& config) {
+  int64_t most = 0;
+  for (const LayerSpec& layer : config.layers) {
+    most = std::max(most, layer.ffn.width);
+  }
+  return most;
+}
+
+Status CheckEqualWidths(const Config& config, std::string_view what) {
+  const int64_t first = config.layers.front().ffn.width;
+  for (size_t i = 1; i < config.layers.size(); ++i) {
+    const int64_t width = config.layers[i].ffn.width;
+    if (width == first) continue;
+    return Fail(ErrorCode::kUnsupported,
+                "{} has one number of neurons for all layers, and this model's "
+                "layer 0 has {}, layer {} {}",
+                what, first, i, width);
+  }
+  return {};
 }
 
 int64_t NeuronsPerLayer(const Config& config) {
-  return config.ffn_width * std::max(int64_t{1}, config.ffn.num_experts);
+  return NumNeurons(config.layers.front().ffn);
 }
 
 Status ReadActivationKeys(const gguf::File& file, Config& config) {
-  FfnSpec ffn = config.layers.front().ffn;
+  FfnSpec ffn = CommonFfn(config);
   TC_RETURN_IF_ERROR(TakeActivationKeys(file, ffn));
   TC_RETURN_IF_ERROR(CheckGate(file, ffn));
   UseActivation(ffn, config);

@@ -69,25 +69,22 @@ struct Config {
   // matrices.
   int64_t prepared_version = 0;
   std::vector<neuron::RecordLayout> records;
-
-  // What layer 0 is, for the engine, whose layers are alike: these go when it
-  // reads `layers`. Set by UseLayers.
-  int64_t ffn_width = 0;
-  int64_t num_heads = 0;
-  int64_t num_kv_heads = 0;
-  int64_t key_width = 0;
-  int64_t value_width = 0;
-  bool parallel_block = false;
-  RopeConfig rope;  // of kind kNone without any
-  FfnSpec ffn;
 };
-using FfnConfig = FfnSpec;
 
-// Sets `layers`, one or more, and what is copied from the first of them;
-// `ropes` must be there.
-void UseLayers(std::vector<LayerSpec> layers, Config& config);
+// The functions below require layers.
 
-// Neurons of layer 0.
+// What the FFNs of all layers have in common, since a file says it once:
+// activation, threshold, gate and experts. The width is that of layer 0.
+const FfnSpec& CommonFfn(const Config& config);
+
+// F of the widest.
+int64_t MaxFfnWidth(const Config& config);
+
+// For what keeps one number of neurons for all layers. kUnsupported: they
+// differ; `what`, "m.gguf: a profile", cannot be had then.
+Status CheckEqualWidths(const Config& config, std::string_view what);
+
+// Neurons of every layer (NumNeurons). Requires CheckEqualWidths.
 int64_t NeuronsPerLayer(const Config& config);
 
 // Overrides that a user can ask for.

@@ -47,24 +47,24 @@ TEST(ReadConfig, Llama) {
   EXPECT_EQ(config.context_length, 128);
   EXPECT_EQ(config.num_layers, 2);
   EXPECT_EQ(config.width, 32);
-  EXPECT_EQ(config.ffn_width, 64);
-  EXPECT_EQ(config.num_heads, 4);
-  EXPECT_EQ(config.num_kv_heads, 2);
-  EXPECT_EQ(config.key_width, 8);
-  EXPECT_EQ(config.value_width, 8);
+  EXPECT_EQ(config.layers[0].ffn.width, 64);
+  EXPECT_EQ(config.layers[0].attention.num_heads, 4);
+  EXPECT_EQ(config.layers[0].attention.num_kv_heads, 2);
+  EXPECT_EQ(config.layers[0].attention.key_width, 8);
+  EXPECT_EQ(config.layers[0].attention.value_width, 8);
   EXPECT_EQ(config.vocab_size, 6);
   EXPECT_EQ(config.norm, NormKind::kRms);
   EXPECT_EQ(config.norm_epsilon, 1e-5f);
   EXPECT_FALSE(config.qkv_bias);
-  EXPECT_EQ(config.rope.kind, RopeKind::kNorm);
-  EXPECT_EQ(config.rope.width, 8);
-  EXPECT_EQ(config.rope.freq_base, 10000.0f);
-  EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
-  EXPECT_EQ(config.rope.factor, 1.0f);
-  EXPECT_EQ(config.rope.attention_factor, 1.0f);
-  EXPECT_EQ(config.ffn.activation, Activation::kSilu);
-  EXPECT_EQ(config.ffn.threshold, 0.0f);
-  EXPECT_TRUE(config.ffn.gated);
+  EXPECT_EQ(config.ropes[0].kind, RopeKind::kNorm);
+  EXPECT_EQ(config.ropes[0].width, 8);
+  EXPECT_EQ(config.ropes[0].freq_base, 10000.0f);
+  EXPECT_EQ(config.ropes[0].scaling, RopeScaling::kNone);
+  EXPECT_EQ(config.ropes[0].factor, 1.0f);
+  EXPECT_EQ(config.ropes[0].attention_factor, 1.0f);
+  EXPECT_EQ(config.layers[0].ffn.activation, Activation::kSilu);
+  EXPECT_EQ(config.layers[0].ffn.threshold, 0.0f);
+  EXPECT_TRUE(config.layers[0].ffn.gated);
 }
 
 TEST(ReadConfig, Qwen2) {
@@ -72,19 +72,20 @@ TEST(ReadConfig, Qwen2) {
       Read(TestModel("qwen2").SetF32("qwen2.rope.freq_base", 1e6f));
   EXPECT_EQ(config.architecture, "qwen2");
   EXPECT_TRUE(config.qkv_bias);
-  EXPECT_EQ(config.rope.kind, RopeKind::kNeox);
-  EXPECT_EQ(config.rope.freq_base, 1e6f);
+  EXPECT_EQ(config.ropes[0].kind, RopeKind::kNeox);
+  EXPECT_EQ(config.ropes[0].freq_base, 1e6f);
 }
 
 TEST(ReadConfig, Falcon) {
   const Config config = Read(TestModel("falcon"));
   EXPECT_EQ(config.norm, NormKind::kLayer);
-  EXPECT_TRUE(config.parallel_block);
-  EXPECT_FALSE(config.ffn.gated);
-  EXPECT_EQ(config.ffn.activation, Activation::kGelu);
-  EXPECT_EQ(config.rope.kind, RopeKind::kNeox);
+  EXPECT_TRUE(config.layers[0].parallel);
+  EXPECT_FALSE(config.layers[0].ffn.gated);
+  EXPECT_EQ(config.layers[0].ffn.activation, Activation::kGelu);
+  EXPECT_EQ(config.ropes[0].kind, RopeKind::kNeox);
   EXPECT_EQ(config.num_positions, 0);
-  EXPECT_EQ(Read(TestModel("relu-falcon")).ffn.activation, Activation::kRelu);
+  EXPECT_EQ(Read(TestModel("relu-falcon")).layers[0].ffn.activation,
+            Activation::kRelu);
 }
 
 TEST(ReadConfig, Opt) {
@@ -92,9 +93,9 @@ TEST(ReadConfig, Opt) {
       Read(TestModel("opt").SetF32("opt.attention.layer_norm_epsilon", 2e-5f));
   EXPECT_EQ(config.norm, NormKind::kLayer);
   EXPECT_EQ(config.norm_epsilon, 2e-5f);
-  EXPECT_EQ(config.rope.kind, RopeKind::kNone);
-  EXPECT_EQ(config.ffn.activation, Activation::kRelu);
-  EXPECT_FALSE(config.ffn.gated);
+  EXPECT_TRUE(config.ropes.empty());
+  EXPECT_EQ(config.layers[0].ffn.activation, Activation::kRelu);
+  EXPECT_FALSE(config.layers[0].ffn.gated);
   EXPECT_TRUE(config.qkv_bias);
   EXPECT_EQ(config.num_positions, 128);
   EXPECT_EQ(config.position_offset, 0);
@@ -128,15 +129,16 @@ TEST(ReadConfig, PowerInfersOptHasNoEpsilonAndKeepsItsUnusedRows) {
 }
 
 TEST(ReadConfig, KairoxArchitectures) {
-  EXPECT_EQ(Read(TestModel("bamboo")).ffn.activation, Activation::kDRelu);
-  EXPECT_EQ(Read(TestModel("bamboo")).rope.kind, RopeKind::kNorm);
+  EXPECT_EQ(Read(TestModel("bamboo")).layers[0].ffn.activation,
+            Activation::kDRelu);
+  EXPECT_EQ(Read(TestModel("bamboo")).ropes[0].kind, RopeKind::kNorm);
   const Config prosparse = Read(TestModel("prosparse-llama"));
-  EXPECT_EQ(prosparse.ffn.activation, Activation::kFatRelu);
-  EXPECT_EQ(prosparse.ffn.threshold, 0.01f);
-  EXPECT_EQ(prosparse.rope.kind, RopeKind::kNorm);
+  EXPECT_EQ(prosparse.layers[0].ffn.activation, Activation::kFatRelu);
+  EXPECT_EQ(prosparse.layers[0].ffn.threshold, 0.01f);
+  EXPECT_EQ(prosparse.ropes[0].kind, RopeKind::kNorm);
   const Config qwen = Read(TestModel("sparse-qwen2"));
-  EXPECT_EQ(qwen.ffn.activation, Activation::kDRelu);
-  EXPECT_EQ(qwen.rope.kind, RopeKind::kNeox);
+  EXPECT_EQ(qwen.layers[0].ffn.activation, Activation::kDRelu);
+  EXPECT_EQ(qwen.ropes[0].kind, RopeKind::kNeox);
   EXPECT_TRUE(qwen.qkv_bias);
 }
 
@@ -144,8 +146,8 @@ TEST(ReadConfig, PowerInferPredictors) {
   const Config config = Read(TestPowerInferModel());
   EXPECT_EQ(config.predictor.kind, PredictorKind::kPowerInfer);
   EXPECT_EQ(config.predictor.threshold, 0.0f);
-  EXPECT_EQ(config.ffn.activation, Activation::kRelu);
-  EXPECT_EQ(Read(TestPowerInferModel("falcon")).ffn.activation,
+  EXPECT_EQ(config.layers[0].ffn.activation, Activation::kRelu);
+  EXPECT_EQ(Read(TestPowerInferModel("falcon")).layers[0].ffn.activation,
             Activation::kRelu);
   const auto with_key =
       TestPowerInferModel().SetF32("powerinfer.sparse_threshold", 0.25f);
@@ -178,8 +180,8 @@ TEST(ReadConfig, PredictorThresholdWithoutPredictors) {
 
 TEST(ReadConfig, Experts) {
   const Config config = Read(TestExpertModel());
-  EXPECT_EQ(config.ffn.num_experts, 4);
-  EXPECT_EQ(config.ffn.num_experts_used, 2);
+  EXPECT_EQ(config.layers[0].ffn.num_experts, 4);
+  EXPECT_EQ(config.layers[0].ffn.num_experts_used, 2);
   const std::string used = "llama.expert_used_count";
   ExpectCorrupt(TestExpertModel().SetU32(used, 5), used);
   ExpectCorrupt(TestExpertModel().SetU32(used, 0), "there are 4 experts");
@@ -272,7 +274,7 @@ TEST(ReadConfig, Epsilon) {
 TEST(ReadConfig, Heads) {
   const std::string count = "llama.attention.head_count";
   const std::string kv = "llama.attention.head_count_kv";
-  EXPECT_EQ(Read(TestModel().Remove(kv)).num_kv_heads, 4);
+  EXPECT_EQ(Read(TestModel().Remove(kv)).layers[0].attention.num_kv_heads, 4);
   ExpectCorrupt(TestModel().SetU32(kv, 3), "must divide the 4 heads");
   ExpectCorrupt(TestModel().SetU32(kv, 8), "must divide the 4 heads");
   ExpectCorrupt(TestModel().SetU32(count, 6).Remove(kv), "divide the width 32");
@@ -281,9 +283,9 @@ TEST(ReadConfig, Heads) {
                                .SetU32(count, 6)
                                .SetU32("llama.attention.key_length", 16)
                                .SetU32("llama.attention.value_length", 12));
-  EXPECT_EQ(wide.key_width, 16);
-  EXPECT_EQ(wide.value_width, 12);
-  EXPECT_EQ(wide.rope.width, 16);
+  EXPECT_EQ(wide.layers[0].attention.key_width, 16);
+  EXPECT_EQ(wide.layers[0].attention.value_width, 12);
+  EXPECT_EQ(wide.ropes[0].width, 16);
   ExpectCorrupt(TestModel().SetU32("llama.attention.key_length", 1 << 23),
                 "too wide");
 }
@@ -292,12 +294,9 @@ TEST(ReadConfig, PerLayerArrays) {
   const std::string ffn = "llama.feed_forward_length";
   EXPECT_EQ(
       Read(TestModel().SetNumbers<uint32_t>(ffn, ValueType::kU32, {64, 64}))
-          .ffn_width,
+          .layers[1]
+          .ffn.width,
       64);
-  EXPECT_EQ(
-      Refusal(TestModel().SetNumbers<uint32_t>(ffn, ValueType::kU32, {64, 96}))
-          .code,
-      ErrorCode::kUnsupported);
   ExpectCorrupt(
       TestModel().SetNumbers<uint32_t>(ffn, ValueType::kU32, {64, 64, 64}),
       ffn);
@@ -305,7 +304,7 @@ TEST(ReadConfig, PerLayerArrays) {
 
 TEST(ReadConfig, RopeWidth) {
   const std::string key = "llama.rope.dimension_count";
-  EXPECT_EQ(Read(TestModel().SetU32(key, 4)).rope.width, 4);
+  EXPECT_EQ(Read(TestModel().SetU32(key, 4)).ropes[0].width, 4);
   ExpectCorrupt(TestModel().SetU32(key, 3), "even");
   ExpectCorrupt(TestModel().SetU32(key, 10), "head width 8");
   ExpectCorrupt(TestModel().SetU32("llama.attention.key_length", 7), "even");
@@ -329,10 +328,10 @@ TEST(ReadConfig, RopeScalingLinear) {
                             .SetF32("llama.rope.scale_linear", 2.0f)
                             .SetText("llama.rope.scaling.type", "linear")}) {
     const Config config = Read(file);
-    EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
-    EXPECT_EQ(config.rope.factor, 4.0f);
+    EXPECT_EQ(config.ropes[0].scaling, RopeScaling::kLinear);
+    EXPECT_EQ(config.ropes[0].factor, 4.0f);
   }
-  EXPECT_EQ(Read(TestModel().SetF32(factor, 0.0f)).rope.scaling,
+  EXPECT_EQ(Read(TestModel().SetF32(factor, 0.0f)).ropes[0].scaling,
             RopeScaling::kNone);
 }
 
@@ -340,8 +339,8 @@ TEST(ReadConfig, RopeScalingNoneIgnoresTheFactor) {
   const Config config = Read(TestModel()
                                  .SetText("llama.rope.scaling.type", "none")
                                  .SetF32("llama.rope.scaling.factor", 4.0f));
-  EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
-  EXPECT_EQ(config.rope.factor, 1.0f);
+  EXPECT_EQ(config.ropes[0].scaling, RopeScaling::kNone);
+  EXPECT_EQ(config.ropes[0].factor, 1.0f);
 }
 
 TEST(ReadConfig, RopeScalingYarn) {
@@ -349,13 +348,13 @@ TEST(ReadConfig, RopeScalingYarn) {
                       .SetText("llama.rope.scaling.type", "yarn")
                       .SetF32("llama.rope.scaling.factor", 4.0f);
   Config config = Read(file);
-  EXPECT_EQ(config.rope.scaling, RopeScaling::kYarn);
-  EXPECT_EQ(config.rope.factor, 4.0f);
-  EXPECT_EQ(config.rope.original_context, 128) << "the model's by default";
+  EXPECT_EQ(config.ropes[0].scaling, RopeScaling::kYarn);
+  EXPECT_EQ(config.ropes[0].factor, 4.0f);
+  EXPECT_EQ(config.ropes[0].original_context, 128) << "the model's by default";
   config = Read(file.SetU32("llama.rope.scaling.original_context_length", 32)
                     .SetF32("llama.rope.scaling.attn_factor", 0.5f));
-  EXPECT_EQ(config.rope.original_context, 32);
-  EXPECT_EQ(config.rope.attention_factor, 0.5f);
+  EXPECT_EQ(config.ropes[0].original_context, 32);
+  EXPECT_EQ(config.ropes[0].attention_factor, 0.5f);
 }
 
 TEST(ReadConfig, RopeScalingThatIsWrong) {
@@ -377,14 +376,15 @@ TEST(ReadConfig, FfnActivation) {
                                .SetText("thermocline.ffn.activation", "fatrelu")
                                .SetF32("thermocline.ffn.threshold", 0.01f);
   const Config config = Read(fatrelu);
-  EXPECT_EQ(config.ffn.activation, Activation::kFatRelu);
-  EXPECT_EQ(config.ffn.threshold, 0.01f);
+  EXPECT_EQ(config.layers[0].ffn.activation, Activation::kFatRelu);
+  EXPECT_EQ(config.layers[0].ffn.threshold, 0.01f);
 
   ConfigOverrides overrides;
   overrides.ffn_threshold = 0.5f;
-  EXPECT_EQ(Read(fatrelu, overrides).ffn.threshold, 0.5f);
+  EXPECT_EQ(Read(fatrelu, overrides).layers[0].ffn.threshold, 0.5f);
   overrides = {Activation::kRelu, std::nullopt};
-  EXPECT_EQ(Read(fatrelu, overrides).ffn.activation, Activation::kRelu);
+  EXPECT_EQ(Read(fatrelu, overrides).layers[0].ffn.activation,
+            Activation::kRelu);
 }
 
 TEST(ReadConfig, FfnActivationThatIsWrong) {
@@ -400,7 +400,8 @@ TEST(ReadConfig, FfnActivationThatIsWrong) {
 TEST(ReadConfig, DoubleReluNeedsAGate) {
   ConfigOverrides overrides;
   overrides.ffn_activation = Activation::kDRelu;
-  EXPECT_EQ(Read(TestModel(), overrides).ffn.activation, Activation::kDRelu);
+  EXPECT_EQ(Read(TestModel(), overrides).layers[0].ffn.activation,
+            Activation::kDRelu);
   const Error error = Refusal(TestModel("opt"), overrides);
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("drelu needs a gate"));
@@ -411,7 +412,7 @@ TEST(ReadConfig, OverridesThatAreWrong) {
   overrides.ffn_threshold = 0.5f;
   EXPECT_EQ(Refusal(TestModel(), overrides).code, ErrorCode::kInvalidArgument);
   overrides.ffn_activation = Activation::kFatRelu;
-  EXPECT_EQ(Read(TestModel(), overrides).ffn.threshold, 0.5f);
+  EXPECT_EQ(Read(TestModel(), overrides).layers[0].ffn.threshold, 0.5f);
   for (float bad : {-0.1f, std::numeric_limits<float>::infinity(),
                     std::numeric_limits<float>::quiet_NaN()}) {
     overrides.ffn_threshold = bad;
@@ -436,7 +437,7 @@ TEST(ReadConfig, RealFiles) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->num_layers, 5);
   EXPECT_EQ(config->vocab_size, 512);
-  EXPECT_EQ(config->ffn_width, 172);
+  EXPECT_EQ(config->layers[0].ffn.width, 172);
 
   const auto vocab =
       gguf::File::Open(root + "tokenizers/ggml-vocab-llama-spm.gguf");

@@ -29,16 +29,25 @@ void TryVocab(const gguf::File& file) {
 
 void CheckModel(const Model& model) {
   const Config& config = model.config();
-  TC_CHECK(config.num_heads % config.num_kv_heads == 0);
-  TC_CHECK(config.rope.width % 2 == 0);
-  TC_CHECK(config.rope.width <= config.key_width);
+  TC_CHECK(std::cmp_equal(config.layers.size(), config.num_layers));
+  for (const LayerSpec& layer : config.layers) {
+    const AttentionSpec& attention = layer.attention;
+    TC_CHECK(attention.num_heads % attention.num_kv_heads == 0);
+    if (attention.rope == AttentionSpec::kNoRope) continue;
+    const auto rope = static_cast<size_t>(attention.rope);
+    TC_CHECK(rope < config.ropes.size());
+    TC_CHECK(config.ropes[rope].width <= attention.key_width);
+  }
   const Weights& weights = model.weights();
   TC_CHECK(std::cmp_equal(weights.layers.size(), config.num_layers));
   TC_CHECK(std::cmp_equal(weights.head.shape.num_rows(), config.vocab_size));
-  const RopeTable table(config.rope, weights.rope_freq_factors);
-  std::vector<float> angles(static_cast<size_t>(config.rope.width));
-  table.Angles(config.context_length, angles.data(),
-               angles.data() + table.num_pairs());
+  for (const RopeConfig& rope : config.ropes) {
+    TC_CHECK(rope.width % 2 == 0);
+    const RopeTable table(rope, weights.rope_freq_factors);
+    std::vector<float> angles(static_cast<size_t>(rope.width));
+    table.Angles(config.context_length, angles.data(),
+                 angles.data() + table.num_pairs());
+  }
 }
 
 }  // namespace

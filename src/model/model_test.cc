@@ -63,7 +63,7 @@ TEST(Model, WithThresholdsIsTheModelAsItWasOpened) {
   const std::byte* const rows = (*opened)->weights().layers[0].ffn.up.data;
   opened->reset();
   EXPECT_THAT(model->config().thresholds, ElementsAre(0.5f, 0.25f));
-  EXPECT_EQ(model->config().ffn.activation, Activation::kGelu);
+  EXPECT_EQ(CommonFfn(model->config()).activation, Activation::kGelu);
   EXPECT_TRUE(model->weights().layers[0].ffn.bundled);
   EXPECT_EQ(model->weights().layers[0].ffn.up.data, rows);
   EXPECT_GT(model->num_bundle_bytes(), 0u);
@@ -90,7 +90,7 @@ TEST(Model, WithPartsOfAnotherFile) {
   const Model& model = **both;
   EXPECT_EQ(model.config().predictor.kind, PredictorKind::kThermocline);
   EXPECT_EQ(model.config().predictor.lookahead, 1);
-  EXPECT_EQ(model.config().ffn.activation, Activation::kRelu);
+  EXPECT_EQ(CommonFfn(model.config()).activation, Activation::kRelu);
   EXPECT_THAT(model.config().thresholds, ElementsAre(1.0f, 2.0f));
   EXPECT_EQ(model.config().records.size(), 2u);
   EXPECT_FALSE(model.weights().layers[0].predictor.up);
@@ -191,7 +191,7 @@ TEST(Model, OverridesReachTheConfig) {
   options.overrides.ffn_activation = Activation::kRelu;
   const Opened opened(TestModel(), options);
   ASSERT_TRUE(opened.model) << opened.model.error().message;
-  EXPECT_EQ((*opened.model)->config().ffn.activation, Activation::kRelu);
+  EXPECT_EQ(CommonFfn((*opened.model)->config()).activation, Activation::kRelu);
 }
 
 TEST(Model, WithoutAVocabulary) {

@@ -85,7 +85,7 @@ TEST(ReadPreparedTest, OurPredictorsTakeThePlaceOfOthers) {
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->predictor.kind, PredictorKind::kThermocline);
   EXPECT_EQ(config->predictor.threshold, 0.0f);
-  EXPECT_EQ(config->ffn.activation, Activation::kRelu);
+  EXPECT_EQ(CommonFfn(*config).activation, Activation::kRelu);
 }
 
 TEST(ReadPreparedTest, AUsersThresholdHoldsForOurPredictorsToo) {

@@ -240,8 +240,8 @@ ModelFingerprint FingerprintOf(const Model& model) {
           .name = config.name,
           .num_layers = config.num_layers,
           .width = config.width,
-          .ffn_width = config.ffn_width,
-          .num_experts = config.ffn.num_experts,
+          .ffn_width = MaxFfnWidth(config),
+          .num_experts = CommonFfn(config).num_experts,
           .hash = SipHash13(kHashKey, norms)};
 }
 

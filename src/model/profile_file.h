@@ -23,7 +23,7 @@ struct ModelFingerprint {
   std::string name;  // for people; says nothing
   int64_t num_layers = 0;
   int64_t width = 0;
-  int64_t ffn_width = 0;
+  int64_t ffn_width = 0;  // of the widest layer
   int64_t num_experts = 0;
   // Of the bytes of all norms, which stay F32 whatever becomes of the matrices.
   // Models whose norms were never trained are told apart by nothing but sizes.

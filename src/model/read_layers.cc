@@ -1,5 +1,6 @@
 #include "model/read_layers.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -126,20 +127,24 @@ Status ReadRopeScaling(const KeyReader& keys, int64_t context_length,
   return {};
 }
 
-// One for all layers, whose heads are alike.
-Status ReadRope(const KeyReader& keys, RopeKind kind, Config& config) {
-  if (kind == RopeKind::kNone) return {};
-  RopeConfig rope = {.kind = kind};
-  const int64_t key_width = config.layers.front().attention.key_width;
+// What a layer's heads rotate, whose width is theirs without a key.
+Result<int> ReadRopeWidth(const KeyReader& keys, int64_t key_width,
+                          size_t layer_idx) {
   TC_ASSIGN_OR_RETURN(const int64_t width, keys.IntOr("rope.dimension_count", 1,
                                                       kMaxWidth, key_width));
   if (width % 2 != 0 || width > key_width) {
     return keys.Wrong("rope.dimension_count", width,
                       fmt::format("it must be even and at most the head width "
-                                  "{}",
-                                  key_width));
+                                  "{} (layer {})",
+                                  key_width, layer_idx));
   }
-  rope.width = static_cast<int>(width);
+  return static_cast<int>(width);
+}
+
+// As many as there are widths.
+Status ReadRopes(const KeyReader& keys, RopeKind kind, Config& config) {
+  if (kind == RopeKind::kNone) return {};
+  RopeConfig rope = {.kind = kind};
   TC_ASSIGN_OR_RETURN(const double base,
                       keys.FloatOr("rope.freq_base", 0, kMaxFloat, 10000.0));
   rope.freq_base = static_cast<float>(base);
@@ -147,10 +152,15 @@ Status ReadRope(const KeyReader& keys, RopeKind kind, Config& config) {
     return keys.Wrong("rope.freq_base", base, "it must be greater than 1");
   }
   TC_RETURN_IF_ERROR(ReadRopeScaling(keys, config.context_length, rope));
-  for (LayerSpec& layer : config.layers) {
-    layer.attention.rope = static_cast<int>(config.ropes.size());
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    AttentionSpec& attention = config.layers[i].attention;
+    TC_ASSIGN_OR_RETURN(rope.width,
+                        ReadRopeWidth(keys, attention.key_width, i));
+    const auto same =
+        std::ranges::find(config.ropes, rope.width, &RopeConfig::width);
+    attention.rope = static_cast<int>(same - config.ropes.begin());
+    if (same == config.ropes.end()) config.ropes.push_back(rope);
   }
-  config.ropes.push_back(rope);
   return {};
 }
 
@@ -182,36 +192,6 @@ Status ReadExperts(const KeyReader& keys, const Architecture& architecture,
   return {};
 }
 
-template <typename Get>
-Status RefuseDifferent(const KeyReader& keys, const Config& config,
-                       std::string_view suffix, const Get& get) {
-  const auto first = get(config.layers.front());
-  for (size_t i = 1; i < config.layers.size(); ++i) {
-    const auto value = get(config.layers[i]);
-    if (value == first) continue;
-    return Fail(ErrorCode::kUnsupported,
-                "{}: key \"{}\" is {} for layer 0 and {} for layer {}: layers "
-                "that differ do not run in this version",
-                keys.file().path(), keys.FullKey(suffix), first, value, i);
-  }
-  return {};
-}
-
-// What files give layer by layer.
-Status RefuseDifferentLayers(const KeyReader& keys,
-                             const Architecture& architecture,
-                             const Config& config) {
-  TC_RETURN_IF_ERROR(
-      RefuseDifferent(keys, config, FfnWidthKey(architecture),
-                      [](const LayerSpec& layer) { return layer.ffn.width; }));
-  TC_RETURN_IF_ERROR(RefuseDifferent(
-      keys, config, kHeads,
-      [](const LayerSpec& layer) { return layer.attention.num_heads; }));
-  return RefuseDifferent(keys, config, kKvHeads, [](const LayerSpec& layer) {
-    return layer.attention.num_kv_heads;
-  });
-}
-
 }  // namespace
 
 Status ReadLayers(const KeyReader& keys, const Architecture& architecture,
@@ -224,8 +204,7 @@ Status ReadLayers(const KeyReader& keys, const Architecture& architecture,
   config.layers.assign(static_cast<size_t>(config.num_layers), layer);
   TC_RETURN_IF_ERROR(ReadFfnWidths(keys, architecture, config));
   TC_RETURN_IF_ERROR(ReadHeads(keys, config));
-  TC_RETURN_IF_ERROR(ReadRope(keys, architecture.rope, config));
-  return RefuseDifferentLayers(keys, architecture, config);
+  return ReadRopes(keys, architecture.rope, config);
 }
 
 }  // namespace thermocline::model

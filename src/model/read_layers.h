@@ -11,10 +11,10 @@ namespace thermocline::model {
 
 // Fills config.layers but for activations, and config.ropes. Requires
 // config.num_layers, width and context_length. Numbers that a file gives layer
-// by layer are checked layer by layer. kCorrupt: missing, out of range, or in
+// by layer (heads, those of keys and values, widths of FFNs) are checked layer
+// by layer; the others hold for all. kCorrupt: missing, out of range, or in
 // contradiction to each other; kUnsupported: a rope scaling or experts that do
-// not run, and layers that differ, which the engine does not take in this
-// version; the key and two such layers are named.
+// not run. Messages name the key, and the layer.
 Status ReadLayers(const KeyReader& keys, const Architecture& architecture,
                   Config& config);
 

@@ -47,7 +47,6 @@ TEST(ReadLayers, WithoutRotation) {
   const Config config = Read(TestModel("opt"));
   EXPECT_TRUE(config.ropes.empty());
   EXPECT_EQ(config.layers[1].attention.rope, AttentionSpec::kNoRope);
-  EXPECT_EQ(config.rope.kind, RopeKind::kNone);
 }
 
 TEST(ReadLayers, ExpertsOfTheirOwnWidth) {
@@ -69,6 +68,44 @@ TEST(ReadLayers, SquaredReluAndHalfTheHead) {
   EXPECT_EQ(config.norm, NormKind::kLayer);
 }
 
+TEST(ReadLayers, LayersMayDiffer) {
+  const auto list = [](TestFile file, const char* key,
+                       const std::vector<uint32_t>& values) {
+    return file.SetNumbers<uint32_t>(key, ValueType::kU32, values);
+  };
+  TestFile file =
+      list(list(list(TestModel(), "llama.feed_forward_length", {64, 96}),
+                "llama.attention.head_count", {4, 2}),
+           "llama.attention.head_count_kv", {4, 1});
+  const Config config = Read(file);
+  ASSERT_EQ(config.layers.size(), 2u);
+  EXPECT_EQ(config.layers[0].ffn.width, 64);
+  EXPECT_EQ(config.layers[1].ffn.width, 96);
+  EXPECT_EQ(MaxFfnWidth(config), 96);
+  EXPECT_EQ(config.layers[0].attention.num_heads, 4);
+  EXPECT_EQ(config.layers[1].attention.num_heads, 2);
+  EXPECT_EQ(config.layers[0].attention.num_kv_heads, 4);
+  EXPECT_EQ(config.layers[1].attention.num_kv_heads, 1);
+  // Without keys of their own: shares of the width, which rotate as a whole.
+  EXPECT_EQ(config.layers[0].attention.key_width, 8);
+  EXPECT_EQ(config.layers[1].attention.key_width, 16);
+  ASSERT_EQ(config.ropes.size(), 2u);
+  for (const LayerSpec& layer : config.layers) {
+    EXPECT_EQ(config.ropes[static_cast<size_t>(layer.attention.rope)].width,
+              layer.attention.key_width);
+  }
+  const Status equal = CheckEqualWidths(config, "m.gguf: a profile");
+  ASSERT_FALSE(equal.has_value());
+  EXPECT_EQ(equal.error().code, ErrorCode::kUnsupported);
+  for (const char* part : {"m.gguf: a profile", "layer 0 has 64", "1 96"}) {
+    EXPECT_THAT(equal.error().message, HasSubstr(part));
+  }
+  // With a key all rotate alike.
+  const Config same = Read(file.SetU32("llama.rope.dimension_count", 8));
+  ASSERT_EQ(same.ropes.size(), 1u);
+  EXPECT_EQ(same.layers[1].attention.rope, 0);
+}
+
 // What is said layer by layer, and how that can be wrong.
 TEST(ReadLayers, ListsThatAreRefused) {
   struct Case {
@@ -81,18 +118,6 @@ TEST(ReadLayers, ListsThatAreRefused) {
   const std::string heads = "llama.attention.head_count";
   const std::string kv_heads = "llama.attention.head_count_kv";
   for (const Case& c : {
-           Case{ffn,
-                {64, 96},
-                ErrorCode::kUnsupported,
-                {"64 for layer 0", "96 for layer 1"}},
-           Case{heads,
-                {4, 2},
-                ErrorCode::kUnsupported,
-                {"4 for layer 0", "2 for layer 1"}},
-           Case{kv_heads,
-                {2, 4},
-                ErrorCode::kUnsupported,
-                {"2 for layer 0", "4 for layer 1"}},
            Case{ffn, {64}, ErrorCode::kCorrupt, {"1 elements", "2 layers"}},
            Case{heads,
                 {4, 4, 4},

@@ -65,20 +65,37 @@ Status CheckAttention(const KeyReader& keys, const Config& config) {
         "version still attends to all, as llama.cpp does",
         keys.file().path(), window);
   }
-  const double usual =
-      1.0 /
-      std::sqrt(static_cast<double>(config.layers.front().attention.key_width));
   TC_ASSIGN_OR_RETURN(const double scale,
                       keys.FloatOr("attention.scale", -kAny, kAny, 0.0));
-  // The key holds an F32: the usual scale rounded to it is the usual one.
-  if (scale != 0.0 && std::abs(scale - usual) > 1e-6 * usual) {
-    return Refuse(keys, "attention.scale", scale, "another scale is");
+  for (const LayerSpec& layer : config.layers) {
+    const double usual =
+        1.0 / std::sqrt(static_cast<double>(layer.attention.key_width));
+    // The key holds an F32: the usual scale rounded to it is the usual one.
+    if (scale != 0.0 && std::abs(scale - usual) > 1e-6 * usual) {
+      return Refuse(keys, "attention.scale", scale, "another scale is");
+    }
   }
   const std::string causal = keys.FullKey("attention.causal");
   TC_ASSIGN_OR_RETURN(const auto is_causal, keys.file().Bool(causal));
   if (!is_causal.value_or(true)) {
     return Refuse(keys, "attention.causal", "false",
                   "attention to later tokens is");
+  }
+  return {};
+}
+
+// Experts are as wide as the FFN of their layer is said to be.
+Status CheckExpertWidths(const KeyReader& keys, const Config& config) {
+  constexpr std::string_view kWidth = "expert_feed_forward_length";
+  constexpr int64_t kAbsent = 0;
+  TC_ASSIGN_OR_RETURN(
+      const auto widths,
+      keys.PerLayer(kWidth, config.num_layers, 0, kMaxWidth, kAbsent));
+  for (size_t i = 0; i < widths.size(); ++i) {
+    if (widths[i] == kAbsent || widths[i] == config.layers[i].ffn.width) {
+      continue;
+    }
+    return Refuse(keys, kWidth, widths[i], "experts of another width are");
   }
   return {};
 }
@@ -95,8 +112,6 @@ Status CheckExperts(const KeyReader& keys, const Config& config) {
       {"expert_shared_feed_forward_length", 0,
        "experts that every token uses are"},
       {"expert_gating_func", 1, "another choice than by softmax is"},
-      {"expert_feed_forward_length", config.layers.front().ffn.width,
-       "experts of another width are"},
       {"expert_group_count", 1, "groups of experts are"},
       {"leading_dense_block_count", 0, "layers without experts are"},
   };
@@ -106,6 +121,7 @@ Status CheckExperts(const KeyReader& keys, const Config& config) {
         keys.IntOr(suffix, 0, std::numeric_limits<int64_t>::max(), 0));
     if (value != 0 && value != usual) return Refuse(keys, suffix, value, what);
   }
+  TC_RETURN_IF_ERROR(CheckExpertWidths(keys, config));
   const std::string norm = keys.FullKey("expert_weights_norm");
   TC_ASSIGN_OR_RETURN(const auto is_normed, keys.file().Bool(norm));
   if (!is_normed.value_or(true)) {

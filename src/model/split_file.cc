@@ -35,7 +35,7 @@ class Reader {
  public:
   Reader(const gguf::File& file, const Config& config)
       : file_(file),
-        num_neurons_(static_cast<uint64_t>(config.ffn_width)),
+        num_neurons_(static_cast<uint64_t>(CommonFfn(config).width)),
         num_layers_(config.num_layers) {}
 
   const gguf::File& file() const { return file_; }
@@ -251,6 +251,7 @@ bool IsSplitFile(const gguf::File& file) {
 Result<Split> ReadSplit(const gguf::File& file, const Config& config) {
   TC_ASSIGN_OR_RETURN(const auto architecture,
                       file.String("general.architecture"));
+  TC_RETURN_IF_ERROR(CheckEqualWidths(config, file.path() + ": a split file"));
   Reader reader(file, config);
   Split split;
   if (architecture == kGpuIndex) {

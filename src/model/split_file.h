@@ -38,8 +38,9 @@ struct Split {
 bool IsSplitFile(const gguf::File& file);
 
 // Reads a split file for a model of this description. kUnsupported: not a split
-// file. kCorrupt: its sizes are not the model's (a split of another model), or
-// its content contradicts itself. Messages name the file and the key or tensor.
+// file, or a model whose layers differ in F. kCorrupt: its sizes are not the
+// model's (a split of another model), or its content contradicts itself.
+// Messages name the file and the key or tensor.
 Result<Split> ReadSplit(const gguf::File& file, const Config& config);
 
 }  // namespace thermocline::model

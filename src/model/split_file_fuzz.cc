@@ -15,11 +15,11 @@ namespace thermocline::model {
 namespace {
 
 void CheckOrder(const NeuronOrder& order, const Config& config) {
-  TC_CHECK(order.group_size > 0 && config.ffn_width % order.group_size == 0);
+  TC_CHECK(order.group_size > 0 && MaxFfnWidth(config) % order.group_size == 0);
   TC_CHECK(std::cmp_equal(order.pattern.size(), config.num_layers));
   TC_CHECK(std::cmp_equal(order.layers.size(), config.num_layers));
   for (std::vector<uint32_t> layer : order.layers) {
-    TC_CHECK(std::cmp_equal(layer.size(), config.ffn_width));
+    TC_CHECK(std::cmp_equal(layer.size(), MaxFfnWidth(config)));
     std::ranges::sort(layer);
     for (uint32_t i = 0; i < layer.size(); ++i) TC_CHECK(layer[i] == i);
   }
@@ -30,7 +30,7 @@ void CheckHot(const HotNeurons& hot, const Config& config) {
   for (const std::vector<uint32_t>& layer : hot.layers) {
     TC_CHECK(std::ranges::adjacent_find(layer, std::greater_equal<>()) ==
              layer.end());
-    TC_CHECK(layer.empty() || std::cmp_less(layer.back(), config.ffn_width));
+    TC_CHECK(layer.empty() || std::cmp_less(layer.back(), MaxFfnWidth(config)));
   }
 }
 
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!file) return 0;
   model::Config config;
   config.num_layers = 2;
-  config.ffn_width = 8;
+  config.layers.assign(2, model::LayerSpec{.ffn = {.width = 8}});
   const auto split = model::ReadSplit(**file, config);
   if (!split) return 0;
   TC_CHECK(split->order.has_value() != split->hot.has_value());

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 Config TwoLayersOfEight() {
   Config config;
   config.num_layers = 2;
-  config.ffn_width = 8;
+  config.layers.assign(2, LayerSpec{.ffn = {.width = 8}});
   return config;
 }
 TestFile Order() { return TestOrder(2, 8); }
@@ -66,6 +66,18 @@ TEST(SplitFile, HotNeurons) {
   EXPECT_EQ(split->hot->vram_bytes, uint64_t{1} << 30);
   EXPECT_THAT(split->hot->layers,
               ElementsAre(ElementsAre(1, 3, 5, 7), ElementsAre(1, 3, 5, 7)));
+}
+
+TEST(SplitFile, LayersOfOtherWidthsHaveNone) {
+  const ParsedCopy parsed(Order().Bytes());
+  Config config = TwoLayersOfEight();
+  config.layers[1].ffn.width = 16;
+  const auto split = ReadSplit(**parsed.file, config);
+  ASSERT_FALSE(split.has_value());
+  EXPECT_EQ(split.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(split.error().message,
+              AllOf(HasSubstr("a split file has one number of neurons"),
+                    HasSubstr("layer 1 16")));
 }
 
 // A layer on one side alone may come without its list, as PowerInfer drops it.

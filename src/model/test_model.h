@@ -100,6 +100,23 @@ inline gguf::TestFile TestModel(const std::string& architecture) {
   return file;
 }
 
+// Layers of 2 and 1 heads of keys, and of 64 and 96 neurons.
+inline gguf::TestFile TestUnlikeModel() {
+  gguf::TestFile file = TestModel();
+  const auto set = [&](const char* key, const std::vector<uint32_t>& values) {
+    file.SetNumbers<uint32_t>(key, gguf::ValueType::kU32, values);
+  };
+  set("llama.feed_forward_length", {64, 96});
+  set("llama.attention.head_count", {4, 4});
+  set("llama.attention.head_count_kv", {2, 1});
+  file.SetTensor("blk.1.ffn_gate.weight", DType::kQ4_0, {32, 96})
+      .SetTensor("blk.1.ffn_up.weight", DType::kQ4_0, {32, 96})
+      .SetTensor("blk.1.ffn_down.weight", DType::kQ4_0, {96, 32})
+      .SetTensor("blk.1.attn_k.weight", DType::kF16, {32, 8})
+      .SetTensor("blk.1.attn_v.weight", DType::kF16, {32, 8});
+  return file;
+}
+
 // A layer's q, k and v in one tensor, as Falcon has them.
 inline void FuseQkv(gguf::TestFile& file) {
   for (int i = 0; i < kTestLayers; ++i) {

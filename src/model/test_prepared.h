@@ -133,8 +133,8 @@ inline Status AddKeys(const Model& source,
     TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
   }
   TC_RETURN_IF_ERROR(writer.AddInt(prepared::kVersionKey, kU32, 1));
-  return WriteRecordKeys(source.config().records, source.config().ffn.gated,
-                         writer);
+  return WriteRecordKeys(source.config().records,
+                         CommonFfn(source.config()).gated, writer);
 }
 
 // All tensors; bytes are views of the source's and of `extra`.

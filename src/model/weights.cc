@@ -209,6 +209,12 @@ Result<std::vector<float>> TakeRopeFactors(TensorBinder& binder,
   TC_RETURN_IF_ERROR(
       Bind(binder, config, LayerSpec(), "", *FindRole(kName), view));
   if (!view) return std::vector<float>();
+  if (config.ropes.size() > 1) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: tensor \"{}\" is for heads of one width, and those of "
+                "this model's layers differ",
+                binder.file().path(), kName);
+  }
   std::vector<float> factors(view.shape.ne[0]);
   std::memcpy(factors.data(), view.data, view.num_bytes());
   for (size_t i = 0; i < factors.size(); ++i) {

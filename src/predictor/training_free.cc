@@ -159,9 +159,11 @@ std::unique_ptr<Selector> MakeFreeSelector(
 
 uint64_t OwnSigns::NumBytes(const model::Config& config) {
   // Far below 2^64: a word stands for weights that a file holds.
-  return static_cast<uint64_t>(config.num_layers) *
-         static_cast<uint64_t>(NeuronsPerLayer(config)) * WordsPerRow(config) *
-         sizeof(uint64_t);
+  uint64_t num_neurons = 0;
+  for (const model::LayerSpec& layer : config.layers) {
+    num_neurons += static_cast<uint64_t>(NumNeurons(layer.ffn));
+  }
+  return num_neurons * WordsPerRow(config) * sizeof(uint64_t);
 }
 
 Result<OwnSigns> OwnSigns::Make(const model::Config& config,
@@ -169,7 +171,6 @@ Result<OwnSigns> OwnSigns::Make(const model::Config& config,
                                 const compute::Compute& compute) {
   const size_t num_words = WordsPerRow(config);
   const auto width = static_cast<size_t>(config.width);
-  const auto num_neurons = static_cast<size_t>(NeuronsPerLayer(config));
   TC_ASSIGN_OR_RETURN(auto buffer,
                       os::AlignedBuffer::Allocate(NumBytes(config)));
   const auto num_threads = static_cast<size_t>(compute.pool->num_threads());
@@ -178,8 +179,9 @@ Result<OwnSigns> OwnSigns::Make(const model::Config& config,
       os::AlignedBuffer::Allocate(num_threads * width * sizeof(float)));
   OwnSigns signs(std::move(buffer));
   auto* words = reinterpret_cast<uint64_t*>(signs.words_.data());
-  const auto pack = [&](const model::FfnMatrices& matrices, uint64_t* to) {
-    const TensorView& tested = config.ffn.gated ? matrices.gate : matrices.up;
+  const auto pack = [&](const model::FfnSpec& spec,
+                        const model::FfnMatrices& matrices, uint64_t* to) {
+    const TensorView& tested = spec.gated ? matrices.gate : matrices.up;
     compute.pool->ParallelFor(
         tested.shape.num_rows(), 64,
         [&](size_t begin, size_t end, int worker_idx) {
@@ -191,11 +193,14 @@ Result<OwnSigns> OwnSigns::Make(const model::Config& config,
           }
         });
   };
-  for (const model::LayerWeights& layer : weights.layers) {
-    if (layer.ffn.experts.empty()) pack(layer.ffn, words);
+  for (size_t i = 0; i < weights.layers.size(); ++i) {
+    const model::LayerWeights& layer = weights.layers[i];
+    const model::FfnSpec& spec = config.layers[i].ffn;
+    const auto num_neurons = static_cast<size_t>(NumNeurons(spec));
+    if (layer.ffn.experts.empty()) pack(spec, layer.ffn, words);
     for (size_t e = 0; e < layer.ffn.experts.size(); ++e) {
-      pack(layer.ffn.experts[e],
-           words + e * static_cast<size_t>(config.ffn_width) * num_words);
+      pack(spec, layer.ffn.experts[e],
+           words + e * static_cast<size_t>(spec.width) * num_words);
     }
     signs.layers_.push_back(
         {.signs = {.dtype = DType::kI8,

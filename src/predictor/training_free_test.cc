@@ -20,9 +20,8 @@ using testing::SelectorFixture;
 model::Config SelectorConfig(size_t width, size_t num_neurons) {
   model::Config config;
   config.width = static_cast<int64_t>(width);
-  config.ffn_width = static_cast<int64_t>(num_neurons);
-  config.num_heads = config.num_kv_heads = 1;
-  config.key_width = config.value_width = config.rope.width = 2;
+  config.layers.assign(
+      2, model::LayerSpec{.ffn = {.width = static_cast<int64_t>(num_neurons)}});
   return config;
 }
 
@@ -90,7 +89,7 @@ TEST_F(FreeSelector, ThenTheMarginOfThose) {
 TEST(OwnSigns, AreTheSignsOfTheTestedMatrix) {
   for (const bool gated : {true, false}) {
     model::Config config = SelectorConfig(96, 70);
-    config.ffn.gated = gated;
+    for (auto& spec : config.layers) spec.ffn.gated = gated;
     config.num_layers = 2;
     Random random(3);
     std::vector<std::unique_ptr<OwnedTensor>> owned;

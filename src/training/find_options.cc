@@ -51,18 +51,35 @@ uint64_t HashOfWeights(const gguf::File& file, const ProgressFn& progress) {
   return hash;
 }
 
+std::string DescribeAttention(const model::Config& config, size_t layer_idx) {
+  const model::AttentionSpec& attention = config.layers[layer_idx].attention;
+  const model::RopeConfig rope =
+      attention.rope == model::AttentionSpec::kNoRope
+          ? model::RopeConfig{.kind = RopeKind::kNone}
+          : config.ropes[static_cast<size_t>(attention.rope)];
+  return fmt::format(
+      "attention: {} heads of {} and {}, {} of keys and values\n"
+      "positions: from row {}; {} rotated to base {}, {} {} of {}, times {}\n",
+      attention.num_heads, attention.key_width, attention.value_width,
+      attention.num_kv_heads, config.position_offset, rope.width,
+      rope.freq_base, NameOf(rope.scaling), rope.factor, rope.original_context,
+      rope.attention_factor);
+}
+
 // What of a file's keys its layers are computed by: the weights may be the same
 // while a base of rotations or an epsilon was mended.
 std::string DescribeConfig(const model::Config& config) {
-  const model::RopeConfig& rope = config.rope;
-  return fmt::format(
-      "attention: {} heads of {} and {}, {} of keys and values\n"
-      "positions: from row {}; {} rotated to base {}, {} {} of {}, times {}\n"
-      "norms: epsilon {}, experts in use {}\n",
-      config.num_heads, config.key_width, config.value_width,
-      config.num_kv_heads, config.position_offset, rope.width, rope.freq_base,
-      NameOf(rope.scaling), rope.factor, rope.original_context,
-      rope.attention_factor, config.norm_epsilon, config.ffn.num_experts_used);
+  std::string text;
+  std::string last;
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    const std::string attention = DescribeAttention(config, i);
+    if (attention == last) continue;
+    if (i > 0) text += fmt::format("from layer {} on ", i);
+    text += last = attention;
+  }
+  return text + fmt::format("norms: epsilon {}, experts in use {}\n",
+                            config.norm_epsilon,
+                            CommonFfn(config).num_experts_used);
 }
 
 std::string Optional(const std::optional<double>& value) {
@@ -76,7 +93,9 @@ size_t FindOptions::num_layers_before() const {
 }
 
 Status CheckOptions(const model::Model& model, const FindOptions& options) {
-  const model::FfnConfig& ffn = model.config().ffn;
+  TC_RETURN_IF_ERROR(CheckEqualWidths(
+      model.config(), model.file().path() + ": what 'prepare' finds"));
+  const model::FfnSpec& ffn = CommonFfn(model.config());
   if (options.lookahead < 0 || options.lookahead > 1) {
     return Fail(ErrorCode::kInvalidArgument,
                 "predictors that look {} layers ahead; 0 and 1 are possible",
@@ -107,7 +126,7 @@ Status CheckOptions(const model::Model& model, const FindOptions& options) {
 std::string DescribeWork(const model::Model& model, const Corpus& corpus,
                          const FindOptions& options) {
   const model::ModelFingerprint print = model::FingerprintOf(model);
-  const model::FfnConfig& ffn = model.config().ffn;
+  const model::FfnSpec& ffn = CommonFfn(model.config());
   return fmt::format(
       "model: {} of {} layers, width {}, {} neurons, {} experts, norms "
       "{:016x}, {} bytes\n"

@@ -45,7 +45,8 @@ struct FindOptions {
 };
 
 // kInvalidArgument: thresholds for the ReLU family, two ways to choose them, a
-// lookahead that is neither 0 nor 1; kUnsupported: a lookahead for a mixture.
+// lookahead that is neither 0 nor 1; kUnsupported: a lookahead for a mixture,
+// layers whose numbers of neurons differ.
 Status CheckOptions(const model::Model& model, const FindOptions& options);
 
 // What the work folder of such a run is for: every line names something that

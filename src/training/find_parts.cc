@@ -22,7 +22,7 @@ namespace thermocline::training {
 namespace {
 
 // Why no predictors are fitted that are asked for; empty if they are.
-std::string WhyNone(const model::FfnConfig& ffn) {
+std::string WhyNone(const model::FfnSpec& ffn) {
   if (!HasZeros(ffn.activation)) {
     return fmt::format(
         "{} is nowhere 0, and what thresholds shut is not "
@@ -42,9 +42,9 @@ class Finder {
         options_(options),
         work_(work) {
     options_.session.ffn = engine::FfnMode::kDense;
-    out_.is_mixture = model_->config().ffn.num_experts > 0;
+    out_.is_mixture = CommonFfn(model_->config()).num_experts > 0;
     if (options_.wants_predictors()) {
-      out_.no_predictors = WhyNone(model_->config().ffn);
+      out_.no_predictors = WhyNone(CommonFfn(model_->config()));
       is_fitted_ = out_.no_predictors.empty();
     }
   }
@@ -224,7 +224,7 @@ Status Finder::Assemble() {
   }
   if (is_fitted_) AddCandidates(*gemm_, neurons, parts);
   // As they were here, whatever flags had a part in it.
-  const model::FfnConfig& ffn = model_->config().ffn;
+  const model::FfnSpec& ffn = CommonFfn(model_->config());
   parts.activation = ffn.activation;
   if (ffn.activation == Activation::kFatRelu) {
     parts.ffn_threshold = ffn.threshold;

@@ -247,7 +247,7 @@ TEST_F(FindPartsTest, AMixture) {
   const model::Config& config = model->config();
   ASSERT_TRUE(convert::CheckParts(found->parts, config));
   ASSERT_EQ(found->parts.predictors.size(), found->layers.size());
-  const auto width = static_cast<uint32_t>(config.ffn_width);
+  const auto width = static_cast<uint32_t>(MaxFfnWidth(config));
   for (size_t i = 0; i < found->layers.size(); ++i) {
     const LayerFindings& layer = found->layers[i];
     // Half of the neurons of two experts of eight.

@@ -24,9 +24,9 @@ size_t MaxRankOf(const model::Model& model) {
   for (const model::LayerWeights& layer : model.weights().layers) {
     const auto max_bytes = static_cast<uint64_t>(
         kMaxBytesShare * static_cast<double>(FfnBytes(layer.ffn)));
-    max_rank =
-        std::max(max_rank, MaxRank(width, static_cast<size_t>(config.ffn_width),
-                                   SmallestType(width), max_bytes));
+    max_rank = std::max(
+        max_rank, MaxRank(width, static_cast<size_t>(CommonFfn(config).width),
+                          SmallestType(width), max_bytes));
   }
   return max_rank;
 }
@@ -51,13 +51,13 @@ uint64_t FitBytes(const model::Config& config, size_t max_rank,
                   bool looks_ahead) {
   const auto width = static_cast<uint64_t>(config.width);
   const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
-  const auto rows = static_cast<uint64_t>(config.ffn_width) * width;
+  const model::FfnSpec& ffn = CommonFfn(config);
+  const auto rows = static_cast<uint64_t>(ffn.width) * width;
   const uint64_t predictor = max_rank * (width + num_neurons);
   // First the gate as floats with its image, which of a mixture has one
   // expert's rows and those drawn from all; then the predictor with its
   // gradients and moments, beside the image.
-  const uint64_t image =
-      (config.ffn.num_experts > 0 ? 4 : 2) * rows + 3 * predictor;
+  const uint64_t image = (ffn.num_experts > 0 ? 4 : 2) * rows + 3 * predictor;
   const uint64_t moments = (looks_ahead ? 6 : 2) * width * width;
   const uint64_t batch = 3 * 512 * (width + num_neurons);
   return sizeof(float) * (std::max(image, 7 * predictor) + moments + batch) +

@@ -98,9 +98,10 @@ TEST(FitBytesTest, ModelsOfTheUsualShapesFitInAFourthOfThemAndAGigabyte) {
         shape.vocab_size * shape.width;
     model::Config config;
     config.width = static_cast<int64_t>(shape.width);
-    config.ffn_width = static_cast<int64_t>(shape.ffn_width);
-    config.ffn.num_experts = static_cast<int64_t>(shape.num_experts);
-    config.ffn.num_experts_used = static_cast<int64_t>(shape.experts_used);
+    config.layers = {model::LayerSpec{
+        .ffn = {.width = static_cast<int64_t>(shape.ffn_width),
+                .num_experts = static_cast<int64_t>(shape.num_experts),
+                .num_experts_used = static_cast<int64_t>(shape.experts_used)}}};
     const size_t max_rank = MaxRank(shape.width, shape.ffn_width, DType::kQ8_0,
                                     BytesOf(DType::kQ4_0, ffn) / 10);
     for (const size_t num_before : {0, 1}) {

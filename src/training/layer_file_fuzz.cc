@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.num_layers = 2;
   config.width = 32;
   const model::LayerSpec spec = {.ffn = {.width = 64}};
-  model::UseLayers({spec, spec}, config);
+  config.layers = {spec, spec};
   const auto layer = training::ReadLayerFile(**file, training::kLayer, config);
   if (layer) training::CheckLayer(*layer, config);
   return 0;

@@ -18,7 +18,7 @@ model::Config SmallConfig() {
   config.width = 32;
   model::LayerSpec layer = config.layers.front();
   layer.ffn.width = 64;
-  model::UseLayers({layer, layer}, config);
+  config.layers = {layer, layer};
   return config;
 }
 
@@ -86,7 +86,7 @@ TEST_F(LayerFileTest, OfAnotherLayerOrModel) {
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code, ErrorCode::kCorrupt);
   EXPECT_THAT(other.error().message, HasSubstr("layer 0"));
-  config_.ffn_width = 128;
+  for (auto& layer : config_.layers) layer.ffn.width = 128;
   EXPECT_FALSE(ReadLayerFile(path_, 1, config_));
 }
 

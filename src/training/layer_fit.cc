@@ -105,11 +105,12 @@ Gate LayerFitter::OwnGate(float input_scale) const {
           .read = [this, input_scale](size_t expert_idx) {
             const model::FfnMatrices& matrices =
                 ffn_.experts.empty() ? ffn_ : ffn_.experts[expert_idx];
-            const bool gated = config_.ffn.gated;
+            const bool gated = CommonFfn(config_).gated;
             GateRows rows =
                 ReadGate(gemm_, gated ? matrices.gate : matrices.up,
                          gated ? ffn_.gate_bias : ffn_.up_bias, input_scale);
-            for (float& bias : rows.biases) bias -= config_.ffn.threshold;
+            for (float& bias : rows.biases)
+              bias -= CommonFfn(config_).threshold;
             return rows;
           }};
 }

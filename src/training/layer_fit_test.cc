@@ -14,7 +14,7 @@ class FitLayerTest : public ::testing::Test {
     options_.session = {.num_threads = 2};
     options_.num_steps = 20;
     const model::Config& config = model_->config();
-    neuron::ProfileBuilder builder(2, static_cast<size_t>(config.ffn_width));
+    neuron::ProfileBuilder builder(2, static_cast<size_t>(MaxFfnWidth(config)));
     options_.session.ffn = engine::FfnMode::kDense;
     const Status gathered = RunCorpus(
         model_, corpus_, options_.session, "", {},
@@ -121,7 +121,7 @@ TEST(FfnBytesTest, OfAllMatrices) {
       OpenTestModel("testdata/golden-powerinfer/opt-f16.powerinfer.gguf");
   const model::Config& config = opt->config();
   EXPECT_EQ(FfnBytes(opt->weights().layers[0].ffn),
-            static_cast<uint64_t>(2 * config.width * config.ffn_width * 2));
+            static_cast<uint64_t>(2 * config.width * MaxFfnWidth(config) * 2));
 }
 
 }  // namespace

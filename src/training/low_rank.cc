@@ -20,10 +20,11 @@ LowRank LowRank::Zeros(size_t width, size_t rank, size_t num_neurons) {
 
 Neurons NeuronsOf(const model::Config& config) {
   const auto num_neurons = static_cast<size_t>(NeuronsPerLayer(config));
-  if (config.ffn.num_experts == 0) return {.num_neurons = num_neurons};
+  const model::FfnSpec& ffn = CommonFfn(config);
+  if (ffn.num_experts == 0) return {.num_neurons = num_neurons};
   return {.num_neurons = num_neurons,
-          .num_experts = static_cast<size_t>(config.ffn.num_experts),
-          .num_used = static_cast<size_t>(config.ffn.num_experts_used)};
+          .num_experts = static_cast<size_t>(ffn.num_experts),
+          .num_used = static_cast<size_t>(ffn.num_experts_used)};
 }
 
 bool Samples::Uses(size_t sample_idx, size_t expert_idx) const {

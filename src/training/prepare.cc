@@ -52,7 +52,7 @@ void AddKeys(const Corpus& corpus, const FindOptions& options,
 
 // Whether there is anything to train.
 Status CheckTrainable(const model::Model& model) {
-  const model::FfnConfig& ffn = model.config().ffn;
+  const model::FfnSpec& ffn = CommonFfn(model.config());
   if (!HasZeros(ffn.activation)) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: its activation is {}, which is nowhere 0: every neuron "

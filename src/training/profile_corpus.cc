@@ -11,7 +11,7 @@ namespace {
 
 // Why nearly all neurons of a model fire, and what someone can do with it.
 std::string WhyAndWayOut(const model::Config& config) {
-  const model::FfnConfig& ffn = config.ffn;
+  const model::FfnSpec& ffn = CommonFfn(config);
   if (HasZeros(ffn.activation)) {
     return fmt::format(
         "although its activation, {}, has zeros; run it with --ffn dense",
@@ -38,12 +38,13 @@ engine::FfnMode ProfileMode(const model::Config& config) {
 Status CheckSparsity(const model::Model& model, double density,
                      uint64_t num_tokens) {
   if (density <= kMaxProfileDensity) return {};
-  return Fail(ErrorCode::kUnsupported,
-              "{}: has no sparsity: {:.1f} % of the neurons{} fire on average "
-              "over {} tokens, {}",
-              model.file().path(), 100.0 * density,
-              model.config().ffn.num_experts > 0 ? " of a token's experts" : "",
-              num_tokens, WhyAndWayOut(model.config()));
+  return Fail(
+      ErrorCode::kUnsupported,
+      "{}: has no sparsity: {:.1f} % of the neurons{} fire on average "
+      "over {} tokens, {}",
+      model.file().path(), 100.0 * density,
+      CommonFfn(model.config()).num_experts > 0 ? " of a token's experts" : "",
+      num_tokens, WhyAndWayOut(model.config()));
 }
 
 Result<neuron::Profile> CountFired(
@@ -51,6 +52,8 @@ Result<neuron::Profile> CountFired(
     engine::SessionOptions options, const ProgressFn& progress,
     const std::function<Status(const neuron::Profile& profile)>& check) {
   const model::Config& config = model->config();
+  TC_RETURN_IF_ERROR(
+      CheckEqualWidths(config, model->file().path() + ": a profile"));
   neuron::ProfileBuilder builder(
       static_cast<size_t>(config.num_layers),
       static_cast<size_t>(model::NeuronsPerLayer(config)));

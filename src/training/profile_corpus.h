@@ -35,7 +35,8 @@ engine::FfnMode ProfileMode(const model::Config& config);
 // and progress are this function's own. What fires is what that mode computes;
 // options.ffn is ProfileMode() to profile the model itself: every neuron of the
 // FFN (or of the experts that the router chose) is looked at.
-// Errors of the session name the chunk; errors of `check`, which sees the
+// kUnsupported: layers whose numbers of neurons differ. Errors of the session
+// name the chunk; errors of `check`, which sees the
 // profile after the first chunk and at the end, and may be empty.
 // Cost: one prefill of the corpus; memory of the session and 8 bytes a neuron.
 // Source: PowerInfer 6.1.

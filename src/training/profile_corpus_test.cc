@@ -84,7 +84,7 @@ TEST(ProfileCorpusTest, AMixture) {
   ASSERT_TRUE(profile) << profile.error().message;
   for (const neuron::LayerProfile& layer : profile->layers) {
     EXPECT_EQ(
-        std::cmp_equal(layer.num_neurons(), 8 * model->config().ffn_width),
+        std::cmp_equal(layer.num_neurons(), 8 * MaxFfnWidth(model->config())),
         true);
     EXPECT_GT(layer.density(), 0.05);
     EXPECT_LT(layer.density(), 0.25);  // two experts of eight, half of each

@@ -78,8 +78,8 @@ Scan::Scan(const model::Config& config, const Corpus& corpus, bool wants_gates,
       test_step_(std::max<size_t>(1, corpus.chunk_tokens() / kNumSelfTests)),
       builder_(static_cast<size_t>(config.num_layers),
                static_cast<size_t>(model::NeuronsPerLayer(config))),
-      gates_(static_cast<size_t>(config.num_layers), config.ffn.activation,
-             kernels),
+      gates_(static_cast<size_t>(config.num_layers),
+             CommonFfn(config).activation, kernels),
       self_test_(static_cast<size_t>(config.num_layers)) {
   TC_CHECK(corpus.num_chunks() > test_chunk_ && Corpus::IsHeldOut(test_chunk_));
 }

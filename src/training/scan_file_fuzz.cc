@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.width = 32;
   const model::LayerSpec layer = {
       .ffn = {.activation = Activation::kSilu, .width = 64}};
-  model::UseLayers({layer, layer}, config);
+  config.layers = {layer, layer};
   const auto scan = training::ReadScanFile(**file, config);
   if (scan) training::CheckScan(*scan, config);
   return 0;

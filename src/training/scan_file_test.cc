@@ -18,7 +18,7 @@ model::Config StoriesConfig() {
   config.width = 32;
   model::LayerSpec layer = config.layers.front();
   layer.ffn.width = 64;
-  model::UseLayers({layer, layer}, config);
+  config.layers = {layer, layer};
   return config;
 }
 
@@ -76,7 +76,7 @@ TEST_F(ScanFileTest, CutOffAnywhere) {
 
 TEST_F(ScanFileTest, OfAnotherModel) {
   ASSERT_TRUE(WriteScanFile(SmallScan(), config_, path_));
-  config_.ffn_width = 128;
+  for (auto& layer : config_.layers) layer.ffn.width = 128;
   EXPECT_FALSE(ReadScanFile(path_, config_));
 }
 

@@ -67,8 +67,7 @@ Status Attention::Run(const AttentionCall& call) {
     const KvLayout& layout = call.runs.front().sequence->layout();
     const compute::ScopedStage stage(
         *compute_, compute::Stage::kAttend,
-        PositionsRead(call.runs) * layout.num_kv_heads *
-            (layout.k_head_bytes + layout.v_head_bytes));
+        PositionsRead(call.runs) * layout.layer(layer_idx_).position_bytes());
     if (call.phase == Phase::kPrompt) {
       AttendPrompts(call);
     } else {
@@ -103,15 +102,16 @@ void Attention::RotateAndStoreRow(const AttentionCall& call,
   const kernels::KernelTable& kernels = *compute_->kernels;
   const auto rotate = [&](float* heads, int64_t num_heads) {
     kernels.rope(heads, static_cast<size_t>(num_heads),
-                 static_cast<size_t>(config_->key_width), config_->rope.kind,
+                 static_cast<size_t>(spec_.key_width),
+                 config_->ropes[static_cast<size_t>(spec_.rope)].kind,
                  call.rope_cos.row(row), call.rope_sin.row(row),
                  call.rope_cos.width);
   };
-  NormHeads(weights_->q_norm, config_->num_heads, scratch_->q.row(row));
-  NormHeads(weights_->k_norm, config_->num_kv_heads, scratch_->k.row(row));
-  if (config_->rope.kind != RopeKind::kNone) {
-    rotate(scratch_->q.row(row), config_->num_heads);
-    rotate(scratch_->k.row(row), config_->num_kv_heads);
+  NormHeads(weights_->q_norm, spec_.num_heads, scratch_->q.row(row));
+  NormHeads(weights_->k_norm, spec_.num_kv_heads, scratch_->k.row(row));
+  if (spec_.rope != model::AttentionSpec::kNoRope) {
+    rotate(scratch_->q.row(row), spec_.num_heads);
+    rotate(scratch_->k.row(row), spec_.num_kv_heads);
   }
   rows.sequence->Put(
       kernels, layer_idx_,
@@ -123,7 +123,7 @@ void Attention::RotateAndStoreRow(const AttentionCall& call,
 void Attention::NormHeads(const TensorView& weight, int64_t num_heads,
                           float* heads) const {
   if (!weight) return;
-  const auto head_width = static_cast<size_t>(config_->key_width);
+  const auto head_width = static_cast<size_t>(spec_.key_width);
   const auto* weights = reinterpret_cast<const float*>(weight.data);
   for (size_t i = 0; i < static_cast<size_t>(num_heads); ++i) {
     float* head = heads + i * head_width;
@@ -136,7 +136,7 @@ void Attention::AttendPrompts(const AttentionCall& call) const {
   const kernels::KernelTable& kernels = *compute_->kernels;
   const bool is_large = IsLargeBatch(call.phase);
   for (const SequenceRows& run : call.runs) {
-    AttentionGroup group(config_, is_large ? kAttentionQueries : kTileQueries);
+    AttentionGroup group(&spec_, is_large ? kAttentionQueries : kTileQueries);
     group.Add(run);
     Attend(group, is_large ? kernels.large_batch_attention : kernels.attention);
   }
@@ -144,10 +144,10 @@ void Attention::AttendPrompts(const AttentionCall& call) const {
 
 // kSplitRows at a time, whosever they are: one region for all of them.
 void Attention::AttendGenerated(const AttentionCall& call) const {
-  AttentionGroup group(config_, kTileQueries);
+  AttentionGroup group(&spec_, kTileQueries);
   const auto attend = [&] {
     if (!group.empty()) Attend(group, compute_->kernels->attention);
-    group = AttentionGroup(config_, kTileQueries);
+    group = AttentionGroup(&spec_, kTileQueries);
   };
   for (SequenceRows rest : call.runs) {
     while (rest.num_rows > 0) {
@@ -175,7 +175,7 @@ void Attention::Attend(const AttentionGroup& group, Kernel attend) const {
 
 // Every tile by one thread, piece after piece.
 void Attention::AttendTiles(const AttentionGroup& group, Kernel attend) const {
-  const size_t v_width = static_cast<size_t>(config_->value_width);
+  const size_t v_width = static_cast<size_t>(spec_.value_width);
   const size_t stride = kernels::PartialAttentionFloats(v_width);
   const size_t num_tiles = group.num_tiles();
   const auto attend_tiles = [&](size_t begin, size_t end, int worker_idx) {
@@ -217,7 +217,7 @@ size_t Attention::PiecesPerCall(const AttentionGroup& group) const {
 void Attention::AttendPieces(const AttentionGroup& group, Kernel attend) const {
   const compute::Rows& partials = scratch_->partials;
   const size_t num_partials =  // of a piece
-      group.num_rows() * static_cast<size_t>(config_->num_heads);
+      group.num_rows() * static_cast<size_t>(spec_.num_heads);
   const size_t per_call = PiecesPerCall(group);
   const size_t num_items = group.num_parts(per_call);
   const auto attend_parts = [&](size_t begin, size_t end, int worker_idx) {
@@ -246,8 +246,7 @@ void Attention::AttendPieces(const AttentionGroup& group, Kernel attend) const {
 // The place of a tile's first partial sum among those of a piece.
 size_t Attention::FirstPartial(const AttentionGroup& group,
                                const AttentionTile& tile) const {
-  return (tile.row - group.first_row()) *
-             static_cast<size_t>(config_->num_heads) +
+  return (tile.row - group.first_row()) * static_cast<size_t>(spec_.num_heads) +
          tile.head * tile.num_rows;
 }
 
@@ -258,12 +257,13 @@ void Attention::AttendPart(Kernel attend, const AttentionPart& part,
                            float* sums, size_t sums_stride) const {
   const AttentionTile& tile = part.tile;
   const KvLayout& layout = tile.sequence->layout();
+  const KvLayerLayout& layer = layout.layer(layer_idx_);
   const size_t position = part.first * kAttentionPiece;
   const bool is_last = part.first + part.count == tile.num_pieces();
   const PageList pages(part, layer_idx_);
   kernels::AttentionArgs args;
-  args.k_width = layout.k_width;
-  args.v_width = layout.v_width;
+  args.k_width = layer.k_width;
+  args.v_width = layer.v_width;
   args.q = scratch_->q.row(tile.row) + tile.head * args.k_width;
   args.q_stride = scratch_->q.stride;
   args.num_tokens = tile.num_rows;
@@ -272,9 +272,9 @@ void Attention::AttendPart(Kernel attend, const AttentionPart& part,
   args.v_dtype = layout.v_type;
   args.kv_order = layout.order;
   args.k = pages.keys;
-  args.k_stride_bytes = layout.k_head_bytes;
+  args.k_stride_bytes = layer.k_head_bytes;
   args.v = pages.values;
-  args.v_stride_bytes = layout.v_head_bytes;
+  args.v_stride_bytes = layer.v_head_bytes;
   args.num_positions = is_last ? tile.position + 1 - position : kAttentionPiece;
   args.is_diagonal = is_last;
   args.scale = 1.0f / std::sqrt(static_cast<float>(args.k_width));
@@ -297,9 +297,9 @@ bool Attention::IsLargeBatch(Phase phase) const {
 void Attention::MergePieces(const AttentionGroup& group,
                             const AttentionTile& tile) const {
   const compute::Rows& partials = scratch_->partials;
-  const size_t v_width = static_cast<size_t>(config_->value_width);
+  const size_t v_width = static_cast<size_t>(spec_.value_width);
   const size_t num_partials =
-      group.num_rows() * static_cast<size_t>(config_->num_heads);
+      group.num_rows() * static_cast<size_t>(spec_.num_heads);
   const size_t first = FirstPartial(group, tile);
   for (size_t q = first; q < first + tile.num_queries(); ++q) {
     for (size_t piece = 1; piece < tile.num_pieces(); ++piece) {
@@ -311,7 +311,7 @@ void Attention::MergePieces(const AttentionGroup& group,
 }
 
 void Attention::Finish(const AttentionTile& tile, const float* sums) const {
-  const size_t v_width = static_cast<size_t>(config_->value_width);
+  const size_t v_width = static_cast<size_t>(spec_.value_width);
   for (size_t t = 0; t < tile.num_rows; ++t) {
     float* out = scratch_->attended.row(tile.row + t) + tile.head * v_width;
     for (size_t g = 0; g < tile.num_heads; ++g) {

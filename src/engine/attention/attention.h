@@ -16,7 +16,8 @@ namespace thermocline::engine {
 
 // One layer's causal self-attention with grouped heads:
 //   q, k, v = Wq x + bq, Wk x + bk, Wv x + bv;  q, k normed head by head where
-//   the model has weights for it, then rotated by their position
+//   the model has weights for it, then rotated by their position if the
+//   layer has a rope
 //   out = Wo concat_h(softmax(q_h K_g(h)^T / sqrt(K)) V_g(h)) + bo
 // Generated rows share the work by heads and pieces of the positions, a prompt
 // by rows and heads, or as well by pieces where it has a few rows; the bits are
@@ -25,10 +26,12 @@ namespace thermocline::engine {
 // Owns nothing; what it points at outlives it.
 class Attention final : public AttentionExecutor {
  public:
+  // The layer's scratch.
   Attention(const model::Config* config, const model::AttentionWeights* weights,
             int64_t layer_idx, const compute::Compute* compute,
             const AttentionScratch* scratch)
       : config_(config),
+        spec_(config->layers[static_cast<size_t>(layer_idx)].attention),
         weights_(weights),
         layer_idx_(layer_idx),
         compute_(compute),
@@ -62,6 +65,7 @@ class Attention final : public AttentionExecutor {
   void Finish(const AttentionTile& tile, const float* sums) const;
 
   const model::Config* config_;
+  const model::AttentionSpec& spec_;
   const model::AttentionWeights* weights_;
   int64_t layer_idx_;
   const compute::Compute* compute_;

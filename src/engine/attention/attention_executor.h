@@ -28,7 +28,8 @@ struct AttentionCall {
   std::span<const SequenceRows> runs;  // all rows, in their order
   compute::Rows normed;                // [T, D] what it reads
   compute::Rows out;                   // [T, D] what it adds to the stream
-  compute::Rows rope_cos, rope_sin;    // [T, pairs] of the rows' positions
+  // [T, pairs] of the rows' positions, by the layer's rope; none without.
+  compute::Rows rope_cos, rope_sin;
 };
 
 // One per layer, chosen when the model opens. Called by one thread; parallel

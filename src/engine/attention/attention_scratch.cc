@@ -6,15 +6,16 @@
 #include "kernels/kernels.h"
 
 namespace thermocline::engine {
+namespace {
 
 // The limits of model::Config keep products of its numbers far below 2^64.
-AttentionScratch CarveAttention(const model::Config& config, uint64_t num_rows,
-                                uint64_t context, int num_threads,
-                                compute::Carver& carver) {
-  const auto num_heads = static_cast<uint64_t>(config.num_heads);
-  const auto num_kv_heads = static_cast<uint64_t>(config.num_kv_heads);
-  const auto k_width = static_cast<size_t>(config.key_width);
-  const auto v_width = static_cast<size_t>(config.value_width);
+AttentionScratch CarveLayer(const model::AttentionSpec& spec, uint64_t num_rows,
+                            uint64_t context, int num_threads,
+                            compute::Carver& carver) {
+  const auto num_heads = static_cast<uint64_t>(spec.num_heads);
+  const auto num_kv_heads = static_cast<uint64_t>(spec.num_kv_heads);
+  const auto k_width = static_cast<size_t>(spec.key_width);
+  const auto v_width = static_cast<size_t>(spec.value_width);
   const auto num_workers = static_cast<uint64_t>(num_threads);
   const uint64_t partial = kernels::PartialAttentionFloats(v_width);
   AttentionScratch scratch;
@@ -34,6 +35,24 @@ AttentionScratch CarveAttention(const model::Config& config, uint64_t num_rows,
   scratch.partials = carver.TakeRows(
       CheckedMul(num_queries, num_pieces).value_or(UINT64_MAX), partial);
   return scratch;
+}
+
+}  // namespace
+
+std::vector<AttentionScratch> CarveAttention(const model::Config& config,
+                                             uint64_t num_rows,
+                                             uint64_t context, int num_threads,
+                                             compute::Carver& carver) {
+  const compute::Carver start = carver;
+  std::vector<AttentionScratch> layers;
+  layers.reserve(config.layers.size());
+  for (const model::LayerSpec& layer : config.layers) {
+    compute::Carver own = start;
+    layers.push_back(
+        CarveLayer(layer.attention, num_rows, context, num_threads, own));
+    carver.Cover(own);
+  }
+  return layers;
 }
 
 }  // namespace thermocline::engine

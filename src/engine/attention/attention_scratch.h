@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "compute/carver.h"
 #include "compute/rows.h"
@@ -11,7 +12,8 @@
 
 namespace thermocline::engine {
 
-// Of B rows, P floats to a partial sum. Nothing is kept from layer to layer.
+// One layer's, of B rows, P floats to a partial sum. Views of memory that all
+// layers share: nothing is kept from layer to layer.
 struct AttentionScratch {
   // So many rows at most are cut into pieces of the context, whose sums are
   // merged when all are there.
@@ -27,9 +29,11 @@ struct AttentionScratch {
       partials;  // [min(B, kSplitRows) * H * pieces of the context, P]
 };
 
-AttentionScratch CarveAttention(const model::Config& config, uint64_t num_rows,
-                                uint64_t context, int num_threads,
-                                compute::Carver& carver);
+// [L], all in one place.
+std::vector<AttentionScratch> CarveAttention(const model::Config& config,
+                                             uint64_t num_rows,
+                                             uint64_t context, int num_threads,
+                                             compute::Carver& carver);
 
 }  // namespace thermocline::engine
 

@@ -14,10 +14,10 @@ namespace {
 model::Config HeadsConfig() {
   model::Config config;
   config.width = 90;
-  config.num_heads = 6;
-  config.num_kv_heads = 3;
-  config.key_width = 10;
-  config.value_width = 12;
+  config.layers = {model::LayerSpec{.attention = {.num_heads = 6,
+                                                  .num_kv_heads = 3,
+                                                  .key_width = 10,
+                                                  .value_width = 12}}};
   return config;
 }
 
@@ -27,7 +27,8 @@ TEST(AttentionScratch, RowsAreAsWideAsTheHeads) {
   const auto buffer = os::AlignedBuffer::Allocate(plan.used());
   ASSERT_TRUE(buffer.has_value());
   compute::Carver carver(buffer->data());
-  const AttentionScratch s = CarveAttention(HeadsConfig(), 3, 17, 2, carver);
+  const AttentionScratch s =
+      CarveAttention(HeadsConfig(), 3, 17, 2, carver).front();
   const std::vector<std::pair<compute::Rows, size_t>> all = {
       {s.q, 60},
       {s.k, 30},
@@ -39,6 +40,33 @@ TEST(AttentionScratch, RowsAreAsWideAsTheHeads) {
   for (const auto& [rows, width] : all) EXPECT_EQ(rows.width, width);
   EXPECT_LE(reinterpret_cast<std::byte*>(s.partials.row(3 * 6)),
             buffer->data() + plan.used());
+}
+
+// Nothing is kept from layer to layer: the same place, as large as the largest.
+TEST(AttentionScratch, LayersShareTheirMemory) {
+  const auto bytes_of = [](const model::Config& config) {
+    compute::Carver carver(nullptr);
+    CarveAttention(config, 3, 17, 2, carver);
+    return carver.used();
+  };
+  const model::Config wide = HeadsConfig();
+  model::Config config = wide;
+  config.layers.front().attention.num_heads = 3;
+  EXPECT_LT(bytes_of(config), bytes_of(wide));
+  config.layers.push_back(wide.layers.front());
+  config.layers.push_back(config.layers.front());
+  const uint64_t num_bytes = bytes_of(config);
+  EXPECT_EQ(num_bytes, bytes_of(wide));
+  const auto buffer = os::AlignedBuffer::Allocate(num_bytes);
+  ASSERT_TRUE(buffer.has_value());
+  compute::Carver carver(buffer->data());
+  const auto layers = CarveAttention(config, 3, 17, 2, carver);
+  ASSERT_EQ(layers.size(), 3u);
+  const size_t widths[] = {30, 60, 30};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(layers[i].q.data, layers[0].q.data);
+    EXPECT_EQ(layers[i].q.width, widths[i]);
+  }
 }
 
 TEST(AttentionScratch, PartialSumsOfAFewRowsGrowWithTheContext) {

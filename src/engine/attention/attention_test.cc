@@ -22,12 +22,17 @@ using testing::OwnedTensor;
 model::Config SmallConfig(RopeKind rope) {
   model::Config config;
   config.num_layers = 1;
-  config.width = config.ffn_width = 4;
-  config.num_heads = 2;
-  config.num_kv_heads = 1;
-  config.key_width = config.value_width = 2;
-  config.rope.kind = rope;
-  config.rope.width = 2;
+  config.width = 4;
+  model::LayerSpec layer = {.attention = {.num_heads = 2,
+                                          .num_kv_heads = 1,
+                                          .key_width = 2,
+                                          .value_width = 2},
+                            .ffn = {.width = 4}};
+  if (rope != RopeKind::kNone) {
+    layer.attention.rope = 0;
+    config.ropes = {{.kind = rope, .width = 2}};
+  }
+  config.layers = {layer};
   return config;
 }
 
@@ -60,13 +65,16 @@ struct SmallWeights {
 AttentionCall CallOf(const ComputeFixture& fixture, const SequenceRows& run,
                      Phase phase) {
   const Scratch& scratch = fixture.scratch();
-  return {.phase = phase,
-          .num_rows = run.num_rows,
-          .runs = {&run, 1},
-          .normed = scratch.normed,
-          .out = scratch.delta,
-          .rope_cos = scratch.rope_cos,
-          .rope_sin = scratch.rope_sin};
+  AttentionCall call = {.phase = phase,
+                        .num_rows = run.num_rows,
+                        .runs = {&run, 1},
+                        .normed = scratch.normed,
+                        .out = scratch.delta};
+  if (!scratch.ropes.empty()) {
+    call.rope_cos = scratch.ropes.front().cos;
+    call.rope_sin = scratch.ropes.front().sin;
+  }
+  return call;
 }
 
 std::unique_ptr<KvPool> MakePool(const model::Config& config, DType k_type,
@@ -86,7 +94,7 @@ class AttentionTest : public ::testing::Test {
                        kernels::KvOrder::kRows)),
         sequence_(pool_.get(), 4),
         attention_(&config_, &weights_, 0, &fixture_.compute(),
-                   &fixture_.scratch().attention) {
+                   &fixture_.scratch().attention[0]) {
     EXPECT_TRUE(sequence_.Reserve(4).has_value());
   }
 
@@ -155,8 +163,8 @@ class RotatedAttentionTest : public AttentionTest {
 
 TEST_F(RotatedAttentionTest, KeysAreStoredRotatedAndValuesAreNot) {
   SetInput(0, {1, 2, 3, 4});
-  fixture_.scratch().rope_cos.row(0)[0] = 0.0f;  // a quarter turn
-  fixture_.scratch().rope_sin.row(0)[0] = 1.0f;
+  fixture_.scratch().ropes[0].cos.row(0)[0] = 0.0f;  // a quarter turn
+  fixture_.scratch().ropes[0].sin.row(0)[0] = 1.0f;
   Run(2, 1);
   const float* key =
       reinterpret_cast<const float*>(sequence_.keys(0, 0, 0)) + 2 * 2;
@@ -195,7 +203,7 @@ TEST_F(AttentionTest, PromptsHaveTheirKernel) {
   compute::Compute compute = fixture_.compute();
   compute.kernels = &table;
   Attention attention(&config_, &weights_, 0, &compute,
-                      &fixture_.scratch().attention);
+                      &fixture_.scratch().attention[0]);
   const auto calls_of = [&](size_t num_rows, Phase phase) {
     const int before = num_calls;
     const SequenceRows run = {.sequence = &sequence_, .num_rows = num_rows};
@@ -231,12 +239,13 @@ class LongAttentionTest : public ::testing::TestWithParam<LongCase> {
     const LongCase& c = GetParam();
     model::Config config;
     config.num_layers = 1;
-    config.width = config.ffn_width = 8;
-    config.num_heads = c.num_heads;
-    config.num_kv_heads = c.num_kv_heads;
-    config.key_width = c.k_width;
-    config.value_width = c.v_width;
-    config.rope.kind = RopeKind::kNone;
+    config.width = 8;
+    config.layers = {
+        model::LayerSpec{.attention = {.num_heads = c.num_heads,
+                                       .num_kv_heads = c.num_kv_heads,
+                                       .key_width = c.k_width,
+                                       .value_width = c.v_width},
+                         .ffn = {.width = 8}}};
     return config;
   }
   static std::vector<float> Values(size_t n, uint64_t seed) {
@@ -285,7 +294,7 @@ class LongAttentionTest : public ::testing::TestWithParam<LongCase> {
       compute.scratch.rounded_rows = packed.data();
     }
     Attention attention(&config, &weights, 0, &compute,
-                        &fixture.scratch().attention);
+                        &fixture.scratch().attention[0]);
     const std::vector<float> x = Values(8 * kContext, 5);
     std::vector<float> outputs;
     size_t position = 0;
@@ -356,7 +365,7 @@ TEST_P(LongAttentionTest, SequencesDoNotSeeEachOther) {
   const auto pool = MakePool(config, c.k_type, c.v_type, 4 * kContext,
                              kernels::KvOrderFor(isa, c.k_type, c.v_type));
   Attention attention(&config, &weights, 0, &fixture.compute(),
-                      &fixture.scratch().attention);
+                      &fixture.scratch().attention[0]);
   // Histories of these lengths, then some rows of each.
   const std::vector<int64_t> histories = {0, 600, 3, 257, 65};
   const std::vector<size_t> num_rows = {1, 2, 3, 1, 9};

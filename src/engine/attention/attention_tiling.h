@@ -12,7 +12,7 @@
 #include "engine/attention/attention_executor.h"
 #include "engine/attention/attention_scratch.h"
 #include "kernels/kernels.h"
-#include "model/config.h"
+#include "model/layer_spec.h"
 
 namespace thermocline::engine {
 
@@ -45,11 +45,11 @@ struct AttentionPart {
 class AttentionTiling {
  public:
   AttentionTiling() = default;
-  AttentionTiling(const model::Config& config, const SequenceRows& rows,
+  AttentionTiling(const model::AttentionSpec& spec, const SequenceRows& rows,
                   size_t tile_queries)
       : rows_(rows),
-        num_kv_heads_(static_cast<size_t>(config.num_kv_heads)),
-        group_(static_cast<size_t>(config.num_heads) / num_kv_heads_),
+        num_kv_heads_(static_cast<size_t>(spec.num_kv_heads)),
+        group_(static_cast<size_t>(spec.num_heads) / num_kv_heads_),
         tile_heads_(std::min(group_, tile_queries)),
         tile_rows_(std::bit_floor(tile_queries / tile_heads_)),
         first_position_(static_cast<size_t>(rows.first_position)),
@@ -120,14 +120,14 @@ class AttentionTiling {
 // kSplitRows at most of several.
 class AttentionGroup {
  public:
-  AttentionGroup(const model::Config* config, size_t tile_queries)
-      : config_(config), tile_queries_(tile_queries) {}
+  AttentionGroup(const model::AttentionSpec* spec, size_t tile_queries)
+      : spec_(spec), tile_queries_(tile_queries) {}
 
   void Add(const SequenceRows& rows) {
     TC_CHECK(num_tilings_ < tilings_.size());
     if (num_tilings_ == 0) first_row_ = rows.first_row;
     num_rows_ += rows.num_rows;
-    tilings_[num_tilings_++] = AttentionTiling(*config_, rows, tile_queries_);
+    tilings_[num_tilings_++] = AttentionTiling(*spec_, rows, tile_queries_);
   }
   bool empty() const { return num_tilings_ == 0; }
   size_t tile_queries() const { return tile_queries_; }
@@ -185,7 +185,7 @@ class AttentionGroup {
     for (size_t k = 0; k < num_tilings_; ++k) f(tilings_[k]);
   }
 
-  const model::Config* config_;
+  const model::AttentionSpec* spec_;
   size_t tile_queries_;
   size_t first_row_ = 0;
   size_t num_rows_ = 0;

@@ -14,7 +14,7 @@ namespace {
 
 class DenseFfn final : public FfnExecutor {
  public:
-  DenseFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
+  DenseFfn(const model::FfnSpec* config, const model::FfnWeights* weights,
            const compute::Compute* compute, const FfnScratch* scratch)
       : config_(config),
         weights_(weights),
@@ -95,7 +95,7 @@ class DenseFfn final : public FfnExecutor {
         });
   }
 
-  const model::FfnConfig* config_;
+  const model::FfnSpec* config_;
   const model::FfnWeights* weights_;
   const compute::Compute* compute_;
   const FfnScratch* scratch_;
@@ -103,7 +103,7 @@ class DenseFfn final : public FfnExecutor {
 
 }  // namespace
 
-std::unique_ptr<FfnExecutor> MakeDenseFfn(const model::FfnConfig* config,
+std::unique_ptr<FfnExecutor> MakeDenseFfn(const model::FfnSpec* config,
                                           const model::FfnWeights* weights,
                                           const compute::Compute* compute,
                                           const FfnScratch* scratch) {

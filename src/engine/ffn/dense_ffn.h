@@ -17,7 +17,7 @@ namespace thermocline::engine {
 //   plain   h = f(Wup x + bup)
 // A file that has only Wdown transposed runs too. Without experts. The
 // arguments outlive the executor.
-std::unique_ptr<FfnExecutor> MakeDenseFfn(const model::FfnConfig* config,
+std::unique_ptr<FfnExecutor> MakeDenseFfn(const model::FfnSpec* config,
                                           const model::FfnWeights* weights,
                                           const compute::Compute* compute,
                                           const FfnScratch* scratch);

@@ -16,10 +16,8 @@ using testing::OwnedTensor;
 model::Config DenseConfig() {
   model::Config config;
   config.width = 2;
-  config.ffn_width = 3;
-  config.num_heads = config.num_kv_heads = 1;
-  config.key_width = config.value_width = config.rope.width = 2;
-  config.ffn.activation = Activation::kRelu;
+  config.layers = {
+      model::LayerSpec{.ffn = {.activation = Activation::kRelu, .width = 3}}};
   return config;
 }
 
@@ -40,7 +38,7 @@ std::vector<float> RunOn(const model::Config& config,
     x.row(t)[0] = 1.0f;
     x.row(t)[1] = 2.0f;
   }
-  EXPECT_TRUE(MakeDenseFfn(&config.ffn, &weights, &fixture.compute(),
+  EXPECT_TRUE(MakeDenseFfn(&config.layers[0].ffn, &weights, &fixture.compute(),
                            &fixture.ffn_scratch())
                   ->Run(fixture.CallOf(3)));
   const auto first = fixture.scratch().delta.span(0);
@@ -72,7 +70,7 @@ TEST(DenseFfn, GatedWithBiases) {
   EXPECT_EQ(RunOn(DenseConfig(), weights),
             (std::vector<float>{4 - 60 + 9000 + 0.5f, -6 + 0.25f}));
   model::Config drelu = DenseConfig();
-  drelu.ffn.activation = Activation::kDRelu;  // up's -3 is cut too
+  drelu.layers[0].ffn.activation = Activation::kDRelu;  // up's -3 is cut too
   EXPECT_EQ(RunOn(drelu, weights), (std::vector<float>{9004.5f, 0.25f}));
 }
 
@@ -83,7 +81,7 @@ TEST(DenseFfn, WithoutGate) {
   weights.up_bias = w.up_bias.view();
   weights.down = w.down.view();
   model::Config config = DenseConfig();
-  config.ffn.gated = false;
+  config.layers[0].ffn.gated = false;
   // up 4 -3 15, hidden 4 0 15
   EXPECT_EQ(RunOn(config, weights), (std::vector<float>{1504, 0}));
 }

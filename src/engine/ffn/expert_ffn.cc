@@ -20,7 +20,7 @@ void SoftmaxInPlace(std::span<float> values) {
 
 class ExpertFfn final : public FfnExecutor {
  public:
-  ExpertFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
+  ExpertFfn(const model::FfnSpec* config, const model::FfnWeights* weights,
             const compute::Compute* compute, const FfnScratch* scratch,
             const MakeOneExpert& make_one)
       : num_experts_(static_cast<size_t>(config->num_experts)),
@@ -217,7 +217,7 @@ void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
   }
 }
 
-std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnConfig* config,
+std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnSpec* config,
                                            const model::FfnWeights* weights,
                                            const compute::Compute* compute,
                                            const FfnScratch* scratch,

@@ -34,7 +34,7 @@ using MakeOneExpert = std::function<std::unique_ptr<FfnExecutor>(
 // of a call that share an expert go through it together: its weights are read
 // once, those of experts that no row chose are not read. The arguments outlive
 // the executor, but for make_one.
-std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnConfig* config,
+std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnSpec* config,
                                            const model::FfnWeights* weights,
                                            const compute::Compute* compute,
                                            const FfnScratch* scratch,

@@ -94,11 +94,9 @@ constexpr size_t kBatch = 192;
 model::Config ExpertConfig(int64_t num_experts, int64_t num_used) {
   model::Config config;
   config.width = kWidth;
-  config.ffn_width = kFfnWidth;
-  config.num_heads = config.num_kv_heads = 1;
-  config.key_width = config.value_width = config.rope.width = 2;
-  config.ffn.num_experts = num_experts;
-  config.ffn.num_experts_used = num_used;
+  config.layers = {model::LayerSpec{.ffn = {.width = kFfnWidth,
+                                            .num_experts = num_experts,
+                                            .num_experts_used = num_used}}};
   return config;
 }
 
@@ -134,9 +132,9 @@ std::unique_ptr<FfnExecutor> MakeExperts(const model::Config& config,
                                          const model::FfnWeights& weights,
                                          const ComputeFixture& fixture) {
   return MakeExpertFfn(
-      &config.ffn, &weights, &fixture.compute(), &fixture.ffn_scratch(),
-      [&](size_t /*expert_idx*/, const auto* expert) {
-        return MakeDenseFfn(&config.ffn, expert, &fixture.compute(),
+      &config.layers[0].ffn, &weights, &fixture.compute(),
+      &fixture.ffn_scratch(), [&](size_t /*expert_idx*/, const auto* expert) {
+        return MakeDenseFfn(&config.layers[0].ffn, expert, &fixture.compute(),
                             &fixture.ffn_scratch());
       });
 }

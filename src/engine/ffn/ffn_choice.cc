@@ -1,7 +1,21 @@
 #include "engine/ffn/ffn_choice.h"
 
+#include <optional>
+
 namespace thermocline::engine {
 namespace {
+
+// An activation of some layer that has zeros, or of one that has none; none:
+// there is no such layer.
+std::optional<Activation> FindActivation(const model::Config& config,
+                                         bool has_zeros) {
+  for (const model::LayerSpec& layer : config.layers) {
+    if (HasZeros(layer.ffn.activation) == has_zeros) {
+      return layer.ffn.activation;
+    }
+  }
+  return std::nullopt;
+}
 
 // kAuto made definite.
 FfnMode ModeFor(const model::Config& config, bool has_predictors,
@@ -10,28 +24,30 @@ FfnMode ModeFor(const model::Config& config, bool has_predictors,
   if (has_predictors || predictor != PredictorChoice::kAuto) {
     return FfnMode::kFast;
   }
-  return !config.records.empty() && HasZeros(config.ffn.activation)
+  return !config.records.empty() && !FindActivation(config, false)
              ? FfnMode::kExact
              : FfnMode::kDense;
 }
 
 Status CheckExact(const model::Config& config, PredictorChoice predictor) {
-  if (HasZeros(config.ffn.activation)) return {};
+  const std::optional<Activation> smooth = FindActivation(config, false);
+  if (!smooth) return {};
   return Fail(
       ErrorCode::kInvalidArgument,
       "{}: {} lets every neuron through, so none can be left out: use "
       "--ffn dense, or --ffn threshold with a file for which "
       "'thermocline prepare' found thresholds",
       predictor == PredictorChoice::kNone ? "--predictor none" : "--ffn exact",
-      NameOf(config.ffn.activation));
+      NameOf(*smooth));
 }
 
 Status CheckThreshold(const model::Config& config) {
-  if (HasZeros(config.ffn.activation)) {
+  const std::optional<Activation> with_zeros = FindActivation(config, true);
+  if (with_zeros) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--ffn threshold: {} closes neurons by itself, and thresholds "
                 "are for {}: use --ffn exact",
-                NameOf(config.ffn.activation), ListActivations(false));
+                NameOf(*with_zeros), ListActivations(false));
   }
   if (!config.thresholds.empty()) return {};
   return Fail(ErrorCode::kInvalidArgument,
@@ -44,14 +60,15 @@ Status CheckFast(const model::Config& config, PredictorChoice predictor) {
   const bool is_there =
       (predictor != PredictorChoice::kFree && has_trained) ||
       (predictor != PredictorChoice::kTrained && config.has_free_predictors);
-  if (!is_there && !HasZeros(config.ffn.activation)) {
+  const std::optional<Activation> smooth = FindActivation(config, false);
+  if (!is_there && smooth) {
     return Fail(
         ErrorCode::kInvalidArgument,
         "--ffn fast: the model brings no predictors of this kind, and {} lets "
         "every neuron through, so that signs cannot tell which to "
         "leave out: use --ffn dense, or --ffn threshold with a file "
         "for which 'thermocline prepare' found thresholds",
-        NameOf(config.ffn.activation));
+        NameOf(*smooth));
   }
   if (predictor == PredictorChoice::kTrained && !has_trained) {
     return Fail(ErrorCode::kInvalidArgument,

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 model::Config ConfigOf(Activation activation) {
   model::Config config;
-  config.ffn.activation = activation;
+  config.layers.assign(2, model::LayerSpec{.ffn = {.activation = activation}});
   return config;
 }
 
@@ -112,7 +112,7 @@ TEST(FfnChoice, RefusalsSayWhatToDo) {
   EXPECT_THAT(Refusal(relu, FfnMode::kDense, PredictorChoice::kFree),
               HasSubstr("--ffn dense asks no predictor"));
   model::Config mixture = relu;
-  mixture.ffn.num_experts = 8;
+  for (auto& layer : mixture.layers) layer.ffn.num_experts = 8;
   EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kFree), "");
   mixture.predictor.kind = model::PredictorKind::kThermocline;
   EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrained), "");

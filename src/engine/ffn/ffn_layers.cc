@@ -48,9 +48,11 @@ size_t SourceOf(const FfnParts& parts, size_t layer_idx) {
 // Of the layer's neurons, or of those of one of its experts.
 Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
                         size_t expert_idx) {
-  const auto count = static_cast<size_t>(parts.model->config().ffn_width);
+  const auto count =
+      static_cast<size_t>(parts.model->config().layers[layer_idx].ffn.width);
   const size_t first = expert_idx * count;
-  const predictor::SelectorScratch* scratch = &parts.scratch->selector;
+  const predictor::SelectorScratch* scratch =
+      &parts.scratch[layer_idx].selector;
   if (parts.predictor == PredictorChoice::kFree) {
     return {predictor::MakeFreeSelector(
         predictor::PartOf(FreeOf(parts, layer_idx), first, count),
@@ -81,7 +83,7 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
   const model::Config& config = parts.model->config();
   const model::NeuronOrder* order = parts.model->neuron_order();
   SparseFfnParts sparse = {
-      .config = &config.ffn,
+      .config = &config.layers[layer_idx].ffn,
       .weights = &parts.model->weights().layers[layer_idx].ffn,
       // Where neurons are never exactly at rest only a threshold says which
       // are.
@@ -91,7 +93,7 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
           mode == FfnMode::kFast && HasPredictor(parts, layer_idx),
       .is_mask = IsMask(parts),
       .compute = parts.compute,
-      .scratch = parts.scratch,
+      .scratch = &parts.scratch[layer_idx],
       .board = parts.board};
   if (order != nullptr) sparse.order = order->layers[layer_idx];
   return sparse;
@@ -99,19 +101,21 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
 
 // One FFN or expert.
 std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
+                                            size_t layer_idx,
                                             const model::FfnWeights* weights,
                                             Phase phase) {
-  const model::FfnConfig* config = &parts.model->config().ffn;
+  const model::FfnSpec* config = &parts.model->config().layers[layer_idx].ffn;
+  const FfnScratch* scratch = &parts.scratch[layer_idx];
   const bool as_matrices = !weights->bundled || (phase == Phase::kPrompt &&
                                                  parts.compute->kernels->batch);
   if (as_matrices) {
-    return MakeDenseFfn(config, weights, parts.compute, parts.scratch);
+    return MakeDenseFfn(config, weights, parts.compute, scratch);
   }
   return MakeSparseFfn({.config = config,
                         .weights = weights,
                         .rest_below = kNothingRests,
                         .compute = parts.compute,
-                        .scratch = parts.scratch,
+                        .scratch = scratch,
                         .board = parts.board},
                        {});
 }
@@ -133,28 +137,29 @@ std::unique_ptr<FfnExecutor> MakeSparseExpert(
 std::unique_ptr<FfnExecutor> MakeFfn(const FfnParts& parts, size_t layer_idx,
                                      FfnMode mode, Phase phase) {
   TC_CHECK(mode != FfnMode::kAuto);
-  const model::FfnConfig& config = parts.model->config().ffn;
+  const model::FfnSpec& config = parts.model->config().layers[layer_idx].ffn;
   const model::FfnWeights& weights =
       parts.model->weights().layers[layer_idx].ffn;
   const bool is_dense = mode == FfnMode::kDense;
   const auto make = [&](size_t expert_idx, const model::FfnWeights* expert) {
-    return is_dense ? MakeAllNeurons(parts, expert, phase)
+    return is_dense ? MakeAllNeurons(parts, layer_idx, expert, phase)
                     : MakeSparseExpert(SparsePartsOf(parts, layer_idx, mode),
                                        parts, layer_idx, expert_idx, expert);
   };
   if (config.num_experts > 0) {
-    return MakeExpertFfn(&config, &weights, parts.compute, parts.scratch, make);
+    return MakeExpertFfn(&config, &weights, parts.compute,
+                         &parts.scratch[layer_idx], make);
   }
-  if (is_dense) return MakeAllNeurons(parts, &weights, phase);
+  if (is_dense) return MakeAllNeurons(parts, layer_idx, &weights, phase);
   return MakeSparseFfn(SparsePartsOf(parts, layer_idx, mode),
                        mode == FfnMode::kFast ? MakeSelections(parts, layer_idx)
                                               : std::vector<Selection>());
 }
 
 void FillFfnScratch(const FfnParts& parts) {
-  uint32_t* ids = parts.scratch->sparse.all_ids;
+  uint32_t* ids = parts.scratch.front().sparse.all_ids;  // of all layers
   if (ids == nullptr) return;
-  std::iota(ids, ids + parts.model->config().ffn_width, 0u);
+  std::iota(ids, ids + MaxFfnWidth(parts.model->config()), 0u);
 }
 
 }  // namespace thermocline::engine

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "compute/matmul.h"
 #include "engine/batch.h"
@@ -24,7 +25,7 @@ struct FfnParts {
   // kFree: those of a file that has none
   const predictor::OwnSigns* signs = nullptr;
   const compute::Compute* compute = nullptr;
-  const FfnScratch* scratch = nullptr;  // made for the modes
+  std::span<const FfnScratch> scratch;  // [L], made for the modes
   PieceBoard* board = nullptr;
 };
 

@@ -11,12 +11,11 @@ namespace {
 
 using compute::Carver;
 
-ExpertScratch CarveExperts(const model::Config& config, const FfnShape& shape,
-                           Carver& carver) {
-  const auto num_experts = static_cast<uint64_t>(config.ffn.num_experts);
-  const auto num_used = static_cast<uint64_t>(config.ffn.num_experts_used);
-  const auto width = static_cast<uint64_t>(config.width);
-  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+ExpertScratch CarveExperts(const model::FfnSpec& spec, uint64_t width,
+                           const FfnShape& shape, Carver& carver) {
+  const auto num_experts = static_cast<uint64_t>(spec.num_experts);
+  const auto num_used = static_cast<uint64_t>(spec.num_experts_used);
+  const auto num_neurons = static_cast<uint64_t>(spec.width);
   ExpertScratch experts;
   if (num_experts == 0) return experts;
   experts.shares = carver.TakeRows(shape.num_rows, num_experts);
@@ -39,60 +38,80 @@ ExpertScratch CarveExperts(const model::Config& config, const FfnShape& shape,
   return experts;
 }
 
-SparseScratch CarveSparse(const model::Config& config, const FfnShape& shape,
-                          Carver& carver) {
-  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+SparseScratch CarveSparse(uint64_t num_neurons, uint64_t width,
+                          const FfnShape& shape, Carver& carver) {
   SparseScratch sparse;
   sparse.num_neurons = num_neurons;
   sparse.group = std::min<uint64_t>(shape.num_rows, kernels::kListedTokens);
-  sparse.all_ids = carver.Take<uint32_t>(1, num_neurons);
   sparse.ids = carver.Take<uint32_t>(sparse.group, num_neurons);
   sparse.fired = carver.Take<uint32_t>(sparse.group, num_neurons);
-  sparse.sums = carver.TakeRows(PieceSums::kMaxPieces * sparse.group,
-                                static_cast<uint64_t>(config.width));
+  sparse.sums = carver.TakeRows(PieceSums::kMaxPieces * sparse.group, width);
   sparse.union_words = carver.Take<uint64_t>(2, neuron::WordsOf(num_neurons));
   return sparse;
 }
 
 // For down matrices that lie transposed, where prompts are multiplied in
 // batches (turned_down.h).
-void CarveTurned(const model::Config& config, const FfnShape& shape,
-                 Carver& carver, FfnScratch& scratch) {
+void CarveTurned(const model::Config& config, uint64_t num_neurons,
+                 const FfnShape& shape, Carver& carver, FfnScratch& scratch) {
   const bool has_down_t =
       !config.records.empty() ||
       config.predictor.kind == model::PredictorKind::kPowerInfer;
   if (has_down_t && kernels::KernelsFor(shape.isa).batch) {
-    scratch.turned_bytes = TurnedBytes(static_cast<uint64_t>(config.ffn_width));
+    scratch.turned_bytes = TurnedBytes(num_neurons);
   }
   scratch.turned = carver.TakeBytes(static_cast<uint64_t>(shape.num_threads),
                                     scratch.turned_bytes);
 }
 
-}  // namespace
+// Records are computed neuron by neuron in every mode.
+bool IsByNeurons(const model::Config& config, const FfnShape& shape) {
+  return shape.is_sparse || !config.records.empty();
+}
 
 // The limits of model::Config keep products of its numbers far below 2^64.
-FfnScratch CarveFfn(const model::Config& config, const FfnShape& shape,
-                    Carver& carver) {
-  const auto num_neurons = static_cast<uint64_t>(config.ffn_width);
+FfnScratch CarveLayer(const model::Config& config, const model::FfnSpec& spec,
+                      const FfnShape& shape, Carver& carver) {
+  const auto num_neurons = static_cast<uint64_t>(spec.width);
+  const auto width = static_cast<uint64_t>(config.width);
   FfnScratch scratch;
-  if (config.ffn.gated || shape.is_sparse || shape.is_recorded) {
+  if (spec.gated || shape.is_sparse || shape.is_recorded) {
     scratch.gate = carver.TakeRows(shape.num_rows, num_neurons);
   }
   scratch.up = carver.TakeRows(shape.num_rows, num_neurons);
-  scratch.experts = CarveExperts(config, shape, carver);
-  // Records are computed neuron by neuron in every mode.
-  if (shape.is_sparse || !config.records.empty()) {
-    scratch.sparse = CarveSparse(config, shape, carver);
+  scratch.experts = CarveExperts(spec, width, shape, carver);
+  if (IsByNeurons(config, shape)) {
+    scratch.sparse = CarveSparse(num_neurons, width, shape, carver);
   }
   if (shape.is_sparse) {
-    scratch.selector = predictor::CarveSelectors(
-        shape.num_rows, static_cast<uint64_t>(config.width), shape.num_threads,
-        carver);
+    scratch.selector = predictor::CarveSelectors(shape.num_rows, width,
+                                                 shape.num_threads, carver);
     scratch.selector.hidden = scratch.gate;
     scratch.selector.scores = scratch.up;
   }
-  CarveTurned(config, shape, carver, scratch);
+  CarveTurned(config, num_neurons, shape, carver, scratch);
   return scratch;
+}
+
+}  // namespace
+
+std::vector<FfnScratch> CarveFfn(const model::Config& config,
+                                 const FfnShape& shape, Carver& carver) {
+  uint32_t* all_ids = nullptr;
+  if (IsByNeurons(config, shape)) {
+    all_ids = carver.Take<uint32_t>(
+        1, static_cast<uint64_t>(model::MaxFfnWidth(config)));
+  }
+  const Carver start = carver;
+  std::vector<FfnScratch> layers;
+  layers.reserve(config.layers.size());
+  for (const model::LayerSpec& layer : config.layers) {
+    Carver own = start;
+    layers.push_back(CarveLayer(config, layer.ffn, shape, own));
+    layers.back().sparse.all_ids = all_ids;
+    carver.Cover(own);
+  }
+  return layers;
 }
 
 }  // namespace thermocline::engine

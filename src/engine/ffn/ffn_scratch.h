@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "compute/carver.h"
 #include "compute/rows.h"
@@ -40,7 +41,7 @@ struct ExpertScratch {
 // (sparse_ffn.h). G = min(B, kernels::kListedTokens) rows go together.
 struct SparseScratch {
   size_t num_neurons = 0;       // F
-  uint32_t* all_ids = nullptr;  // [F] every neuron, in order; 0, 1, ..
+  uint32_t* all_ids = nullptr;  // [F of the widest] every neuron; 0, 1, ..
   uint32_t* ids = nullptr;      // [G, F] each row's candidates as a list
   uint32_t* fired = nullptr;    // [G, F] (neuron_ffn.h)
   size_t group = 0;             // G
@@ -54,7 +55,8 @@ struct SparseScratch {
   }
 };
 
-// Views only. Nothing is kept from layer to layer.
+// One layer's. Views of memory that all layers share: nothing is kept from
+// layer to layer but all_ids.
 struct FfnScratch {
   // [B, F]; no data if dense and without a gate, unless recorded: then it keeps
   // what the activation is applied to.
@@ -69,8 +71,10 @@ struct FfnScratch {
   size_t turned_bytes = 0;
 };
 
-FfnScratch CarveFfn(const model::Config& config, const FfnShape& shape,
-                    compute::Carver& carver);
+// [L], all in one place.
+std::vector<FfnScratch> CarveFfn(const model::Config& config,
+                                 const FfnShape& shape,
+                                 compute::Carver& carver);
 
 }  // namespace thermocline::engine
 

@@ -14,7 +14,7 @@ namespace {
 model::Config NarrowFfn() {
   model::Config config;
   config.width = 90;
-  config.ffn_width = 130;
+  config.layers = {model::LayerSpec{.ffn = {.width = 130}}};
   return config;
 }
 
@@ -29,7 +29,7 @@ struct OwnedScratch {
   OwnedScratch(const model::Config& config, const FfnShape& shape)
       : buffer(os::AlignedBuffer::Allocate(FfnBytesOf(config, shape)).value()) {
     compute::Carver carver(buffer.data());
-    scratch = CarveFfn(config, shape, carver);
+    scratch = CarveFfn(config, shape, carver).front();
   }
   os::AlignedBuffer buffer;
   FfnScratch scratch;
@@ -57,15 +57,15 @@ TEST(FfnScratch, NoGateNoRoom) {
   const FfnShape shape = {.num_rows = 2};
   model::Config config = NarrowFfn();
   const uint64_t gated = FfnBytesOf(config, shape);
-  config.ffn.gated = false;
+  config.layers[0].ffn.gated = false;
   EXPECT_EQ(gated - FfnBytesOf(config, shape),
             2u * 144 * sizeof(float));  // 130, to a line
 }
 
 TEST(FfnScratch, ExpertsGetRoomForEveryRowInOneOfThem) {
   model::Config config = NarrowFfn();
-  config.ffn.num_experts = 40;
-  config.ffn.num_experts_used = 20;
+  config.layers[0].ffn.num_experts = 40;
+  config.layers[0].ffn.num_experts_used = 20;
   const OwnedScratch owned(config, {.num_rows = 3, .is_recorded = true});
   const ExpertScratch& e = owned.scratch.experts;
   ExpectInOrder(owned, {ScratchPieceOf(owned.scratch.gate, 3),
@@ -89,7 +89,7 @@ TEST(FfnScratch, ExpertsGetRoomForEveryRowInOneOfThem) {
 
 TEST(FfnScratch, SparseOnesGetRoomForListsAndSums) {
   model::Config config = NarrowFfn();
-  config.ffn.gated = false;
+  config.layers[0].ffn.gated = false;
   const FfnShape shape = {.num_rows = 3, .num_threads = 2, .is_sparse = true};
   const OwnedScratch owned(config, shape);
   const SparseScratch& sparse = owned.scratch.sparse;
@@ -99,9 +99,9 @@ TEST(FfnScratch, SparseOnesGetRoomForListsAndSums) {
   EXPECT_EQ(sparse.fired_for_any().words, sparse.union_words + 3);
   const predictor::SelectorScratch& selector = owned.scratch.selector;
   ExpectInOrder(
-      owned, {ScratchPieceOf(owned.scratch.gate, 3),
+      owned, {{sparse.all_ids, 130 * sizeof(uint32_t)},
+              ScratchPieceOf(owned.scratch.gate, 3),
               ScratchPieceOf(owned.scratch.up, 3),
-              {sparse.all_ids, 130 * sizeof(uint32_t)},
               {sparse.ids, size_t{3} * 130 * sizeof(uint32_t)},
               {sparse.fired, size_t{3} * 130 * sizeof(uint32_t)},
               ScratchPieceOf(sparse.sums, PieceSums::kMaxPieces * 3),

@@ -51,25 +51,27 @@ GateProbe::GateProbe(std::shared_ptr<const model::Model> model,
       kernels_(&kernels::KernelsFor(isa)),
       rest_below_(std::move(rest_below)),
       input_(std::move(input)),
-      products_(static_cast<size_t>(model_->config().ffn_width)),
+      products_(static_cast<size_t>(MaxFfnWidth(model_->config()))),
       opened_(products_.size()) {}
 
 void GateProbe::Look(const FfnObservation& seen) {
-  const model::Config& config = model_->config();
   const auto layer_idx = static_cast<size_t>(seen.layer_idx);
+  const model::FfnSpec& spec = model_->config().layers[layer_idx].ffn;
+  const auto num_neurons = static_cast<uint32_t>(spec.width);
+  products_.resize(num_neurons);
+  opened_.resize(num_neurons);
   const model::FfnWeights& weights = model_->weights().layers[layer_idx].ffn;
   const float rest_below = rest_below_.empty() ? 0.0f : rest_below_[layer_idx];
   open_.clear();
   fired_.clear();
   SetInput(seen.input);
   if (weights.experts.empty()) {
-    LookAt(weights, weights, rest_below, 0);
+    LookAt(spec, weights, weights, rest_below, 0);
     return;
   }
-  const auto num_neurons = static_cast<uint32_t>(config.ffn_width);
   for (uint32_t e = 0; e < weights.experts.size(); ++e) {
     if (std::ranges::find(seen.experts, e) == seen.experts.end()) continue;
-    LookAt(weights.experts[e], weights, rest_below, e * num_neurons);
+    LookAt(spec, weights.experts[e], weights, rest_below, e * num_neurons);
   }
 }
 
@@ -86,16 +88,16 @@ const std::byte* GateProbe::InputFor(DType dtype) const {
          FloatBytes(static_cast<size_t>(model_->config().width));
 }
 
-void GateProbe::LookAt(const model::FfnMatrices& matrices,
+void GateProbe::LookAt(const model::FfnSpec& spec,
+                       const model::FfnMatrices& matrices,
                        const model::FfnWeights& weights, float rest_below,
                        uint32_t first) {
-  const model::FfnConfig& config = model_->config().ffn;
-  const bool gated = config.gated;
-  Test(gated ? matrices.gate : matrices.up,
+  const bool gated = spec.gated;
+  Test(spec, gated ? matrices.gate : matrices.up,
        gated ? weights.gate_bias : weights.up_bias, rest_below);
   if (gated) {
     MultiplyUp(matrices.up, weights.up_bias);
-    kernels_->activate(config.activation, config.threshold, hidden_.data(),
+    kernels_->activate(spec.activation, spec.threshold, hidden_.data(),
                        opened_.data(), ids_.size(), hidden_.data());
   }
   for (size_t i = 0; i < ids_.size(); ++i) {
@@ -106,8 +108,8 @@ void GateProbe::LookAt(const model::FfnMatrices& matrices,
 
 // Leaves the open neurons in ids_, and in hidden_ what the activation is to be
 // given: gate products, or without a gate the activation itself.
-void GateProbe::Test(const TensorView& weight, const TensorView& bias,
-                     float rest_below) {
+void GateProbe::Test(const model::FfnSpec& spec, const TensorView& weight,
+                     const TensorView& bias, float rest_below) {
   kernels_->matmul(weight.dtype)({.weights = weight.data,
                                   .row_bytes = weight.row_stride(),
                                   .num_rows = products_.size(),
@@ -118,18 +120,17 @@ void GateProbe::Test(const TensorView& weight, const TensorView& bias,
                                   .out = products_.data(),
                                   .out_stride = products_.size()});
   AddBias(bias, {}, products_);
-  const model::FfnConfig& config = model_->config().ffn;
-  const Activation of_gate = config.activation == Activation::kDRelu
+  const Activation of_gate = spec.activation == Activation::kDRelu
                                  ? Activation::kRelu
-                                 : config.activation;
-  kernels_->activate(of_gate, config.threshold, nullptr, products_.data(),
+                                 : spec.activation;
+  kernels_->activate(of_gate, spec.threshold, nullptr, products_.data(),
                      products_.size(), opened_.data());
   ids_.clear();
   hidden_.clear();
   for (uint32_t i = 0; i < opened_.size(); ++i) {
     if (opened_[i] == 0.0f || std::abs(opened_[i]) < rest_below) continue;
     ids_.push_back(i);
-    hidden_.push_back(config.gated ? products_[i] : opened_[i]);
+    hidden_.push_back(spec.gated ? products_[i] : opened_[i]);
   }
 }
 

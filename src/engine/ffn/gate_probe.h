@@ -46,10 +46,11 @@ class GateProbe {
   const std::byte* InputFor(DType dtype) const;
   void SetInput(std::span<const float> x);
   // One FFN, or the expert whose neuron 0 is number `first`.
-  void LookAt(const model::FfnMatrices& matrices,
+  void LookAt(const model::FfnSpec& spec, const model::FfnMatrices& matrices,
               const model::FfnWeights& weights, float rest_below,
               uint32_t first);
-  void Test(const TensorView& weight, const TensorView& bias, float rest_below);
+  void Test(const model::FfnSpec& spec, const TensorView& weight,
+            const TensorView& bias, float rest_below);
   void MultiplyUp(const TensorView& weight, const TensorView& bias);
 
   std::shared_ptr<const model::Model> model_;

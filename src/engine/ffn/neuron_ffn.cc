@@ -22,7 +22,7 @@ constexpr size_t kTestedPieceBytes = 2 << 20;
 
 }  // namespace
 
-NeuronFfn::NeuronFfn(const model::FfnConfig* config,
+NeuronFfn::NeuronFfn(const model::FfnSpec* config,
                      const model::FfnWeights* weights, Listed listed,
                      float rest_below, const compute::Compute* compute,
                      const FfnScratch* scratch, PieceBoard* board)

@@ -56,7 +56,7 @@ class NeuronFfn {
  public:
   // rest_below: a neuron whose opened gate |f(gate x)| is 0 or less than this
   // counts as at rest (thresholds of CATS); 0: exact.
-  NeuronFfn(const model::FfnConfig* config, const model::FfnWeights* weights,
+  NeuronFfn(const model::FfnSpec* config, const model::FfnWeights* weights,
             Listed listed, float rest_below, const compute::Compute* compute,
             const FfnScratch* scratch, PieceBoard* board);
 
@@ -111,7 +111,7 @@ class NeuronFfn {
   void AddPieces(size_t to, size_t from) const;
   void Finish(const compute::Rows& out) const;
 
-  const model::FfnConfig* config_;
+  const model::FfnSpec* config_;
   const model::FfnWeights* weights_;
   Listed listed_;
   float rest_below_;

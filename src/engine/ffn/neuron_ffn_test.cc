@@ -31,10 +31,9 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 model::Config ReluConfig(size_t width, size_t ffn_width) {
   model::Config config;
   config.width = static_cast<int64_t>(width);
-  config.ffn_width = static_cast<int64_t>(ffn_width);
-  config.num_heads = config.num_kv_heads = 1;
-  config.key_width = config.value_width = config.rope.width = 2;
-  config.ffn.activation = Activation::kRelu;
+  config.layers = {
+      model::LayerSpec{.ffn = {.activation = Activation::kRelu,
+                               .width = static_cast<int64_t>(ffn_width)}}};
   return config;
 }
 
@@ -68,7 +67,7 @@ class RandomFfn {
     weights.down_bias = biases_[2]->view();
   }
   void RemoveGate() {
-    config.ffn.gated = false;
+    config.layers[0].ffn.gated = false;
     weights.gate = weights.gate_bias = {};
   }
 
@@ -158,17 +157,17 @@ class RandomFfn {
                      .num_threads = num_threads,
                      .is_sparse = true},
         isa);
-    ffn_ = std::make_unique<NeuronFfn>(&config.ffn, &weights, listed,
+    ffn_ = std::make_unique<NeuronFfn>(&config.layers[0].ffn, &weights, listed,
                                        rest_below, &fixture_->compute(),
-                                       &scratch().ffn, &board_);
+                                       &scratch().ffn[0], &board_);
   }
   std::vector<float> RunLists(const std::vector<NeuronList>& lists) {
     for (size_t t = 0; t < lists.size(); ++t) {
       std::copy_n(x.data() + t * width, width, scratch().normed.row(t));
       std::ranges::fill(scratch().delta.span(t), kNaN);
-      std::ranges::fill(scratch().ffn.up.span(t), kNaN);
+      std::ranges::fill(scratch().ffn[0].up.span(t), kNaN);
     }
-    ffn_->Run(scratch().normed, lists, scratch().ffn.up, scratch().delta);
+    ffn_->Run(scratch().normed, lists, scratch().ffn[0].up, scratch().delta);
     std::vector<float> out;
     for (size_t t = 0; t < lists.size(); ++t) {
       const auto row = scratch().delta.span(t);
@@ -191,13 +190,13 @@ class RandomFfn {
     const double up = Dot(weights.up, weights.up_bias, t, i);
     const double tested =
         weights.gate ? Dot(weights.gate, weights.gate_bias, t, i) : up;
-    double opened = config.ffn.activation == Activation::kSilu
+    double opened = config.layers[0].ffn.activation == Activation::kSilu
                         ? tested / (1.0 + std::exp(-tested))
                         : std::max(tested, 0.0);
-    if (config.ffn.activation == Activation::kRelu2) opened *= opened;
+    if (config.layers[0].ffn.activation == Activation::kRelu2) opened *= opened;
     if (std::abs(opened) < rest_below || opened == 0.0) return 0.0;
     if (!weights.gate) return opened;
-    return config.ffn.activation == Activation::kDRelu
+    return config.layers[0].ffn.activation == Activation::kDRelu
                ? opened * std::max(up, 0.0)
                : opened * up;
   }
@@ -234,7 +233,7 @@ TEST(NeuronFfn, IsTheProductsWrittenDown) {
         SCOPED_TRACE(std::string(NameOf(activation)) +
                      (gated ? ", gated" : "") + (bundled ? ", bundled" : ""));
         RandomFfn ffn(96, 700, DType::kF32);
-        ffn.config.ffn.activation = activation;
+        ffn.config.layers[0].ffn.activation = activation;
         ffn.AddBiases();
         if (!gated) ffn.RemoveGate();
         if (bundled) ffn.Bundle();
@@ -284,7 +283,7 @@ TEST(NeuronFfn, PiecesTestedInSeveralSteps) {
     for (const auto& [width, dtype] :
          {std::pair(256, DType::kQ4_0), std::pair(24, DType::kF32)}) {
       RandomFfn ffn(static_cast<size_t>(width), kNeurons, dtype);
-      ffn.config.ffn.activation = activation;
+      ffn.config.layers[0].ffn.activation = activation;
       ffn.Bundle(/*with_gate=*/false);
       const std::vector<uint32_t> all = Every(1, 0, kNeurons);
       const auto listed = ffn.RunShared(all, 2, 2);
@@ -408,7 +407,7 @@ class SmallFfn {
     weights.up = up_.view();
     weights.down = down_.view();  // so that the hidden vector is left
   }
-  model::FfnConfig& config() { return config_.ffn; }
+  model::FfnSpec& config() { return config_.layers[0].ffn; }
 
   // The hidden vectors of x = 1 and x = -1.
   std::vector<std::vector<float>> Run(const std::vector<uint32_t>& first,
@@ -417,14 +416,14 @@ class SmallFfn {
     const Scratch& scratch = fixture_.scratch();
     scratch.normed.row(0)[0] = 1.0f;
     scratch.normed.row(1)[0] = -1.0f;
-    NeuronFfn ffn(&config_.ffn, &weights, Listed::kCandidates, rest_below,
-                  &fixture_.compute(), &scratch.ffn, &board_);
+    NeuronFfn ffn(&config_.layers[0].ffn, &weights, Listed::kCandidates,
+                  rest_below, &fixture_.compute(), &scratch.ffn[0], &board_);
     const std::vector<NeuronList> lists = {{first.data(), first.size()},
                                            {second.data(), second.size()}};
-    ffn.Run(scratch.normed, lists, scratch.ffn.up, scratch.delta);
+    ffn.Run(scratch.normed, lists, scratch.ffn[0].up, scratch.delta);
     num_open = {ffn.num_open(0), ffn.num_open(1)};
     const auto row = [&](size_t t) {
-      const auto span = scratch.ffn.up.span(t);
+      const auto span = scratch.ffn[0].up.span(t);
       return std::vector<float>(span.begin(), span.end());
     };
     return {row(0), row(1)};

@@ -277,7 +277,7 @@ class NeuronFfn::Worker {
   // NaN stays.
   size_t DropResting(const Chunk& chunk, const float* products, uint32_t* ids,
                      float* values) {
-    const model::FfnConfig& config = *ffn_.config_;
+    const model::FfnSpec& config = *ffn_.config_;
     const Activation of_gate = config.activation == Activation::kDRelu
                                    ? Activation::kRelu
                                    : config.activation;

@@ -55,14 +55,11 @@ void Compare(const TensorView& stored, size_t sample, size_t first,
 class SelfTests {
  public:
   SelfTests(const FfnParts& parts, const SelfTestRows& rows)
-      : parts_(parts),
-        rows_(rows),
-        num_neurons_(parts.scratch->sparse.num_neurons),
-        layers_(parts.model->weights().layers) {}
+      : parts_(parts), rows_(rows), layers_(parts.model->weights().layers) {}
 
   // Of a mixture, the first of its experts that any sample used.
   Status Check(size_t layer_idx) {
-    TakeExpert(layer_idx);
+    TakeLayer(layer_idx);
     const model::SelfTest& test = layers_[layer_idx].self_test;
     const Agreement fired = CheckFired(layer_idx);
     if (!fired.IsGood()) {
@@ -90,9 +87,12 @@ class SelfTests {
                 agreement.percent());
   }
 
-  // Leaves in ffn_ and first_ what is tested of the layer.
-  void TakeExpert(size_t layer_idx) {
+  // Leaves in ffn_ and first_ what is tested of the layer, its scratch and
+  // number of neurons beside it.
+  void TakeLayer(size_t layer_idx) {
     const model::LayerWeights& layer = layers_[layer_idx];
+    scratch_ = &parts_.scratch[layer_idx];
+    num_neurons_ = scratch_->sparse.num_neurons;
     ffn_ = layer.ffn;
     ffn_.experts.clear();
     first_ = 0;
@@ -138,16 +138,16 @@ class SelfTests {
   void ForGroups(size_t layer_idx, Function f) const {
     const size_t num_samples =
         layers_[layer_idx].self_test.inputs.shape.num_rows();
-    const size_t group = parts_.scratch->sparse.group;
+    const size_t group = scratch_->sparse.group;
     for (size_t first = 0; first < num_samples; first += group) {
       f(first, std::min(group, num_samples - first));
     }
   }
 
   Agreement CheckFired(size_t layer_idx) const {
-    const FfnScratch& scratch = *parts_.scratch;
-    NeuronFfn ffn(&parts_.model->config().ffn, &ffn_, Listed::kAll, 0.0f,
-                  parts_.compute, &scratch, parts_.board);
+    const FfnScratch& scratch = *scratch_;
+    NeuronFfn ffn(&parts_.model->config().layers[layer_idx].ffn, &ffn_,
+                  Listed::kAll, 0.0f, parts_.compute, &scratch, parts_.board);
     std::vector<uint64_t> words(neuron::WordsOf(num_neurons_));
     const NeuronSet set = {words.data(), num_neurons_};
     Agreement sum;
@@ -174,9 +174,9 @@ class SelfTests {
     const size_t source = layer_idx - std::min(layer_idx, lookahead);
     const auto selector = predictor::MakeLowRankSelector(
         predictor::PartOf(layers_[layer_idx].predictor, first_, num_neurons_),
-        config.threshold, parts_.compute, &parts_.scratch->selector);
+        config.threshold, parts_.compute, &scratch_->selector);
     const size_t words_per_row = neuron::ActiveSets::WordsPerRow(num_neurons_);
-    std::vector<uint64_t> words(parts_.scratch->sparse.group * words_per_row);
+    std::vector<uint64_t> words(scratch_->sparse.group * words_per_row);
     const neuron::ActiveSets sets = {num_neurons_, words.data()};
     Agreement sum;
     ForGroups(layer_idx, [&](size_t first, size_t count) {
@@ -193,8 +193,9 @@ class SelfTests {
 
   const FfnParts& parts_;
   const SelfTestRows& rows_;
-  size_t num_neurons_;  // F
   const std::vector<model::LayerWeights>& layers_;
+  const FfnScratch* scratch_ = nullptr;
+  size_t num_neurons_ = 0;  // F
   model::FfnWeights ffn_;
   size_t first_ = 0;  // of its neurons, among the layer's
 };

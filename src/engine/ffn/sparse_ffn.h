@@ -33,7 +33,7 @@ struct Selection {
 
 // All of it outlives the executor.
 struct SparseFfnParts {
-  const model::FfnConfig* config = nullptr;
+  const model::FfnSpec* config = nullptr;
   const model::FfnWeights* weights = nullptr;  // without experts
   float rest_below = 0.0f;                     // as NeuronFfn's
   std::span<const uint32_t> order;  // the neuron at each place; empty: in order

@@ -39,10 +39,8 @@ class OneWordFfn {
  public:
   OneWordFfn() {
     config_.width = 1;
-    config_.ffn_width = kWordNeurons;
-    config_.num_heads = config_.num_kv_heads = 1;
-    config_.key_width = config_.value_width = config_.rope.width = 2;
-    config_.ffn.activation = Activation::kRelu;
+    config_.layers = {model::LayerSpec{
+        .ffn = {.activation = Activation::kRelu, .width = kWordNeurons}}};
     weights.gate = ones_.view();
     weights.up = ones_.view();
     weights.down_t = powers_.view();
@@ -58,17 +56,17 @@ class OneWordFfn {
                               .is_sparse = true,
                               .is_observed = true});
     const Scratch& scratch = fixture_->scratch();
-    std::iota(scratch.ffn.sparse.all_ids,
-              scratch.ffn.sparse.all_ids + kWordNeurons, 0u);
+    std::iota(scratch.ffn[0].sparse.all_ids,
+              scratch.ffn[0].sparse.all_ids + kWordNeurons, 0u);
     std::vector<Selection> selections;
     selections.push_back({std::make_unique<FixedSelector>(word)});
-    const auto ffn = MakeSparseFfn({.config = &config_.ffn,
+    const auto ffn = MakeSparseFfn({.config = &config_.layers[0].ffn,
                                     .weights = &weights,
                                     .order = order,
                                     .has_candidates = true,
                                     .is_mask = is_mask,
                                     .compute = &fixture_->compute(),
-                                    .scratch = &scratch.ffn,
+                                    .scratch = &scratch.ffn[0],
                                     .board = &board_},
                                    std::move(selections));
     for (size_t t = 0; t < x.size(); ++t) scratch.normed.row(t)[0] = x[t];

@@ -17,9 +17,7 @@ using testing::OwnedTensor;
 model::Config ConfigOf(int64_t width, int64_t ffn_width) {
   model::Config config;
   config.width = width;
-  config.ffn_width = ffn_width;
-  config.num_heads = config.num_kv_heads = 1;
-  config.key_width = config.value_width = config.rope.width = 2;
+  config.layers = {model::LayerSpec{.ffn = {.width = ffn_width}}};
   return config;
 }
 
@@ -29,7 +27,7 @@ TEST(SumRows, CoefficientsOfTheirOwnForEachToken) {
   const OwnedTensor bias(DType::kF32, std::vector<float>{0.5f, 0.25f}, 2);
   ComputeFixture fixture(ConfigOf(2, 4),
                          {.batch = 3, .context = 1, .num_threads = 2});
-  const compute::Rows& coefs = fixture.scratch().ffn.up;
+  const compute::Rows& coefs = fixture.scratch().ffn[0].up;
   for (size_t t = 0; t < 3; ++t) {
     for (size_t i = 0; i < 4; ++i) {
       coefs.row(t)[i] = static_cast<float>(t * (i + 1));
@@ -66,7 +64,7 @@ TEST(SumRows, SameBitsForEveryCut) {
             ConfigOf(width, 70),
             {.batch = 2, .context = 1, .num_threads = num_threads},
             kernels::BestIsa());
-        const compute::Rows& coefs = fixture.scratch().ffn.up;
+        const compute::Rows& coefs = fixture.scratch().ffn[0].up;
         for (size_t i = 0; i < 70; ++i) {
           coefs.row(0)[i] = coefs.row(1)[i] =
               std::sin(static_cast<float>(i + 1));

@@ -20,9 +20,8 @@ using testing::RandomFloats;
 model::Config RecordsConfig(size_t width, size_t num_neurons) {
   model::Config config;
   config.width = static_cast<int64_t>(width);
-  config.ffn_width = static_cast<int64_t>(num_neurons);
-  config.num_heads = config.num_kv_heads = 1;
-  config.key_width = config.value_width = config.rope.width = 2;
+  config.layers = {
+      model::LayerSpec{.ffn = {.width = static_cast<int64_t>(num_neurons)}}};
   config.records.resize(1);
   return config;
 }

@@ -54,7 +54,7 @@ class HostForward final : public Forward {
   // From one layer's residual stream to the next one's, for the rows of a
   // phase.
   Status RunLayer(size_t layer_idx, const PhaseRows& rows);
-  AttentionCall AttentionCallOf(const PhaseRows& rows) const;
+  AttentionCall AttentionCallOf(size_t layer_idx, const PhaseRows& rows) const;
   FfnCall FfnCallOf(size_t layer_idx, const PhaseRows& rows) const;
   void Report(size_t layer_idx, const PhaseRows& rows,
               const FfnExecutor& ffn) const;
@@ -75,7 +75,7 @@ class HostForward final : public Forward {
   HostParts parts_;
   const compute::Compute& compute_;
   const Scratch& scratch_;
-  model::RopeTable rope_;
+  std::vector<model::RopeTable> ropes_;  // of the configuration's
   std::vector<Layer> layers_;
   std::unique_ptr<HeadExecutor> head_;
   // Of the pass at hand; with room for as many runs as there can be.
@@ -87,11 +87,12 @@ HostForward::HostForward(const HostParts& parts)
     : parts_(parts),
       compute_(*parts.compute),
       scratch_(*parts.scratch),
-      rope_(parts.model->config().rope,
-            parts.model->weights().rope_freq_factors),
       head_(MakeHostHead(&parts.model->weights(), parts.compute)) {
   if (parts_.observer != nullptr && !*parts_.observer) {
     parts_.observer = nullptr;
+  }
+  for (const model::RopeConfig& rope : config().ropes) {
+    ropes_.emplace_back(rope, parts.model->weights().rope_freq_factors);
   }
   FillFfnScratch(parts.ffn);
   const std::vector<model::LayerWeights>& layers =
@@ -102,7 +103,7 @@ HostForward::HostForward(const HostParts& parts)
     layer.weights = &layers[i];
     layer.attention = std::make_unique<Attention>(
         &config(), &layers[i].attention, static_cast<int64_t>(i), parts.compute,
-        &parts.scratch->attention);
+        &parts.scratch->attention[i]);
     for (const Phase phase : kPhases) {
       layer.ffn[static_cast<size_t>(phase)] =
           MakeFfn(parts.ffn, i, (*parts.layers)[i].of(phase), phase);
@@ -172,7 +173,7 @@ void HostForward::Embed(const Batch& batch) {
       });
 }
 
-// Also the angles of the row's position.
+// Also the angles of the row's position, by each rope.
 void HostForward::EmbedRow(const BatchRun& run, size_t token_idx, size_t row) {
   const model::Weights& weights = parts_.model->weights();
   const TensorView& table = weights.token_embedding;
@@ -181,8 +182,10 @@ void HostForward::EmbedRow(const BatchRun& run, size_t token_idx, size_t row) {
                 scratch_.residual.span(row));
   const int64_t position =
       run.sequence->length() + static_cast<int64_t>(token_idx);
-  rope_.Angles(position, scratch_.rope_cos.row(row),
-               scratch_.rope_sin.row(row));
+  for (size_t i = 0; i < ropes_.size(); ++i) {
+    const RopeRows& rows = scratch_.ropes[i];
+    ropes_[i].Angles(position, rows.cos.row(row), rows.sin.row(row));
+  }
   const TensorView& positions = weights.position_embedding;
   if (!positions) return;
   // A learned vector, by way of delta.
@@ -221,9 +224,10 @@ Status HostForward::RunLayer(size_t layer_idx, const PhaseRows& rows) {
   FfnCall call = FfnCallOf(layer_idx, rows);
   TC_RETURN_IF_ERROR(executor.Select(call, SelectAt::kLayerInput));
   Normalize(attention.norm, attention.norm_bias, rows);
-  TC_RETURN_IF_ERROR(layer.attention->Run(AttentionCallOf(rows)));
+  TC_RETURN_IF_ERROR(layer.attention->Run(AttentionCallOf(layer_idx, rows)));
   // In a parallel block the FFN does not see what attention adds.
-  if (!config().parallel_block) AddDelta(rows);
+  const bool is_parallel = config().layers[layer_idx].parallel;
+  if (!is_parallel) AddDelta(rows);
   Normalize(ffn.norm, ffn.norm_bias, rows);
   call.normed = scratch_.normed.From(rows.first);
   TC_RETURN_IF_ERROR(executor.Select(call, SelectAt::kFfnInput));
@@ -232,21 +236,27 @@ Status HostForward::RunLayer(size_t layer_idx, const PhaseRows& rows) {
       std::ranges::copy(scratch_.residual.span(t), scratch_.stream.row(t));
     }
   }
-  if (config().parallel_block) AddDelta(rows);
+  if (is_parallel) AddDelta(rows);
   TC_RETURN_IF_ERROR(executor.Run(call));
   if (is_observed()) Report(layer_idx, rows, executor);
   AddDelta(rows);
   return {};
 }
 
-AttentionCall HostForward::AttentionCallOf(const PhaseRows& rows) const {
-  return {.phase = rows.phase,
-          .num_rows = rows.count,
-          .runs = rows.sequences,
-          .normed = scratch_.normed.From(rows.first),
-          .out = scratch_.delta.From(rows.first),
-          .rope_cos = scratch_.rope_cos.From(rows.first),
-          .rope_sin = scratch_.rope_sin.From(rows.first)};
+AttentionCall HostForward::AttentionCallOf(size_t layer_idx,
+                                           const PhaseRows& rows) const {
+  AttentionCall call = {.phase = rows.phase,
+                        .num_rows = rows.count,
+                        .runs = rows.sequences,
+                        .normed = scratch_.normed.From(rows.first),
+                        .out = scratch_.delta.From(rows.first)};
+  const int rope = config().layers[layer_idx].attention.rope;
+  if (rope != model::AttentionSpec::kNoRope) {
+    const RopeRows& angles = scratch_.ropes[static_cast<size_t>(rope)];
+    call.rope_cos = angles.cos.From(rows.first);
+    call.rope_sin = angles.sin.From(rows.first);
+  }
+  return call;
 }
 
 FfnCall HostForward::FfnCallOf(size_t layer_idx, const PhaseRows& rows) const {
@@ -277,8 +287,9 @@ void HostForward::Report(size_t layer_idx, const PhaseRows& rows,
 // Row `row` of the pass, which was the FFN's row `row_of_call`.
 void HostForward::ReportRow(size_t layer_idx, size_t row, size_t row_of_call,
                             int64_t position, const Rows& gate) const {
-  const neuron::ActiveSets& sets = scratch_.sets_of(layer_idx);
-  const auto num_used = static_cast<size_t>(config().ffn.num_experts_used);
+  const neuron::ActiveSets sets = scratch_.sets_of(layer_idx);
+  const auto num_used =
+      static_cast<size_t>(config().layers[layer_idx].ffn.num_experts_used);
   const auto list = [](const neuron::NeuronSet& set, uint32_t* ids) {
     size_t count = 0;
     set.ForEachIn(0, set.num_neurons, [&](size_t neuron) {
@@ -298,8 +309,9 @@ void HostForward::ReportRow(size_t layer_idx, size_t row, size_t row_of_call,
   };
   if (gate.data) seen.gate = gate.span(row_of_call);
   if (num_used > 0) {
-    seen.experts = {scratch_.ffn.experts.chosen + row_of_call * num_used,
-                    num_used};
+    seen.experts = {
+        scratch_.ffn[layer_idx].experts.chosen + row_of_call * num_used,
+        num_used};
   }
   (*parts_.observer)(seen);
 }

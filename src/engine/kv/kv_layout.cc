@@ -32,22 +32,23 @@ Status CheckType(std::string_view flag, std::string_view what, DType dtype,
 
 Result<KvLayout> PlanKvLayout(const model::Config& config, DType k_type,
                               DType v_type, kernels::KvOrder order) {
-  TC_RETURN_IF_ERROR(CheckType("-ctk", "key", k_type, config.key_width));
-  TC_RETURN_IF_ERROR(CheckType("-ctv", "value", v_type, config.value_width));
-  KvLayout layout = {};
-  layout.k_type = k_type;
-  layout.v_type = v_type;
-  layout.order = order;
-  layout.num_layers = config.num_layers;
-  // Widths and head counts are limited by ReadConfig: their products fit.
-  layout.num_kv_heads = static_cast<size_t>(config.num_kv_heads);
-  layout.k_width = static_cast<size_t>(config.key_width);
-  layout.v_width = static_cast<size_t>(config.value_width);
-  layout.k_head_bytes = BytesOf(k_type, layout.k_width);
-  layout.v_head_bytes = BytesOf(v_type, layout.v_width);
-  layout.layer_bytes = layout.v_offset(layout.num_kv_heads);
-  layout.page_bytes =
-      static_cast<uint64_t>(layout.num_layers) * layout.layer_bytes;
+  KvLayout layout = {.k_type = k_type, .v_type = v_type, .order = order};
+  layout.layers.reserve(config.layers.size());
+  for (const model::LayerSpec& spec : config.layers) {
+    const model::AttentionSpec& attention = spec.attention;
+    TC_RETURN_IF_ERROR(CheckType("-ctk", "key", k_type, attention.key_width));
+    TC_RETURN_IF_ERROR(
+        CheckType("-ctv", "value", v_type, attention.value_width));
+    // Widths, heads and layers are limited by ReadConfig: their products fit.
+    KvLayerLayout& layer = layout.layers.emplace_back();
+    layer.offset = layout.page_bytes;
+    layer.num_kv_heads = static_cast<size_t>(attention.num_kv_heads);
+    layer.k_width = static_cast<size_t>(attention.key_width);
+    layer.v_width = static_cast<size_t>(attention.value_width);
+    layer.k_head_bytes = BytesOf(k_type, layer.k_width);
+    layer.v_head_bytes = BytesOf(v_type, layer.v_width);
+    layout.page_bytes = layer.v_offset(layer.num_kv_heads);
+  }
   return layout;
 }
 
@@ -59,7 +60,7 @@ Result<uint64_t> KvBytes(const KvLayout& layout, uint64_t num_pages) {
   return Fail(ErrorCode::kResourceExhausted,
               "a KV cache of {} pages of {} positions in {} layers needs more "
               "memory than can be addressed: use a smaller context (-c)",
-              num_pages, kernels::kKvPage, layout.num_layers);
+              num_pages, kernels::kKvPage, layout.layers.size());
 }
 
 }  // namespace thermocline::engine

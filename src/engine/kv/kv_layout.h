@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/status.h"
 #include "kernels/kernels.h"
@@ -20,37 +21,46 @@ constexpr uint64_t KvPagesFor(int64_t num_positions) {
          kernels::kKvPage;
 }
 
-// A page holds all layers, one after the other: K [KVH, kKvPage, K], then
-// V [KVH, kKvPage, Kv]. A head's positions lie together, as attention reads
-// them: as rows, or as one group (kernels/kv_group.h).
-struct KvLayout {
-  DType k_type;
-  DType v_type;
-  kernels::KvOrder order;
-  int64_t num_layers;
-  size_t num_kv_heads;
-  size_t k_width;  // elements of one head
-  size_t v_width;
-  uint64_t k_head_bytes;  // of one position, one head
-  uint64_t v_head_bytes;
-  uint64_t layer_bytes;  // of a page; its values lie behind its keys
-  uint64_t page_bytes;   // of everything; a multiple of 64
+// One layer's part of a page: K [KVH, kKvPage, K], then V [KVH, kKvPage, Kv].
+// A head's positions lie together, as attention reads them: as rows, or as one
+// group (kernels/kv_group.h).
+struct KvLayerLayout {
+  uint64_t offset = 0;  // of the layer in a page
+  size_t num_kv_heads = 0;
+  size_t k_width = 0;  // elements of one head
+  size_t v_width = 0;
+  uint64_t k_head_bytes = 0;  // of one position, one head
+  uint64_t v_head_bytes = 0;
 
+  // In a page.
   uint64_t k_offset(size_t kv_head) const {
-    return kv_head * kernels::kKvPage * k_head_bytes;
+    return offset + kv_head * kernels::kKvPage * k_head_bytes;
   }
   uint64_t v_offset(size_t kv_head) const {
     return k_offset(num_kv_heads) + kv_head * kernels::kKvPage * v_head_bytes;
   }
-  // Of one position in all layers.
   uint64_t position_bytes() const {
-    return static_cast<uint64_t>(num_layers) * num_kv_heads *
-           (k_head_bytes + v_head_bytes);
+    return num_kv_heads * (k_head_bytes + v_head_bytes);
   }
 };
 
-// kInvalidArgument: a type other than F32, F16, Q8_0, or a head width that
-// Q8_0's blocks do not divide.
+// A page holds all layers, one after the other.
+struct KvLayout {
+  DType k_type = DType::kF16;
+  DType v_type = DType::kF16;
+  kernels::KvOrder order = kernels::KvOrder::kRows;
+  std::vector<KvLayerLayout> layers;
+  uint64_t page_bytes = 0;  // of everything; a multiple of 64
+
+  const KvLayerLayout& layer(int64_t layer_idx) const {
+    return layers[static_cast<size_t>(layer_idx)];
+  }
+  // Of one position in all layers.
+  uint64_t position_bytes() const { return page_bytes / kernels::kKvPage; }
+};
+
+// kInvalidArgument: a type other than F32, F16, Q8_0, or a layer's head width
+// that Q8_0's blocks do not divide.
 Result<KvLayout> PlanKvLayout(const model::Config& config, DType k_type,
                               DType v_type,
                               kernels::KvOrder order = kernels::KvOrder::kRows);

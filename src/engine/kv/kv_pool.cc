@@ -203,47 +203,48 @@ void KvSequence::Release(size_t num_kept) {
 void KvSequence::Put(const kernels::KernelTable& kernels, int64_t layer_idx,
                      int64_t position, const float* k, const float* v) {
   const KvLayout& layout = this->layout();
-  std::byte* page = layer(layer_idx, static_cast<size_t>(position / kKvPage));
+  const KvLayerLayout& layer = layout.layer(layer_idx);
+  std::byte* page = this->page(static_cast<size_t>(position / kKvPage));
   const auto place = static_cast<size_t>(position % kKvPage);
-  for (size_t head = 0; head < layout.num_kv_heads; ++head) {
-    std::byte* keys = page + layout.k_offset(head);
-    std::byte* values = page + layout.v_offset(head);
+  for (size_t head = 0; head < layer.num_kv_heads; ++head) {
+    std::byte* keys = page + layer.k_offset(head);
+    std::byte* values = page + layer.v_offset(head);
     if (layout.order == kernels::KvOrder::kGroups) {
-      kernels::StoreKeyInGroup(kernels, k, layout.k_width, place, keys);
-      kernels::StoreValueInGroup(kernels, v, layout.v_width, place, values);
+      kernels::StoreKeyInGroup(kernels, k, layer.k_width, place, keys);
+      kernels::StoreValueInGroup(kernels, v, layer.v_width, place, values);
     } else {
-      kernels.store_row(layout.k_type, k, layout.k_width,
-                        keys + place * layout.k_head_bytes);
-      kernels.store_row(layout.v_type, v, layout.v_width,
-                        values + place * layout.v_head_bytes);
+      kernels.store_row(layout.k_type, k, layer.k_width,
+                        keys + place * layer.k_head_bytes);
+      kernels.store_row(layout.v_type, v, layer.v_width,
+                        values + place * layer.v_head_bytes);
     }
-    k += layout.k_width;
-    v += layout.v_width;
+    k += layer.k_width;
+    v += layer.v_width;
   }
 }
 
 void KvSequence::Get(int64_t layer_idx, int64_t first, int64_t count,
                      uint16_t* k, uint16_t* v) const {
   const KvLayout& layout = this->layout();
-  std::vector<float> floats(std::max(layout.k_width, layout.v_width));
+  const KvLayerLayout& layer = layout.layer(layer_idx);
+  std::vector<float> floats(std::max(layer.k_width, layer.v_width));
   for (int64_t position = first; position < first + count; ++position) {
-    const std::byte* page =
-        layer(layer_idx, static_cast<size_t>(position / kKvPage));
+    const std::byte* page = this->page(static_cast<size_t>(position / kKvPage));
     const auto place = static_cast<size_t>(position % kKvPage);
-    for (size_t head = 0; head < layout.num_kv_heads; ++head) {
-      const std::byte* keys = page + layout.k_offset(head);
-      const std::byte* values = page + layout.v_offset(head);
+    for (size_t head = 0; head < layer.num_kv_heads; ++head) {
+      const std::byte* keys = page + layer.k_offset(head);
+      const std::byte* values = page + layer.v_offset(head);
       if (layout.order == kernels::KvOrder::kGroups) {
-        KeyFromGroup(keys, place, layout.k_width, k);
-        ValueFromGroup(values, place, layout.v_width, v);
+        KeyFromGroup(keys, place, layer.k_width, k);
+        ValueFromGroup(values, place, layer.v_width, v);
       } else {
-        FromRow(layout.k_type, keys + place * layout.k_head_bytes,
-                std::span(floats).first(layout.k_width), k);
-        FromRow(layout.v_type, values + place * layout.v_head_bytes,
-                std::span(floats).first(layout.v_width), v);
+        FromRow(layout.k_type, keys + place * layer.k_head_bytes,
+                std::span(floats).first(layer.k_width), k);
+        FromRow(layout.v_type, values + place * layer.v_head_bytes,
+                std::span(floats).first(layer.v_width), v);
       }
-      k += layout.k_width;
-      v += layout.v_width;
+      k += layer.k_width;
+      v += layer.v_width;
     }
   }
 }

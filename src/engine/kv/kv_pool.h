@@ -82,7 +82,8 @@ class KvSequence {
   KvSequence Fork(int64_t length) const;
 
   // The only places that know how a position lies in a page. Put takes k
-  // [KVH * K] and v [KVH * Kv], rotated, of a position that is reserved; Get
+  // [KVH * K] and v [KVH * Kv] of the layer, rotated, of a position that is
+  // reserved; Get
   // gives [count, KVH * K] and [count, KVH * Kv] in F16 (rounded, where the
   // cache holds more).
   void Put(const kernels::KernelTable& kernels, int64_t layer_idx,
@@ -95,17 +96,16 @@ class KvSequence {
   size_t num_pages() const { return pages_.size(); }
   const std::byte* keys(int64_t layer_idx, size_t kv_head,
                         size_t page_idx) const {
-    return layer(layer_idx, page_idx) + layout().k_offset(kv_head);
+    return page(page_idx) + layout().layer(layer_idx).k_offset(kv_head);
   }
   const std::byte* values(int64_t layer_idx, size_t kv_head,
                           size_t page_idx) const {
-    return layer(layer_idx, page_idx) + layout().v_offset(kv_head);
+    return page(page_idx) + layout().layer(layer_idx).v_offset(kv_head);
   }
 
  private:
-  std::byte* layer(int64_t layer_idx, size_t page_idx) const {
-    return pool_->page(pages_[page_idx]) +
-           static_cast<uint64_t>(layer_idx) * layout().layer_bytes;
+  std::byte* page(size_t page_idx) const {
+    return pool_->page(pages_[page_idx]);
   }
   bool WritesIntoSharedPage() const;
   // Drops all pages but the first num_kept.

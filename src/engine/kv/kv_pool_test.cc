@@ -26,9 +26,11 @@ std::unique_ptr<KvPool> MakePool(uint64_t num_pages, DType dtype = DType::kF32,
                                  KvOrder order = KvOrder::kRows) {
   model::Config config;
   config.num_layers = kLayers;
-  config.num_heads = config.num_kv_heads = kHeads;
-  config.key_width = kKWidth;
-  config.value_width = kVWidth;
+  config.layers.assign(kLayers,
+                       model::LayerSpec{.attention = {.num_heads = kHeads,
+                                                      .num_kv_heads = kHeads,
+                                                      .key_width = kKWidth,
+                                                      .value_width = kVWidth}});
   const auto layout = PlanKvLayout(config, dtype, dtype, order);
   EXPECT_TRUE(layout.has_value());
   auto pool = KvPool::Create(*layout, num_pages);

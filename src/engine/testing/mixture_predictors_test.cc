@@ -65,7 +65,7 @@ TEST(MixturePredictors, ChooseInsideTheChosenExperts) {
     }
     EXPECT_TRUE(std::ranges::includes(seen.candidates, seen.fired));
     num_candidates += seen.candidates.size();
-    num_all += 2 * static_cast<size_t>(model->config().ffn_width);
+    num_all += 2 * static_cast<size_t>(MaxFfnWidth(model->config()));
   };
   const auto session = Session::Create(model, options);
   ASSERT_TRUE(session.has_value()) << session.error().message;

@@ -67,10 +67,11 @@ Vector Normalize(const model::Config& config, const TensorView& weight,
 }
 
 // Each head by itself, where the model does that.
-void NormalizeHeads(const model::Config& config, const TensorView& weight,
+void NormalizeHeads(const model::Config& config,
+                    const model::AttentionSpec& spec, const TensorView& weight,
                     Vector& heads) {
   if (!weight) return;
-  const auto head_width = static_cast<ptrdiff_t>(config.key_width);
+  const auto head_width = static_cast<ptrdiff_t>(spec.key_width);
   for (auto head = heads.begin(); head != heads.end(); head += head_width) {
     model::Config rms = config;
     rms.norm = NormKind::kRms;
@@ -80,12 +81,12 @@ void NormalizeHeads(const model::Config& config, const TensorView& weight,
   }
 }
 
-void Rotate(const model::Config& config, const model::Weights& weights,
-            double position, Vector& heads) {
-  const model::RopeConfig& rope = config.rope;
-  if (rope.kind == RopeKind::kNone) return;
+void Rotate(const model::Config& config, const model::AttentionSpec& spec,
+            const model::Weights& weights, double position, Vector& heads) {
+  if (spec.rope == model::AttentionSpec::kNoRope) return;
+  const model::RopeConfig& rope = config.ropes[static_cast<size_t>(spec.rope)];
   const auto& factors = weights.rope_freq_factors;
-  const auto head_width = static_cast<size_t>(config.key_width);
+  const auto head_width = static_cast<size_t>(spec.key_width);
   const int num_pairs = rope.width / 2;
   const double magnitude = ReferenceMagnitude(rope);
   for (size_t head = 0; head < heads.size(); head += head_width) {
@@ -106,13 +107,13 @@ void Rotate(const model::Config& config, const model::Weights& weights,
 }
 
 // Attention of one token over keys and values [position][all heads].
-Vector Attend(const model::Config& config, const Vector& q,
+Vector Attend(const model::AttentionSpec& spec, const Vector& q,
               const std::vector<Vector>& keys,
               const std::vector<Vector>& values) {
-  const auto k_width = static_cast<size_t>(config.key_width);
-  const auto v_width = static_cast<size_t>(config.value_width);
-  const auto num_heads = static_cast<size_t>(config.num_heads);
-  const size_t group = num_heads / static_cast<size_t>(config.num_kv_heads);
+  const auto k_width = static_cast<size_t>(spec.key_width);
+  const auto v_width = static_cast<size_t>(spec.value_width);
+  const auto num_heads = static_cast<size_t>(spec.num_heads);
+  const size_t group = num_heads / static_cast<size_t>(spec.num_kv_heads);
   Vector out(num_heads * v_width, 0.0);
   for (size_t head = 0; head < num_heads; ++head) {
     const size_t kv_head = head / group;
@@ -136,7 +137,7 @@ Vector Attend(const model::Config& config, const Vector& q,
   return out;
 }
 
-double Activate(const model::FfnConfig& ffn, Mistake mistake, double x) {
+double Activate(const model::FfnSpec& ffn, Mistake mistake, double x) {
   switch (ffn.activation) {
     case Activation::kSilu:
       return x / (1.0 + std::exp(-x));
@@ -158,7 +159,7 @@ double Activate(const model::FfnConfig& ffn, Mistake mistake, double x) {
   return x;
 }
 
-Vector Ffn(const model::FfnConfig& config, const model::FfnWeights& weights,
+Vector Ffn(const model::FfnSpec& config, const model::FfnWeights& weights,
            const model::FfnMatrices& matrices, Mistake mistake, const Vector& x,
            const std::vector<bool>& mask = {}) {
   Vector hidden = Multiply(matrices.up, weights.up_bias, x);
@@ -187,7 +188,7 @@ void AddTo(const Vector& delta, Vector& x) {
 }
 
 // The share of each expert for a token; 0 for those that it does not use.
-Vector ExpertWeights(const model::FfnConfig& config, Vector shares,
+Vector ExpertWeights(const model::FfnSpec& config, Vector shares,
                      Mistake mistake) {
   const double highest = *std::ranges::max_element(shares);
   double total = 0.0;
@@ -212,7 +213,7 @@ Vector ExpertWeights(const model::FfnConfig& config, Vector shares,
   return chosen;
 }
 
-Vector FfnOrExperts(const model::FfnConfig& config,
+Vector FfnOrExperts(const model::FfnSpec& config,
                     const model::FfnWeights& weights, Mistake mistake,
                     const Vector& x, const std::vector<bool>& mask) {
   if (config.num_experts == 0) {
@@ -242,29 +243,29 @@ Vector RunLayer(const model::Config& config, const model::Weights& weights,
                 double position, History& history, const Vector& x) {
   const model::LayerWeights& layer = weights.layers[layer_idx];
   const model::AttentionWeights& a = layer.attention;
+  const model::LayerSpec& spec = config.layers[layer_idx];
   const Vector normed = Normalize(config, a.norm, a.norm_bias, x);
   Vector q = Multiply(a.q, a.q_bias, normed);
   Vector k = Multiply(a.k, a.k_bias, normed);
-  NormalizeHeads(config, a.q_norm, q);
-  NormalizeHeads(config, a.k_norm, k);
-  Rotate(config, weights, position, q);
-  Rotate(config, weights, position, k);
+  NormalizeHeads(config, spec.attention, a.q_norm, q);
+  NormalizeHeads(config, spec.attention, a.k_norm, k);
+  Rotate(config, spec.attention, weights, position, q);
+  Rotate(config, spec.attention, weights, position, k);
   history.keys.push_back(k);
   history.values.push_back(Multiply(a.v, a.v_bias, normed));
   Vector out = x;
   AddTo(Multiply(a.out, a.out_bias,
-                 Attend(config, q, history.keys, history.values)),
+                 Attend(spec.attention, q, history.keys, history.values)),
         out);
   const model::FfnWeights& f = layer.ffn;
-  const bool parallel =
-      config.parallel_block && mistake != Mistake::kSequentialBlock;
+  const bool parallel = spec.parallel && mistake != Mistake::kSequentialBlock;
   const Vector& stream = parallel ? x : out;
   const Vector ffn_input = mistake == Mistake::kFfnNormOfAttention
                                ? normed
                                : Normalize(config, f.norm, f.norm_bias, stream);
   const std::vector<bool> active =
       mask ? mask(layer_idx, stream, ffn_input) : std::vector<bool>();
-  AddTo(FfnOrExperts(config.ffn, f, mistake, ffn_input, active), out);
+  AddTo(FfnOrExperts(spec.ffn, f, mistake, ffn_input, active), out);
   return out;
 }
 

@@ -96,7 +96,7 @@ TEST(PowerInferModel, TheMaskHoldsHoweverManyItLeaves) {
     ASSERT_NE(model, nullptr);
     const auto tokens = RandomTokens(6, model->config().vocab_size);
     const SparseRun run = RunFast(model, tokens);
-    EXPECT_GT(LargestShare(run, model->config().ffn_width), 0.76);
+    EXPECT_GT(LargestShare(run, MaxFfnWidth(model->config())), 0.76);
     const MaskedReference reference = RunMaskedReference(*model, tokens);
     ExpectActiveSets(run.active, reference, -0.6, kMargin);
     EXPECT_LE(Nmse(run.logits, reference.logits), 1e-9);
@@ -128,7 +128,7 @@ TEST(PowerInferModel, DenseIgnoresTheMask) {
     const auto tokens = RandomTokens(6, model->config().vocab_size);
     SessionOptions options;
     options.ffn = FfnMode::kDense;
-    const auto num_neurons = static_cast<size_t>(model->config().ffn_width);
+    const auto num_neurons = static_cast<size_t>(MaxFfnWidth(model->config()));
     options.observer = [&](const FfnObservation& seen) {
       EXPECT_EQ(seen.candidates.size(), num_neurons);
       EXPECT_EQ(seen.gate.size(), num_neurons);

@@ -38,7 +38,7 @@ class ComputeFixture {
 
   const compute::Compute& compute() const { return compute_; }
   const Scratch& scratch() const { return scratch_; }
-  const FfnScratch& ffn_scratch() const { return scratch_.ffn; }
+  const FfnScratch& ffn_scratch() const { return scratch_.ffn.front(); }
   // The first num_rows rows, from scratch.normed to scratch.delta.
   FfnCall CallOf(size_t num_rows, Phase phase = Phase::kPrompt) const {
     return {.phase = phase,

@@ -18,6 +18,14 @@
 
 namespace thermocline::engine::testing {
 
+// What one layer may have of its own.
+struct TinyLayer {
+  int64_t num_heads;
+  int64_t num_kv_heads;
+  int64_t head_width;
+  int64_t ffn_width;
+};
+
 // Tensors and keys are those that the architecture's own converters write:
 // falcon's q, k and v are one tensor, opt has biases everywhere and learned
 // positions.
@@ -30,6 +38,9 @@ struct TinySpec {
   int64_t num_heads = 6;
   int64_t num_kv_heads = 2;
   int64_t head_width = 16;
+  // [L], in the place of the four above. Without keys for the width of heads
+  // where it differs: then it is the head's share of `width`.
+  std::vector<TinyLayer> layers;
   int64_t vocab_size = 50;
   int64_t context_length = 64;
   DType dtype = DType::kF32;             // of every matrix but
@@ -68,6 +79,11 @@ struct TinySpec {
 
 // Rows that divide into the blocks of every type, heads that divide into 32.
 TinySpec WideSpec(DType dtype);
+
+// Gives the layers of a spec other heads and widths of FFNs than each other:
+// four layers, heads of head_width elements, or where it is 0 of their shares
+// of the width, 96.
+void UseUnlikeLayers(int64_t head_width, TinySpec& spec);
 
 // Sets what the published models of an architecture have: biases, heads, tied
 // embeddings. "mixtral" is llama with 2 of 8 experts.

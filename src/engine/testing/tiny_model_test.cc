@@ -81,6 +81,18 @@ class TensorList {
   std::vector<Tensor>* tensors_;
 };
 
+// As if all layers were as this one.
+TinySpec SpecOf(const TinySpec& spec, int64_t layer_idx) {
+  TinySpec own = spec;
+  if (spec.layers.empty()) return own;
+  const TinyLayer& layer = spec.layers[static_cast<size_t>(layer_idx)];
+  own.num_heads = layer.num_heads;
+  own.num_kv_heads = layer.num_kv_heads;
+  own.head_width = layer.head_width;
+  own.ffn_width = layer.ffn_width;
+  return own;
+}
+
 void AddAttention(const TinySpec& spec, const TensorList& list) {
   const int64_t q = spec.num_heads * spec.head_width;
   const int64_t kv = spec.num_kv_heads * spec.head_width;
@@ -182,8 +194,9 @@ std::vector<Tensor> TensorsOf(const TinySpec& spec) {
   }
   for (int64_t i = 0; i < spec.num_layers; ++i) {
     const TensorList list(fmt::format("blk.{}.", i), &tensors);
-    AddAttention(spec, list);
-    AddFfn(spec, i, list);
+    const TinySpec own = SpecOf(spec, i);
+    AddAttention(own, list);
+    AddFfn(own, i, list);
   }
   TensorList("", &tensors).Norm(spec, "output_norm");
   if (!spec.tied) {
@@ -200,6 +213,41 @@ std::vector<Tensor> TensorsOf(const TinySpec& spec) {
   return tensors;
 }
 
+// Numbers of heads and widths: of all layers, or of each.
+Status AddShapes(const TinySpec& spec, gguf::Writer& writer) {
+  const auto add = [&](const char* key, int64_t TinyLayer::* of_layer,
+                       int64_t of_all) {
+    const std::string name = spec.architecture + key;
+    if (spec.layers.empty())
+      return writer.AddInt(name, ValueType::kU32, of_all);
+    std::vector<int64_t> values;
+    for (const TinyLayer& layer : spec.layers) {
+      values.push_back(layer.*of_layer);
+    }
+    return writer.AddArray(name, {ValueType::kU32, std::move(values)});
+  };
+  TC_RETURN_IF_ERROR(
+      add(".feed_forward_length", &TinyLayer::ffn_width, spec.ffn_width));
+  TC_RETURN_IF_ERROR(
+      add(".attention.head_count", &TinyLayer::num_heads, spec.num_heads));
+  TC_RETURN_IF_ERROR(add(".attention.head_count_kv", &TinyLayer::num_kv_heads,
+                         spec.num_kv_heads));
+  if (spec.num_experts > 0) {
+    TC_RETURN_IF_ERROR(add(".expert_feed_forward_length", &TinyLayer::ffn_width,
+                           spec.ffn_width));
+  }
+  const int64_t head_width = SpecOf(spec, 0).head_width;
+  for (const TinyLayer& layer : spec.layers) {
+    if (layer.head_width != head_width) return {};
+  }
+  const auto add_int = [&](const char* key, int64_t value) {
+    return writer.AddInt(spec.architecture + key, ValueType::kU32, value);
+  };
+  TC_RETURN_IF_ERROR(add_int(".attention.key_length", head_width));
+  TC_RETURN_IF_ERROR(add_int(".attention.value_length", head_width));
+  return add_int(".rope.dimension_count", spec.rope_width.value_or(head_width));
+}
+
 Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   const std::string& arch = spec.architecture;
   TC_RETURN_IF_ERROR(writer.AddString("general.architecture", arch));
@@ -209,13 +257,7 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   TC_RETURN_IF_ERROR(add_int(".context_length", spec.context_length));
   TC_RETURN_IF_ERROR(add_int(".embedding_length", spec.width));
   TC_RETURN_IF_ERROR(add_int(".block_count", spec.num_layers));
-  TC_RETURN_IF_ERROR(add_int(".feed_forward_length", spec.ffn_width));
-  TC_RETURN_IF_ERROR(add_int(".attention.head_count", spec.num_heads));
-  TC_RETURN_IF_ERROR(add_int(".attention.head_count_kv", spec.num_kv_heads));
-  TC_RETURN_IF_ERROR(add_int(".attention.key_length", spec.head_width));
-  TC_RETURN_IF_ERROR(add_int(".attention.value_length", spec.head_width));
-  TC_RETURN_IF_ERROR(add_int(".rope.dimension_count",
-                             spec.rope_width.value_or(spec.head_width)));
+  TC_RETURN_IF_ERROR(AddShapes(spec, writer));
   TC_RETURN_IF_ERROR(add_int(".vocab_size", spec.vocab_size));
   if (spec.norm_epsilon.has_value()) {
     const char* key = HasLayerNorm(spec) ? ".attention.layer_norm_epsilon"
@@ -225,7 +267,6 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   if (spec.num_experts > 0) {
     TC_RETURN_IF_ERROR(add_int(".expert_count", spec.num_experts));
     TC_RETURN_IF_ERROR(add_int(".expert_used_count", spec.num_experts_used));
-    TC_RETURN_IF_ERROR(add_int(".expert_feed_forward_length", spec.ffn_width));
   }
   TC_RETURN_IF_ERROR(writer.AddFloat(arch + ".rope.freq_base", spec.rope_base));
   if (!spec.rope_scaling.empty()) {
@@ -326,6 +367,20 @@ TinySpec WideSpec(DType dtype) {
   return spec;
 }
 
+void UseUnlikeLayers(int64_t head_width, TinySpec& spec) {
+  if (head_width == 0) {
+    spec.width = 96;
+    spec.layers = {
+        {6, 2, 16, 160}, {3, 3, 32, 288}, {12, 1, 8, 96}, {3, 1, 32, 64}};
+  } else {
+    spec.layers = {{6, 2, head_width, 160},
+                   {4, 4, head_width, 288},
+                   {2, 1, head_width, 96},
+                   {8, 2, head_width, 416}};
+  }
+  spec.num_layers = static_cast<int64_t>(spec.layers.size());
+}
+
 void UseArchitecture(const std::string& name, TinySpec& spec) {
   spec.architecture = name == "mixtral" ? "llama" : name;
   if (name == "mixtral" || name == "qwen3moe") {
@@ -407,7 +462,7 @@ TEST(TinyModel, IsWhatTheSpecSays) {
   const auto model = MakeTinyModel(spec);
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->config().num_layers, 3);
-  EXPECT_EQ(model->config().num_kv_heads, 2);
+  EXPECT_EQ(model->config().layers[2].attention.num_kv_heads, 2);
   const auto& layer = model->weights().layers[2];
   EXPECT_EQ(layer.attention.q.dtype, DType::kQ4_K);
   EXPECT_EQ(layer.ffn.down.dtype, DType::kQ6_K);
