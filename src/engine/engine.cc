@@ -30,7 +30,8 @@ class EngineImpl final : public Engine {
         compute_{.pool = pool,
                  .kernels = &kernels::KernelsFor(options_.isa),
                  .scratch = scratch_.products,
-                 .times = options_.times} {}
+                 .times = options_.times},
+        records_(model_->weights(), options_.make_records) {}
 
   // The rest of construction, which can fail.
   Status Start() {
@@ -60,6 +61,7 @@ class EngineImpl final : public Engine {
     TC_RETURN_IF_ERROR(Reserve(batch));
     const SparseTotals before = totals_;
     const Status status = forward_->Run(batch, logits, hooks);
+    records_.EndPass();
     if (!status.has_value()) {
       totals_ = before;
       GiveBack(batch.runs);
@@ -86,7 +88,8 @@ class EngineImpl final : public Engine {
             .signs = signs_ ? &*signs_ : nullptr,
             .compute = &compute_,
             .scratch = &scratch_.ffn,
-            .board = &board_};
+            .board = &board_,
+            .records = &records_};
   }
 
   Status Check(const Batch& batch) const {
@@ -159,6 +162,7 @@ class EngineImpl final : public Engine {
   Scratch scratch_;
   compute::Compute compute_;
   PieceBoard board_;
+  RecordStores records_;
   SparseTotals totals_;
   std::optional<predictor::OwnSigns> signs_;
   std::unique_ptr<Forward> forward_;
