@@ -31,7 +31,8 @@ class EngineImpl final : public Engine {
         compute_{.pool = pool,
                  .kernels = &kernels::KernelsFor(options_.isa),
                  .scratch = scratch_.products,
-                 .times = options_.times} {}
+                 .times = options_.times},
+        records_(model_->weights(), options_.make_records) {}
 
   // The rest of construction, which can fail.
   Status Start() {
@@ -62,6 +63,7 @@ class EngineImpl final : public Engine {
     TC_RETURN_IF_ERROR(Reserve(batch));
     const SparseTotals before = totals_;
     const Status status = ForwardFor(batch).Run(batch, logits, hooks);
+    records_.EndPass();
     if (!status.has_value()) {
       totals_ = before;
       GiveBack(batch.runs);
@@ -88,7 +90,8 @@ class EngineImpl final : public Engine {
             .signs = signs_ ? &*signs_ : nullptr,
             .compute = &compute_,
             .scratch = &scratch_.ffn,
-            .board = &board_};
+            .board = &board_,
+            .records = &records_};
   }
 
   Status Check(const Batch& batch) const {
@@ -172,6 +175,7 @@ class EngineImpl final : public Engine {
   Scratch scratch_;
   compute::Compute compute_;
   PieceBoard board_;
+  RecordStores records_;
   SparseTotals totals_;
   std::optional<predictor::OwnSigns> signs_;
   std::vector<std::unique_ptr<Forward>> forwards_;  // the best ones first
