@@ -96,7 +96,7 @@ class MemoryTest(CliTest):
         for bad in ("4gib", "-1", ""):
             result = run("run", "-m", GOLDEN, "-p", "a", "--ram", bad)
             self.assertEqual(result.returncode, 2, result.stderr)
-            self.assertIn("is not a size", result.stderr)
+            self.assertIn(b"is not a size", result.stderr)
 
     def test_little_address_space_names_what_needs_more(self):
         if IS_SANITIZED:

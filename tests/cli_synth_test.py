@@ -86,6 +86,17 @@ class SynthTest(CliTest):
         self.assertNotEqual(first, self.synth(
             "tiny-moe", "--for-storage")[0].read_bytes())
 
+    def test_lines_are_prompts(self):
+        model, text = self.synth("tiny", "--words", 100, "--text-lines", 32)
+        self.assertEqual([len(line.split()) for line in
+                          text.read_text().splitlines()], [32, 32, 32, 4])
+        row, = json.loads(self.assert_ok(run(
+            "bench", "-m", model, "-f", text, "-pg", "32,2", "-r", 1, "-t", 1,
+            "-o", "json")))
+        self.assertEqual(row["num_prompts"], 3)
+        self.assert_fails(run("synth", "--like", "tiny", "-o", model,
+                              "--text-lines", 8), "--text", code=2)
+
     def test_refusals(self):
         output = self.folder / "no.gguf"
         self.assert_fails(run("synth", "--like", "tiny-opt", "--type", "q4_k",

@@ -426,6 +426,58 @@ class LogitsTest(CliTest):
             num_cases += 1
         self.assertEqual(num_cases, 14)  # what README.md says
 
+    def together(self, model, lists, *more):
+        out = self.folder / "together.f32"
+        flags = [part for tokens in lists
+                 for part in ("--tokens", ",".join(map(str, tokens)))]
+        self.assert_ok(run("eval", "logits", "-m", model, *flags, "--together",
+                           "-o", out, *more))
+        return out.read_bytes()
+
+    def test_sequences_together_have_the_bits_of_each_alone(self):
+        lists = [[1, 5, 9], [7, 7], list(range(3, 90)), [4]]
+        golden = DATA / "golden"
+        powerinfer = DATA / "golden-powerinfer"
+        for model, modes in (
+                (golden / "llama-gqa-Q4_0.gguf", ["dense"]),
+                (golden / "mixtral-8x2-f16.gguf", ["dense"]),
+                (powerinfer / "bamboo-f16.powerinfer.gguf",
+                 ["dense", "exact", "fast"])):
+            for mode in modes:
+                for phase in ((), ("--one-by-one",)):
+                    with self.subTest(model=model.name, mode=mode, phase=phase):
+                        flags = ("--ffn", mode, *phase)
+                        alone = b"".join(self.logits(model, tokens, *flags)
+                                         for tokens in lists)
+                        for threads, batch in ((1, 512), (3, 40)):
+                            self.assertEqual(
+                                self.together(model, lists, *flags, "-t",
+                                              threads, "-b", batch), alone)
+        lines = self.folder / "ids.txt"
+        lines.write_text("1,5,9\n\n7 7\n")
+        out = self.folder / "lines.f32"
+        self.assert_ok(run("eval", "logits", "-m", GOLDEN, "--tokens-file",
+                           lines, "--together", "-o", out))
+        self.assertEqual(out.read_bytes(),
+                         self.together(GOLDEN, [[1, 5, 9], [7, 7]]))
+
+    def test_sequences_that_cannot_run_together(self):
+        out = self.folder / "x"
+        logits = ("eval", "logits", "-m", GOLDEN, "--together", "-o", out)
+        result = run(*logits, "--tokens", "1", "--tokens", "")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        empty = self.folder / "empty"
+        empty.write_text("\n \n")
+        self.assert_fails(run(*logits, "--tokens-file", empty), "empty")
+        self.assert_fails(run(*logits, "--tokens", "1", "--tokens", "2,320"),
+                          "id 320 (number 3)")
+        self.assert_fails(
+            run(*logits, *["--tokens", "1,2"] * 40, "--ram", "1MiB"),
+            " need ", "more than the 1.00 MiB of RAM")
+        self.assertFalse(out.exists())
+        empty.unlink()
+        self.assertEqual(self.leftovers(), [])
+
     def test_token_list_longer_than_the_context(self):
         self.assert_fails(
             run("eval", "logits", "-m", GOLDEN, "--tokens",

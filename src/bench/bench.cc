@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <span>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "bench/logits_hash.h"
 #include "bench/roof_probe.h"
 #include "bench/samples.h"
 #include "bench/token_progress.h"
@@ -18,19 +18,6 @@
 
 namespace thermocline::bench {
 namespace {
-
-// Folds logits into a hash; nullopt if one of them is not finite.
-std::optional<uint64_t> FoldLogits(std::span<const float> logits,
-                                   uint64_t hash) {
-  bool finite = true;
-  for (const float logit : logits) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, &logit, sizeof(bits));
-    finite &= std::isfinite(logit);
-    hash = (hash ^ bits) * 0x100000001b3u;  // FNV-1a, a word at a time
-  }
-  return finite ? std::optional(hash) : std::nullopt;
-}
 
 // Tokens that the session computes together, but perhaps the last ones.
 int64_t StepOf(const engine::SessionOptions& options, const Workload& test) {
@@ -85,8 +72,8 @@ uint64_t BytesPerToken(const engine::Session& session,
 
 // One run of a test.
 struct Sample {
-  double seconds = 0.0;                 // in Decode only
-  uint64_t hash = 0xcbf29ce484222325u;  // of all logits
+  double seconds = 0.0;       // in Decode only
+  uint64_t hash = kNoLogits;  // of all of them
   compute::StageTimes profile;
 };
 
@@ -193,9 +180,7 @@ class Bench {
     std::vector<Sample> samples;
     TC_ASSIGN_OR_RETURN(const Sample warm_up,
                         RunOnce(session, test, /*counts=*/true));
-    while (samples.size() < num_wanted ||
-           (NumUndisturbed(rates, roof) < num_wanted &&
-            samples.size() < 2 * num_wanted)) {
+    while (NeedsMore(rates, roof, num_wanted)) {
       TC_ASSIGN_OR_RETURN(const double rate, probe.Measure(kProbeRounds));
       TC_ASSIGN_OR_RETURN(Sample sample,
                           RunOnce(session, test, samples.size() < num_wanted));

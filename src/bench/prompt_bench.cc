@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "bench/greedy_choice.h"
 #include "bench/roof_probe.h"
 #include "bench/samples.h"
 #include "bench/token_progress.h"
@@ -42,12 +42,6 @@ struct Task {
 struct Trials {
   std::vector<PromptRun> runs;
   std::vector<double> probe_rates;  // before each
-
-  bool NeedMore(size_t num_wanted, double roof) const {
-    return runs.size() < num_wanted ||
-           (NumUndisturbed(probe_rates, roof) < num_wanted &&
-            runs.size() < 2 * num_wanted);
-  }
 };
 
 uint64_t NanosecondsOf(const Stopwatch& watch) {
@@ -111,15 +105,8 @@ class PromptBench {
         options_(options),
         tasks_(std::move(tasks)),
         progress_(options.progress, NumTokens()),
-        logits_(static_cast<size_t>(model_->config().vocab_size)) {
-    const text::Tokenizer& tokenizer = *model_->tokenizer();
-    for (TokenId id = 0; id < tokenizer.num_tokens(); ++id) {
-      if (tokenizer.IsEndOfGeneration(id) &&
-          std::cmp_less(id, logits_.size())) {
-        never_chosen_.push_back(static_cast<size_t>(id));
-      }
-    }
-  }
+        choice_(*model_),
+        logits_(static_cast<size_t>(model_->config().vocab_size)) {}
 
   // Adds the rows of one thread count.
   Status RunOn(int num_threads, PromptBenchReport& report) {
@@ -213,7 +200,7 @@ class PromptBench {
       is_done = true;
       for (size_t i = 0; i < trials.size(); ++i) {
         Trials& trial = trials[i];
-        if (!trial.NeedMore(num_wanted, roof)) continue;
+        if (!NeedsMore(trial.probe_rates, roof, num_wanted)) continue;
         is_done = false;
         TC_ASSIGN_OR_RETURN(const double rate, probe.Measure(kProbeRounds));
         TC_ASSIGN_OR_RETURN(PromptRun run,
@@ -255,7 +242,8 @@ class PromptBench {
     TC_RETURN_IF_ERROR(
         session.Prompt(prompt.tokens, engine::LogitsOf::kLast, logits_));
     const uint64_t ns = NanosecondsOf(watch);
-    run.tokens.push_back({.token = Likeliest(), .ns = ns, .num_bytes = 0});
+    run.tokens.push_back(
+        {.token = choice_.Choose(logits_), .ns = ns, .num_bytes = 0});
     progress_.Add(prompt.tokens.size() + 1);
     while (std::cmp_less(run.tokens.size(), test.num_generate)) {
       TC_ASSIGN_OR_RETURN(const TokenSample sample,
@@ -280,7 +268,8 @@ class PromptBench {
         read.num_tokens == 0 ? DenseBytesAt(session, position)
                              : model::FixedWeightBytes(model_->weights(), 1) +
                                    read.num_bytes + KvBytesAt(position);
-    return TokenSample{.token = Likeliest(), .ns = ns, .num_bytes = num_bytes};
+    return TokenSample{
+        .token = choice_.Choose(logits_), .ns = ns, .num_bytes = num_bytes};
   }
 
   void AddTotals(const engine::SparseTotals& read) {
@@ -289,21 +278,12 @@ class PromptBench {
     totals_.num_open += read.num_open;
   }
 
-  // Of the last logits, which it changes; of equals the first.
-  TokenId Likeliest() {
-    for (const size_t id : never_chosen_) {
-      logits_[id] = -std::numeric_limits<float>::infinity();
-    }
-    return static_cast<TokenId>(std::ranges::max_element(logits_) -
-                                logits_.begin());
-  }
-
   std::shared_ptr<const model::Model> model_;
   const PromptBenchOptions& options_;
   std::vector<Task> tasks_;
   TokenProgress progress_;
+  GreedyChoice choice_;
   std::vector<float> logits_;
-  std::vector<size_t> never_chosen_;
   engine::SparseTotals totals_;  // of a task's generated tokens
 };
 

@@ -43,6 +43,13 @@ size_t NumUndisturbed(std::span<const double> probe_rates, double best_rate) {
       [&](double rate) { return rate >= kUndisturbedShare * best_rate; }));
 }
 
+bool NeedsMore(std::span<const double> probe_rates, double best_rate,
+               size_t num_wanted) {
+  return probe_rates.size() < num_wanted ||
+         (NumUndisturbed(probe_rates, best_rate) < num_wanted &&
+          probe_rates.size() < 2 * num_wanted);
+}
+
 std::vector<size_t> ChooseRepetitions(std::span<const double> probe_rates,
                                       double best_rate, size_t num_wanted) {
   std::vector<size_t> chosen(probe_rates.size());

@@ -28,6 +28,11 @@ inline constexpr double kUndisturbedShare = 0.85;
 
 size_t NumUndisturbed(std::span<const double> probe_rates, double best_rate);
 
+// Whether another repetition follows those that had these rates: until
+// num_wanted are undisturbed, but of no more than twice as many.
+bool NeedsMore(std::span<const double> probe_rates, double best_rate,
+               size_t num_wanted);
+
 // Indices of the repetitions to report, ascending: the undisturbed ones; where
 // they are fewer than three (or num_wanted, if that is less), those with the
 // best probes.

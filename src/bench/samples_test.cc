@@ -33,6 +33,23 @@ TEST(ChooseRepetitionsTest, KeepsTheBestThreeOfABusyRun) {
   EXPECT_THAT(ChooseRepetitions(rates, 20.0, 1), ElementsAre(1));
 }
 
+// Of the best rate of 10, one below 8.5 is disturbed.
+TEST(NeedsMoreTest, MakesUpForWhatWasDisturbed) {
+  const struct {
+    std::vector<double> rates;
+    bool needs_more;
+  } cases[] = {{{}, true},
+               {{10}, true},
+               {{10, 9}, false},
+               {{10, 8}, true},
+               {{10, 8, 9}, false},
+               {{10, 8, 8}, true},
+               {{10, 8, 8, 8}, false}};
+  for (const auto& c : cases) {
+    EXPECT_EQ(NeedsMore(c.rates, 10.0, 2), c.needs_more) << c.rates.size();
+  }
+}
+
 TEST(PercentilesOfTest, TakesTheNearestRank) {
   std::vector<double> samples;
   for (int i = 100; i > 0; --i) samples.push_back(i);

@@ -30,10 +30,11 @@ Result<std::vector<Workload>> ListTests(const std::vector<int64_t>& prompts,
                                         const std::vector<int64_t>& depths,
                                         int64_t context);
 
-// The ids of positions 0 to `count` - 1, spread over the whole vocabulary. A
-// position has the same id in every test, so that what one test has left in the
-// cache is what the next one would put there.
-std::vector<text::TokenId> FixedTokens(int64_t count, int64_t vocab_size);
+// The ids of positions `first` to `first` + `count` - 1, spread over the whole
+// vocabulary. A position has the same id in every test, so that what one test
+// has left in the cache is what the next one would put there.
+std::vector<text::TokenId> FixedTokens(int64_t count, int64_t vocab_size,
+                                       int64_t first = 0);
 
 }  // namespace thermocline::bench
 

@@ -28,15 +28,6 @@ namespace {
 constexpr int64_t kMaxLength = int64_t{1} << 32;
 constexpr int64_t kMaxRepetitions = 10000;
 
-// A length that nobody asked for gives way to a small model.
-void CapDefault(const char* flag, bool given, int64_t room,
-                std::vector<int64_t>& lengths) {
-  if (given || room < 1 || lengths.front() <= room) return;
-  LogInfo("{} {} instead of {}: the model's context", flag, room,
-          lengths.front());
-  lengths.front() = room;
-}
-
 // The largest session of all tests.
 engine::SessionOptions LargestSession(const bench::BenchOptions& bench) {
   engine::SessionOptions session = bench.session;
@@ -97,6 +88,14 @@ bool AllZero(const std::vector<int64_t>& lengths) {
 
 }  // namespace
 
+void CapDefault(const char* flag, bool given, int64_t room,
+                std::vector<int64_t>& lengths) {
+  if (given || room < 1 || lengths.front() <= room) return;
+  LogInfo("{} {} instead of {}: the model's context", flag, room,
+          lengths.front());
+  lengths.front() = room;
+}
+
 void CompleteSubject(bench::Subject& subject) {
   subject.build = TC_VERSION;
   subject.cpu = os::ReadCpuName();
@@ -148,14 +147,17 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "bench", "Measures speed, beside the roof that memory sets");
   AddModelFlags(*app, flags->model);
-  auto* prompt =
-      AddIntList(*app, "-p,--n-prompt", flags->prompt_lengths, 0, kMaxLength,
-                 "Prompt lengths to prefill; 0: none (default 512)");
-  auto* generate =
-      AddIntList(*app, "-n,--n-gen", flags->generate_lengths, 0, kMaxLength,
-                 "Numbers of tokens to generate; 0: none (default 128)");
+  auto* prompt = AddIntList(
+      *app, "-p,--n-prompt", flags->prompt_lengths, 0, kMaxLength,
+      "Prompt lengths to prefill; 0: none (default 512; with -np, each "
+      "sequence's, 16)");
+  auto* generate = AddIntList(
+      *app, "-n,--n-gen", flags->generate_lengths, 0, kMaxLength,
+      "Numbers of tokens to generate; 0: none (default 128; with -np, of "
+      "each sequence, 64)");
   AddIntList(*app, "-d,--n-depth,--depth", flags->depths, 0, kMaxLength,
              "Positions that the KV cache holds before a test (default 0)");
+  AddSequencesFlag(*app, flags->num_sequences);
   AddBenchPromptFlags(*app, *prompts);
   AddThreadListFlag(*app, flags->threads, "physical cores");
   AddInt(*app, "-r,--repetitions", flags->repetitions, 1, kMaxRepetitions,
@@ -182,6 +184,7 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
       "  thermocline bench -m model.gguf -p 0 -n 64,128 -t 1,2 -r 10 -o csv\n"
       "  thermocline bench -m model.gguf -f prompts.txt -pg 64,128 -pg "
       "512,128\n"
+      "  thermocline bench -m model.gguf -np 1,2,4,8\n"
       "  thermocline bench roof -t 1,2 -m model.gguf");
   AddBenchRoofCommand(*app, *app->get_option("--model"), action);
   app->callback([app, flags, prompts, prompt, generate, &action] {
@@ -192,8 +195,15 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
       return;
     }
     CheckBenchPromptFlags(*app, *prompts);
+    CheckSequencesFlag(*app, *flags);
     CheckScoresAreUsed(flags->model, flags->session.predictor,
                        {flags->session.ffn});
+    flags->prompt_given = prompt->count() > 0;
+    flags->generate_given = generate->count() > 0;
+    if (!flags->num_sequences.empty()) {
+      action = [flags, prompts] { return RunSequences(*flags, *prompts); };
+      return;
+    }
     if (prompts->path.has_value()) {
       action = [flags, prompts] { return RunPrompts(*flags, *prompts); };
       return;
@@ -201,8 +211,6 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
     if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
       throw CLI::ValidationError("nothing to run: -p and -n are both 0");
     }
-    flags->prompt_given = prompt->count() > 0;
-    flags->generate_given = generate->count() > 0;
     action = [flags] { return Run(*flags); };
   });
 }

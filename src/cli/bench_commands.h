@@ -1,4 +1,5 @@
-// What the ways of `thermocline bench` share: fixed ids, prompts, and `roof`.
+// What the ways of `thermocline bench` share: fixed ids, prompts, several
+// sequences, and `roof`.
 #ifndef THERMOCLINE_CLI_BENCH_COMMANDS_H_
 #define THERMOCLINE_CLI_BENCH_COMMANDS_H_
 
@@ -12,6 +13,7 @@
 #include "bench/bench.h"
 #include "bench/prompt_bench.h"
 #include "cli/commands.h"
+#include "cli/prompt_file.h"
 #include "cli/session_flags.h"
 #include "model/model.h"
 
@@ -25,6 +27,7 @@ struct BenchFlags {
   bool prompt_given = false;
   bool generate_given = false;
   std::vector<int64_t> depths = {0};
+  std::vector<int64_t> num_sequences;  // -np; empty: one, without saying so
   std::vector<int64_t> threads;
   int64_t repetitions = 5;
   bool profile = false;
@@ -53,8 +56,27 @@ void AddBenchPromptFlags(CLI::App& app, BenchPromptFlags& flags);
 // absence.
 void CheckBenchPromptFlags(const CLI::App& app, const BenchPromptFlags& flags);
 
+// Those of a file's prompts that the flags let through, as ids.
+Result<std::vector<bench::BenchPrompt>> EncodePrompts(
+    const BenchPromptFlags& flags, const text::Tokenizer& tokenizer,
+    const std::vector<Prompt>& prompts);
+
 // Requires flags.path.
 Status RunPrompts(const BenchFlags& bench, const BenchPromptFlags& flags);
+
+// -np.
+void AddSequencesFlag(CLI::App& app, std::vector<int64_t>& num_sequences);
+
+// A usage error if flags are given that say nothing beside -np.
+void CheckSequencesFlag(const CLI::App& app, const BenchFlags& flags);
+
+// `thermocline bench -np`: several sequences that generate together, of prompts
+// if there is a path. Requires flags.num_sequences.
+Status RunSequences(const BenchFlags& flags, const BenchPromptFlags& prompts);
+
+// A length that nobody asked for gives way to a small model.
+void CapDefault(const char* flag, bool given, int64_t room,
+                std::vector<int64_t>& lengths);
 
 // Fills in what the program knows: its version and the CPU.
 void CompleteSubject(bench::Subject& subject);

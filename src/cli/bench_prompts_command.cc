@@ -40,22 +40,6 @@ Status StoreTest(const std::string& text,
   return {};
 }
 
-Result<std::vector<bench::BenchPrompt>> EncodePrompts(
-    const BenchPromptFlags& flags, const text::Tokenizer& tokenizer,
-    const std::vector<Prompt>& prompts) {
-  std::vector<bench::BenchPrompt> out;
-  for (const Prompt& prompt : prompts) {
-    if (flags.max_prompts.has_value() &&
-        std::cmp_equal(out.size(), *flags.max_prompts)) {
-      break;
-    }
-    TC_ASSIGN_OR_RETURN(auto tokens, EncodePrompt(tokenizer, prompt.text,
-                                                  /*with_special=*/true));
-    out.push_back({prompt.line, std::move(tokens)});
-  }
-  return out;
-}
-
 // A session that no test needs more of.
 Result<engine::SessionOptions> LargestSession(
     const bench::PromptBenchOptions& bench, int64_t context) {
@@ -114,6 +98,22 @@ Result<bench::PromptBenchOptions> MakeOptions(
 }
 
 }  // namespace
+
+Result<std::vector<bench::BenchPrompt>> EncodePrompts(
+    const BenchPromptFlags& flags, const text::Tokenizer& tokenizer,
+    const std::vector<Prompt>& prompts) {
+  std::vector<bench::BenchPrompt> out;
+  for (const Prompt& prompt : prompts) {
+    if (flags.max_prompts.has_value() &&
+        std::cmp_equal(out.size(), *flags.max_prompts)) {
+      break;
+    }
+    TC_ASSIGN_OR_RETURN(auto tokens, EncodePrompt(tokenizer, prompt.text,
+                                                  /*with_special=*/true));
+    out.push_back({prompt.line, std::move(tokens)});
+  }
+  return out;
+}
 
 void AddBenchPromptFlags(CLI::App& app, BenchPromptFlags& flags) {
   AddPath(app, "-f,--file", flags.path, "FILE",

@@ -1,9 +1,11 @@
 // `thermocline eval logits`.
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
@@ -14,6 +16,7 @@
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
+#include "engine/runtime.h"
 #include "eval/logits.h"
 #include "os/file.h"
 
@@ -25,10 +28,11 @@ constexpr int64_t kMaxTokenId = std::numeric_limits<text::TokenId>::max();
 struct LogitsFlags {
   ModelFlags model;
   SessionFlags session;
-  std::vector<int64_t> tokens;
+  std::vector<std::vector<int64_t>> lists;  // of each --tokens
   std::optional<std::string> tokens_file;
   std::string output;
   bool one_by_one = false;
+  bool together = false;
 };
 
 // Where the ids come from, as a user knows it.
@@ -37,32 +41,69 @@ std::string SourceOf(const LogitsFlags& flags) {
                                        : "--tokens";
 }
 
-Result<std::vector<text::TokenId>> ReadTokens(const LogitsFlags& flags) {
-  std::vector<int64_t> ids = flags.tokens;
-  if (flags.tokens_file.has_value()) {
-    TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*flags.tokens_file));
-    auto parsed = ParseIntList(text, 0, kMaxTokenId);
-    if (!parsed.has_value()) return Annotate(SourceOf(flags), parsed.error());
-    ids = *std::move(parsed);
+using Sequence = std::vector<text::TokenId>;
+
+Result<std::vector<std::vector<int64_t>>> ReadFile(const LogitsFlags& flags) {
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*flags.tokens_file));
+  std::vector<std::string_view> parts = {text};
+  if (flags.together) {  // each line is a sequence
+    parts.clear();
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      const auto line = std::string_view(text).substr(begin, end - begin);
+      if (line.find_first_not_of(" \t\r") != line.npos) parts.push_back(line);
+      begin = end + 1;
+    }
+    if (parts.empty()) parts.push_back("");
   }
-  return std::vector<text::TokenId>(ids.begin(), ids.end());
+  std::vector<std::vector<int64_t>> lists;
+  for (const std::string_view part : parts) {
+    auto parsed = ParseIntList(part, 0, kMaxTokenId);
+    if (!parsed.has_value()) return Annotate(SourceOf(flags), parsed.error());
+    lists.push_back(*std::move(parsed));
+  }
+  return lists;
+}
+
+// One, or with --together one for each list.
+Result<std::vector<Sequence>> ReadSequences(const LogitsFlags& flags) {
+  std::vector<std::vector<int64_t>> lists = flags.lists;
+  if (flags.tokens_file.has_value()) {
+    TC_ASSIGN_OR_RETURN(lists, ReadFile(flags));
+  }
+  std::vector<Sequence> sequences(flags.together ? lists.size() : 1);
+  for (size_t i = 0; i < lists.size(); ++i) {
+    Sequence& sequence = sequences[flags.together ? i : 0];
+    sequence.insert(sequence.end(), lists[i].begin(), lists[i].end());
+  }
+  return sequences;
+}
+
+size_t LongestOf(const std::vector<Sequence>& sequences) {
+  return std::ranges::max_element(sequences, {}, &Sequence::size)->size();
 }
 
 Status CheckTokens(const LogitsFlags& flags, const model::Config& config,
-                   std::span<const text::TokenId> tokens) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] < config.vocab_size) continue;
-    return Fail(ErrorCode::kInvalidArgument,
-                "{}: id {} (number {}) is outside the model's vocabulary of {}",
-                SourceOf(flags), tokens[i], i + 1, config.vocab_size);
+                   const std::vector<Sequence>& sequences) {
+  size_t number = 0;
+  for (const Sequence& sequence : sequences) {
+    for (const text::TokenId token : sequence) {
+      ++number;
+      if (token < config.vocab_size) continue;
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          "{}: id {} (number {}) is outside the model's vocabulary of {}",
+          SourceOf(flags), token, number, config.vocab_size);
+    }
   }
   const int64_t limit = flags.session.context.value_or(0) > 0
                             ? *flags.session.context
                             : config.context_length;
-  if (static_cast<int64_t>(tokens.size()) <= limit) return {};
+  const size_t longest = LongestOf(sequences);
+  if (static_cast<int64_t>(longest) <= limit) return {};
   return Fail(ErrorCode::kResourceExhausted,
               "{}: {} ids are more than the context of {} (-c)",
-              SourceOf(flags), tokens.size(), Plural(limit, "position"));
+              SourceOf(flags), longest, Plural(limit, "position"));
 }
 
 std::vector<std::string> InputFiles(const LogitsFlags& flags) {
@@ -71,21 +112,51 @@ std::vector<std::string> InputFiles(const LogitsFlags& flags) {
   return paths;
 }
 
+// Sequences that share passes, with memory for all of them.
+Status WriteTogether(const LogitsFlags& flags,
+                     const std::shared_ptr<const model::Model>& model,
+                     const std::vector<Sequence>& sequences,
+                     engine::SessionOptions options,
+                     const eval::BytesFn& write) {
+  options.num_sequences = static_cast<int64_t>(sequences.size());
+  TC_ASSIGN_OR_RETURN(const engine::MemoryPlan plan,
+                      engine::PlanMemory(model->config(), options));
+  TC_RETURN_IF_ERROR(CheckSessionsFit(
+      {&plan, 1},
+      eval::TogetherBytes(sequences, model->config().vocab_size,
+                          flags.one_by_one),
+      WeightsThatCount(*model, options.budget), RamFor(options.budget)));
+  TC_ASSIGN_OR_RETURN(const auto runtime,
+                      engine::Runtime::Create(model, options));
+  return eval::WriteLogitsTogether(*runtime, sequences, flags.one_by_one,
+                                   write);
+}
+
 Status RunLogits(const LogitsFlags& flags) {
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, InputFiles(flags)));
-  TC_ASSIGN_OR_RETURN(const auto tokens, ReadTokens(flags));
+  TC_ASSIGN_OR_RETURN(const auto sequences, ReadSequences(flags));
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
-  TC_RETURN_IF_ERROR(CheckTokens(flags, model->config(), tokens));
+  TC_RETURN_IF_ERROR(CheckTokens(flags, model->config(), sequences));
   engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
   // No position is used beyond.
-  options.context = static_cast<int64_t>(tokens.size());
-  TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
-  TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(flags.output));
-  TC_RETURN_IF_ERROR(eval::WriteLogits(
-      *session, tokens, flags.one_by_one,
-      [&](std::span<const std::byte> bytes) { return file->Write(bytes); }));
+  options.context = static_cast<int64_t>(LongestOf(sequences));
+  std::unique_ptr<os::AtomicFile> file;
+  // Made with the first rows: what cannot run leaves nothing.
+  const auto write = [&](std::span<const std::byte> bytes) -> Status {
+    if (file == nullptr) {
+      TC_ASSIGN_OR_RETURN(file, os::AtomicFile::Create(flags.output));
+    }
+    return file->Write(bytes);
+  };
+  if (flags.together) {
+    TC_RETURN_IF_ERROR(WriteTogether(flags, model, sequences, options, write));
+  } else {
+    TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
+    TC_RETURN_IF_ERROR(eval::WriteLogits(*session, sequences.front(),
+                                         flags.one_by_one, write));
+  }
   progress.Clear();
   return file->Commit();
 }
@@ -101,8 +172,15 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
   CLI::App* app =
       parent.add_subcommand("logits", "Writes the raw logits of a token list");
   AddModelFlags(*app, flags->model);
-  auto* tokens = AddIntList(*app, "--tokens", flags->tokens, 0, kMaxTokenId,
-                            "Token ids, taken as they are: no BOS is added");
+  auto* tokens = AddParsed(
+      *app, "--tokens", "N,...",
+      "Token ids, taken as they are: no BOS is added; given again, more of "
+      "them",
+      [flags](const std::string& text) -> Status {
+        TC_ASSIGN_OR_RETURN(flags->lists.emplace_back(),
+                            ParseIntList(text, 0, kMaxTokenId));
+        return {};
+      });
   auto* tokens_file =
       AddPath(*app, "--tokens-file", flags->tokens_file, "FILE",
               "File with the ids, separated by commas or white space; -: "
@@ -110,7 +188,12 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
   AddRequiredPath(*app, "-o,--output", flags->output, "FILE",
                   "File to write: f32 [T, V], little-endian, all positions");
   app->add_flag("--one-by-one", flags->one_by_one,
-                "Decode token by token instead of in one batch");
+                "Decode token by token instead of in one batch, as what is "
+                "generated");
+  app->add_flag("--together", flags->together,
+                "Each --tokens, or line of --tokens-file, is a sequence of its "
+                "own; all share one batch. Rows come sequence by sequence, "
+                "with the bits that each has alone");
   AddThreadsFlag(*app, flags->session);
   AddContextFlag(*app, flags->session, "the model's");
   AddEngineFlags(*app, flags->model, flags->session);
@@ -118,7 +201,9 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
       "Examples:\n"
       "  thermocline eval logits -m model.gguf --tokens 1,15,7 -o out.f32\n"
       "  thermocline eval logits -m model.gguf --tokens-file ids.txt \\\n"
-      "      -o out.f32 --one-by-one --isa scalar");
+      "      -o out.f32 --one-by-one --isa scalar\n"
+      "  thermocline eval logits -m model.gguf --tokens 1,5,9 --tokens 7,7 \\\n"
+      "      --together -o out.f32");
   app->callback([flags, tokens, tokens_file, &action] {
     if ((tokens->count() > 0) == (tokens_file->count() > 0)) {
       throw CLI::ValidationError(

@@ -14,8 +14,8 @@ namespace {
 
 // Spelled with one dash, as in llama.cpp; the parser knows them with two.
 constexpr std::string_view kSingleDashNames[] = {
-    "--cnv", "--ctk", "--ctv", "--ngl",  "--no-cnv",
-    "--pg",  "--st",  "--sys", "--sysf", "--ub"};
+    "--cnv", "--ctk", "--ctv", "--ngl", "--no-cnv", "--np",
+    "--npl", "--pg",  "--st",  "--sys", "--sysf",   "--ub"};
 
 // CLI11's page with flags spelled as users of llama.cpp type them.
 class HelpFormatter : public CLI::Formatter {

@@ -36,6 +36,7 @@ struct SynthFlags {
   std::optional<std::string> powerinfer;
   std::optional<std::string> text;
   int64_t num_words = 0;
+  int64_t words_per_line = 0;
   int64_t num_threads = 0;
   bool plain = false;
 };
@@ -110,7 +111,8 @@ Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
   }
   if (flags.text) {
     TC_RETURN_IF_ERROR(convert::WriteSynthText(
-        weights, static_cast<uint64_t>(flags.num_words), *flags.text));
+        weights, static_cast<uint64_t>(flags.num_words),
+        static_cast<uint64_t>(flags.words_per_line), *flags.text));
   }
   std::string report = DescribePlan(flags, weights.plan());
   for (const std::string& output : OutputsOf(flags)) {
@@ -193,6 +195,10 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
   flags->num_words = 4096;
   AddInt(*app, "--words", flags->num_words, 1, int64_t{1} << 24,
          "Words of that text (default 4096)")
+      ->needs(text);
+  AddInt(*app, "--text-lines", flags->words_per_line, 0, int64_t{1} << 24,
+         "Words of each of its lines, so that they are prompts for bench and "
+         "trace; 0: all in one line, for profile and eval (default 0)")
       ->needs(text);
   AddInt(*app, "-t,--threads", flags->num_threads, 0,
          os::ThreadPool::kMaxThreads,

@@ -210,10 +210,10 @@ Status WriteSynthModel(const SynthWeights& weights, SynthLayout layout,
 }
 
 Status WriteSynthText(const SynthWeights& weights, uint64_t num_words,
-                      const std::string& output) {
+                      uint64_t words_per_line, const std::string& output) {
   TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(output));
-  TC_RETURN_IF_ERROR(
-      file->Write(weights.words().Text(weights.vocab(), num_words)));
+  TC_RETURN_IF_ERROR(file->Write(
+      weights.words().Text(weights.vocab(), num_words, words_per_line)));
   return file->Commit();
 }
 

@@ -33,9 +33,10 @@ Status WriteSynthModel(const SynthWeights& weights, SynthLayout layout,
                        const std::string& output, const SynthJob& job);
 
 // Writes a text of num_words words, in the order that the model would write
-// them in. Each is a token.
+// them in, words_per_line in each line (0: all in one). Each is a token to whom
+// reads line by line.
 Status WriteSynthText(const SynthWeights& weights, uint64_t num_words,
-                      const std::string& output);
+                      uint64_t words_per_line, const std::string& output);
 
 }  // namespace thermocline::convert
 

@@ -155,10 +155,19 @@ TEST(SynthTest, PowerInferHasLimits) {
 TEST(SynthTest, TheTextHasAsManyWordsAsAskedFor) {
   const SynthWeights weights(PlanSynth({.like = "tiny"}).value());
   const std::string path = TempPath("text.txt");
-  ASSERT_TRUE(WriteSynthText(weights, 50, path).has_value());
+  ASSERT_TRUE(WriteSynthText(weights, 50, 0, path).has_value());
   const std::string text = Take(path);
   EXPECT_EQ(std::ranges::count(text, ' '), 49);
   EXPECT_EQ(text.back(), '\n');
+  // In lines the same words: 24, 24 and 2.
+  ASSERT_TRUE(WriteSynthText(weights, 50, 24, path).has_value());
+  std::string lines = Take(path);
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 3);
+  EXPECT_EQ(std::ranges::count(
+                lines.substr(lines.rfind('\n', lines.size() - 2)), ' '),
+            1);
+  std::replace(lines.begin(), lines.end() - 1, '\n', ' ');
+  EXPECT_EQ(lines, text);
 }
 
 }  // namespace

@@ -104,12 +104,16 @@ uint64_t WordCycle::TopicOf(text::TokenId id, uint64_t num_topics) const {
   return place / stretch % num_topics;
 }
 
-std::string WordCycle::Text(const text::Vocab& vocab, size_t num_words) const {
+std::string WordCycle::Text(const text::Vocab& vocab, size_t num_words,
+                            size_t words_per_line) const {
   std::string text;
   for (size_t i = 0; i < num_words; ++i) {
     const auto id = static_cast<size_t>(words_[i % words_.size()]);
     text += vocab.tokens[id].substr(kWordSpace.size());
-    text += i + 1 < num_words ? ' ' : '\n';
+    const bool ends_line =
+        i + 1 == num_words ||
+        (words_per_line > 0 && (i + 1) % words_per_line == 0);
+    text += ends_line ? '\n' : ' ';
   }
   return text;
 }

@@ -39,9 +39,11 @@ class WordCycle {
   // that many words. 0 for tokens that are no words. Requires num_topics > 0.
   uint64_t TopicOf(text::TokenId id, uint64_t num_topics) const;
 
-  // num_words words from some word on, in one line: what follows a line's end
-  // has no space before it, and would be cut into letters.
-  std::string Text(const text::Vocab& vocab, size_t num_words) const;
+  // num_words words from some word on, words_per_line in each line (0: all in
+  // one): what follows a line's end has no space before it, and is cut into
+  // letters by those who read several lines as one text.
+  std::string Text(const text::Vocab& vocab, size_t num_words,
+                   size_t words_per_line = 0) const;
 
  private:
   std::vector<text::TokenId> words_;  // in their order

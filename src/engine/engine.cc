@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -30,7 +31,8 @@ class EngineImpl final : public Engine {
         compute_{.pool = pool,
                  .kernels = &kernels::KernelsFor(options_.isa),
                  .scratch = scratch_.products,
-                 .times = options_.times} {}
+                 .times = options_.times},
+        records_(model_->weights(), options_.make_records) {}
 
   // The rest of construction, which can fail.
   Status Start() {
@@ -39,14 +41,15 @@ class EngineImpl final : public Engine {
           signs_, predictor::OwnSigns::Make(model_->config(), model_->weights(),
                                             compute_));
     }
-    forward_ = MakeHostForward({.model = model_.get(),
-                                .compute = &compute_,
-                                .scratch = &scratch_,
-                                .ffn = ffn_parts(),
-                                .layers = &plan_.layers,
-                                .max_rows = static_cast<size_t>(max_rows()),
-                                .totals = &totals_,
-                                .observer = &options_.observer});
+    forwards_.push_back(
+        MakeHostForward({.model = model_.get(),
+                         .compute = &compute_,
+                         .scratch = &scratch_,
+                         .ffn = ffn_parts(),
+                         .layers = &plan_.layers,
+                         .max_rows = static_cast<size_t>(max_rows()),
+                         .totals = &totals_,
+                         .observer = &options_.observer}));
     return CheckSelfTests(ffn_parts(), plan_.ffn.mode,
                           {scratch_.normed, scratch_.delta});
   }
@@ -59,7 +62,8 @@ class EngineImpl final : public Engine {
                  static_cast<size_t>(model_->config().vocab_size));
     TC_RETURN_IF_ERROR(Reserve(batch));
     const SparseTotals before = totals_;
-    const Status status = forward_->Run(batch, logits, hooks);
+    const Status status = ForwardFor(batch).Run(batch, logits, hooks);
+    records_.EndPass();
     if (!status.has_value()) {
       totals_ = before;
       GiveBack(batch.runs);
@@ -86,7 +90,8 @@ class EngineImpl final : public Engine {
             .signs = signs_ ? &*signs_ : nullptr,
             .compute = &compute_,
             .scratch = scratch_.ffn,
-            .board = &board_};
+            .board = &board_,
+            .records = &records_};
   }
 
   Status Check(const Batch& batch) const {
@@ -121,6 +126,17 @@ class EngineImpl final : public Engine {
       }
     }
     return {};
+  }
+
+  // The first that takes all of the batch; the host's, which is the last, does.
+  Forward& ForwardFor(const Batch& batch) const {
+    const auto takes_all = [&](const std::unique_ptr<Forward>& forward) {
+      return std::ranges::all_of(
+          batch.runs, [&](const BatchRun& run) { return forward->Takes(run); });
+    };
+    const auto found = std::ranges::find_if(forwards_, takes_all);
+    TC_CHECK(found != forwards_.end());
+    return **found;
   }
 
   // Room for all, or for none.
@@ -159,9 +175,10 @@ class EngineImpl final : public Engine {
   Scratch scratch_;
   compute::Compute compute_;
   PieceBoard board_;
+  RecordStores records_;
   SparseTotals totals_;
   std::optional<predictor::OwnSigns> signs_;
-  std::unique_ptr<Forward> forward_;
+  std::vector<std::unique_ptr<Forward>> forwards_;  // the best ones first
 };
 
 Status CheckAlignment(const model::Model& model) {

@@ -45,9 +45,13 @@ class Engine {
   // generated, are CHECKed.
   // kInvalidArgument: an id outside the vocabulary, named; no tokens; more rows
   // than options.max_rows. kResourceExhausted: a sequence has no room
-  // (KvSequence::Reserve); nothing is computed. Errors of Forward::Run.
+  // (KvSequence::Reserve); nothing is computed. kIo: a neuron could not be read
+  // (ffn/record_store.h). Other errors of Forward::Run.
   virtual Status Run(const Batch& batch, std::span<float> logits,
-                     const PassHooks& hooks = {}) = 0;
+                     const PassHooks& hooks) = 0;
+  Status Run(const Batch& batch, std::span<float> logits) {
+    return Run(batch, logits, PassHooks());
+  }
 
   virtual FfnMode ffn() const = 0;  // of what is generated: never kAuto
   // Of kFast kTrained or kFree, else kNone.

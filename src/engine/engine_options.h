@@ -6,6 +6,7 @@
 
 #include "engine/ffn/ffn_mode.h"
 #include "engine/ffn/observer.h"
+#include "engine/ffn/record_store.h"
 #include "kernels/isa.h"
 
 namespace thermocline::compute {
@@ -26,6 +27,9 @@ struct EngineOptions {
   // stream where nothing else keeps them (scratch.h). Told of batches of one
   // sequence.
   FfnObserver observer;
+  // Where sparse FFNs find their neurons' records; empty: where the model has
+  // them.
+  MakeRecordStore make_records;
   compute::StageTimes* times = nullptr;  // Run adds to it; null: nobody
 };
 

@@ -16,10 +16,11 @@ struct Item {
 };
 
 // In the order in which they are taken.
-std::array<Item, 5> ItemsOf(const TierBytes& tier) {
+std::array<Item, 6> ItemsOf(const TierBytes& tier) {
   return {{{"weights", tier.weights},
            {"records", tier.bundles},
            {"signs", tier.signs},
+           {"slots", tier.slots},
            {"KV cache", tier.kv},
            {"activations", tier.scratch}}};
 }

@@ -65,10 +65,15 @@ TEST(CheckMemory, AgainstBudgetsAndTheMachine) {
 
 TEST(CheckMemory, TheDeviceHasABudgetOfItsOwn) {
   MemoryPlan plan = SmallPlan();
-  plan.device.weights = 2 * kGiB;
+  plan.device = {.weights = kGiB, .slots = kGiB};
   const Status status = CheckMemory(plan, {.vram = kGiB}, 8 * kGiB);
   ASSERT_FALSE(status.has_value());
-  EXPECT_NE(status.error().message.find("1.00 GiB of VRAM"), std::string::npos);
+  EXPECT_NE(
+      status.error().message.find("1.00 GiB of VRAM does not hold the slots"),
+      std::string::npos)
+      << status.error().message;
+  EXPECT_NE(Describe(plan).find("; on the device weights 1.00 GiB, slots"),
+            std::string::npos);
 }
 
 }  // namespace

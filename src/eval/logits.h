@@ -3,10 +3,13 @@
 #define THERMOCLINE_EVAL_LOGITS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
+#include "engine/runtime.h"
 #include "engine/session.h"
 
 namespace thermocline::eval {
@@ -24,6 +27,23 @@ inline constexpr size_t kLogitsBufferBytes = size_t{64} << 20;
 Status WriteLogits(engine::Session& session,
                    std::span<const text::TokenId> tokens, bool one_by_one,
                    const BytesFn& write);
+
+// The same of several sequences that share one runtime's passes, those of the
+// first sequence before those of the next: as prompts, or all of the generate
+// phase, a token of each at a time. A row's bits are those that its sequence
+// has alone.
+// kInvalidArgument: no sequences, or one without tokens. kResourceExhausted: a
+// sequence is longer than the runtime's context, or there are more than it has
+// memory for, before any work.
+// Cost: one by one, memory for all logits (TogetherBytes).
+Status WriteLogitsTogether(
+    engine::Runtime& runtime,
+    std::span<const std::vector<text::TokenId>> sequences, bool one_by_one,
+    const BytesFn& write);
+
+// Bytes of logits that it allocates, at most.
+uint64_t TogetherBytes(std::span<const std::vector<text::TokenId>> sequences,
+                       int64_t vocab_size, bool one_by_one);
 
 }  // namespace thermocline::eval
 

@@ -103,5 +103,76 @@ TEST(WriteLogitsTest, NamesAWrongToken) {
   EXPECT_THAT(bytes.error().message, ::testing::HasSubstr("9999"));
 }
 
+using Sequences = std::vector<std::vector<text::TokenId>>;
+
+Result<std::unique_ptr<engine::Runtime>> OpenTogether(int64_t context,
+                                                      int64_t num_sequences,
+                                                      int64_t batch = 512) {
+  return engine::Runtime::Create(OpenModel("golden/llama-gqa-Q4_0.gguf"),
+                                 {.context = context,
+                                  .num_threads = 2,
+                                  .batch = batch,
+                                  .num_sequences = num_sequences});
+}
+
+Result<std::vector<std::byte>> CollectTogether(const Sequences& sequences,
+                                               bool one_by_one, int64_t batch) {
+  TC_ASSIGN_OR_RETURN(
+      const auto runtime,
+      OpenTogether(100, static_cast<int64_t>(sequences.size()), batch));
+  std::vector<std::byte> all;
+  TC_RETURN_IF_ERROR(WriteLogitsTogether(
+      *runtime, sequences, one_by_one, [&](std::span<const std::byte> bytes) {
+        all.insert(all.end(), bytes.begin(), bytes.end());
+        return Status();
+      }));
+  return all;
+}
+
+// Whatever the cut: passes that end inside a sequence, more sequences than
+// rows.
+TEST(WriteLogitsTogetherTest, HasTheBitsOfEachAlone) {
+  Sequences sequences = {kTokens, {5}, kTokens, {1, 2, 3}};
+  for (int i = 0; i < 70; ++i) sequences[2].push_back(3 * i);
+  for (const bool one_by_one : {false, true}) {
+    std::vector<std::byte> alone;
+    for (const auto& sequence : sequences) {
+      const auto one = CollectTogether({sequence}, one_by_one, 512);
+      ASSERT_TRUE(one.has_value()) << one.error().message;
+      alone.insert(alone.end(), one->begin(), one->end());
+    }
+    for (const int64_t batch : {1, 3, 9, 512}) {
+      const auto together = CollectTogether(sequences, one_by_one, batch);
+      ASSERT_TRUE(together.has_value()) << together.error().message;
+      EXPECT_TRUE(*together == alone) << batch << one_by_one;
+    }
+  }
+}
+
+TEST(WriteLogitsTogetherTest, RefusesBeforeAnyWork) {
+  const auto runtime = OpenTogether(64, 2);
+  ASSERT_TRUE(runtime.has_value()) << runtime.error().message;
+  const struct {
+    Sequences sequences;
+    const char* message;
+  } cases[] = {
+      {{}, "no sequences"},
+      {{{1}, {}}, "sequence 2 has no tokens"},
+      {{std::vector<text::TokenId>(65)}, "65 tokens, more than the context"},
+      {{{1}, {2}, {3}},
+       "3 sequences need 3 pages of the KV cache, which has 2"},
+  };
+  for (const auto& c : cases) {
+    const Status status =
+        WriteLogitsTogether(**runtime, c.sequences, false,
+                            [](std::span<const std::byte>) -> Status {
+                              ADD_FAILURE();
+                              return {};
+                            });
+    ASSERT_FALSE(status.has_value()) << c.message;
+    EXPECT_THAT(status.error().message, ::testing::HasSubstr(c.message));
+  }
+}
+
 }  // namespace
 }  // namespace thermocline::eval

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "gguf/gguf.h"
@@ -38,6 +39,13 @@ class FileImpl : public File {
   uint32_t version() const override { return version_; }
   uint64_t num_file_bytes() const override { return num_file_bytes_; }
   int num_shards() const override { return num_shards_; }
+  std::string shard_path(uint32_t shard_idx) const override {
+    TC_CHECK(std::cmp_less(shard_idx, num_shards_));
+    const auto number = static_cast<int>(shard_idx) + 1;
+    return number == 1
+               ? path_
+               : ShardPath(ParseShardName(path_)->prefix, number, num_shards_);
+  }
   std::span<const KeyValue> metadata() const override { return metadata_; }
   std::span<const TensorInfo> tensors() const override { return tensors_; }
 
@@ -182,7 +190,7 @@ Status FileImpl::MapShard(const std::string& path, int shard_idx, int count) {
   num_file_bytes_ += map->bytes().size();
   ++num_shards_;
   for (TensorInfo& info : shard.tensors_) {
-    info.shard_idx = shard_idx;
+    info.shard_idx = static_cast<uint32_t>(shard_idx);
     tensors_.push_back(std::move(info));
   }
   shards_.push_back({.map = std::move(*map)});
@@ -231,8 +239,8 @@ Status FileImpl::ReadShard(int shard_idx, const ProgressFn& progress) {
                buffer);
   TC_RETURN_IF_ERROR(shard.map.ReadInto(buffer, progress));
   for (TensorInfo& info : tensors_) {
-    if (info.shard_idx != shard_idx || info.data == nullptr) continue;
-    info.data = buffer.data() + (info.data - mapped.data());
+    if (std::cmp_not_equal(info.shard_idx, shard_idx)) continue;
+    info.data = buffer.data() + info.offset;
   }
   shard = {.map = {}, .buffer = std::move(*allocated)};
   return {};

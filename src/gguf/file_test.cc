@@ -49,6 +49,18 @@ class Files : public ::testing::Test {
   std::string folder_;
 };
 
+// What lies on disk where a span says.
+std::string BytesAt(const File& file, const FileSpan& span) {
+  const std::string path = file.shard_path(span.shard_idx);
+  EXPECT_LE(span.offset + span.num_bytes, fs::file_size(path));
+  std::string bytes(span.num_bytes, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(span.offset));
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  EXPECT_TRUE(in.good());
+  return bytes;
+}
+
 std::string Refusal(const std::string& path) {
   const auto file = File::Open(path);
   return file ? "" : file.error().message;
@@ -93,6 +105,9 @@ TEST_F(Shards, AreOneModel) {
   const File& file = **opened;
   EXPECT_EQ(file.path(), Shard(1, 3));
   EXPECT_EQ(file.num_shards(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(file.shard_path(static_cast<uint32_t>(i)), Shard(i + 1, 3));
+  }
   EXPECT_EQ(file.num_file_bytes(), fs::file_size(Shard(1, 3)) +
                                        fs::file_size(Shard(2, 3)) +
                                        fs::file_size(Shard(3, 3)));
@@ -102,8 +117,9 @@ TEST_F(Shards, AreOneModel) {
   for (const char* name : {"a", "b", "c"}) {
     const TensorInfo* info = file.FindTensor(name);
     ASSERT_NE(info, nullptr);
-    EXPECT_EQ(info->shard_idx, expected == 1.0f ? 1 : 2);
+    EXPECT_EQ(info->shard_idx, expected == 1.0f ? 1u : 2u);
     EXPECT_EQ(std::memcmp(info->data, &expected, 4), 0);
+    EXPECT_EQ(BytesAt(file, info->span()), Raw(expected));
     expected += 1.0f;
   }
 }
@@ -303,6 +319,7 @@ class HeldFiles : public Files {
       ASSERT_NE(mapped, nullptr);
       EXPECT_NE(info.data, mapped->data);
       EXPECT_EQ(std::memcmp(info.data, mapped->data, info.num_bytes), 0);
+      EXPECT_EQ(info.span(), mapped->span());
     }
   }
   const std::string path_;

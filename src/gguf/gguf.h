@@ -73,13 +73,25 @@ struct KeyValue {
   }
 };
 
+// Where bytes lie on disk, whatever is mapped or read of them: inside one file.
+struct FileSpan {
+  uint32_t shard_idx = 0;  // whose name File::shard_path says
+  uint64_t offset = 0;     // from that file's beginning
+  uint64_t num_bytes = 0;
+
+  bool operator==(const FileSpan&) const = default;
+};
+
 struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
   uint64_t num_bytes = 0;
   const std::byte* data = nullptr;  // in the mapping or buffer of its shard
-  int shard_idx = 0;
+  uint32_t shard_idx = 0;
+  uint64_t offset = 0;  // in its shard's file
+
+  FileSpan span() const { return {shard_idx, offset, num_bytes}; }
 };
 
 // How the bytes of a file are kept. Neither: mapped, and the system drops and
@@ -131,6 +143,9 @@ class File {
   virtual uint32_t version() const = 0;
   virtual uint64_t num_file_bytes() const = 0;  // all shards
   virtual int num_shards() const = 0;
+  // The file that a FileSpan speaks of; shard 0 is path(). shard_idx <
+  // num_shards() (CHECKed).
+  virtual std::string shard_path(uint32_t shard_idx) const = 0;
   virtual std::span<const KeyValue> metadata() const = 0;
   virtual std::span<const TensorInfo> tensors() const = 0;
 

@@ -29,6 +29,9 @@ void TouchTensors(const File& file) {
     TC_CHECK(file.FindTensor(info.name) == &info);
     const TensorView view = file.Tensor(info.name);
     TC_CHECK(view && view.num_bytes() == info.num_bytes);
+    const FileSpan span = info.span();
+    TC_CHECK(span.shard_idx == 0 && span.num_bytes <= file.num_file_bytes() &&
+             span.offset <= file.num_file_bytes() - span.num_bytes);
     const volatile std::byte* data = view.data;
     (void)data[0];
     (void)data[view.num_bytes() - 1];

@@ -1,6 +1,7 @@
 #include "gguf/node_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "os/memory.h"
@@ -46,7 +47,7 @@ std::vector<NodeBytes> PlanNodes(std::span<const TensorInfo> tensors,
       os::PlaceWorkers(topology, topology.num_cores, kNoCpu);
   std::vector<const TensorInfo*> in_order;
   for (const TensorInfo& info : tensors) {
-    if (info.shard_idx == shard_idx && info.num_bytes > 0) {
+    if (std::cmp_equal(info.shard_idx, shard_idx) && info.num_bytes > 0) {
       in_order.push_back(&info);
     }
   }

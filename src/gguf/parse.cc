@@ -184,12 +184,12 @@ Status CheckNoOverlap(std::span<const TensorInfo> tensors) {
     if (tensors[i].num_bytes > 0) order.push_back(i);
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return tensors[a].data < tensors[b].data;
+    return tensors[a].offset < tensors[b].offset;
   });
   for (size_t i = 1; i < order.size(); ++i) {
     const TensorInfo& left = tensors[order[i - 1]];
     const TensorInfo& right = tensors[order[i]];
-    if (left.data + left.num_bytes > right.data) {
+    if (left.offset + left.num_bytes > right.offset) {
       return Fail(ErrorCode::kCorrupt, "the tensors {} and {} overlap",
                   Quote(left.name), Quote(right.name));
     }
@@ -222,6 +222,7 @@ Status PlaceTensors(std::span<const std::byte> bytes, uint64_t metadata_end,
                   Quote(info.name), info.num_bytes, offsets[i], data_start,
                   bytes.size());
     }
+    info.offset = *start;
     info.data = bytes.data() + *start;
   }
   return CheckNoOverlap(tensors);

@@ -26,7 +26,8 @@ struct ParsedFile {
   Container container = Container::kGguf;
   uint32_t version = 0;
   std::vector<KeyValue> metadata;
-  std::vector<TensorInfo> tensors;  // each inside `bytes`, none overlapping
+  // Each inside `bytes`, none overlapping; of shard 0.
+  std::vector<TensorInfo> tensors;
 };
 
 // Bytes of a whole tensor. kCorrupt: an extent of 0, rows that do not divide

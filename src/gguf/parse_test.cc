@@ -69,6 +69,7 @@ TEST(Parse, KeysAndTensorsInTheFilesOrder) {
   EXPECT_EQ(ToString(x.shape), "[64, 2, 1, 3]");
   EXPECT_EQ(x.num_bytes, 6u * 2 * 34);
   EXPECT_EQ(x.data - y.data, 32);
+  EXPECT_EQ(x.span(), (FileSpan{0, y.offset + 32, x.num_bytes}));
   EXPECT_EQ(f.Find("b"), &f.metadata()[0]);
   EXPECT_EQ(f.Find("c"), nullptr);
   EXPECT_EQ(f.FindTensor("x"), &x);
@@ -100,6 +101,7 @@ TEST(Parse, ListsWithoutElements) {
   const auto parsed = parse("PWRI", DType::kI32, {0});
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->tensors[1].num_bytes, 0u);
+  EXPECT_EQ(parsed->tensors[1].offset, parsed->tensors[2].offset);
   EXPECT_FALSE(parse("GGUF", DType::kI32, {0}));
   EXPECT_FALSE(parse("PWRI", DType::kF32, {0}));
   EXPECT_FALSE(parse("PWRI", DType::kI32, {0, 4}));

@@ -35,6 +35,8 @@ uint64_t TouchAll(const File& file) {
   for (const TensorInfo& info : file.tensors()) {
     const TensorView view = file.Tensor(info.name);
     EXPECT_EQ(view.num_bytes(), info.num_bytes);
+    EXPECT_EQ(info.shard_idx, 0u);
+    EXPECT_LE(info.offset + info.num_bytes, file.num_file_bytes());
     for (size_t i = 0; i < view.num_bytes(); ++i) {
       sum += static_cast<uint64_t>(view.data[i]);
     }

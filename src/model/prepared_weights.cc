@@ -212,7 +212,7 @@ Status BindRecords(TensorBinder& binder, const Config& config,
   }
   const size_t expert_bytes = num_neurons * layout.stride;
   for (size_t i = 0; i < ffn.experts.size(); ++i) {
-    UseRecords(layout, records.data + i * expert_bytes, num_neurons,
+    UseRecords(layout, records.data_from(i * expert_bytes), num_neurons,
                ffn.experts[i]);
   }
   return {};

@@ -109,7 +109,7 @@ TensorView SliceRows(const TensorView& view, int64_t first, int64_t count) {
            static_cast<uint64_t>(first + count) <= view.shape.num_rows());
   return {view.dtype,
           {{view.shape.ne[0], static_cast<uint64_t>(count), 1, 1}, 2},
-          view.data + static_cast<size_t>(first) * view.row_stride(),
+          view.data_from(static_cast<size_t>(first) * view.row_stride()),
           view.stride_bytes};
 }
 
@@ -119,7 +119,7 @@ TensorView SliceVector(const TensorView& view, int64_t first, int64_t count) {
            static_cast<uint64_t>(first + count) <= view.shape.ne[0]);
   return {view.dtype,
           {{static_cast<uint64_t>(count), 1, 1, 1}, 1},
-          view.data + static_cast<size_t>(first) * sizeof(float)};
+          view.data_from(static_cast<size_t>(first) * sizeof(float))};
 }
 
 }  // namespace thermocline::model

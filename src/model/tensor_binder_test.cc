@@ -64,6 +64,10 @@ TEST(TensorBinder, Slices) {
   EXPECT_EQ(SliceVector(v, 4, 2).shape.ne[0], 2u);
   EXPECT_FALSE(SliceRows(TensorView(), 5, 9));
   EXPECT_FALSE(SliceVector(TensorView(), 5, 9));
+  TensorView elsewhere = m;
+  elsewhere.data = nullptr;
+  EXPECT_TRUE(SliceRows(elsewhere, 1, 2));
+  EXPECT_FALSE(SliceRows(elsewhere, 1, 2).in_memory());
 }
 
 TEST(TensorBinderDeathTest, SlicesStayInside) {

@@ -102,7 +102,7 @@ struct TensorRole {
   Need (*need)(const Config& config, const LayerSpec& layer);
   Slot slot;
   Beside beside = Beside::kNothing;
-  std::string_view other = {};  // the tensor that `beside` is about
+  std::string_view other;  // the tensor that `beside` is about
 };
 
 // Tensors besides the layers', and those of a layer. In the order in which they

@@ -55,7 +55,7 @@ RecordViews ViewRecords(const RecordLayout& layout, const std::byte* records,
     return TensorView{
         .dtype = dtype,
         .shape = {.ne = {layout.width, num_neurons, 1, 1}, .rank = 2},
-        .data = records + offset,
+        .data = records != nullptr ? records + offset : nullptr,
         .stride_bytes = layout.stride};
   };
   RecordViews views;

@@ -44,7 +44,8 @@ Result<RecordLayout> MakeRecordLayout(std::optional<DType> gate, DType up,
                                       size_t alignment = kRecordAlignment);
 
 // The parts of num_neurons records at `records` as matrices [F, D] whose rows
-// lie a stride apart: gate (absent without one), up, down transposed.
+// lie a stride apart: gate (absent without one), up, down transposed. Null
+// `records`: they are not in memory.
 struct RecordViews {
   TensorView gate, up, down_t;
 };

@@ -82,5 +82,16 @@ TEST(ViewRecordsTest, NoGateIsNoView) {
   EXPECT_FALSE(ViewRecords(layout, bytes.data(), 1).gate);
 }
 
+TEST(ViewRecordsTest, RecordsThatAreNotInMemoryAreThereAllTheSame) {
+  const auto layout =
+      MakeRecordLayout(DType::kF32, DType::kF16, DType::kF32, 4).value();
+  const RecordViews views = ViewRecords(layout, nullptr, 3);
+  for (const TensorView& view : {views.gate, views.up, views.down_t}) {
+    EXPECT_TRUE(view);
+    EXPECT_FALSE(view.in_memory());
+    EXPECT_EQ(view.row_stride(), layout.stride);
+  }
+}
+
 }  // namespace
 }  // namespace thermocline::neuron

@@ -37,20 +37,27 @@ std::string ToString(const Shape& shape);
 // rows follow each other, or lie stride_bytes apart where they are parts of
 // records. Nothing is aligned beyond what the file gives: loads must be
 // unaligned.
+// A tensor without a shape is absent. One that has a shape is there, though its
+// bytes may not be in memory: then nothing but `data` differs.
 struct TensorView {
   DType dtype = DType::kF32;
   Shape shape;
-  const std::byte* data = nullptr;  // null: the tensor is absent
+  const std::byte* data = nullptr;  // null: absent, or not in memory
   size_t stride_bytes = 0;          // from row to row; 0: row_bytes()
 
-  explicit operator bool() const { return data != nullptr; }
+  explicit operator bool() const { return shape.rank > 0; }  // it is there
+  bool in_memory() const { return data != nullptr; }
   size_t row_bytes() const { return BytesOf(dtype, shape.ne[0]); }
   size_t num_bytes() const { return row_bytes() * shape.num_rows(); }
   size_t row_stride() const {
     return stride_bytes != 0 ? stride_bytes : row_bytes();
   }
+  // Behind the first `offset` bytes; null if it is not in memory.
+  const std::byte* data_from(size_t offset) const {
+    return in_memory() ? data + offset : nullptr;
+  }
   const std::byte* row(uint64_t row_idx) const {
-    TC_DCHECK(row_idx < shape.num_rows());
+    TC_DCHECK(in_memory() && row_idx < shape.num_rows());
     return data + row_idx * row_stride();
   }
 };

@@ -20,10 +20,23 @@ TEST(TensorViewTest, RowsFollowEachOther) {
   const std::vector<std::byte> bytes(2 * 36);
   const TensorView view = {DType::kQ4_0, {{64, 2, 1, 1}, 2}, bytes.data()};
   EXPECT_TRUE(view);
+  EXPECT_TRUE(view.in_memory());
   EXPECT_EQ(view.row_bytes(), 36u);
   EXPECT_EQ(view.num_bytes(), 72u);
   EXPECT_EQ(view.row(1), bytes.data() + 36);
   EXPECT_FALSE(TensorView());
+}
+
+TEST(TensorViewTest, AbsentIsNotTheSameAsNotInMemory) {
+  EXPECT_FALSE(TensorView().in_memory());
+  const TensorView elsewhere = {DType::kQ4_0, {{64, 2, 1, 1}, 2}, nullptr, 128};
+  EXPECT_TRUE(elsewhere);
+  EXPECT_FALSE(elsewhere.in_memory());
+  EXPECT_EQ(elsewhere.num_bytes(), 72u);
+  EXPECT_EQ(elsewhere.row_stride(), 128u);
+#ifndef NDEBUG
+  EXPECT_DEATH((void)elsewhere.row(1), "in_memory");
+#endif
 }
 
 TEST(TensorViewTest, RowsOfRecordsLieAStrideApart) {

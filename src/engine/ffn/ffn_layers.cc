@@ -85,6 +85,7 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
   SparseFfnParts sparse = {
       .config = &config.layers[layer_idx].ffn,
       .weights = &parts.model->weights().layers[layer_idx].ffn,
+      .records = parts.records->of(layer_idx, 0),
       // Where neurons are never exactly at rest only a threshold says which
       // are.
       .rest_below =
@@ -103,7 +104,7 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
 std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
                                             size_t layer_idx,
                                             const model::FfnWeights* weights,
-                                            Phase phase) {
+                                            RecordStore* records, Phase phase) {
   const model::FfnSpec* config = &parts.model->config().layers[layer_idx].ffn;
   const FfnScratch* scratch = &parts.scratch[layer_idx];
   const bool as_matrices = !weights->bundled || (phase == Phase::kPrompt &&
@@ -113,6 +114,7 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
   }
   return MakeSparseFfn({.config = config,
                         .weights = weights,
+                        .records = records,
                         .rest_below = kNothingRests,
                         .compute = parts.compute,
                         .scratch = scratch,
@@ -125,6 +127,7 @@ std::unique_ptr<FfnExecutor> MakeSparseExpert(
     SparseFfnParts sparse, const FfnParts& parts, size_t layer_idx,
     size_t expert_idx, const model::FfnWeights* weights) {
   sparse.weights = weights;
+  sparse.records = parts.records->of(layer_idx, expert_idx);
   std::vector<Selection> selections;
   if (sparse.has_candidates) {
     selections.push_back(MakeSelection(parts, layer_idx, expert_idx));
@@ -142,15 +145,20 @@ std::unique_ptr<FfnExecutor> MakeFfn(const FfnParts& parts, size_t layer_idx,
       parts.model->weights().layers[layer_idx].ffn;
   const bool is_dense = mode == FfnMode::kDense;
   const auto make = [&](size_t expert_idx, const model::FfnWeights* expert) {
-    return is_dense ? MakeAllNeurons(parts, layer_idx, expert, phase)
-                    : MakeSparseExpert(SparsePartsOf(parts, layer_idx, mode),
-                                       parts, layer_idx, expert_idx, expert);
+    return is_dense
+               ? MakeAllNeurons(parts, layer_idx, expert,
+                                parts.records->of(layer_idx, expert_idx), phase)
+               : MakeSparseExpert(SparsePartsOf(parts, layer_idx, mode), parts,
+                                  layer_idx, expert_idx, expert);
   };
   if (config.num_experts > 0) {
     return MakeExpertFfn(&config, &weights, parts.compute,
                          &parts.scratch[layer_idx], make);
   }
-  if (is_dense) return MakeAllNeurons(parts, layer_idx, &weights, phase);
+  if (is_dense) {
+    return MakeAllNeurons(parts, layer_idx, &weights,
+                          parts.records->of(layer_idx, 0), phase);
+  }
   return MakeSparseFfn(SparsePartsOf(parts, layer_idx, mode),
                        mode == FfnMode::kFast ? MakeSelections(parts, layer_idx)
                                               : std::vector<Selection>());

@@ -12,6 +12,7 @@
 #include "engine/ffn/ffn_mode.h"
 #include "engine/ffn/ffn_scratch.h"
 #include "engine/ffn/neuron_ffn.h"
+#include "engine/ffn/record_store.h"
 #include "model/model.h"
 #include "predictor/training_free.h"
 
@@ -27,6 +28,7 @@ struct FfnParts {
   const compute::Compute* compute = nullptr;
   std::span<const FfnScratch> scratch;  // [L], made for the modes
   PieceBoard* board = nullptr;
+  const RecordStores* records = nullptr;  // of the model
 };
 
 // A layer's executor for rows of a phase.

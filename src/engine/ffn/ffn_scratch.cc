@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/ffn/piece_sums.h"
+#include "engine/ffn/neuron_pieces.h"
 #include "engine/ffn/turned_down.h"
 #include "kernels/kernels.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/ffn/piece_sums.h"
+#include "engine/ffn/neuron_pieces.h"
 #include "os/memory.h"
 
 namespace thermocline::engine {

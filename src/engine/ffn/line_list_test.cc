@@ -49,6 +49,19 @@ TEST(LineListTest, TakesRowsInTurns) {
               ElementsAre(20, 8, 21, 9, 22, 10, 23, 11));
 }
 
+TEST(LineListTest, FindsRowsAtTheirPlaces) {
+  const auto rows = std::make_unique<TestRows>();
+  const auto list = std::make_unique<LineList>(false);
+  list->Clear();
+  RowPlaces places = rows->places();
+  const uint32_t of_neurons[] = {kAbsent, 2, 5};
+  places.places = of_neurons;
+  const uint32_t ids[] = {2, 1};
+  list->Add(places, ids, 2);
+  EXPECT_THAT(LinesFrom(*list->Start(), *rows),
+              ElementsAre(20, 8, 21, 9, 22, 10, 23, 11));
+}
+
 TEST(LineListTest, HasNoLineThatRowsDoNotTouch) {
   const auto rows = std::make_unique<TestRows>();
   const auto list = std::make_unique<LineList>(false);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/math.h"
 #include "kernels/activation_row.h"
 
@@ -20,30 +19,44 @@ constexpr size_t kNeuronPieceBytes = 128 << 10;
 constexpr size_t kTestedPieces = 16;
 constexpr size_t kTestedPieceBytes = 2 << 20;
 
+RowPlaces TestedOf(const model::FfnSpec& config,
+                   const model::FfnMatrices& weights,
+                   const RecordStore& records) {
+  const neuron::RecordViews& views = records.views();
+  if (!config.gated) return RowPlaces(views.up, records.places());
+  return views.gate ? RowPlaces(views.gate, records.places())
+                    : RowPlaces(weights.gate);
+}
+
 }  // namespace
 
 NeuronFfn::NeuronFfn(const model::FfnSpec* config,
-                     const model::FfnWeights* weights, Listed listed,
-                     float rest_below, const compute::Compute* compute,
-                     const FfnScratch* scratch, PieceBoard* board)
+                     const model::FfnWeights* weights, RecordStore* records,
+                     Listed listed, float rest_below,
+                     const compute::Compute* compute, const FfnScratch* scratch,
+                     PieceBoard* board)
     : config_(config),
       weights_(weights),
+      records_(records),
       listed_(listed),
       rest_below_(rest_below),
       compute_(compute),
       scratch_(scratch),
       board_(board),
-      tested_(config->gated ? &weights->gate : &weights->up),
+      tested_rows_(TestedOf(*config, *weights, *records)),
       tested_bias_(config->gated ? &weights->gate_bias : &weights->up_bias),
-      tested_rows_(*tested_),
-      up_rows_(config->gated ? weights->up : TensorView()),
-      down_rows_(weights->down_t),
+      up_rows_(config->gated ? records->views().up : TensorView(),
+               records->places()),
+      down_rows_(records->views().down_t, records->places()),
       any_rounded_(!IsFloat(weights->up.dtype) ||
-                   (config->gated && !IsFloat(weights->gate.dtype))) {}
+                   (config->gated && !IsFloat(weights->gate.dtype))) {
+  TC_CHECK(static_cast<bool>(records->views().down_t) ==
+           static_cast<bool>(weights->down_t));
+}
 
-void NeuronFfn::Run(const compute::Rows& x, std::span<const NeuronList> lists,
-                    const compute::Rows& hidden, const compute::Rows& out,
-                    const compute::Rows& raw) {
+Status NeuronFfn::Run(const compute::Rows& x, std::span<const NeuronList> lists,
+                      const compute::Rows& hidden, const compute::Rows& out,
+                      const compute::Rows& raw) {
   TC_CHECK(!lists.empty() && lists.size() <= kernels::kListedTokens);
   x_ = x;
   std::ranges::copy(lists, list_copies_.begin());
@@ -63,12 +76,14 @@ void NeuronFfn::Run(const compute::Rows& x, std::span<const NeuronList> lists,
   board_->sums.Start(cut_.max_pieces);
   const auto num_threads = static_cast<size_t>(compute_->pool->num_threads());
   const size_t num_shares = std::min(num_threads, cut_.max_pieces);
-  board_->shares.Start(cut_.max_pieces, std::max<size_t>(num_shares, 1));
+  records_->Request(cut_, std::max<size_t>(num_shares, 1));
   compute_->pool->ParallelFor(
       num_shares, 1, [this](size_t share, size_t /*end*/, int /*worker_idx*/) {
         Work(share);
       });
+  TC_RETURN_IF_ERROR(records_->Release());
   if (weights_->down_t) Finish(out);
+  return {};
 }
 
 void NeuronFfn::Finish(const compute::Rows& out) const {

@@ -8,12 +8,13 @@
 #include <cstdint>
 #include <span>
 
+#include "base/check.h"
+#include "base/status.h"
 #include "compute/matmul.h"
 #include "compute/rows.h"
 #include "engine/ffn/ffn_scratch.h"
-#include "engine/ffn/piece_chunks.h"
-#include "engine/ffn/piece_shares.h"
-#include "engine/ffn/piece_sums.h"
+#include "engine/ffn/neuron_pieces.h"
+#include "engine/ffn/record_store.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "model/model.h"
@@ -26,20 +27,29 @@ struct PieceBoard {
   using Counts = std::array<std::array<uint32_t, PieceSums::kMaxPieces>,
                             kernels::kListedTokens>;
   PieceSums sums;
-  PieceShares shares;
   Counts num_open;   // neurons whose gate let something through
   Counts num_fired;  // of them, those with h != 0
 };
 
-// Where the rows of a matrix lie.
+// Where the rows of a matrix lie: neuron i's at place i, or at places[i].
 struct RowPlaces {
-  explicit RowPlaces(const TensorView& view)
-      : data(view.data),
+  explicit RowPlaces(const TensorView& view, const uint32_t* places = nullptr)
+      : dtype(view.dtype),
+        num_elems(view.shape.ne[0]),
+        data(view.data),
+        places(places),
         stride(view ? view.row_stride() : 0),
         num_bytes(view ? view.row_bytes() : 0) {}
-  const std::byte* row(uint32_t neuron) const { return data + neuron * stride; }
+  const std::byte* row(uint32_t neuron) const {
+    TC_DCHECK(data != nullptr);
+    TC_DCHECK(places == nullptr || places[neuron] != kAbsent);
+    return data + (places == nullptr ? neuron : places[neuron]) * stride;
+  }
 
-  const std::byte* data;  // null: there is no matrix
+  DType dtype;
+  size_t num_elems;        // of a row
+  const std::byte* data;   // null: there is no matrix
+  const uint32_t* places;  // RecordStore::places(); null: rows are by neuron
   size_t stride;
   size_t num_bytes;  // of a row
 };
@@ -54,11 +64,13 @@ enum class Listed { kAll, kAllReordered, kCandidates };
 // Everything that it is given outlives it.
 class NeuronFfn {
  public:
+  // weights: biases, and what is not in `records`, whose matrices they were.
   // rest_below: a neuron whose opened gate |f(gate x)| is 0 or less than this
   // counts as at rest (thresholds of CATS); 0: exact.
   NeuronFfn(const model::FfnSpec* config, const model::FfnWeights* weights,
-            Listed listed, float rest_below, const compute::Compute* compute,
-            const FfnScratch* scratch, PieceBoard* board);
+            RecordStore* records, Listed listed, float rest_below,
+            const compute::Compute* compute, const FfnScratch* scratch,
+            PieceBoard* board);
 
   // For x [T, D], T <= kListedTokens, each with a list (T lists):
   //   gated   h = f(gate_i x + b_i) * (up_i x + b'_i), 0 for neurons at rest
@@ -78,9 +90,10 @@ class NeuronFfn {
   // Source: PowerInfer-2 4.4 (one visit per record); PowerInfer 5.4.
   // raw: what the tests are made of, gate_i x + b_i (or up_i x + b'_i without a
   // gate) of listed neurons, at raw[t][i]; no data: nobody asks.
-  void Run(const compute::Rows& x, std::span<const NeuronList> lists,
-           const compute::Rows& hidden, const compute::Rows& out,
-           const compute::Rows& raw = {});
+  // kIo: a record could not be read; what it writes is then undefined.
+  Status Run(const compute::Rows& x, std::span<const NeuronList> lists,
+             const compute::Rows& hidden, const compute::Rows& out,
+             const compute::Rows& raw = {});
 
   // Of token t of the last Run.
   size_t num_open(size_t token_idx) const;
@@ -99,10 +112,12 @@ class NeuronFfn {
   // those that pass, as many as usually do. The same for every token and batch:
   // sums are rounded by what is computed together.
   double BytesPerTested() const;
-  // Whether a chunk's rows are tested as part of a matrix. Not where all pass:
-  // the long chunks of that then bring too much at once for the rest.
+  // Whether a chunk's rows are tested as part of a matrix, in which neurons of
+  // successive numbers follow each other. Not where all pass: the long chunks
+  // of that then bring too much at once for the rest.
   bool TestsInSequence() const {
     return listed_ == Listed::kAll && !computes_all() &&
+           tested_rows_.places == nullptr &&
            tested_rows_.stride == tested_rows_.num_bytes;
   }
   // Where the sum of a piece goes.
@@ -113,14 +128,15 @@ class NeuronFfn {
 
   const model::FfnSpec* config_;
   const model::FfnWeights* weights_;
+  RecordStore* records_;
   Listed listed_;
   float rest_below_;
   const compute::Compute* compute_;
   const FfnScratch* scratch_;
   PieceBoard* board_;
-  const TensorView* tested_;  // the matrix whose products are tested
+  RowPlaces tested_rows_;  // of the matrix whose products are tested
   const TensorView* tested_bias_;
-  RowPlaces tested_rows_, up_rows_, down_rows_;  // up: with a gate only
+  RowPlaces up_rows_, down_rows_;  // up: with a gate only
   bool any_rounded_;
   // Of the run at hand.
   std::array<NeuronList, kernels::kListedTokens> list_copies_;

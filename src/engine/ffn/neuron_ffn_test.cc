@@ -9,11 +9,13 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/testing/test_compute_fixture.h"
+#include "engine/testing/test_record_store.h"
 #include "engine/testing/tiny_model.h"
 #include "neuron/record.h"
 #include "tensor/codec.h"
@@ -146,6 +148,9 @@ class RandomFfn {
   model::FfnWeights weights;
   float rest_below = 0.0f;
   Listed listed = Listed::kAllReordered;
+  // Of a slot store's records; else they stay where the weights are.
+  std::optional<testing::SlotStoreOptions> slots;
+  Status status;  // of the last run
   std::vector<float> x;
 
  private:
@@ -157,9 +162,14 @@ class RandomFfn {
                      .num_threads = num_threads,
                      .is_sparse = true},
         isa);
-    ffn_ = std::make_unique<NeuronFfn>(&config.layers[0].ffn, &weights, listed,
-                                       rest_below, &fixture_->compute(),
-                                       &scratch().ffn[0], &board_);
+    if (slots) {
+      records_store_ = testing::SlotStore::Make(weights, *slots);
+    } else {
+      records_store_ = MakeMappedStore(weights);
+    }
+    ffn_ = std::make_unique<NeuronFfn>(
+        &config.layers[0].ffn, &weights, records_store_.get(), listed,
+        rest_below, &fixture_->compute(), &scratch().ffn[0], &board_);
   }
   std::vector<float> RunLists(const std::vector<NeuronList>& lists) {
     for (size_t t = 0; t < lists.size(); ++t) {
@@ -167,7 +177,8 @@ class RandomFfn {
       std::ranges::fill(scratch().delta.span(t), kNaN);
       std::ranges::fill(scratch().ffn[0].up.span(t), kNaN);
     }
-    ffn_->Run(scratch().normed, lists, scratch().ffn[0].up, scratch().delta);
+    status = ffn_->Run(scratch().normed, lists, scratch().ffn[0].up,
+                       scratch().delta);
     std::vector<float> out;
     for (size_t t = 0; t < lists.size(); ++t) {
       const auto row = scratch().delta.span(t);
@@ -212,6 +223,7 @@ class RandomFfn {
   std::vector<std::unique_ptr<OwnedTensor>> parts_, biases_;
   std::vector<std::byte> records_;
   PieceBoard board_;
+  std::unique_ptr<RecordStore> records_store_;
   std::unique_ptr<ComputeFixture> fixture_;
   std::unique_ptr<NeuronFfn> ffn_;
 };
@@ -392,6 +404,64 @@ TEST(NeuronFfn, TermsComeInTheOrderOfTheList) {
             1e-12);
 }
 
+// Wherever records lie, in whatever order pieces come, on any thread.
+void ExpectSameBitsFromSlots(RandomFfn& ffn,
+                             const std::vector<std::vector<uint32_t>>& lists) {
+  ffn.slots.reset();
+  const std::vector<float> expected = ffn.Run(lists, 2);
+  const std::vector<size_t> fired = ffn.Fired(0);
+  for (const bool with_gate : {true, false}) {
+    for (const int num_threads : {1, 2, 5}) {
+      SCOPED_TRACE(fmt::format("{} threads{}", num_threads,
+                               with_gate ? "" : ", gates a matrix"));
+      ffn.slots = {.seed = static_cast<uint64_t>(num_threads),
+                   .with_gate = with_gate};
+      EXPECT_EQ(ffn.Run(lists, num_threads), expected);
+      EXPECT_TRUE(ffn.status);
+      EXPECT_EQ(ffn.Fired(0), fired);
+    }
+  }
+}
+
+TEST(NeuronFfn, ANeuronsPlaceChangesNoBit) {
+  for (const DType dtype : {DType::kF16, DType::kQ4_0}) {
+    for (const bool gated : {true, false}) {
+      SCOPED_TRACE(fmt::format("{}{}", NameOf(dtype), gated ? ", gated" : ""));
+      RandomFfn ffn(1536, 290, dtype);
+      ffn.AddBiases();
+      if (!gated) ffn.RemoveGate();
+      ExpectSameBitsFromSlots(ffn, {3, Every(1, 0, 290)});
+      ffn.listed = Listed::kAll;
+      ExpectSameBitsFromSlots(ffn, {3, Every(1, 0, 290)});
+      ffn.listed = Listed::kCandidates;
+      ExpectSameBitsFromSlots(ffn, {Every(3, 1, 290),
+                                    Every(2, 0, 290),
+                                    {},
+                                    {289},
+                                    Every(1, 100, 250),
+                                    Every(1, 100, 250)});
+      ffn.rest_below = kNothingRests;
+      ExpectSameBitsFromSlots(ffn, {2, Every(1, 0, 290)});
+    }
+  }
+}
+
+TEST(NeuronFfn, ARecordThatCannotBeReadEndsTheRun) {
+  RandomFfn ffn(1536, 290, DType::kF16);
+  const std::vector<std::vector<uint32_t>> lists = {Every(2, 0, 290),
+                                                    Every(3, 0, 290)};
+  testing::ReadFaults faults;
+  ffn.slots = {.faults = &faults};
+  for (const int num_threads : {1, 3}) {
+    for (const int64_t num_reads : {0, 1, 100, 190}) {
+      faults.num_reads_before = num_reads;
+      ffn.Run(lists, num_threads);
+      ASSERT_FALSE(ffn.status);
+      EXPECT_EQ(ffn.status.error().code, ErrorCode::kIo);
+    }
+  }
+}
+
 // Neurons of one input: gate i is gates[i] * x, up i is ups[i] * x.
 class SmallFfn {
  public:
@@ -416,11 +486,14 @@ class SmallFfn {
     const Scratch& scratch = fixture_.scratch();
     scratch.normed.row(0)[0] = 1.0f;
     scratch.normed.row(1)[0] = -1.0f;
-    NeuronFfn ffn(&config_.layers[0].ffn, &weights, Listed::kCandidates,
-                  rest_below, &fixture_.compute(), &scratch.ffn[0], &board_);
+    const auto records = MakeMappedStore(weights);
+    NeuronFfn ffn(&config_.layers[0].ffn, &weights, records.get(),
+                  Listed::kCandidates, rest_below, &fixture_.compute(),
+                  &scratch.ffn[0], &board_);
     const std::vector<NeuronList> lists = {{first.data(), first.size()},
                                            {second.data(), second.size()}};
-    ffn.Run(scratch.normed, lists, scratch.ffn[0].up, scratch.delta);
+    EXPECT_TRUE(
+        ffn.Run(scratch.normed, lists, scratch.ffn[0].up, scratch.delta));
     num_open = {ffn.num_open(0), ffn.num_open(1)};
     const auto row = [&](size_t t) {
       const auto span = scratch.ffn[0].up.span(t);

@@ -7,6 +7,7 @@
 #include "compute/stream_rows.h"
 #include "engine/ffn/line_list.h"
 #include "engine/ffn/neuron_ffn.h"
+#include "engine/ffn/piece_chunks.h"
 #include "kernels/activation_row.h"
 
 namespace thermocline::engine {
@@ -63,7 +64,7 @@ class NeuronFfn::Worker {
       : ffn_(*ffn),
         kernels_(*ffn->compute_->kernels),
         streams_(ffn->TestsInSequence()),
-        chunks_(ffn->cut_, &ffn->board_->shares, share, ChunkRows()),
+        chunks_(ffn->cut_, ffn->records_, share, ChunkRows()),
         lines_(ListsIntoFirstLevel()) {}
 
   void Run() {
@@ -197,16 +198,25 @@ class NeuronFfn::Worker {
     lines_.Ask(kGroup * LineList::LinesPerRow(first));
   }
 
-  // out[t][i] = row ids[i] of the weight times x[t], + bias.
-  void Multiply(const TensorView& weight, const TensorView& bias,
+  // What kernels find the rows of neurons by: the list itself where they lie by
+  // neuron.
+  const uint32_t* PlacesOf(const RowPlaces& rows, const uint32_t* ids,
+                           size_t num_rows) {
+    if (rows.places == nullptr) return ids;
+    for (size_t i = 0; i < num_rows; ++i) places_[i] = rows.places[ids[i]];
+    return places_;
+  }
+
+  // out[t][i] = neuron ids[i]'s row of the weight times x[t], + bias.
+  void Multiply(const RowPlaces& weight, const TensorView& bias,
                 const uint32_t* ids, size_t num_rows, size_t first_token,
                 size_t num_tokens, kernels::LinesAhead* ahead, float* out) {
     kernels_.dot_rows(weight.dtype)(
         {.rows = weight.data,
-         .row_bytes = weight.row_stride(),
-         .ids = ids,
+         .row_bytes = weight.stride,
+         .ids = PlacesOf(weight, ids, num_rows),
          .num_rows = num_rows,
-         .n = weight.shape.ne[0],
+         .n = weight.num_elems,
          .x = InputFor(*ffn_.compute_, weight.dtype, ffn_.x_, first_token),
          .x_stride_bytes = InputStride(weight.dtype),
          .num_tokens = num_tokens,
@@ -219,11 +229,11 @@ class NeuronFfn::Worker {
 
   // The rows of a chunk that follow each other: the same bits, and memory gives
   // them as fast as those of any matrix.
-  void MultiplyStream(const TensorView& weight, const Chunk& chunk) {
+  void MultiplyStream(const RowPlaces& weight, const Chunk& chunk) {
     kernels_.matmul(weight.dtype)({.weights = weight.row(chunk.ids[0]),
-                                   .row_bytes = weight.row_stride(),
+                                   .row_bytes = weight.stride,
                                    .num_rows = chunk.num_rows,
-                                   .n = weight.shape.ne[0],
+                                   .n = weight.num_elems,
                                    .x = InputFor(*ffn_.compute_, weight.dtype,
                                                  ffn_.x_, chunk.first_token),
                                    .x_stride_bytes = InputStride(weight.dtype),
@@ -249,7 +259,7 @@ class NeuronFfn::Worker {
 
   void Test(Survivors& survivors, kernels::LinesAhead* ahead) {
     const Chunk& chunk = survivors.chunk;
-    const TensorView& weight = *ffn_.tested_;
+    const RowPlaces& weight = ffn_.tested_rows_;
     const TensorView& bias = *ffn_.tested_bias_;
     if (streams_) {
       MultiplyStream(weight, chunk);
@@ -342,28 +352,27 @@ class NeuronFfn::Worker {
     size_t count = survivors.counts[i];
     num_open_[i] += static_cast<uint32_t>(count);
     if (ffn_.config_->gated) {
-      const model::FfnWeights& weights = *ffn_.weights_;
-      Multiply(weights.up, weights.up_bias, ids, count, token_idx, 1, ahead,
-               products_[0]);
+      Multiply(ffn_.up_rows_, ffn_.weights_->up_bias, ids, count, token_idx, 1,
+               ahead, products_[0]);
       kernels_.activate(ffn_.config_->activation, ffn_.config_->threshold,
                         hidden, products_[0], count, hidden);
       if (!ffn_.computes_all()) count = DropZeros(ids, hidden, count);
     }
     NoteFired(piece, i, token_idx, {ids, count}, hidden);
-    const TensorView& down_t = ffn_.weights_->down_t;
-    if (!down_t) {
+    if (!ffn_.weights_->down_t) {
       float* row = ffn_.hidden_.row(token_idx);
       for (size_t j = 0; j < count; ++j) row[ids[j]] = hidden[j];
       return;
     }
-    kernels_.add_rows(down_t.dtype)({.rows = down_t.data,
-                                     .row_bytes = down_t.row_stride(),
-                                     .ids = ids,
-                                     .coefs = hidden,
-                                     .num_rows = count,
-                                     .n = down_t.shape.ne[0],
-                                     .out = ffn_.SumOf(piece, token_idx),
-                                     .ahead = ahead});
+    const RowPlaces& down = ffn_.down_rows_;
+    kernels_.add_rows(down.dtype)({.rows = down.data,
+                                   .row_bytes = down.stride,
+                                   .ids = PlacesOf(down, ids, count),
+                                   .coefs = hidden,
+                                   .num_rows = count,
+                                   .n = down.num_elems,
+                                   .out = ffn_.SumOf(piece, token_idx),
+                                   .ahead = ahead});
   }
 
   static size_t DropZeros(uint32_t* ids, float* hidden, size_t count) {
@@ -400,6 +409,7 @@ class NeuronFfn::Worker {
   // threads write beside them.
   uint32_t num_open_[kTokens];
   uint32_t num_fired_[kTokens];
+  uint32_t places_[kProducts];  // of the neurons of a call, if they have any
   alignas(os::kCacheLine) float products_[kTokens][kProducts];
 };
 

@@ -7,29 +7,10 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/ffn/piece_shares.h"
+#include "engine/ffn/neuron_pieces.h"
+#include "engine/ffn/record_store.h"
 
 namespace thermocline::engine {
-
-// Neurons in the order in which their terms are added.
-struct NeuronList {
-  const uint32_t* ids = nullptr;
-  size_t count = 0;
-
-  bool operator==(const NeuronList&) const = default;  // the very same
-};
-
-// The lists of a run's tokens, each cut into pieces.
-struct CutLists {
-  // The first element of a piece.
-  static size_t PieceBegin(size_t piece, size_t num_pieces, size_t count) {
-    return count * piece / num_pieces;
-  }
-
-  std::span<const NeuronList> lists;   // [T]
-  std::span<const size_t> num_pieces;  // [T]
-  size_t max_pieces = 0;               // of them
-};
 
 // Listed rows of tokens with the same list.
 struct Chunk {
@@ -43,14 +24,16 @@ struct Chunk {
   bool ends_piece = false;    // of all tokens
 };
 
-// Goes through the pieces that a thread takes, in each through the tokens,
-// those with the same list together, in chunks of up to chunk_rows rows.
+// Goes through the pieces that a store hands to a thread, in each through the
+// tokens, those with the same list together, in chunks of up to chunk_rows
+// rows.
 class PieceChunks {
  public:
-  // A thread that begins with the pieces of share `share`.
-  PieceChunks(const CutLists& cut, PieceShares* shares, size_t share,
+  // A thread that begins with the pieces of share `share` of what was
+  // requested.
+  PieceChunks(const CutLists& cut, RecordStore* records, size_t share,
               size_t chunk_rows)
-      : cut_(cut), shares_(*shares), share_(share), chunk_rows_(chunk_rows) {
+      : cut_(cut), records_(*records), share_(share), chunk_rows_(chunk_rows) {
     next_.piece = TakePiece();
   }
 
@@ -80,24 +63,19 @@ class PieceChunks {
     size_t row = 0;  // in the token's piece
   };
 
-  size_t TakePiece() { return shares_.Take(share_); }
+  size_t TakePiece() { return records_.NextReady(share_); }
 
   // The next chunk, of tokens [first, after).
   Chunk Cut(size_t first, size_t after) {
-    const NeuronList& list = cut_.lists[first];
-    const size_t num_pieces = cut_.num_pieces[first];
-    const size_t begin =
-        CutLists::PieceBegin(next_.piece, num_pieces, list.count);
-    const size_t end =
-        CutLists::PieceBegin(next_.piece + 1, num_pieces, list.count);
-    Chunk chunk = {.ids = list.ids + begin + next_.row,
+    const std::span<const uint32_t> ids = cut_.PieceOf(first, next_.piece);
+    Chunk chunk = {.ids = ids.data() + next_.row,
                    .first_token = first,
                    .num_tokens = after - first,
                    .piece = next_.piece,
                    .begins_piece = next_.row == 0};
-    chunk.num_rows = std::min(chunk_rows_, end - begin - next_.row);
+    chunk.num_rows = std::min(chunk_rows_, ids.size() - next_.row);
     next_.row += chunk.num_rows;
-    if (begin + next_.row == end) next_ = {next_.piece, after, 0};
+    if (next_.row == ids.size()) next_ = {next_.piece, after, 0};
     chunk.ends_tokens = next_.row == 0;
     chunk.ends_piece = chunk.ends_tokens && IsLastOfPiece(after);
     return chunk;
@@ -121,8 +99,8 @@ class PieceChunks {
   }
 
   CutLists cut_;
-  PieceShares& shares_;
-  size_t share_;  // where it takes pieces from
+  RecordStore& records_;
+  size_t share_;  // where it would go on
   size_t chunk_rows_;
   Place next_;
 };

@@ -25,8 +25,9 @@ class PieceChunksTest : public ::testing::Test {
     const CutLists cut = {
         lists_, num_pieces_,
         *std::max_element(num_pieces_.begin(), num_pieces_.end())};
-    shares_.Start(cut.max_pieces, num_shares);
-    PieceChunks chunks(cut, &shares_, share, chunk_rows);
+    const auto records = MakeMappedStore({});
+    records->Request(cut, num_shares);
+    PieceChunks chunks(cut, records.get(), share, chunk_rows);
     std::vector<Chunk> all;
     for (;;) {
       const Chunk chunk = chunks.Next();
@@ -38,7 +39,6 @@ class PieceChunksTest : public ::testing::Test {
   std::vector<uint32_t> ids_;
   std::vector<NeuronList> lists_;
   std::vector<size_t> num_pieces_;
-  PieceShares shares_;
 };
 
 TEST_F(PieceChunksTest, CutsPiecesIntoChunksThatSayWhereTheyStand) {

@@ -61,7 +61,7 @@ class SelfTests {
   Status Check(size_t layer_idx) {
     TakeLayer(layer_idx);
     const model::SelfTest& test = layers_[layer_idx].self_test;
-    const Agreement fired = CheckFired(layer_idx);
+    TC_ASSIGN_OR_RETURN(const Agreement fired, CheckFired(layer_idx));
     if (!fired.IsGood()) {
       return Refuse(layer_idx, "neurons that fired", fired);
     }
@@ -71,7 +71,7 @@ class SelfTests {
         config.threshold != 0.0f) {
       return {};
     }
-    const Agreement candidates = CheckCandidates(layer_idx);
+    TC_ASSIGN_OR_RETURN(const Agreement candidates, CheckCandidates(layer_idx));
     return candidates.IsGood() ? Status()
                                : Refuse(layer_idx, "candidates", candidates);
   }
@@ -133,29 +133,31 @@ class SelfTests {
   }
 
   // Calls f(first, count) for the samples, as many at once as the scratch has
-  // room for.
+  // room for, until one fails.
   template <typename Function>
-  void ForGroups(size_t layer_idx, Function f) const {
+  Status ForGroups(size_t layer_idx, Function f) const {
     const size_t num_samples =
         layers_[layer_idx].self_test.inputs.shape.num_rows();
     const size_t group = scratch_->sparse.group;
     for (size_t first = 0; first < num_samples; first += group) {
-      f(first, std::min(group, num_samples - first));
+      TC_RETURN_IF_ERROR(f(first, std::min(group, num_samples - first)));
     }
+    return {};
   }
 
-  Agreement CheckFired(size_t layer_idx) const {
+  Result<Agreement> CheckFired(size_t layer_idx) const {
     const FfnScratch& scratch = *scratch_;
     NeuronFfn ffn(&parts_.model->config().layers[layer_idx].ffn, &ffn_,
+                  parts_.records->of(layer_idx, first_ / num_neurons_),
                   Listed::kAll, 0.0f, parts_.compute, &scratch, parts_.board);
     std::vector<uint64_t> words(neuron::WordsOf(num_neurons_));
     const NeuronSet set = {words.data(), num_neurons_};
     Agreement sum;
-    ForGroups(layer_idx, [&](size_t first, size_t count) {
+    const auto check = [&](size_t first, size_t count) -> Status {
       Load(layer_idx, first, count);
       const std::vector<NeuronList> lists(
           count, {scratch.sparse.all_ids, num_neurons_});
-      ffn.Run(rows_.normed, lists, scratch.up, rows_.out);
+      TC_RETURN_IF_ERROR(ffn.Run(rows_.normed, lists, scratch.up, rows_.out));
       for (size_t i = 0; i < count; ++i) {
         if (!WasUsed(layer_idx, first + i)) continue;
         set.Clear();
@@ -163,12 +165,14 @@ class SelfTests {
         Compare(layers_[layer_idx].self_test.fired, first + i, first_, set,
                 sum);
       }
-    });
+      return {};
+    };
+    TC_RETURN_IF_ERROR(ForGroups(layer_idx, check));
     return sum;
   }
 
   // With the inputs of the layer that the predictor reads.
-  Agreement CheckCandidates(size_t layer_idx) const {
+  Result<Agreement> CheckCandidates(size_t layer_idx) const {
     const model::PredictorConfig& config = parts_.model->config().predictor;
     const auto lookahead = static_cast<size_t>(config.lookahead);
     const size_t source = layer_idx - std::min(layer_idx, lookahead);
@@ -179,7 +183,7 @@ class SelfTests {
     std::vector<uint64_t> words(scratch_->sparse.group * words_per_row);
     const neuron::ActiveSets sets = {num_neurons_, words.data()};
     Agreement sum;
-    ForGroups(layer_idx, [&](size_t first, size_t count) {
+    const auto check = [&](size_t first, size_t count) -> Status {
       Load(source, first, count);
       selector->Select(compute::ProductForm::kRow, rows_.normed, count, sets);
       for (size_t i = 0; i < count; ++i) {
@@ -187,7 +191,9 @@ class SelfTests {
         Compare(layers_[layer_idx].self_test.candidates, first + i, first_,
                 sets.named(i), sum);
       }
-    });
+      return {};
+    };
+    TC_RETURN_IF_ERROR(ForGroups(layer_idx, check));
     return sum;
   }
 

@@ -16,7 +16,7 @@ class SparseFfn final : public FfnExecutor {
   SparseFfn(const SparseFfnParts& parts, std::vector<Selection> selections)
       : parts_(parts),
         selections_(std::move(selections)),
-        ffn_(parts.config, parts.weights,
+        ffn_(parts.config, parts.weights, parts.records,
              parts.has_candidates  ? Listed::kCandidates
              : parts.order.empty() ? Listed::kAll
                                    : Listed::kAllReordered,
@@ -46,7 +46,8 @@ class SparseFfn final : public FfnExecutor {
     {
       compute::ScopedStage stage(*parts_.compute, compute::Stage::kNeurons);
       for (size_t first = 0; first < call.num_rows; first += kGroupRows) {
-        RunGroup(call, first, std::min(kGroupRows, call.num_rows - first));
+        TC_RETURN_IF_ERROR(
+            RunGroup(call, first, std::min(kGroupRows, call.num_rows - first)));
       }
       if (call.totals != nullptr) stage.AddBytes(CountBytes(call));
     }
@@ -67,15 +68,17 @@ class SparseFfn final : public FfnExecutor {
   }
 
   // Rows [first, first + count).
-  void RunGroup(const FfnCall& call, size_t first, size_t count) {
+  Status RunGroup(const FfnCall& call, size_t first, size_t count) {
     for (size_t i = 0; i < count; ++i) lists_[i] = MakeList(call, first + i, i);
     const std::span<const NeuronList> lists = std::span(lists_).first(count);
-    ffn_.Run(call.normed.From(first), lists, parts_.scratch->up.From(first),
-             call.out.From(first),
-             call.sets.is_recorded ? parts_.scratch->gate.From(first)
-                                   : compute::Rows());
+    TC_RETURN_IF_ERROR(
+        ffn_.Run(call.normed.From(first), lists, parts_.scratch->up.From(first),
+                 call.out.From(first),
+                 call.sets.is_recorded ? parts_.scratch->gate.From(first)
+                                       : compute::Rows()));
     if (call.sets.is_recorded) Record(call, first, lists);
     if (call.totals != nullptr) CountRows(call, lists);
+    return {};
   }
 
   NeuronList MakeList(const FfnCall& call, size_t row,

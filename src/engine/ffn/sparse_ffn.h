@@ -35,6 +35,7 @@ struct Selection {
 struct SparseFfnParts {
   const model::FfnSpec* config = nullptr;
   const model::FfnWeights* weights = nullptr;  // without experts
+  RecordStore* records = nullptr;              // of these weights
   float rest_below = 0.0f;                     // as NeuronFfn's
   std::span<const uint32_t> order;  // the neuron at each place; empty: in order
   bool has_candidates = false;      // else all neurons are
@@ -50,7 +51,7 @@ struct SparseFfnParts {
 // NeuronFfn on the candidates of each row, or on all neurons; `selections`
 // choose candidates in Select, at the FFN's input. With down alone the product
 // with Wdown is a dense one. Rows are computed in groups of
-// kernels::kListedTokens.
+// kernels::kListedTokens, each a run of the store.
 std::unique_ptr<FfnExecutor> MakeSparseFfn(const SparseFfnParts& parts,
                                            std::vector<Selection> selections);
 

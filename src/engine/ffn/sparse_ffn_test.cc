@@ -58,10 +58,12 @@ class OneWordFfn {
     const Scratch& scratch = fixture_->scratch();
     std::iota(scratch.ffn[0].sparse.all_ids,
               scratch.ffn[0].sparse.all_ids + kWordNeurons, 0u);
+    const auto records = MakeMappedStore(weights);
     std::vector<Selection> selections;
     selections.push_back({std::make_unique<FixedSelector>(word)});
     const auto ffn = MakeSparseFfn({.config = &config_.layers[0].ffn,
                                     .weights = &weights,
+                                    .records = records.get(),
                                     .order = order,
                                     .has_candidates = true,
                                     .is_mask = is_mask,

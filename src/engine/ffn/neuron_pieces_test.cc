@@ -1,5 +1,6 @@
-#include "engine/ffn/piece_sums.h"
+#include "engine/ffn/neuron_pieces.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,8 @@
 
 namespace thermocline::engine {
 namespace {
+
+using ::testing::ElementsAre;
 
 // The tree as a text, from pieces that arrive in this order.
 std::string SumOf(const std::vector<size_t>& order) {
@@ -78,6 +81,61 @@ TEST(PieceSums, ThreadsThatArriveTogether) {
     for (std::thread& thread : threads) thread.join();
     if (first.empty()) first = values;
     EXPECT_EQ(values, first);
+  }
+}
+
+TEST(CutListsTest, PiecesAreTheListOnce) {
+  const std::vector<uint32_t> ids = {5, 9, 2, 7, 1, 0, 8};
+  const std::vector<NeuronList> lists = {{ids.data(), 7}, {ids.data() + 1, 2}};
+  const std::vector<size_t> num_pieces = {3, 1};
+  const CutLists cut = {lists, num_pieces, 3};
+  EXPECT_THAT(cut.PieceOf(0, 0), ElementsAre(5, 9));
+  EXPECT_THAT(cut.PieceOf(0, 1), ElementsAre(2, 7));
+  EXPECT_THAT(cut.PieceOf(0, 2), ElementsAre(1, 0, 8));
+  EXPECT_THAT(cut.PieceOf(1, 0), ElementsAre(9, 2));
+}
+
+std::vector<size_t> TakeAll(PieceShares& shares, size_t share) {
+  std::vector<size_t> pieces;
+  for (;;) {
+    const size_t piece = shares.Take(share);
+    if (piece == shares.num_pieces()) return pieces;
+    pieces.push_back(piece);
+  }
+}
+
+TEST(PieceSharesTest, TakesTheOwnShareInOrderThenTheOthers) {
+  PieceShares shares;
+  shares.Start(7, 3);
+  EXPECT_THAT(TakeAll(shares, 1), ElementsAre(2, 3, 4, 5, 6, 0, 1));
+  EXPECT_THAT(TakeAll(shares, 0), ElementsAre());
+  shares.Start(7, 3);
+  EXPECT_THAT(TakeAll(shares, 0), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
+TEST(PieceSharesTest, HasNoneOfNone) {
+  PieceShares shares;
+  shares.Start(0, 1);
+  EXPECT_THAT(TakeAll(shares, 0), ElementsAre());
+}
+
+TEST(PieceSharesTest, EveryPieceIsTakenOnceByThreads) {
+  PieceShares shares;
+  for (int round = 0; round < 200; ++round) {
+    constexpr size_t kThreads = 4;
+    const size_t num_pieces = 1 + static_cast<size_t>(round) % 32;
+    shares.Start(num_pieces, std::min(kThreads, num_pieces));
+    std::vector<std::vector<size_t>> taken(std::min(kThreads, num_pieces));
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < taken.size(); ++t) {
+      threads.emplace_back([&, t] { taken[t] = TakeAll(shares, t); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<int> counts(num_pieces);
+    for (const auto& pieces : taken) {
+      for (size_t piece : pieces) ++counts[piece];
+    }
+    EXPECT_THAT(counts, ::testing::Each(1)) << num_pieces;
   }
 }
 
