@@ -181,8 +181,8 @@ void CountBytes(const model::Model& model, engine::FfnMode ffn,
       row.is_sparse ? model::FixedWeightBytes(model.weights(), num_rows) +
                           totals.num_bytes / totals.num_passes
                     : engine::WeightBytesPerBatch(model, ffn, num_rows);
-  row.bytes_are_bound =
-      !row.is_sparse && num_rows > 1 && model.config().ffn.num_experts > 0;
+  row.bytes_are_bound = !row.is_sparse && num_rows > 1 &&
+                        model::CommonFfn(model.config()).num_experts > 0;
   // Pass i of N reads the rows of P + i positions; i is (N + 1) / 2 on average.
   const double mean_positions =
       row.mean_prompt + (static_cast<double>(row.num_passes) + 1.0) / 2.0;

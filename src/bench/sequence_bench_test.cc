@@ -144,8 +144,8 @@ TEST(RunSequenceBenchTest, CountsWhatFiresForAnyAndForEach) {
   for (const SequenceRow& row : report->rows) {
     const Seen seen = SeenAlone(model, options, row.num_sequences);
     const auto num_neurons =
-        static_cast<double>(model->config().ffn_width * row.num_passes *
-                            model->config().num_layers);
+        static_cast<double>(model->config().layers[0].ffn.width *
+                            row.num_passes * model->config().num_layers);
     const double num_of_all =
         num_neurons * static_cast<double>(row.num_sequences);
     EXPECT_TRUE(row.is_sparse);

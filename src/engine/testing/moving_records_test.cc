@@ -97,7 +97,7 @@ TEST(MovingRecords, GiveTheSameBits) {
   for (const char* architecture : {"llama", "mixtral", "falcon"}) {
     const auto model = OpenRelu(architecture);
     ASSERT_NE(model, nullptr);
-    const bool gated = model->config().ffn.gated;
+    const bool gated = model->config().layers[0].ffn.gated;
     for (const FfnMode mode :
          {FfnMode::kDense, FfnMode::kExact, FfnMode::kFast}) {
       if (mode == FfnMode::kFast && !gated) continue;
