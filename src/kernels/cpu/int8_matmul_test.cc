@@ -134,18 +134,18 @@ class Problem {
     const BlockFacts facts = FactsOf(dtype_);
     const DTypeInfo& info = InfoOf(dtype_);
     const ActivationRow x = Activations(token);
+    const std::byte* block = weights_.data() + first_weight_ + row * row_bytes_;
     double sum = 0;
-    for (size_t i = 0; i < n_; ++i) {
-      const std::byte* block = weights_.data() + first_weight_ +
-                               row * row_bytes_ +
-                               i / info.block_elems * info.block_bytes;
+    for (size_t i = 0; i < n_; block += info.block_bytes) {
       uint16_t halves[2] = {};
       std::memcpy(halves, block + facts.half_offset,
                   static_cast<size_t>(facts.num_halves) * sizeof(uint16_t));
       const double weight =
           std::fabs(F16ToF32(halves[0])) * double{facts.first_bound} +
           std::fabs(F16ToF32(halves[1])) * double{facts.second_bound};
-      sum += weight * x.d[i / 32] * std::abs(x.q[i]);
+      for (const size_t end = i + info.block_elems; i < end; ++i) {
+        sum += weight * x.d[i / 32] * std::abs(x.q[i]);
+      }
     }
     return sum;
   }
