@@ -13,9 +13,9 @@
 namespace thermocline::model {
 namespace {
 
-constexpr int64_t kMaxContext = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostPositions = std::numeric_limits<int32_t>::max();
 constexpr double kMaxRopeFactor = 1e6;
-constexpr double kMaxFloat = std::numeric_limits<float>::max();
+constexpr double kMostFloat = std::numeric_limits<float>::max();
 
 constexpr std::string_view kHeads = "attention.head_count";
 constexpr std::string_view kKvHeads = "attention.head_count_kv";
@@ -120,7 +120,7 @@ Status ReadRopeScaling(const KeyReader& keys, int64_t context_length,
   }
   TC_ASSIGN_OR_RETURN(rope.original_context,
                       keys.IntOr("rope.scaling.original_context_length", 1,
-                                 kMaxContext, context_length));
+                                 kMostPositions, context_length));
   TC_ASSIGN_OR_RETURN(const double attention_factor,
                       keys.FloatOr("rope.scaling.attn_factor", 1e-3, 1e3, 1.0));
   rope.attention_factor = static_cast<float>(attention_factor);
@@ -146,7 +146,7 @@ Status ReadRopes(const KeyReader& keys, RopeKind kind, Config& config) {
   if (kind == RopeKind::kNone) return {};
   RopeConfig rope = {.kind = kind};
   TC_ASSIGN_OR_RETURN(const double base,
-                      keys.FloatOr("rope.freq_base", 0, kMaxFloat, 10000.0));
+                      keys.FloatOr("rope.freq_base", 0, kMostFloat, 10000.0));
   rope.freq_base = static_cast<float>(base);
   if (!(rope.freq_base > 1.0f)) {
     return keys.Wrong("rope.freq_base", base, "it must be greater than 1");

@@ -18,7 +18,7 @@ using gguf::ValueType;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Config Read(TestFile file) {
+Config ReadSpecs(TestFile file) {
   const ParsedCopy parsed(file.Bytes());
   const auto config = ReadConfig(**parsed.file);
   EXPECT_TRUE(config.has_value()) << config.error().message;
@@ -26,7 +26,7 @@ Config Read(TestFile file) {
 }
 
 TEST(ReadLayers, EachLayerIsDescribed) {
-  const Config config = Read(TestModel("falcon"));
+  const Config config = ReadSpecs(TestModel("falcon"));
   ASSERT_EQ(config.layers.size(), 2u);
   ASSERT_EQ(config.ropes.size(), 1u);
   for (const LayerSpec& layer : config.layers) {
@@ -44,15 +44,16 @@ TEST(ReadLayers, EachLayerIsDescribed) {
 }
 
 TEST(ReadLayers, WithoutRotation) {
-  const Config config = Read(TestModel("opt"));
+  const Config config = ReadSpecs(TestModel("opt"));
   EXPECT_TRUE(config.ropes.empty());
   EXPECT_EQ(config.layers[1].attention.rope, AttentionSpec::kNoRope);
 }
 
 TEST(ReadLayers, ExpertsOfTheirOwnWidth) {
-  const Config config = Read(TestModel("qwen3moe")
-                                 .SetU32("qwen3moe.feed_forward_length", 192)
-                                 .SetU32("qwen3moe.expert_count", 4));
+  const Config config =
+      ReadSpecs(TestModel("qwen3moe")
+                    .SetU32("qwen3moe.feed_forward_length", 192)
+                    .SetU32("qwen3moe.expert_count", 4));
   EXPECT_EQ(config.layers[1].ffn.width, 64);
   EXPECT_EQ(config.layers[1].ffn.num_experts, 4);
   EXPECT_EQ(config.layers[1].ffn.num_experts_used, 2);
@@ -60,8 +61,8 @@ TEST(ReadLayers, ExpertsOfTheirOwnWidth) {
 }
 
 TEST(ReadLayers, SquaredReluAndHalfTheHead) {
-  const Config config =
-      Read(TestModel("nemotron").SetU32("nemotron.rope.dimension_count", 4));
+  const Config config = ReadSpecs(
+      TestModel("nemotron").SetU32("nemotron.rope.dimension_count", 4));
   EXPECT_EQ(config.layers[0].ffn.activation, Activation::kRelu2);
   EXPECT_EQ(config.ropes[0].width, 4);
   EXPECT_EQ(config.ropes[0].kind, RopeKind::kNeox);
@@ -77,7 +78,7 @@ TEST(ReadLayers, LayersMayDiffer) {
       list(list(list(TestModel(), "llama.feed_forward_length", {64, 96}),
                 "llama.attention.head_count", {4, 2}),
            "llama.attention.head_count_kv", {4, 1});
-  const Config config = Read(file);
+  const Config config = ReadSpecs(file);
   ASSERT_EQ(config.layers.size(), 2u);
   EXPECT_EQ(config.layers[0].ffn.width, 64);
   EXPECT_EQ(config.layers[1].ffn.width, 96);
@@ -101,7 +102,7 @@ TEST(ReadLayers, LayersMayDiffer) {
     EXPECT_THAT(equal.error().message, HasSubstr(part));
   }
   // With a key all rotate alike.
-  const Config same = Read(file.SetU32("llama.rope.dimension_count", 8));
+  const Config same = ReadSpecs(file.SetU32("llama.rope.dimension_count", 8));
   ASSERT_EQ(same.ropes.size(), 1u);
   EXPECT_EQ(same.layers[1].attention.rope, 0);
 }
