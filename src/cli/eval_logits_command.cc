@@ -51,7 +51,8 @@ Result<std::vector<std::vector<int64_t>>> ReadFile(const LogitsFlags& flags) {
     for (size_t begin = 0; begin < text.size();) {
       const size_t end = std::min(text.find('\n', begin), text.size());
       const auto line = std::string_view(text).substr(begin, end - begin);
-      if (line.find_first_not_of(" \t\r") != line.npos) parts.push_back(line);
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+        parts.push_back(line);
       begin = end + 1;
     }
     if (parts.empty()) parts.push_back("");
