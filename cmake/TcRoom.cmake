@@ -39,9 +39,15 @@ function(tc_add_tests target prefix)
   target_link_libraries(${target} PRIVATE GTest::gtest_main GTest::gmock)
   # A third of the time to compile; the code under test keeps its optimisation.
   target_compile_options(${target} PRIVATE -O0)
-  gtest_discover_tests(${target} TEST_PREFIX "${prefix}."
-    DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
-    PROPERTIES TIMEOUT 600)
+  set(suites ${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake)
+  file(GENERATE OUTPUT ${suites} CONTENT "
+set(TC_PROGRAM $<TARGET_FILE:${target}>)
+set(TC_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
+set(TC_PREFIX ${prefix})
+set(TC_DIRECTORY ${CMAKE_SOURCE_DIR})
+include(${CMAKE_SOURCE_DIR}/cmake/TcSuites.cmake)
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${suites})
   add_dependencies(all_tests ${target})
 endfunction()
 

@@ -1,10 +1,14 @@
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <fmt/format.h>
 
-#include "base/quote.h"
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "base/units.h"
 #include "bench/bench.h"
 #include "bench/profile_table.h"
+#include "bench/table.h"
 
 namespace thermocline::bench {
 namespace {
@@ -15,13 +19,10 @@ bool IsPromptUnderArithmetic(const BenchRow& row) {
   return row.num_prompt > 0 && row.limit == LimitKind::kArithmetic;
 }
 
-// Share of the roof, unless the cache hides it or the bytes are not known.
-std::optional<double> PercentOfRoof(const BenchRow& row) {
-  if (row.in_cache || row.bytes_are_bound || row.roof_gb_per_s <= 0.0 ||
-      IsPromptUnderArithmetic(row)) {
-    return std::nullopt;
-  }
-  return 100.0 * row.gb_per_s / row.roof_gb_per_s;
+// None where the bytes are not known.
+std::optional<double> PercentOf(const BenchRow& row) {
+  if (row.bytes_are_bound || IsPromptUnderArithmetic(row)) return std::nullopt;
+  return PercentOfRoof(row.gb_per_s, row.roof_gb_per_s, row.in_cache);
 }
 
 std::optional<double> PercentOfLimit(const BenchRow& row) {
@@ -29,11 +30,15 @@ std::optional<double> PercentOfLimit(const BenchRow& row) {
   return row.percent_of_limit;
 }
 
-std::string RoofCell(const BenchRow& row) {
-  const std::optional<double> percent = PercentOfRoof(row);
-  if (percent.has_value()) return fmt::format("{:.1f}", *percent);
-  if (row.in_cache) return "in cache";
-  return row.bytes_are_bound ? "sparse" : "";
+// Of the roof, or why there is no share of it.
+std::string ShareCell(const BenchRow& row) {
+  const std::string cell = RoofCell(PercentOf(row), row.in_cache);
+  return cell.empty() && row.bytes_are_bound ? "sparse" : cell;
+}
+
+// "pp512, 2 threads": a row in the notes below the table.
+std::string Title(const BenchRow& row) {
+  return row.test + ", " + Plural(row.num_threads, "thread");
 }
 
 std::string LimitCell(const BenchRow& row) {
@@ -46,12 +51,8 @@ std::string LimitCell(const BenchRow& row) {
 std::string DroppedNotes(const BenchReport& report) {
   std::string out;
   for (const BenchRow& row : report.rows) {
-    if (row.num_dropped == 0) continue;
-    out += fmt::format(
-        "{}, {}: {} of {} dropped, the machine was busy\n", row.test,
-        Plural(row.num_threads, "thread"), row.num_dropped,
-        Plural(row.num_dropped + static_cast<int>(row.samples_ns.size()),
-               "repetition"));
+    out += DroppedNote(Title(row), row.num_dropped, row.samples_ns.size(),
+                       "repetition");
   }
   return out.empty() ? out : "\n" + out;
 }
@@ -61,37 +62,36 @@ std::string SparseNotes(const BenchReport& report) {
   for (const BenchRow& row : report.rows) {
     if (row.candidate_share == 0.0) continue;
     out += fmt::format(
-        "{}, {}: {:.2f} MB per token; of the neurons {:.1f} % looked "
-        "at, {:.1f} % computed\n",
-        row.test, Plural(row.num_threads, "thread"),
-        static_cast<double>(row.bytes_per_token) / 1e6,
+        "{}: {:.2f} MB per token; of the neurons {:.1f} % looked at, {:.1f} % "
+        "computed\n",
+        Title(row), static_cast<double>(row.bytes_per_token) / 1e6,
         100.0 * row.candidate_share, 100.0 * row.open_share);
   }
   return out.empty() ? out : "\n" + out;
 }
 
 std::string FormatMarkdown(const BenchReport& report) {
-  std::string out = fmt::format(
-      "{} {:>13} | {:>20} | {:>8} | {:>9} | {:>8} | {:>18} |\n"
-      "{} {:->12}: | {:->19}: | {:->7}: | {:->8}: | {:->7}: | {:->17}: |\n",
-      SubjectHeader(), "test", "t/s", "GB/s", "% of roof", "GMAC/s", "limit",
-      SubjectRule(), "", "", "", "", "", "");
+  constexpr std::array kColumns = {Column{"test", 13},  Column{"t/s", 20},
+                                   Column{"GB/s", 8},   Column{"% of roof", 9},
+                                   Column{"GMAC/s", 8}, Column{"limit", 18}};
+  std::string out = TableHead(kColumns);
   for (const BenchRow& row : report.rows) {
     const std::string_view bound = row.bytes_are_bound ? "≤ " : "";
     const std::string_view most = row.is_sparse ? "≤ " : "";
-    out += fmt::format(
-        "{} {:>13} | {:>20} | {:>8} | {:>9} | {:>8} | {:>18} |\n",
-        SubjectCells(report.subject, row.num_threads), row.test,
+    const std::array cells = {
+        row.test,
         fmt::format("{:.2f} ± {:.2f}", row.median, row.stddev),
-        fmt::format("{}{:.2f}", bound, row.gb_per_s), RoofCell(row),
-        fmt::format("{}{:.1f}", most, row.gmac_per_s), LimitCell(row));
+        fmt::format("{}{:.2f}", bound, row.gb_per_s),
+        ShareCell(row),
+        fmt::format("{}{:.1f}", most, row.gmac_per_s),
+        LimitCell(row)};
+    out += TableLine(report.subject, row.num_threads, kColumns, cells);
   }
   out += SparseNotes(report);
   out += DroppedNotes(report);
   for (const BenchRow& row : report.rows) {
     if (!row.profile.has_value()) continue;
-    out += fmt::format("\n{}, {}:\n\n{}", row.test,
-                       Plural(row.num_threads, "thread"),
+    out += fmt::format("\n{}:\n\n{}", Title(row),
                        FormatProfile(*row.profile, report.subject.num_layers));
   }
   return out;
@@ -117,80 +117,65 @@ nlohmann::ordered_json ProfileJson(const compute::StageTimes& profile) {
   return stages;
 }
 
-std::string FormatJson(const BenchReport& report) {
-  auto rows = nlohmann::ordered_json::array();
+std::vector<TableRow> RowsOf(const BenchReport& report) {
+  std::vector<TableRow> rows;
   for (const BenchRow& row : report.rows) {
-    const std::optional<double> percent = PercentOfRoof(row);
-    auto& json =
-        rows.emplace_back(SubjectJson(report.subject, row.num_threads));
-    json.update({{"test", row.test},
-                 {"n_prompt", row.num_prompt},
-                 {"n_gen", row.num_generate},
-                 {"n_depth", row.depth},
-                 {"avg_ns", row.mean_ns},
-                 {"stddev_ns", row.stddev_ns},
-                 {"avg_ts", row.mean},
-                 {"stddev_ts", row.stddev},
-                 {"median_ts", row.median},
-                 {"samples_ns", row.samples_ns},
-                 {"samples_ts", row.tokens_per_s},
-                 {"bytes_per_token", row.bytes_per_token},
-                 {"is_sparse", row.is_sparse},
-                 {"bytes_are_bound", row.bytes_are_bound},
-                 {"candidate_share", row.candidate_share},
-                 {"open_share", row.open_share},
-                 {"gb_per_s", row.gb_per_s},
-                 {"roof_gb_per_s", row.roof_gb_per_s},
-                 {"in_cache", row.in_cache},
-                 {"percent_of_roof", nullptr},
-                 {"gmac_per_s", row.gmac_per_s},
-                 {"limit", nullptr},
-                 {"percent_of_limit", nullptr},
-                 {"num_dropped", row.num_dropped}});
-    if (percent.has_value()) json["percent_of_roof"] = *percent;
-    if (row.limit != LimitKind::kNone) {
-      json["limit"] = NameOf(row.limit);
-      json["percent_of_limit"] = row.percent_of_limit;
-    }
-    if (row.profile.has_value()) {
-      json["profile"] = ProfileJson(*row.profile);
-    }
+    const std::optional<double> percent_of_limit = PercentOfLimit(row);
+    nlohmann::ordered_json json = {
+        {"test", row.test},
+        {"n_prompt", row.num_prompt},
+        {"n_gen", row.num_generate},
+        {"n_depth", row.depth},
+        {"avg_ns", row.mean_ns},
+        {"stddev_ns", row.stddev_ns},
+        {"avg_ts", row.mean},
+        {"stddev_ts", row.stddev},
+        {"median_ts", row.median},
+        {"samples_ns", row.samples_ns},
+        {"samples_ts", row.tokens_per_s},
+        {"bytes_per_token", row.bytes_per_token},
+        {"is_sparse", row.is_sparse},
+        {"bytes_are_bound", row.bytes_are_bound},
+        {"candidate_share", row.candidate_share},
+        {"open_share", row.open_share},
+        {"gb_per_s", row.gb_per_s},
+        {"roof_gb_per_s", row.roof_gb_per_s},
+        {"in_cache", row.in_cache},
+        {"percent_of_roof", OrNull(PercentOf(row))},
+        {"gmac_per_s", row.gmac_per_s},
+        {"limit", nullptr},
+        {"percent_of_limit", OrNull(percent_of_limit)},
+        {"num_dropped", row.num_dropped}};
+    if (percent_of_limit.has_value()) json["limit"] = NameOf(row.limit);
+    if (row.profile.has_value()) json["profile"] = ProfileJson(*row.profile);
+    rows.push_back({row.num_threads, std::move(json)});
   }
-  // Paths and names are any bytes; JSON is UTF-8.
-  return rows.dump(2, ' ', false,
-                   nlohmann::ordered_json::error_handler_t::replace) +
-         "\n";
+  return rows;
 }
 
-std::string Number(const std::optional<double>& value) {
-  return value.has_value() ? fmt::format("{:.3f}", *value) : "";
-}
-
-// Numbers of six decimals; the samples are in JSON only.
-std::string FormatCsv(const BenchReport& report) {
-  std::string out =
-      std::string(kSubjectCsvNames) +
-      "test,"
-      "n_prompt,n_gen,avg_ns,stddev_ns,avg_ts,stddev_ts,median_ts,"
-      "bytes_per_token,bytes_are_bound,gb_per_s,roof_gb_per_s,in_cache,"
-      "percent_of_roof,n_depth,gmac_per_s,limit,percent_of_limit,num_dropped,"
-      "is_sparse,candidate_share,open_share\n";
-  for (const BenchRow& row : report.rows) {
-    const std::optional<double> percent = PercentOfRoof(row);
-    out += SubjectCsv(report.subject, row.num_threads);
-    out += fmt::format("{},{},{},{:.0f},{:.0f},{:.6f},{:.6f},{:.6f},", row.test,
-                       row.num_prompt, row.num_generate, row.mean_ns,
-                       row.stddev_ns, row.mean, row.stddev, row.median);
-    out += fmt::format("{},{},{:.6f},{:.6f},{},{},", row.bytes_per_token,
-                       row.bytes_are_bound, row.gb_per_s, row.roof_gb_per_s,
-                       row.in_cache, Number(percent));
-    out += fmt::format("{},{:.6f},{},{},{},{},{:.6f},{:.6f}\n", row.depth,
-                       row.gmac_per_s, NameOf(row.limit),
-                       Number(PercentOfLimit(row)), row.num_dropped,
-                       row.is_sparse, row.candidate_share, row.open_share);
-  }
-  return out;
-}
+// Columns that came later stand behind the others: readers count.
+constexpr std::array<std::string_view, 22> kCsvNames = {"test",
+                                                        "n_prompt",
+                                                        "n_gen",
+                                                        "avg_ns",
+                                                        "stddev_ns",
+                                                        "avg_ts",
+                                                        "stddev_ts",
+                                                        "median_ts",
+                                                        "bytes_per_token",
+                                                        "bytes_are_bound",
+                                                        "gb_per_s",
+                                                        "roof_gb_per_s",
+                                                        "in_cache",
+                                                        "percent_of_roof",
+                                                        "n_depth",
+                                                        "gmac_per_s",
+                                                        "limit",
+                                                        "percent_of_limit",
+                                                        "num_dropped",
+                                                        "is_sparse",
+                                                        "candidate_share",
+                                                        "open_share"};
 
 }  // namespace
 
@@ -199,9 +184,9 @@ std::string FormatBench(const BenchReport& report, BenchFormat format) {
     case BenchFormat::kMarkdown:
       return FormatMarkdown(report);
     case BenchFormat::kJson:
-      return FormatJson(report);
+      return TableJson(report.subject, RowsOf(report));
     case BenchFormat::kCsv:
-      return FormatCsv(report);
+      return TableCsv(report.subject, RowsOf(report), kCsvNames);
   }
   return {};
 }

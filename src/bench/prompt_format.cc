@@ -1,25 +1,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <array>
 #include <optional>
+#include <vector>
 
 #include "base/units.h"
 #include "bench/prompt_bench.h"
+#include "bench/table.h"
 
 namespace thermocline::bench {
 namespace {
 
-// Share of the roof, unless the cache hides it.
-std::optional<double> PercentOfRoof(const PromptRow& row) {
-  if (row.in_cache || row.roof_gb_per_s <= 0.0) return std::nullopt;
-  return 100.0 * row.gb_per_s / row.roof_gb_per_s;
-}
-
-std::string RoofCell(const PromptRow& row) {
-  const std::optional<double> percent = PercentOfRoof(row);
-  if (percent.has_value()) return fmt::format("{:.1f}", *percent);
-  return row.in_cache ? "in cache" : "";
+std::optional<double> PercentOf(const PromptRow& row) {
+  return PercentOfRoof(row.gb_per_s, row.roof_gb_per_s, row.in_cache);
 }
 
 std::string Milliseconds(double ns) { return fmt::format("{:.2f}", ns / 1e6); }
@@ -43,13 +37,7 @@ std::string Notes(const PromptRow& row) {
         "{}: of the neurons {:.1f} % looked at, {:.1f} % computed\n",
         Title(row), 100.0 * row.candidate_share, 100.0 * row.open_share);
   }
-  if (row.num_dropped > 0) {
-    out += fmt::format(
-        "{}: {} of {} dropped, the machine was busy\n", Title(row),
-        row.num_dropped,
-        Plural(row.runs.size() + static_cast<size_t>(row.num_dropped), "run"));
-  }
-  return out;
+  return out + DroppedNote(Title(row), row.num_dropped, row.runs.size(), "run");
 }
 
 std::string FormatMarkdown(const PromptBenchReport& report) {
@@ -57,100 +45,62 @@ std::string FormatMarkdown(const PromptBenchReport& report) {
   for (const PromptRow& row : report.rows) {
     width = std::max(width, row.test.name().size());
   }
-  std::string out = fmt::format(
-      "{} {:>{}} | {:>18} | {:>12} | {:>14} | {:>8} | {:>8} | {:>8} | {:>8} | "
-      "{:>8} | {:>9} |\n"
-      "{} {:->{}}: | {:->17}: | {:->11}: | {:->13}: | {:->7}: | {:->7}: | "
-      "{:->7}: | {:->7}: | {:->7}: | {:->8}: |\n",
-      SubjectHeader(), "test", width, "t/s", "t/s + prompt", "first token ms",
-      "p50 ms", "p90 ms", "p99 ms", "MB/token", "GB/s", "% of roof",
-      SubjectRule(), "", width - 1, "", "", "", "", "", "", "", "", "");
+  const std::array columns = {
+      Column{"test", width},      Column{"t/s", 18},
+      Column{"t/s + prompt", 12}, Column{"first token ms", 14},
+      Column{"p50 ms", 8},        Column{"p90 ms", 8},
+      Column{"p99 ms", 8},        Column{"MB/token", 8},
+      Column{"GB/s", 8},          Column{"% of roof", 9}};
+  std::string out = TableHead(columns);
   for (const PromptRow& row : report.rows) {
-    out += fmt::format(
-        "{} {:>{}} | {:>18} | {:>12.2f} | {:>14} | {:>8} | {:>8} | {:>8} | "
-        "{:>8.2f} | {:>8.2f} | {:>9} |\n",
-        SubjectCells(report.subject, row.num_threads), row.test.name(), width,
+    const std::array cells = {
+        row.test.name(),
         fmt::format("{:.2f} ± {:.2f}", row.median, row.stddev),
-        row.response_tokens_per_s, Milliseconds(row.first_token_ns),
-        Milliseconds(row.p50_ns), Milliseconds(row.p90_ns),
+        fmt::format("{:.2f}", row.response_tokens_per_s),
+        Milliseconds(row.first_token_ns),
+        Milliseconds(row.p50_ns),
+        Milliseconds(row.p90_ns),
         Milliseconds(row.p99_ns),
-        static_cast<double>(row.bytes_per_token) / 1e6, row.gb_per_s,
-        RoofCell(row));
+        fmt::format("{:.2f}", static_cast<double>(row.bytes_per_token) / 1e6),
+        fmt::format("{:.2f}", row.gb_per_s),
+        RoofCell(PercentOf(row), row.in_cache)};
+    out += TableLine(report.subject, row.num_threads, columns, cells);
   }
   out += "\n";
   for (const PromptRow& row : report.rows) out += Notes(row);
   return out;
 }
 
-nlohmann::ordered_json RowJson(const PromptRow& row) {
-  nlohmann::ordered_json json = {{"test", row.test.name()},
-                                 {"n_prompt", row.test.num_prompt},
-                                 {"n_gen", row.test.num_generate},
-                                 {"num_prompts", row.num_prompts},
-                                 {"num_prompts_given", row.num_given},
-                                 {"avg_prompt_tokens", row.mean_prompt},
-                                 {"avg_ts", row.mean},
-                                 {"stddev_ts", row.stddev},
-                                 {"median_ts", row.median},
-                                 {"samples_ts", row.tokens_per_s},
-                                 {"response_ts", row.response_tokens_per_s},
-                                 {"first_token_ns", row.first_token_ns},
-                                 {"p50_ns", row.p50_ns},
-                                 {"p90_ns", row.p90_ns},
-                                 {"p99_ns", row.p99_ns},
-                                 {"bytes_per_token", row.bytes_per_token},
-                                 {"is_sparse", row.is_sparse},
-                                 {"candidate_share", row.candidate_share},
-                                 {"open_share", row.open_share},
-                                 {"gb_per_s", row.gb_per_s},
-                                 {"roof_gb_per_s", row.roof_gb_per_s},
-                                 {"in_cache", row.in_cache},
-                                 {"percent_of_roof", nullptr},
-                                 {"num_dropped", row.num_dropped}};
-  const std::optional<double> percent = PercentOfRoof(row);
-  if (percent.has_value()) json["percent_of_roof"] = *percent;
-  return json;
-}
-
-std::string FormatJson(const PromptBenchReport& report) {
-  auto rows = nlohmann::ordered_json::array();
+std::vector<TableRow> RowsOf(const PromptBenchReport& report) {
+  std::vector<TableRow> rows;
   for (const PromptRow& row : report.rows) {
-    rows.push_back(SubjectJson(report.subject, row.num_threads));
-    rows.back().update(RowJson(row));
+    rows.push_back({row.num_threads,
+                    {{"test", row.test.name()},
+                     {"n_prompt", row.test.num_prompt},
+                     {"n_gen", row.test.num_generate},
+                     {"num_prompts", row.num_prompts},
+                     {"num_prompts_given", row.num_given},
+                     {"avg_prompt_tokens", row.mean_prompt},
+                     {"avg_ts", row.mean},
+                     {"stddev_ts", row.stddev},
+                     {"median_ts", row.median},
+                     {"samples_ts", row.tokens_per_s},
+                     {"response_ts", row.response_tokens_per_s},
+                     {"first_token_ns", row.first_token_ns},
+                     {"p50_ns", row.p50_ns},
+                     {"p90_ns", row.p90_ns},
+                     {"p99_ns", row.p99_ns},
+                     {"bytes_per_token", row.bytes_per_token},
+                     {"is_sparse", row.is_sparse},
+                     {"candidate_share", row.candidate_share},
+                     {"open_share", row.open_share},
+                     {"gb_per_s", row.gb_per_s},
+                     {"roof_gb_per_s", row.roof_gb_per_s},
+                     {"in_cache", row.in_cache},
+                     {"percent_of_roof", OrNull(PercentOf(row))},
+                     {"num_dropped", row.num_dropped}}});
   }
-  // Paths and names are any bytes; JSON is UTF-8.
-  return rows.dump(2, ' ', false,
-                   nlohmann::ordered_json::error_handler_t::replace) +
-         "\n";
-}
-
-// Numbers of six decimals; the samples are in JSON only.
-std::string FormatCsv(const PromptBenchReport& report) {
-  std::string out = std::string(kSubjectCsvNames) +
-                    "test,n_prompt,n_gen,num_prompts,num_prompts_given,"
-                    "avg_prompt_tokens,avg_ts,stddev_ts,median_ts,response_ts,"
-                    "first_token_ns,p50_ns,p90_ns,p99_ns,bytes_per_token,"
-                    "is_sparse,candidate_share,open_share,gb_per_s,"
-                    "roof_gb_per_s,in_cache,percent_of_roof,num_dropped\n";
-  for (const PromptRow& row : report.rows) {
-    const std::optional<double> percent = PercentOfRoof(row);
-    out += SubjectCsv(report.subject, row.num_threads);
-    out +=
-        fmt::format("{},{},{},{},{},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},",
-                    row.test.name(), row.test.num_prompt, row.test.num_generate,
-                    row.num_prompts, row.num_given, row.mean_prompt, row.mean,
-                    row.stddev, row.median, row.response_tokens_per_s);
-    out += fmt::format("{:.0f},{:.0f},{:.0f},{:.0f},{},{},{:.6f},{:.6f},",
-                       row.first_token_ns, row.p50_ns, row.p90_ns, row.p99_ns,
-                       row.bytes_per_token, row.is_sparse, row.candidate_share,
-                       row.open_share);
-    out +=
-        fmt::format("{:.6f},{:.6f},{},{},{}\n", row.gb_per_s, row.roof_gb_per_s,
-                    row.in_cache,
-                    percent.has_value() ? fmt::format("{:.3f}", *percent) : "",
-                    row.num_dropped);
-  }
-  return out;
+  return rows;
 }
 
 }  // namespace
@@ -161,9 +111,9 @@ std::string FormatPromptBench(const PromptBenchReport& report,
     case BenchFormat::kMarkdown:
       return FormatMarkdown(report);
     case BenchFormat::kJson:
-      return FormatJson(report);
+      return TableJson(report.subject, RowsOf(report));
     case BenchFormat::kCsv:
-      return FormatCsv(report);
+      return TableCsv(report.subject, RowsOf(report));
   }
   return {};
 }

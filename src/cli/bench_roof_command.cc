@@ -10,6 +10,7 @@
 
 #include "cli/bench_commands.h"
 #include "cli/flags.h"
+#include "cli/parse_text.h"
 #include "cli/session_flags.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
@@ -20,12 +21,15 @@
 namespace thermocline::cli {
 namespace {
 
+constexpr uint64_t kMinReadBytes = 1 << 20;
+
 struct RoofFlags {
   std::optional<std::string> model_path;
   std::vector<int64_t> threads;
   kernels::Isa isa = kernels::BestIsa();
   bool reads_only = false;
   std::optional<int64_t> row_bytes;
+  uint64_t read_bytes = 0;  // 0: as the caches and the model ask for
   bench::BenchFormat format = bench::BenchFormat::kMarkdown;
 };
 
@@ -36,6 +40,7 @@ Result<bench::RoofReport> Measure(const RoofFlags& flags) {
   options.isa = flags.isa;
   options.measure_products = !flags.reads_only;
   options.row_bytes = static_cast<size_t>(flags.row_bytes.value_or(0));
+  options.probe_bytes = flags.read_bytes;
   if (flags.model_path.has_value()) {
     const ModelFlags model_flags = {.path = *flags.model_path};
     TC_ASSIGN_OR_RETURN(options.model, OpenModel(model_flags, progress));
@@ -81,6 +86,14 @@ void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
                 "Measure memory alone, not the kernels");
   AddInt(*app, "--rows", flags->row_bytes, 64, 65536,
          "Also read rows of so many bytes that lie apart, as sparse layers do");
+  AddParsed(*app, "--read-size", "SIZE",
+            "Memory to read (default: more than the caches hold)",
+            [flags = flags.get()](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(flags->read_bytes, ParseSize(text));
+              if (flags->read_bytes >= kMinReadBytes) return {};
+              return Fail(ErrorCode::kInvalidArgument,
+                          "'{}' is less than 1MiB: too little to time", text);
+            });
   AddFormatFlag(*app, flags->format);
   app->footer(
       "Reads memory in sequence, more of it than the caches hold, and "

@@ -124,6 +124,8 @@ TEST(TensorRoles, VectorsThatLieAskew) {
   weights.layers[1].attention.k_norm.data += 2;
   EXPECT_FALSE(VectorsAreAligned(weights));
   weights.layers[1].attention.k_norm.data -= 2;
+  weights.layers[0].predictor.down_bias = weights.layers[0].attention.k_norm;
+  EXPECT_TRUE(VectorsAreAligned(weights));
   weights.layers[0].predictor.down_bias.data += 1;
   EXPECT_FALSE(VectorsAreAligned(weights));
 }

@@ -1,0 +1,33 @@
+# Names the suites of one GoogleTest program to ctest, when ctest starts: a test
+# is a suite, not a case, since a process for each of some thousand cases costs
+# more than what most of them do. Wants TC_PROGRAM,
+# TC_LAUNCHER (an emulator, or empty), TC_PREFIX, TC_DIRECTORY.
+# A suite whose name ends in LongDraws gets the label "long": long random draws,
+# which sanitizers and qemu leave out.
+
+if(NOT EXISTS ${TC_PROGRAM})
+  add_test(${TC_PREFIX}_NOT_BUILT ${TC_PROGRAM})
+  return()
+endif()
+execute_process(COMMAND ${TC_LAUNCHER} ${TC_PROGRAM} --gtest_list_tests
+  WORKING_DIRECTORY ${TC_DIRECTORY}
+  OUTPUT_VARIABLE tc_listing ERROR_VARIABLE tc_errors RESULT_VARIABLE tc_result)
+if(NOT tc_result EQUAL 0)
+  message(FATAL_ERROR
+    "${TC_PROGRAM} does not list its tests: ${tc_result}\n${tc_errors}")
+endif()
+string(REGEX REPLACE "[][;]" "_" tc_listing "${tc_listing}")
+string(REPLACE "\n" ";" tc_listing "${tc_listing}")
+foreach(tc_line ${tc_listing})
+  if(NOT tc_line MATCHES "^([A-Za-z0-9_/]+)\\.( |$)")
+    continue()
+  endif()
+  set(tc_suite ${CMAKE_MATCH_1})
+  set(tc_name ${TC_PREFIX}.${tc_suite})
+  add_test(${tc_name} ${TC_LAUNCHER} ${TC_PROGRAM} --gtest_filter=${tc_suite}.*)
+  set_tests_properties(${tc_name} PROPERTIES TIMEOUT 600
+    WORKING_DIRECTORY ${TC_DIRECTORY})
+  if(tc_suite MATCHES "LongDraws$")
+    set_tests_properties(${tc_name} PROPERTIES LABELS long)
+  endif()
+endforeach()
