@@ -15,8 +15,12 @@ from cli_support import run, start
 
 VALID = DATA / "demo/valid.txt"
 MIXTRAL = DATA / "golden/mixtral-8x2-f16.gguf"
+ARCEE = DATA / "golden-2026/arcee-f16.gguf"
 # Little text and a short training: seconds, and far from the best.
 QUICK = ("-c", 32, "-n", 4096, "--steps", 20, "-t", 2)
+# A small model and a training that takes long enough to be ended in between.
+STEADY = (ARCEE, "--corpus", VALID, "-c", 32, "-n", 4096, "--steps", 1000,
+          "-t", 2)
 
 
 class PrepareTest(cli_support.CliTest):
@@ -96,30 +100,29 @@ class PrepareTest(cli_support.CliTest):
         self.assertIn(b"wrote /dev/stdout", result.stderr)
 
     def test_the_same_bytes_after_a_kill(self):
-        output = self.folder / "demo.tc.gguf"
+        output = self.folder / "small.tc.gguf"
         work = pathlib.Path(f"{output}.work")
+        whole = self.folder / "whole.tc.gguf"
+        self.assert_ok(run("prepare", *STEADY, "-o", whole))
         # Killed as soon as the file of each stage is there.
-        for stage in ("description.txt", "scan.gguf", "layer-0.gguf",
-                      "layer-4.gguf"):
-            process = start("prepare", DEMO, "--corpus", VALID, *QUICK, "-o",
-                            output)
+        for stage in ("description.txt", "scan.gguf", "layer-0.gguf"):
+            process = start("prepare", *STEADY, "-o", output)
             while not (work / stage).exists():
                 self.assertIsNone(process.poll())
             process.kill()
             process.communicate()
             self.assertFalse(output.exists())
-        other = self.prepare("-o", output, "--seed", 3)
+        other = run("prepare", *STEADY, "-o", output, "--seed", 3)
         self.assert_fails(other, f"{output}.work", "seed: 0", "seed: 3")
-        done = self.assert_ok(self.prepare("-o", output))
+        done = self.assert_ok(run("prepare", *STEADY, "-o", output))
         self.assertIn(b"went on from an interrupted run", done)
-        self.assertEqual(output.read_bytes(), self.whole()[1])
+        self.assertEqual(output.read_bytes(), whole.read_bytes())
         self.assertFalse(work.exists())
 
     def test_an_interrupt_keeps_what_is_done(self):
-        output = self.folder / "demo.tc.gguf"
+        output = self.folder / "small.tc.gguf"
         work = pathlib.Path(f"{output}.work")
-        process = start("prepare", DEMO, "--corpus", VALID, *QUICK, "-o",
-                        output)
+        process = start("prepare", *STEADY, "-o", output)
         while not (work / "layer-0.gguf").exists():
             self.assertIsNone(process.poll())
         process.send_signal(signal.SIGINT)
@@ -312,7 +315,7 @@ class PrepareErrorsTest(cli_support.CliTest):
         if IS_SANITIZED:
             self.skipTest("trains a model for one message")
         trained = self.folder / "p.gguf"
-        self.assert_ok(run("train", DEMO, "--corpus", VALID, *QUICK, "-o",
+        self.assert_ok(run("train", ARCEE, "--corpus", VALID, *QUICK, "-o",
                            trained))
         self.assert_fails(
             run("prepare", STORIES, "--predictors", trained, "-o",

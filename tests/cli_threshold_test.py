@@ -11,7 +11,7 @@ from cli_support import run
 VALID = DATA / "demo/valid.txt"
 LAYERS, NEURONS = 5, 172
 CHUNK = 64
-NUM_BYTES = 40000  # enough to tell
+NUM_BYTES = 12000  # enough to tell
 
 
 def numbers(pattern, text):
@@ -63,7 +63,7 @@ class ThresholdTest(cli_support.CliTest):
 
     def test_the_density_that_was_asked_for(self):
         costs = []
-        for density in (0.9, 0.5, 0.3, 0.1):
+        for density in (0.9, 0.5, 0.1):
             path, shown, thresholds = self.prepare("m", "--density", density)
             self.assertEqual(len(thresholds), LAYERS)
             self.assertIn(f"thresholds for a density of {100 * density:.1f} %",
@@ -81,7 +81,7 @@ class ThresholdTest(cli_support.CliTest):
                                    (1 + 2 * found["density"]) / 3, delta=0.01)
             costs.append(found["divergence"]["ratio"] - 1)
         self.assertLess(abs(costs[0]), 0.01)
-        self.assertGreater(costs[3], 1)
+        self.assertGreater(costs[-1], 1)
         self.assertEqual(costs, sorted(costs))
 
     def test_the_cost_that_was_allowed(self):

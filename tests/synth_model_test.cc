@@ -235,7 +235,7 @@ TEST_P(SynthModelTest, PredictorsFindWhatFires) {
     }
     const auto model = Make(layout);
     ASSERT_NE(model, nullptr);
-    for (const LayerSums& layer : Measure(*model, model, 96, true)) {
+    for (const LayerSums& layer : Measure(*model, model, 64, true)) {
       // The first few tokens see a narrower window: more fires.
       EXPECT_GE(layer.num_candidates / layer.num_fired, 1.5);
       EXPECT_LE(layer.num_candidates / layer.num_fired, 1.7);
@@ -257,11 +257,13 @@ TEST_P(SynthModelTest, AllLayoutsHoldTheSameWeights) {
     EXPECT_EQ(Decode(a.up), Decode(b.up));
     const auto down = Decode(a.down);
     const auto down_t = Decode(b.down_t);
+    std::vector<float> transposed(down.size());
     for (uint64_t i = 0; i < ffn_width; ++i) {
       for (uint64_t j = 0; j < width; ++j) {
-        ASSERT_EQ(down[j * ffn_width + i], down_t[i * width + j]);
+        transposed[i * width + j] = down[j * ffn_width + i];
       }
     }
+    EXPECT_EQ(down_t, transposed);
   };
   const model::FfnWeights& a = plain->weights().layers.back().ffn;
   const model::FfnWeights& b = prepared->weights().layers.back().ffn;

@@ -96,17 +96,17 @@ TEST(PrepareCommandTest, OtherDownColumns) {
   os::TestFolder folder;
   const auto prepare = [&](std::vector<std::string> args) {
     args.insert(args.begin(),
-                {"prepare", kDemoModel, "--corpus", kValidText,
-                 "--no-predictor", "-c", "16", "-n", "4096", "-t", "2"});
+                {"prepare", kArcee, "--corpus", kValidText, "--no-predictor",
+                 "-c", "16", "-n", "4096", "-t", "2"});
     return RunMain(args);
   };
   const std::string output = folder / "out.gguf";
   const MainResult rounded = prepare({"--down-type", "q8_0", "-o", output});
   ASSERT_EQ(rounded.exit_code, 0) << rounded.err;
-  EXPECT_THAT(rounded.out, HasSubstr("rounding the down columns of " +
-                                     std::string(kDemoModel) + " cost"));
+  EXPECT_THAT(rounded.out,
+              HasSubstr("rounding the down columns of " + kArcee + " cost"));
   EXPECT_THAT(RunMain({"inspect", output}).out,
-              HasSubstr("records       F16 up, Q8_0 down, 832 bytes a neuron"));
+              HasSubstr("records       F16 up, Q8_0 down, 256 bytes a neuron"));
   const MainResult plain = prepare({"--no-bundle", "-o", output});
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
   EXPECT_THAT(RunMain({"inspect", output}).out, Not(HasSubstr("records")));
@@ -115,7 +115,7 @@ TEST(PrepareCommandTest, OtherDownColumns) {
   const MainResult other = prepare({"--from-source", kStories, "-o", refused});
   EXPECT_EQ(other.exit_code, 1);
   EXPECT_THAT(other.err, AllOf(HasSubstr(kStories), HasSubstr("another model"),
-                               HasSubstr(kDemoModel)));
+                               HasSubstr(kArcee)));
   EXPECT_EQ(prepare({"--from-source", output, "-o", output}).exit_code, 1);
   EXPECT_EQ(folder.num_entries(), 1);  // no folder of work either
 }
@@ -124,7 +124,7 @@ TEST(PrepareCommandTest, RecordsAndProfileAlone) {
   os::TestFolder folder;
   const std::string output = folder / "out.gguf";
   const MainResult made =
-      RunMain({"prepare", kDemoModel, "--corpus", kValidText, "-o", output,
+      RunMain({"prepare", kArcee, "--corpus", kValidText, "-o", output,
                "--no-predictor", "-c", "16", "-n", "4096", "-t", "2"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("4096 tokens"));

@@ -18,6 +18,7 @@ inline const std::string kPowerInferLlama =
     InTestData("golden-powerinfer/llama-f16.powerinfer.gguf");
 inline const std::string kBamboo =
     InTestData("golden-powerinfer/bamboo-f16.powerinfer.gguf");
+inline const std::string kArcee = InTestData("golden-2026/arcee-f16.gguf");
 inline const std::string kValidText = InTestData("demo/valid.txt");
 inline const std::string kDemoModel =
     std::string(TC_SOURCE_DIR) + "/models/demo/thermocline-demo-8.8m-f16.gguf";

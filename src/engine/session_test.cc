@@ -86,7 +86,7 @@ TEST(Session, BitEqualForEveryThreadCount) {
 TEST(Session, BitEqualHoweverThePhasesAreCut) {
   const auto model = MakeTinyModel(MixedSpec());
   ASSERT_NE(model, nullptr);
-  const Tokens tokens = RandomTokens(192, kVocab);
+  const Tokens tokens = RandomTokens(135, kVocab);
   for (const kernels::Isa isa : compute::testing::IsasOfModels()) {
     SCOPED_TRACE(std::string(kernels::NameOf(isa)));
     SessionOptions options;

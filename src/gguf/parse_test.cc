@@ -307,7 +307,7 @@ TEST(Parse, AlignmentsThatCannotBe) {
               HasSubstr("must be u32"));
 }
 
-TEST(Parse, AMillionTinyKeysAndTensors) {
+TEST(ParseLongDraws, AMillionTinyKeysAndTensors) {
   // Would take hours if looking for duplicates were quadratic.
   TestFile file;
   for (int i = 0; i < 1000000; ++i) {

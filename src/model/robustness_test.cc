@@ -59,7 +59,7 @@ TEST(ModelRobustness, EveryByteOfTheMetadata) {
   }
 }
 
-TEST(ModelRobustness, OddTokens) {
+TEST(ModelLongDraws, OddTokens) {
   TestLog log;
   const std::vector<std::vector<std::string>> vocabularies = {
       {"", "", "", "", "", ""},

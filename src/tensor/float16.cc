@@ -14,21 +14,6 @@ constexpr uint32_t kF16Limit = 0x47800000u;      // 2^16 as F32
 
 }  // namespace
 
-float F16ToF32(uint16_t half) {
-  const uint32_t sign = (half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1fu;
-  const uint32_t mantissa = half & 0x3ffu;
-  if (exponent == 0) {  // zero and subnormals: multiples of 2^-24
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
-  }
-  if (exponent == 31) {
-    return std::bit_cast<float>(sign | kF32Infinity | mantissa << 13);
-  }
-  return std::bit_cast<float>(
-      sign | ((exponent << 23 | mantissa << 13) + kExponentShift));
-}
-
 uint16_t F32ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits & kF32Sign) >> 16;
@@ -49,10 +34,6 @@ uint16_t F32ToF16(float value) {
     half = (magnitude + 0xfffu + tie_to_even - kExponentShift) >> 13;
   }
   return static_cast<uint16_t>(sign | half);
-}
-
-float BF16ToF32(uint16_t bf16) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bf16) << 16);
 }
 
 uint16_t F32ToBF16(float value) {

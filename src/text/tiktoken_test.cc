@@ -132,7 +132,7 @@ std::vector<TokenId> MergeByRank(const std::vector<std::string>& tokens,
   return ids;
 }
 
-TEST(TiktokenTest, RandomVocabulariesMergeAsTiktokenDoes) {
+TEST(TiktokenLongDraws, RandomVocabulariesMergeAsTiktokenDoes) {
   Random random(7);
   const auto random_text = [&](size_t least, size_t most) {
     std::string text(least + random.Next() % (most - least + 1), ' ');

@@ -226,6 +226,7 @@ struct LongCase {
   int64_t k_width;
   int64_t v_width;
   bool is_large_batch = false;  // as where weights are multiplied in batches
+  size_t num_positions = 1300;
 };
 
 // So many pieces of positions that one thread reads a few side by side, groups
@@ -259,8 +260,11 @@ class LongAttentionTest : public ::testing::TestWithParam<LongCase> {
   // the last length again and again.
   std::vector<float> Run(const std::vector<size_t>& lengths, int num_threads,
                          kernels::Isa isa = kernels::BestIsa(),
-                         Phase phase = Phase::kPrompt,
-                         size_t num_positions = kContext) {
+                         Phase phase = Phase::kPrompt) {
+    return Run(lengths, num_threads, isa, phase, GetParam().num_positions);
+  }
+  std::vector<float> Run(const std::vector<size_t>& lengths, int num_threads,
+                         kernels::Isa isa, Phase phase, size_t num_positions) {
     const model::Config config = LongConfig();
     const LongCase& c = GetParam();
     const auto size = [](int64_t n) { return static_cast<size_t>(n); };
@@ -445,15 +449,15 @@ TEST_P(LongAttentionTest, AgreesWithScalar) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, LongAttentionTest,
-    ::testing::Values(LongCase{2, 2, DType::kF16, DType::kF32, 8, 5},
-                      LongCase{6, 2, DType::kF16, DType::kF32, 8, 5},
-                      LongCase{70, 1, DType::kF16, DType::kF32, 8, 5},
-                      LongCase{6, 2, DType::kF16, DType::kF16, 32, 64, true},
-                      LongCase{20, 1, DType::kF16, DType::kF16, 32, 32, true},
-                      LongCase{2, 2, DType::kQ8_0, DType::kQ8_0, 96, 128},
-                      LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64},
-                      LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64,
-                               true}));
+    ::testing::Values(
+        LongCase{2, 2, DType::kF16, DType::kF32, 8, 5},
+        LongCase{6, 2, DType::kF16, DType::kF32, 8, 5},
+        LongCase{70, 1, DType::kF16, DType::kF32, 8, 5, false, 600},
+        LongCase{6, 2, DType::kF16, DType::kF16, 32, 64, true},
+        LongCase{20, 1, DType::kF16, DType::kF16, 32, 32, true, 600},
+        LongCase{2, 2, DType::kQ8_0, DType::kQ8_0, 96, 128},
+        LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64},
+        LongCase{6, 2, DType::kQ8_0, DType::kQ8_0, 64, 64, true}));
 
 }  // namespace
 }  // namespace thermocline::engine

@@ -117,9 +117,10 @@ TEST_P(FloatAttentionTest, LongContextsAgreeWithScalar) {
 TEST_P(FloatAttentionTest, PiecesSideBySideAreAsAlone) {
   for (DType k_dtype : kKvTypes) {
     for (DType v_dtype : kKvTypes) {
+      if (k_dtype != v_dtype && v_dtype != DType::kF16) continue;
       for (size_t num_queries : {1, 2, 3, 5, 8, 9}) {
         ExpectClose(kernels(), scalar(),
-                    {k_dtype, v_dtype, num_queries, 64, 32, 1500});
+                    {k_dtype, v_dtype, num_queries, 64, 32, 1100});
       }
     }
   }
@@ -131,8 +132,7 @@ TEST_P(FloatAttentionTest, PiecesSideBySideAreAsAlone) {
 TEST_P(FloatAttentionTest, TokensOfATileAreAsAlone) {
   for (DType dtype : kKvTypes) {
     for (size_t num_queries : {1, 3, 5, 6, 8, 16}) {
-      for (size_t num_positions :
-           {size_t{32}, size_t{61}, size_t{256}, size_t{320}}) {
+      for (size_t num_positions : {size_t{32}, size_t{61}, size_t{320}}) {
         const size_t num_tokens =
             std::min(num_positions, kAttentionQueries / num_queries);
         ExpectClose(
@@ -151,9 +151,9 @@ TEST_P(FloatAttentionTest, PositionsAroundThePiecesBorders) {
     for (DType dtype : kKvTypes) {
       // Both Q8_0: int8_attention_test.cc.
       ExpectClose(kernels(), scalar(),
-                  {dtype, DType::kF16, 3, 128, 256, num_positions});
+                  {dtype, DType::kF16, 3, 64, 96, num_positions});
       ExpectClose(kernels(), scalar(),
-                  {DType::kF16, dtype, 3, 128, 256, num_positions});
+                  {DType::kF16, dtype, 3, 64, 96, num_positions});
     }
     ExpectClose(
         kernels(), scalar(),

@@ -237,8 +237,8 @@ TEST_P(Int8AttentionTest, WidthsAgreeWithScalar) {
 }
 
 TEST_P(Int8AttentionTest, PiecesSideBySideAgreeWithScalar) {
-  for (size_t num_heads : {1, 2, 3, 4, 5, 7, 8, 9, 16}) {
-    for (size_t num_positions : {1024, 1500, 1792, 2048 + 33}) {
+  for (size_t num_heads : {1, 2, 3, 4, 5, 8, 9}) {
+    for (size_t num_positions : {1024, 1500, 1792 + 33}) {
       ExpectClose(kernels(), scalar(), {num_heads, 64, 128, num_positions});
     }
   }
