@@ -11,7 +11,7 @@ from cli_support import run
 VALID = DATA / "demo/valid.txt"
 LAYERS, NEURONS = 5, 172
 CHUNK = 64
-NUM_BYTES = 12000  # enough to tell
+NUM_BYTES = 8000  # enough to tell
 
 
 def numbers(pattern, text):

@@ -235,7 +235,7 @@ TEST_P(SynthModelTest, PredictorsFindWhatFires) {
     }
     const auto model = Make(layout);
     ASSERT_NE(model, nullptr);
-    for (const LayerSums& layer : Measure(*model, model, 64, true)) {
+    for (const LayerSums& layer : Measure(*model, model, 96, true)) {
       // The first few tokens see a narrower window: more fires.
       EXPECT_GE(layer.num_candidates / layer.num_fired, 1.5);
       EXPECT_LE(layer.num_candidates / layer.num_fired, 1.7);
