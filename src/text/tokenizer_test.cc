@@ -117,8 +117,9 @@ TEST(TokenizerTest, ManyThreadsShareOne) {
   }
 }
 
-// A quadratic algorithm takes minutes for each of these, past the tests' timeout.
-// Sanitizers slow things down tenfold and more, so there they get less.
+// A quadratic algorithm takes minutes for each of these, past the tests'
+// timeout. Sanitizers slow things down tenfold and more, so there they get
+// less.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 constexpr size_t kLong = 300'000;
