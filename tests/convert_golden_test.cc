@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "convert/convert.h"
-#include "convert/test_hf_layout.h"
-#include "convert/test_sentencepiece.h"
 #include "engine/session.h"
 #include "engine/test_golden.h"
 #include "gguf/gguf.h"
+#include "import/convert.h"
+#include "import/test_hf_layout.h"
+#include "import/test_sentencepiece.h"
 #include "model/model.h"
 #include "model/vocab_reader.h"
 
-namespace thermocline::convert {
+namespace thermocline::importer {
 namespace {
 
 std::string TestData(const std::string& path) {
@@ -245,4 +245,4 @@ TEST_F(ConvertGoldenTest, KnownWrongOrdersOfRotatingRowsShow) {
 }
 
 }  // namespace
-}  // namespace thermocline::convert
+}  // namespace thermocline::importer

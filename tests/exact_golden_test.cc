@@ -14,20 +14,20 @@
 #include <vector>
 
 #include "compute/test_compute.h"
-#include "convert/pack.h"
-#include "convert/quantize.h"
 #include "engine/session.h"
 #include "engine/test_golden.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "os/test_folder.h"
+#include "pack/pack.h"
+#include "quantize/quantize.h"
 
 namespace thermocline {
 namespace {
 
-using convert::FileType;
 using engine::FfnMode;
 using engine::SessionOptions;
+using gguf::FileType;
 using ModelPtr = std::shared_ptr<const model::Model>;
 
 // Weights in floats: the order of sums alone. In blocks: dense rounds the
@@ -67,7 +67,7 @@ void AddCases(const std::string& folder, const Golden& golden,
   for (const FileType type : types) {
     cases.push_back(as_it_is);
     cases.back().type = type;
-    cases.back().name += "_as_" + std::string(convert::InfoOf(type).name);
+    cases.back().name += "_as_" + std::string(gguf::InfoOf(type).name);
   }
 }
 
@@ -145,19 +145,19 @@ class ExactGolden : public ::testing::TestWithParam<Case> {
     if (!GetParam().type) return GetParam().golden.model;
     const auto file = gguf::File::Open(GetParam().golden.model);
     EXPECT_TRUE(file.has_value()) << file.error().message;
-    const auto plan = convert::PlanQuantization(
+    const auto plan = quantize::PlanQuantization(
         **file, {.type = *GetParam().type, .pure = true});
     EXPECT_TRUE(plan.has_value()) << plan.error().message;
     const std::string path = folder_ / "other-type.gguf";
     const Status written =
-        convert::WriteQuantized(**file, *plan, path, {.num_threads = 2});
+        quantize::WriteQuantized(**file, *plan, path, {.num_threads = 2});
     EXPECT_TRUE(written.has_value()) << written.error().message;
     return path;
   }
 
   ModelPtr Packed(const model::Model& model) const {
     const std::string output = folder_ / "packed.gguf";
-    const auto packed = convert::Pack(model, {}, output, {.num_threads = 2});
+    const auto packed = pack::Pack(model, {}, output, {.num_threads = 2});
     EXPECT_TRUE(packed.has_value()) << packed.error().message;
     return Open(output);
   }

@@ -13,16 +13,16 @@
 #include <string>
 #include <vector>
 
-#include "convert/synth.h"
-#include "convert/synth_activity.h"
 #include "engine/session.h"
 #include "model/model.h"
+#include "synth/activity.h"
+#include "synth/synth.h"
 #include "tensor/codec.h"
 
 namespace thermocline {
 namespace {
 
-using convert::SynthLayout;
+using synth::SynthLayout;
 
 struct Case {
   std::string like;
@@ -92,11 +92,11 @@ struct LayerSums {
 };
 
 std::shared_ptr<const model::Model> WriteAndOpen(
-    const convert::SynthWeights& weights, SynthLayout layout) {
+    const synth::SynthWeights& weights, SynthLayout layout) {
   const std::string path = ::testing::TempDir() + "synth_" +
                            std::to_string(::getpid()) + "_" +
                            std::to_string(static_cast<int>(layout)) + ".gguf";
-  const Status written = convert::WriteSynthModel(weights, layout, path, {});
+  const Status written = synth::WriteSynthModel(weights, layout, path, {});
   EXPECT_TRUE(written.has_value()) << written.error().message;
   auto model = model::Model::Open(path);
   EXPECT_TRUE(model.has_value()) << model.error().message;
@@ -108,28 +108,28 @@ class SynthModelTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     const Case& c = GetParam();
-    auto plan = convert::PlanSynth({.like = c.like,
-                                    .dtype = c.dtype,
-                                    .density = c.density,
-                                    .skew = c.skew,
-                                    .locality = c.locality,
-                                    .seed = 7});
+    auto plan = synth::PlanSynth({.like = c.like,
+                                  .dtype = c.dtype,
+                                  .density = c.density,
+                                  .skew = c.skew,
+                                  .locality = c.locality,
+                                  .seed = 7});
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
-    weights_ = std::make_unique<convert::SynthWeights>(*plan);
+    weights_ = std::make_unique<synth::SynthWeights>(*plan);
   }
 
   std::shared_ptr<const model::Model> Make(SynthLayout layout) {
     return WriteAndOpen(*weights_, layout);
   }
 
-  const convert::SynthPlan& plan() const { return weights_->plan(); }
+  const synth::SynthPlan& plan() const { return weights_->plan(); }
   bool is_mixture() const { return plan().shape.num_experts > 0; }
 
   std::vector<LayerSums> Measure(const model::Model& model,
                                  std::shared_ptr<const model::Model> shared,
                                  size_t num_tokens, bool with_predictor);
 
-  std::unique_ptr<convert::SynthWeights> weights_;
+  std::unique_ptr<synth::SynthWeights> weights_;
 };
 
 void Add(const engine::FfnObservation& seen, LayerSums& sums) {
@@ -203,7 +203,7 @@ TEST_P(SynthModelTest, FiresAsAskedFor) {
   EXPECT_NE(model->config().name.find("synthetic like " + c.like),
             std::string::npos);
   const auto sums = Measure(*model, model, 1024, false);
-  const convert::SynthShape& shape = plan().shape;
+  const synth::SynthShape& shape = plan().shape;
   const double used = is_mixture() ? static_cast<double>(shape.experts_used) /
                                          static_cast<double>(shape.num_experts)
                                    : 1.0;
@@ -216,7 +216,7 @@ TEST_P(SynthModelTest, FiresAsAskedFor) {
     EXPECT_NEAR(density / (c.density * used), 1.0, 0.1) << "layer " << l;
     auto counts = layer.counts;
     std::ranges::sort(counts, std::greater<>());
-    EXPECT_NEAR(convert::SkewOf(counts), c.skew, 0.05) << "layer " << l;
+    EXPECT_NEAR(synth::SkewOf(counts), c.skew, 0.05) << "layer " << l;
     // Of a mixture only experts that both tokens use can share neurons; in a
     // parallel block the first FFN comes before all attention.
     if (is_mixture() || plan().ReadsEmbedding(l)) continue;
@@ -230,7 +230,7 @@ TEST_P(SynthModelTest, PredictorsFindWhatFires) {
   for (const SynthLayout layout :
        {SynthLayout::kPrepared, SynthLayout::kPowerInfer}) {
     if (layout == SynthLayout::kPowerInfer &&
-        !convert::CheckPowerInfer(plan()).has_value()) {
+        !synth::CheckPowerInfer(plan()).has_value()) {
       continue;
     }
     const auto model = Make(layout);
@@ -271,7 +271,7 @@ TEST_P(SynthModelTest, AllLayoutsHoldTheSameWeights) {
   if (a.experts.empty()) compare(a, b);
   if (!a.experts.empty()) compare(a.experts.back(), b.experts.back());
   EXPECT_EQ(plain->config().predictor.kind, model::PredictorKind::kNone);
-  if (!convert::CheckPowerInfer(plan()).has_value()) return;
+  if (!synth::CheckPowerInfer(plan()).has_value()) return;
   const auto twin = Make(SynthLayout::kPowerInfer);
   ASSERT_NE(twin, nullptr);
   EXPECT_EQ(twin->config().predictor.kind, model::PredictorKind::kPowerInfer);
@@ -286,9 +286,9 @@ struct ExpertSums {
 };
 
 std::vector<ExpertSums> MeasureExperts(
-    const convert::SynthWeights& weights,
+    const synth::SynthWeights& weights,
     std::shared_ptr<const model::Model> model, size_t num_tokens) {
-  const convert::SynthShape& shape = weights.plan().shape;
+  const synth::SynthShape& shape = weights.plan().shape;
   std::vector<ExpertSums> sums(weights.plan().num_layers);
   engine::SessionOptions options = {.context = static_cast<int64_t>(num_tokens),
                                     .num_threads = 2,
@@ -326,12 +326,12 @@ TEST(SynthExpertsModelTest, ExpertsAreChosenAsAskedFor) {
                              {"tiny-mixtral", 0.6, 0.8}}) {
     SCOPED_TRACE(asked.like + " " + std::to_string(asked.skew.value_or(0)) +
                  " " + std::to_string(asked.locality.value_or(0)));
-    const auto plan = convert::PlanSynth({.like = asked.like,
-                                          .expert_skew = asked.skew,
-                                          .expert_locality = asked.locality,
-                                          .seed = 7});
+    const auto plan = synth::PlanSynth({.like = asked.like,
+                                        .expert_skew = asked.skew,
+                                        .expert_locality = asked.locality,
+                                        .seed = 7});
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
-    const convert::SynthWeights weights(*plan);
+    const synth::SynthWeights weights(*plan);
     const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
     ASSERT_NE(model, nullptr);
     for (const ExpertSums& layer : MeasureExperts(weights, model, 1536)) {
@@ -341,7 +341,7 @@ TEST(SynthExpertsModelTest, ExpertsAreChosenAsAskedFor) {
       EXPECT_NEAR(layer.num_fired / layer.num_chosen /
                       static_cast<double>(plan->shape.ffn_width),
                   0.1, 0.01);
-      if (asked.skew) EXPECT_NEAR(convert::SkewOf(counts), *asked.skew, 0.06);
+      if (asked.skew) EXPECT_NEAR(synth::SkewOf(counts), *asked.skew, 0.06);
       if (asked.locality) {
         EXPECT_NEAR(layer.num_shared / layer.num_chosen, *asked.locality, 0.06);
       }
@@ -355,7 +355,7 @@ struct TopicSums {
   std::vector<double> num_tokens;
 };
 
-std::vector<TopicSums> MeasureTopics(const convert::SynthWeights& weights,
+std::vector<TopicSums> MeasureTopics(const synth::SynthWeights& weights,
                                      std::shared_ptr<const model::Model> model,
                                      size_t num_tokens) {
   const uint64_t num_topics = weights.plan().options.num_topics;
@@ -400,9 +400,9 @@ std::set<size_t> HotSet(const std::vector<double>& counts, double share) {
 TEST(SynthTopicsModelTest, EveryTopicHasItsOwnHotSet) {
   for (const std::string like : {"tiny", "tiny-opt"}) {
     const auto plan =
-        convert::PlanSynth({.like = like, .num_topics = 2, .seed = 7});
+        synth::PlanSynth({.like = like, .num_topics = 2, .seed = 7});
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
-    const convert::SynthWeights weights(*plan);
+    const synth::SynthWeights weights(*plan);
     const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
     ASSERT_NE(model, nullptr);
     for (const TopicSums& layer : MeasureTopics(weights, model, 1026)) {
@@ -414,7 +414,7 @@ TEST(SynthTopicsModelTest, EveryTopicHasItsOwnHotSet) {
                         static_cast<double>(counts.size()),
                     0.1, 0.012);
         std::ranges::sort(counts, std::greater<>());
-        EXPECT_NEAR(convert::SkewOf(counts), 0.26, 0.05) << like;
+        EXPECT_NEAR(synth::SkewOf(counts), 0.26, 0.05) << like;
       }
       // By chance a quarter of one is in the other too.
       const auto first = HotSet(layer.counts[0], 0.26);
@@ -430,13 +430,13 @@ TEST(SynthTopicsModelTest, EveryTopicHasItsOwnHotSet) {
 }
 
 TEST(SynthTopicsModelTest, PredictorsAndTheHeadKnowTheTopics) {
-  const auto plan = convert::PlanSynth({.like = "tiny-moe",
-                                        .expert_skew = 0.5,
-                                        .expert_locality = 0.6,
-                                        .num_topics = 2,
-                                        .seed = 7});
+  const auto plan = synth::PlanSynth({.like = "tiny-moe",
+                                      .expert_skew = 0.5,
+                                      .expert_locality = 0.6,
+                                      .num_topics = 2,
+                                      .seed = 7});
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  const convert::SynthWeights weights(*plan);
+  const synth::SynthWeights weights(*plan);
   const auto model = WriteAndOpen(weights, SynthLayout::kPrepared);
   ASSERT_NE(model, nullptr);
   const auto tokens = model->tokenizer()->Encode(
@@ -462,7 +462,7 @@ TEST(SynthTopicsModelTest, PredictorsAndTheHeadKnowTheTopics) {
   const engine::SparseTotals totals = (*session)->sparse_totals();
   EXPECT_NEAR(static_cast<double>(totals.num_candidates) /
                   static_cast<double>(totals.num_open),
-              convert::kCandidateRatio, 0.15);
+              pack::kCandidateRatio, 0.15);
   EXPECT_NEAR(static_cast<double>(totals.num_open) /
                   static_cast<double>(totals.num_neurons),
               0.1, 0.02);

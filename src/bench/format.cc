@@ -9,6 +9,7 @@
 #include "bench/bench.h"
 #include "bench/profile_table.h"
 #include "bench/table.h"
+#include "neuron/json_values.h"
 
 namespace thermocline::bench {
 namespace {

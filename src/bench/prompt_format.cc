@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "bench/prompt_bench.h"
 #include "bench/table.h"
+#include "neuron/json_values.h"
 
 namespace thermocline::bench {
 namespace {

@@ -92,10 +92,6 @@ std::string RoofCell(std::optional<double> percent, bool in_cache) {
   return in_cache ? "in cache" : "";
 }
 
-Json OrNull(std::optional<double> value) {
-  return value.has_value() ? Json(*value) : Json(nullptr);
-}
-
 std::string DroppedNote(std::string_view name, int num_dropped, size_t num_kept,
                         std::string_view unit) {
   if (num_dropped == 0) return "";

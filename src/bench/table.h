@@ -49,9 +49,6 @@ std::optional<double> PercentOfRoof(double gb_per_s, double roof_gb_per_s,
                                     bool in_cache);
 std::string RoofCell(std::optional<double> percent, bool in_cache);
 
-// JSON's null for none.
-nlohmann::ordered_json OrNull(std::optional<double> value);
-
 // "NAME: 2 of 5 runs dropped, the machine was busy\n"; empty if none were.
 // `num_kept` counts beside those.
 std::string DroppedNote(std::string_view name, int num_dropped, size_t num_kept,

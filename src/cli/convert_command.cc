@@ -1,5 +1,5 @@
 // `thermocline convert`: a Hugging Face folder to a GGUF file.
-#include "convert/convert.h"
+#include "import/convert.h"
 
 #include <fmt/format.h>
 
@@ -44,10 +44,10 @@ Status Run(const ConvertFlags& flags) {
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, FilesIn(flags.folder)));
   ProgressLine progress;
   TC_RETURN_IF_ERROR(
-      convert::ConvertHuggingFace(flags.folder, flags.output,
-                                  {.dtype = flags.dtype,
-                                   .cancel = CancelFlag(),
-                                   .progress = progress.callback()}));
+      importer::ConvertHuggingFace(flags.folder, flags.output,
+                                   {.dtype = flags.dtype,
+                                    .cancel = CancelFlag(),
+                                    .progress = progress.callback()}));
   progress.Clear();
   TC_ASSIGN_OR_RETURN(const std::string description,
                       DescribeOutput(flags.output));

@@ -5,10 +5,10 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "cli/inspect_report.h"
 #include "cli/output_file.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
+#include "inspect/report.h"
 #include "os/file.h"
 
 namespace thermocline::cli {
@@ -20,14 +20,15 @@ struct InspectFlags {
   bool json = false;
 };
 
-Result<InspectReport> Inspect(const std::string& path) {
+Result<inspect::InspectReport> Inspect(const std::string& path) {
   ExitOnInterrupt exit_on_interrupt;
-  return InspectModel(path);
+  return inspect::InspectModel(path);
 }
 
-Status WritePage(const InspectReport& report, const std::string& path) {
+Status WritePage(const inspect::InspectReport& report,
+                 const std::string& path) {
   TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(path));
-  TC_RETURN_IF_ERROR(file->Write(FormatInspectHtml(report)));
+  TC_RETURN_IF_ERROR(file->Write(inspect::FormatInspectHtml(report)));
   return file->Commit();
 }
 
@@ -36,17 +37,17 @@ Status Run(const InspectFlags& flags) {
     TC_RETURN_IF_ERROR(
         RefuseToReplaceInput(*flags.html_path, ModelFiles(flags.path)));
   }
-  TC_ASSIGN_OR_RETURN(const InspectReport report, Inspect(flags.path));
+  TC_ASSIGN_OR_RETURN(const inspect::InspectReport report, Inspect(flags.path));
   if (flags.html_path.has_value()) {
     TC_RETURN_IF_ERROR(WritePage(report, *flags.html_path));
   }
   if (!flags.html_path.has_value()) {
-    return WriteStdout(flags.json ? FormatInspectJson(report)
-                                  : FormatInspect(report));
+    return WriteStdout(flags.json ? inspect::FormatInspectJson(report)
+                                  : inspect::FormatInspect(report));
   }
-  return WriteReport(
-      flags.json ? FormatInspectJson(report) : Wrote(*flags.html_path) + "\n",
-      {*flags.html_path});
+  return WriteReport(flags.json ? inspect::FormatInspectJson(report)
+                                : Wrote(*flags.html_path) + "\n",
+                     {*flags.html_path});
 }
 
 }  // namespace

@@ -19,8 +19,8 @@
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
-#include "convert/pack.h"
 #include "engine/session.h"
+#include "pack/pack.h"
 #include "training/find_options.h"
 #include "training/prepare.h"
 
@@ -50,8 +50,8 @@ Result<std::shared_ptr<const model::Model>> OpenDownSource(
   return OpenModel(better, progress);
 }
 
-convert::PackOptions MakePackOptions(const PrepareFlags& flags,
-                                     const model::Model* down_source) {
+pack::PackOptions MakePackOptions(const PrepareFlags& flags,
+                                  const model::Model* down_source) {
   return {.bundle = !flags.no_bundle,
           .record_alignment = flags.for_storage ? neuron::kStorageAlignment
                                                 : neuron::kRecordAlignment,
@@ -75,7 +75,7 @@ std::vector<std::string> MoreInputs(const PrepareFlags& flags) {
 
 // Measured against a rounded file, down columns look better than against its
 // source, though they are worse: so the line names the file.
-std::string FormatPacked(const convert::PackSummary& packed,
+std::string FormatPacked(const pack::PackSummary& packed,
                          const PrepareFlags& flags) {
   std::string line = fmt::format("{}: {}, from {}", Wrote(flags.output),
                                  FormatBytes(packed.num_bytes),
@@ -90,7 +90,7 @@ std::string FormatPacked(const convert::PackSummary& packed,
 }
 
 // Thresholds change the answers: no mode takes them unasked.
-std::string FormatHowToRun(const convert::PreparedParts& parts,
+std::string FormatHowToRun(const pack::PreparedParts& parts,
                            const std::string& output) {
   if (parts.thresholds.empty()) return "";
   return fmt::format(
@@ -112,7 +112,7 @@ Status RunOnText(const PrepareFlags& flags) {
   }
   // Before there is a folder of work that other flags would not go on with.
   TC_RETURN_IF_ERROR(training::CheckOptions(*inputs.model, inputs.options));
-  convert::PackOptions pack = MakePackOptions(flags, down_source.get());
+  pack::PackOptions pack = MakePackOptions(flags, down_source.get());
   pack.progress = progress.callback();
   const auto prepared = training::PrepareTo(inputs.model, inputs.corpus,
                                             inputs.options, pack, flags.output);
@@ -128,7 +128,7 @@ Status RunOnText(const PrepareFlags& flags) {
 // where that is the same, predictors by the self-test that a session runs.
 Status CheckBelong(const model::Model& model,
                    std::shared_ptr<const gguf::File> parts, int num_threads) {
-  TC_RETURN_IF_ERROR(convert::CheckPartsAreOf(model, *parts));
+  TC_RETURN_IF_ERROR(pack::CheckPartsAreOf(model, *parts));
   const std::string path = parts->path();
   TC_ASSIGN_OR_RETURN(const auto together, model.WithParts(std::move(parts)));
   if (together->config().predictor.kind == model::PredictorKind::kNone &&
@@ -154,12 +154,12 @@ Status RunOnParts(const PrepareFlags& flags) {
   TC_ASSIGN_OR_RETURN(std::shared_ptr<const gguf::File> file,
                       gguf::File::Open(*flags.predictors_path));
   TC_ASSIGN_OR_RETURN(const auto parts,
-                      convert::ReadParts(*file, model->config()));
+                      pack::ReadParts(*file, model->config()));
   TC_RETURN_IF_ERROR(CheckBelong(*model, std::move(file),
                                  static_cast<int>(flags.session.num_threads)));
-  convert::PackOptions pack = MakePackOptions(flags, down_source.get());
+  pack::PackOptions pack = MakePackOptions(flags, down_source.get());
   pack.progress = progress.callback();
-  const auto packed = convert::Pack(*model, parts, flags.output, pack);
+  const auto packed = pack::Pack(*model, parts, flags.output, pack);
   progress.Clear();
   TC_RETURN_IF_ERROR(packed);
   return WriteReport(

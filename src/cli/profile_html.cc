@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cli/html.h"
-#include "cli/inspect_html_style.h"
 #include "cli/profile_report.h"
+#include "inspect/html.h"
+#include "inspect/page_style.h"
 
 namespace thermocline::cli {
 namespace {
@@ -80,17 +80,18 @@ std::string Facts(const model::ProfileFile& file) {
   const model::ModelFingerprint& model = file.model;
   const Profile& profile = file.profile;
   std::string html = "<dl>\n";
-  html += Fact("architecture", HtmlName(model.architecture));
+  html += Fact("architecture", inspect::HtmlName(model.architecture));
   html += Fact("layers", fmt::format("{}", model.num_layers));
   html +=
       Fact("neurons per layer",
            model.num_experts > 0
-               ? fmt::format("{} of {}", Plural(model.num_experts, "expert"),
-                             Grouped(static_cast<uint64_t>(model.ffn_width)))
-               : Grouped(static_cast<uint64_t>(model.ffn_width)));
-  html += Fact("tokens", Grouped(profile.num_tokens()));
+               ? fmt::format(
+                     "{} of {}", Plural(model.num_experts, "expert"),
+                     inspect::Grouped(static_cast<uint64_t>(model.ffn_width)))
+               : inspect::Grouped(static_cast<uint64_t>(model.ffn_width)));
+  html += Fact("tokens", inspect::Grouped(profile.num_tokens()));
   html += Fact("seen together", fmt::format("{}", file.context));
-  html += Fact("text", HtmlName(file.corpus));
+  html += Fact("text", inspect::HtmlName(file.corpus));
   html += Fact("density", Share(profile.density()));
   html += Fact("make 80 % of activations",
                Share(profile.skew()) + " of the neurons");
@@ -232,8 +233,8 @@ std::string HeatMap(const Profile& profile) {
       rects += fmt::format(
           "<rect class=\"{}\" x=\"{:.3f}%\" width=\"{:.3f}%\" height=\"100%\">"
           "<title>layer {}, {}: {} of {} neurons</title></rect>",
-          ShadeClass(i), at, width, l, ShadeName(i), Grouped(counts[i]),
-          Grouped(layer.num_neurons()));
+          ShadeClass(i), at, width, l, ShadeName(i),
+          inspect::Grouped(counts[i]), inspect::Grouped(layer.num_neurons()));
       at += width;
     }
     html += fmt::format(
@@ -270,7 +271,7 @@ std::string Table(const Profile& profile) {
 std::string FormatProfileHtml(const model::ProfileFile& file) {
   const Profile& profile = file.profile;
   const std::string title =
-      file.model.name.empty() ? "a model" : HtmlName(file.model.name);
+      file.model.name.empty() ? "a model" : inspect::HtmlName(file.model.name);
   std::string html = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, "
@@ -280,8 +281,8 @@ std::string FormatProfileHtml(const model::ProfileFile& file) {
       "<title>{0}: which neurons fire</title>\n<style>\n{1}{2}{3}</style>"
       "</head>\n<body>\n<header><h1>{0}</h1>\n<p>Which neurons fire, over {4} "
       "tokens.</p></header>\n<main>\n",
-      title, kInspectStyle, kStyle, ShadeStyle(),
-      Grouped(profile.num_tokens()));
+      title, inspect::kInspectStyle, kStyle, ShadeStyle(),
+      inspect::Grouped(profile.num_tokens()));
   html += "<section><h2>What it is</h2>\n" + Facts(file) + "</section>\n";
   html += Section("Density by layer",
                   "Share of a layer's neurons that fire for a token: the mean, "

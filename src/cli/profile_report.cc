@@ -7,12 +7,11 @@
 
 #include "base/quote.h"
 #include "base/units.h"
-#include "eval/json_values.h"
+#include "neuron/json_values.h"
 
 namespace thermocline::cli {
 namespace {
 
-using eval::OrNull;
 using Json = nlohmann::ordered_json;
 using neuron::LayerProfile;
 

@@ -19,8 +19,8 @@
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
-#include "convert/quantize.h"
 #include "os/thread_pool.h"
+#include "quantize/quantize.h"
 #include "text/regex.h"
 
 namespace thermocline::cli {
@@ -32,7 +32,7 @@ struct QuantizeFlags {
   std::optional<std::string> output_argument;
   std::optional<std::string> output_flag;
   std::string type;
-  convert::QuantizeOptions options;
+  quantize::QuantizeOptions options;
   int64_t num_threads = 0;
   bool dry_run = false;
   bool verbose = false;
@@ -61,9 +61,9 @@ struct TypeSum {
   }
 };
 
-std::string FormatTensors(const convert::QuantizePlan& plan) {
+std::string FormatTensors(const quantize::QuantizePlan& plan) {
   std::string out;
-  for (const convert::QuantizedTensor& tensor : plan.tensors) {
+  for (const quantize::QuantizedTensor& tensor : plan.tensors) {
     const gguf::TensorInfo& source = *tensor.source;
     out += fmt::format(
         "{:<36} {:<22} {:>5} -> {:<5} {:>11}{}\n", Escape(source.name),
@@ -73,12 +73,12 @@ std::string FormatTensors(const convert::QuantizePlan& plan) {
   return out;
 }
 
-std::string FormatSums(const convert::QuantizePlan& plan) {
+std::string FormatSums(const quantize::QuantizePlan& plan) {
   TypeSum before;
   TypeSum after;
   uint64_t num_fallen = 0;
   std::map<DType, TypeSum> by_type;
-  for (const convert::QuantizedTensor& tensor : plan.tensors) {
+  for (const quantize::QuantizedTensor& tensor : plan.tensors) {
     const uint64_t num_elems = tensor.source->shape.num_elems();
     before.Add(num_elems, tensor.source->num_bytes);
     after.Add(num_elems, tensor.num_bytes);
@@ -109,21 +109,21 @@ Status Run(const QuantizeFlags& flags) {
       RefuseToReplaceInput(flags.output, ModelFiles(flags.input)));
   TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(flags.input));
   TC_ASSIGN_OR_RETURN(const auto plan,
-                      convert::PlanQuantization(*file, flags.options));
+                      quantize::PlanQuantization(*file, flags.options));
   std::string report;
   if (flags.verbose || flags.dry_run) report += FormatTensors(plan);
   report += FormatSums(plan);
   if (flags.dry_run) return WriteStdout(report);
 
   ProgressLine progress(ProgressUnit::kBytes);
-  TC_RETURN_IF_ERROR(convert::WriteQuantized(
+  TC_RETURN_IF_ERROR(quantize::WriteQuantized(
       *file, plan, flags.output,
       {.num_threads = static_cast<int>(flags.num_threads),
        .cancel = CancelFlag(),
        .progress = progress.callback()}));
   progress.Clear();
   return WriteReport(fmt::format("{}{}: {}\n", report, Wrote(flags.output),
-                                 convert::InfoOf(flags.options.type).name),
+                                 gguf::InfoOf(flags.options.type).name),
                      {flags.output});
 }
 
@@ -137,7 +137,7 @@ Result<DType> ParseTensorType(const std::string& text) {
 
 // Reads "PATTERN=TYPE".
 Status StoreOverride(const std::string& text,
-                     convert::QuantizeOptions& options) {
+                     quantize::QuantizeOptions& options) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) {
     return Fail(ErrorCode::kInvalidArgument, "'{}' is not NAME=TYPE",
@@ -161,7 +161,7 @@ void AddTensorType(CLI::App& app, const std::string& name,
             });
 }
 
-void AddTypeFlags(CLI::App& app, convert::QuantizeOptions& options) {
+void AddTypeFlags(CLI::App& app, quantize::QuantizeOptions& options) {
   app.add_flag("--pure", options.pure,
                "One type for all matrices instead of the mix");
   app.add_flag("--leave-output-tensor", options.leave_output,
@@ -182,7 +182,7 @@ void AddTypeFlags(CLI::App& app, convert::QuantizeOptions& options) {
 
 std::string TypesForHelp() {
   std::string out = "Types:\n";
-  for (const convert::FileTypeInfo& info : convert::FileTypes()) {
+  for (const gguf::FileTypeInfo& info : gguf::FileTypes()) {
     out += fmt::format("  {:<7} {}\n", info.name, info.description);
   }
   return out;
@@ -194,7 +194,7 @@ std::string TypesForHelp() {
 
 std::string NamesOfFileTypes() {
   std::vector<std::string_view> names;
-  for (const auto& known : convert::FileTypes()) names.push_back(known.name);
+  for (const auto& known : gguf::FileTypes()) names.push_back(known.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -203,7 +203,7 @@ void SettleNames(QuantizeFlags& flags) {
   std::string out = flags.output_argument.value_or("");
   // One name behind IN: TYPE where OUT is not needed there, or if it is one.
   if (flags.type.empty() &&
-      (flags.output_flag || convert::FindFileType(out) != nullptr)) {
+      (flags.output_flag || gguf::FindFileType(out) != nullptr)) {
     flags.type = std::exchange(out, "");
   }
   if (flags.output_flag && !out.empty()) {
@@ -213,7 +213,7 @@ void SettleNames(QuantizeFlags& flags) {
   if (flags.type.empty()) {
     RefuseUsage("TYPE is required: one of " + NamesOfFileTypes());
   }
-  const convert::FileTypeInfo* info = convert::FindFileType(flags.type);
+  const gguf::FileTypeInfo* info = gguf::FindFileType(flags.type);
   if (info == nullptr) {
     RefuseUsage("TYPE: " +
                 NotOneOf(flags.type, NamesOfFileTypes()).value().message);

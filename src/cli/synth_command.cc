@@ -14,18 +14,18 @@
 #include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
-#include "convert/synth.h"
-#include "convert/synth_activity.h"
 #include "gguf/gguf.h"
 #include "os/thread_pool.h"
+#include "synth/activity.h"
+#include "synth/synth.h"
 
 namespace thermocline::cli {
 namespace {
 
-using convert::SynthLayout;
+using synth::SynthLayout;
 
 struct SynthFlags {
-  convert::SynthOptions options;
+  synth::SynthOptions options;
   float density = 0.1f;
   float skew = 0.26f;
   float locality = 0.6f;
@@ -49,7 +49,7 @@ std::vector<std::string> OutputsOf(const SynthFlags& flags) {
 }
 
 std::string DescribePlan(const SynthFlags& flags,
-                         const convert::SynthPlan& plan) {
+                         const synth::SynthPlan& plan) {
   const std::string model = fmt::format(
       "synthetic like {}, {}: {} of {}, {}\n", plan.shape.name,
       LowerName(plan.options.dtype), Plural(plan.num_layers, "layer"),
@@ -69,13 +69,13 @@ std::string DescribePlan(const SynthFlags& flags,
              plan.shape.num_experts > 0 ? "an expert in use" : "a layer",
              100.0 * static_cast<double>(plan.predictor_bytes) /
                  static_cast<double>(plan.ffn_bytes),
-             FormatBytes(plan.ffn_bytes), convert::kCandidateRatio);
+             FormatBytes(plan.ffn_bytes), pack::kCandidateRatio);
 }
 
-Status WriteModel(const SynthFlags& flags, const convert::SynthWeights& weights,
+Status WriteModel(const SynthFlags& flags, const synth::SynthWeights& weights,
                   SynthLayout layout, const std::string& output) {
   ProgressLine progress(ProgressUnit::kBytes);
-  return convert::WriteSynthModel(
+  return synth::WriteSynthModel(
       weights, layout, output,
       {.num_threads = static_cast<int>(flags.num_threads),
        .cancel = CancelFlag(),
@@ -83,8 +83,8 @@ Status WriteModel(const SynthFlags& flags, const convert::SynthWeights& weights,
 }
 
 // What is to be made. An error lies in the flags: they are all that decides.
-Result<convert::SynthPlan> PlanOf(const SynthFlags& flags) {
-  convert::SynthOptions options = flags.options;
+Result<synth::SynthPlan> PlanOf(const SynthFlags& flags) {
+  synth::SynthOptions options = flags.options;
   options.density = DecimalNear(flags.density);
   options.skew = DecimalNear(flags.skew);
   options.locality = DecimalNear(flags.locality);
@@ -93,14 +93,14 @@ Result<convert::SynthPlan> PlanOf(const SynthFlags& flags) {
   if (flags.num_layers) {
     options.num_layers = static_cast<uint64_t>(*flags.num_layers);
   }
-  TC_ASSIGN_OR_RETURN(convert::SynthPlan plan, convert::PlanSynth(options));
-  if (flags.powerinfer) TC_RETURN_IF_ERROR(convert::CheckPowerInfer(plan));
+  TC_ASSIGN_OR_RETURN(synth::SynthPlan plan, synth::PlanSynth(options));
+  if (flags.powerinfer) TC_RETURN_IF_ERROR(synth::CheckPowerInfer(plan));
   return plan;
 }
 
-Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
+Status Run(const SynthFlags& flags, const synth::SynthPlan& plan) {
   TC_RETURN_IF_ERROR(CheckOutputs(OutputsOf(flags), {}));
-  const convert::SynthWeights weights(plan);
+  const synth::SynthWeights weights(plan);
   TC_RETURN_IF_ERROR(
       WriteModel(flags, weights,
                  flags.plain ? SynthLayout::kPlain : SynthLayout::kPrepared,
@@ -110,7 +110,7 @@ Status Run(const SynthFlags& flags, const convert::SynthPlan& plan) {
                                   *flags.powerinfer));
   }
   if (flags.text) {
-    TC_RETURN_IF_ERROR(convert::WriteSynthText(
+    TC_RETURN_IF_ERROR(synth::WriteSynthText(
         weights, static_cast<uint64_t>(flags.num_words),
         static_cast<uint64_t>(flags.words_per_line), *flags.text));
   }
@@ -146,8 +146,7 @@ void AddActivityFlags(CLI::App& app, SynthFlags& flags) {
   AddShare(app, "--expert-locality", flags.options.expert_locality,
            "Of a mixture: share of a token's experts that the token before had "
            "(default: what the neurons' locality gives)");
-  AddInt(app, "--topics", flags.num_topics, 1,
-         int64_t{convert::kMaxSynthTopics},
+  AddInt(app, "--topics", flags.num_topics, 1, int64_t{synth::kMaxSynthTopics},
          "Texts run through N topics; in each others of the neurons, and of "
          "experts with a skew, are busy (default 1)");
   AddInt(app, "--seed", flags.seed, 0, INT64_MAX,
@@ -162,7 +161,7 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
       "synth",
       "Makes a model of a real size that means nothing, to measure "
       "sparse speed");
-  AddParsed(*app, "--like", "NAME", "Shape: " + convert::ListSynthShapes(),
+  AddParsed(*app, "--like", "NAME", "Shape: " + synth::ListSynthShapes(),
             [flags](const std::string& name) -> Status {
               flags->options.like = name;
               return {};
@@ -203,7 +202,7 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
   AddInt(*app, "-t,--threads", flags->num_threads, 0,
          os::ThreadPool::kMaxThreads,
          "Threads; 0: one per physical core (default 0)");
-  app->footer("Not as in the original:\n" + convert::ListSynthNotes() +
+  app->footer("Not as in the original:\n" + synth::ListSynthNotes() +
               "\nExamples:\n"
               "  thermocline synth --like llama-7b -o S.gguf --text S.txt\n"
               "  thermocline synth --like llama-1b --type q4_0 --density 0.1 "
@@ -213,7 +212,7 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
       throw CLI::ValidationError(
           "--for-storage has no effect with --plain: there are no records");
     }
-    Result<convert::SynthPlan> plan = PlanOf(*flags);
+    Result<synth::SynthPlan> plan = PlanOf(*flags);
     if (!plan) throw CLI::ValidationError(plan.error().message);
     action = [flags, plan = *std::move(plan)] { return Run(*flags, plan); };
   });

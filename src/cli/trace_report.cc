@@ -11,12 +11,11 @@
 #include "base/quote.h"
 #include "base/units.h"
 #include "cli/profile_report.h"
-#include "eval/json_values.h"
+#include "neuron/json_values.h"
 
 namespace thermocline::cli {
 namespace {
 
-using eval::OrNull;
 using Json = nlohmann::ordered_json;
 
 // More than any model has. Each takes 8 bytes, a count in the builder and one

@@ -10,8 +10,8 @@
 #include "base/check.h"
 #include "base/quote.h"
 #include "base/units.h"
-#include "eval/json_values.h"
 #include "eval/log_softmax.h"
+#include "neuron/json_values.h"
 
 namespace thermocline::eval {
 namespace {

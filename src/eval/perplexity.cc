@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "eval/json_values.h"
 #include "eval/log_softmax.h"
 #include "eval/statistics.h"
+#include "neuron/json_values.h"
 
 namespace thermocline::eval {
 namespace {

@@ -15,7 +15,7 @@
 namespace thermocline::training {
 namespace {
 
-std::vector<float> Decode(const convert::EncodedMatrix& matrix) {
+std::vector<float> Decode(const pack::EncodedMatrix& matrix) {
   const size_t row_bytes = BytesOf(matrix.dtype, matrix.num_columns);
   std::vector<float> out(matrix.num_rows * matrix.num_columns);
   for (size_t i = 0; i < matrix.num_rows; ++i) {
@@ -26,7 +26,7 @@ std::vector<float> Decode(const convert::EncodedMatrix& matrix) {
   return out;
 }
 
-RoundedPredictor Decode(const convert::LayerPredictor& predictor) {
+RoundedPredictor Decode(const pack::LayerPredictor& predictor) {
   LowRank values = {.width = predictor.up.num_columns,
                     .rank = predictor.up.num_rows,
                     .num_neurons = predictor.down.num_rows,
@@ -48,10 +48,10 @@ bool AnyIn(const std::vector<uint32_t>& set, size_t begin, size_t end) {
 }  // namespace
 
 void AddCandidates(const Gemm& gemm, const Neurons& neurons,
-                   convert::PreparedParts& parts) {
+                   pack::PreparedParts& parts) {
   const auto lookahead = static_cast<size_t>(parts.lookahead);
   for (size_t i = 0; i < parts.predictors.size(); ++i) {
-    convert::LayerSelfTest& test = parts.self_test[i];
+    pack::LayerSelfTest& test = parts.self_test[i];
     test.candidates.clear();
     if (!parts.predictors[i]) continue;
     const RoundedPredictor predictor = Decode(*parts.predictors[i]);

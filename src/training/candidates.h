@@ -2,7 +2,7 @@
 #ifndef THERMOCLINE_TRAINING_CANDIDATES_H_
 #define THERMOCLINE_TRAINING_CANDIDATES_H_
 
-#include "convert/pack_parts.h"
+#include "pack/parts.h"
 #include "training/gemm.h"
 #include "training/low_rank.h"
 
@@ -13,7 +13,7 @@ namespace thermocline::training {
 // within rounding of 0 may fall on either side. Of a mixture, those of the
 // experts in which something fired. Requires a self-test [L].
 void AddCandidates(const Gemm& gemm, const Neurons& neurons,
-                   convert::PreparedParts& parts);
+                   pack::PreparedParts& parts);
 
 }  // namespace thermocline::training
 

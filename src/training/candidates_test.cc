@@ -9,17 +9,17 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // One hidden unit that is the input, and neurons that fire above i - 1.
-convert::LayerPredictor Steps() {
+pack::LayerPredictor Steps() {
   const std::vector<float> up = {1, 0};
   const std::vector<float> down = {1, 1, 1};
-  return {.up = convert::EncodeMatrix(DType::kF16, 1, 2, up),
+  return {.up = pack::EncodeMatrix(DType::kF16, 1, 2, up),
           .up_bias = {},
-          .down = convert::EncodeMatrix(DType::kF16, 3, 1, down),
+          .down = pack::EncodeMatrix(DType::kF16, 3, 1, down),
           .down_bias = {1, 0, -1}};
 }
 
-convert::PreparedParts TwoLayers(int64_t lookahead) {
-  convert::PreparedParts parts;
+pack::PreparedParts TwoLayers(int64_t lookahead) {
+  pack::PreparedParts parts;
   parts.lookahead = lookahead;
   parts.predictors = {Steps(), Steps()};
   parts.self_test = {{.inputs = {2, 0, 0.5f, 0}, .fired = {{0}, {}}},
@@ -29,7 +29,7 @@ convert::PreparedParts TwoLayers(int64_t lookahead) {
 
 TEST(CandidatesTest, OfTheLayersOwnInputs) {
   const auto pool = TestPool(1);
-  convert::PreparedParts parts = TwoLayers(0);
+  pack::PreparedParts parts = TwoLayers(0);
   AddCandidates(Gemm(pool.get()), {.num_neurons = 3}, parts);
   EXPECT_THAT(parts.self_test[0].candidates,
               ElementsAre(ElementsAre(0, 1, 2), ElementsAre(0, 1)));
@@ -39,7 +39,7 @@ TEST(CandidatesTest, OfTheLayersOwnInputs) {
 
 TEST(CandidatesTest, OfTheLayerBefore) {
   const auto pool = TestPool(1);
-  convert::PreparedParts parts = TwoLayers(1);
+  pack::PreparedParts parts = TwoLayers(1);
   AddCandidates(Gemm(pool.get()), {.num_neurons = 3}, parts);
   EXPECT_EQ(parts.self_test[1].candidates, parts.self_test[0].candidates);
 }
@@ -47,7 +47,7 @@ TEST(CandidatesTest, OfTheLayerBefore) {
 // Three experts of one neuron: what did not run has no candidates.
 TEST(CandidatesTest, OfTheExpertsInUse) {
   const auto pool = TestPool(1);
-  convert::PreparedParts parts = TwoLayers(0);
+  pack::PreparedParts parts = TwoLayers(0);
   parts.self_test[0].fired = {{0, 2}, {1}};
   AddCandidates(Gemm(pool.get()),
                 {.num_neurons = 3, .num_experts = 3, .num_used = 2}, parts);
@@ -57,7 +57,7 @@ TEST(CandidatesTest, OfTheExpertsInUse) {
 
 TEST(CandidatesTest, NoneWhereThereIsNoPredictor) {
   const auto pool = TestPool(1);
-  convert::PreparedParts parts = TwoLayers(0);
+  pack::PreparedParts parts = TwoLayers(0);
   parts.predictors[0].reset();
   AddCandidates(Gemm(pool.get()), {.num_neurons = 3}, parts);
   EXPECT_THAT(parts.self_test[0].candidates, IsEmpty());

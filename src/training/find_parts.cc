@@ -120,7 +120,7 @@ Status Finder::ReadScan() {
   out_.profile = std::move(scanned.profile.profile);
   // The run that goes on may name the same text otherwise.
   scanned.profile.corpus = options_.corpus_name;
-  convert::PreparedParts& parts = out_.parts;
+  pack::PreparedParts& parts = out_.parts;
   parts.self_test = std::move(scanned.scan.self_test);
   parts.thresholds = std::move(scanned.scan.thresholds);
   out_.threshold_density = options_.density;
@@ -191,7 +191,7 @@ Result<LayerFile> Finder::ReadLayer(size_t layer_idx) const {
 // take the same way.
 Status Finder::Assemble() {
   const size_t num_layers = out_.profile.layers.size();
-  convert::PreparedParts& parts = out_.parts;
+  pack::PreparedParts& parts = out_.parts;
   parts.lookahead = options_.lookahead;
   parts.predictors.resize(num_layers);
   parts.free_predictors.resize(num_layers);

@@ -43,8 +43,7 @@ class FindPartsTest : public ::testing::Test {
   FindOptions options_;
 };
 
-bool SameParts(const convert::PreparedParts& a,
-               const convert::PreparedParts& b) {
+bool SameParts(const pack::PreparedParts& a, const pack::PreparedParts& b) {
   return a.predictors == b.predictors &&
          a.free_predictors == b.free_predictors &&
          a.thresholds == b.thresholds && a.self_test == b.self_test &&
@@ -57,7 +56,7 @@ TEST_F(FindPartsTest, EverythingOfTheDemoModel) {
   options_.reports_ahead = true;
   const auto found = Find(model, 32);
   ASSERT_TRUE(found) << found.error().message;
-  ASSERT_TRUE(convert::CheckParts(found->parts, model->config()));
+  ASSERT_TRUE(pack::CheckParts(found->parts, model->config()));
   ASSERT_EQ(found->parts.predictors.size(), 6u);
   EXPECT_EQ(found->parts.self_test.size(), 6u);
   EXPECT_EQ(found->parts.profile_counts.size(), 6u);
@@ -76,7 +75,7 @@ TEST_F(FindPartsTest, EverythingOfTheDemoModel) {
     EXPECT_GE(layer.free.recall, 0.96);
     EXPECT_EQ(layer.recall_ahead.size(), std::min<size_t>(i, 3) + 1);
     // The self-test's candidates hold most of what fired.
-    const convert::LayerSelfTest& test = found->parts.self_test[i];
+    const pack::LayerSelfTest& test = found->parts.self_test[i];
     size_t num_fired = 0;
     size_t num_hits = 0;
     for (size_t s = 0; s < test.fired.size(); ++s) {
@@ -89,7 +88,7 @@ TEST_F(FindPartsTest, EverythingOfTheDemoModel) {
   }
 }
 
-std::string CorpusKey(const convert::PreparedParts& parts) {
+std::string CorpusKey(const pack::PreparedParts& parts) {
   for (const gguf::KeyValue& key : parts.keys) {
     if (key.key == "thermocline.profile.corpus") {
       return std::get<std::string>(key.value);
@@ -200,7 +199,7 @@ TEST_F(FindPartsTest, OtherFfns) {
                                   name));
     const auto found = Find(model);
     ASSERT_TRUE(found) << found.error().message;
-    EXPECT_TRUE(convert::CheckParts(found->parts, model->config())) << name;
+    EXPECT_TRUE(pack::CheckParts(found->parts, model->config())) << name;
     EXPECT_GT(found->layers[1].density, 0.01) << name;
     if (found->layers[1].trained.rank > 0) {
       EXPECT_GT(found->layers[1].trained.recall, 0.9) << name;
@@ -245,7 +244,7 @@ TEST_F(FindPartsTest, AMixture) {
   const auto found = Find(model);
   ASSERT_TRUE(found) << found.error().message;
   const model::Config& config = model->config();
-  ASSERT_TRUE(convert::CheckParts(found->parts, config));
+  ASSERT_TRUE(pack::CheckParts(found->parts, config));
   ASSERT_EQ(found->parts.predictors.size(), found->layers.size());
   const auto width = static_cast<uint32_t>(MaxFfnWidth(config));
   for (size_t i = 0; i < found->layers.size(); ++i) {
@@ -258,7 +257,7 @@ TEST_F(FindPartsTest, AMixture) {
     EXPECT_LE(layer.trained.num_bytes, layer.ffn_bytes / 10);
     EXPECT_GT(layer.trained.recall, 0.65);
     EXPECT_EQ(layer.recall_ahead.size(), i + 1);
-    const convert::LayerSelfTest& test = found->parts.self_test[i];
+    const pack::LayerSelfTest& test = found->parts.self_test[i];
     for (size_t s = 0; s < test.fired.size(); ++s) {
       std::set<uint32_t> used, asked;
       for (const uint32_t neuron : test.fired[s]) used.insert(neuron / width);

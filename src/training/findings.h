@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "convert/pack_parts.h"
 #include "neuron/profile.h"
+#include "pack/parts.h"
 #include "tensor/dtype.h"
 
 namespace thermocline::training {
@@ -60,7 +60,7 @@ struct Stage {
 
 struct Findings {
   bool is_mixture = false;  // densities are of the experts that a token uses
-  convert::PreparedParts parts;
+  pack::PreparedParts parts;
   neuron::Profile profile;
   std::vector<LayerFindings> layers;
   std::vector<Stage> stages;  // of this run; none for what was kept

@@ -171,10 +171,10 @@ void Fitter::Finish(const LowRank& trained, DType dtype,
   out.accuracy = Measure(gemm_, rounded, data_.held_out, 0.0f);
   for (float& weight : folded.up) weight *= data_.train.input_scale;
   out.predictor = {
-      .up = convert::EncodeMatrix(dtype, folded.rank, folded.width, folded.up),
+      .up = pack::EncodeMatrix(dtype, folded.rank, folded.width, folded.up),
       .up_bias = folded.up_bias,
-      .down = convert::EncodeMatrix(dtype, folded.num_neurons, folded.rank,
-                                    folded.down),
+      .down = pack::EncodeMatrix(dtype, folded.num_neurons, folded.rank,
+                                 folded.down),
       .down_bias = folded.down_bias};
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "convert/pack_parts.h"
+#include "pack/parts.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor_view.h"
 #include "training/accuracy.h"
@@ -51,7 +51,7 @@ struct RankTrial {
 
 struct FittedPredictor {
   // Absent: nothing that is worth its bytes; `reason` says why.
-  std::optional<convert::LayerPredictor> predictor;
+  std::optional<pack::LayerPredictor> predictor;
   const char* reason = "";
   size_t rank = 0;
   DType dtype = DType::kF16;

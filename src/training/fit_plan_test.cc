@@ -1,7 +1,7 @@
 #include "training/fit_plan.h"
 
 #include "base/units.h"
-#include "convert/synth_shape.h"
+#include "synth/shape.h"
 #include "training/fit.h"
 #include "training/testing.h"
 
@@ -87,7 +87,7 @@ TEST_F(PlanFitTest, LookaheadsTakeMore) {
 
 // Of the smallest weights that are usual.
 TEST(FitBytesTest, ModelsOfTheUsualShapesFitInAFourthOfThemAndAGigabyte) {
-  for (const convert::SynthShape& shape : convert::SynthShapes()) {
+  for (const synth::SynthShape& shape : synth::SynthShapes()) {
     const uint64_t ffn =
         shape.parts_per_neuron() * shape.ffn_width * shape.width;
     const uint64_t attention =

@@ -157,7 +157,7 @@ TEST(FitTest, WhatIsStoredIsWhatWasMeasured) {
   Fixture f(8);
   const auto fitted = FitPredictor(f.gemm, f.data, f.options);
   ASSERT_TRUE(fitted && fitted->predictor);
-  const convert::LayerPredictor& stored = *fitted->predictor;
+  const pack::LayerPredictor& stored = *fitted->predictor;
   LowRank decoded = LowRank::Zeros(kWidth, fitted->rank, kNeurons);
   for (size_t r = 0; r < fitted->rank; ++r) {
     DequantizeRow(stored.up.dtype,

@@ -184,10 +184,9 @@ void FreeFitter::AddMargin(size_t rank, size_t max_differences,
   out.num_margin_bytes =
       PredictorBytes(width_, rank, samples_.ffn_width(), DType::kQ8_0) -
       rank * sizeof(float);
-  out.predictor->up =
-      convert::EncodeMatrix(DType::kQ8_0, rank, width_, linear.up);
+  out.predictor->up = pack::EncodeMatrix(DType::kQ8_0, rank, width_, linear.up);
   out.predictor->down =
-      convert::EncodeMatrix(DType::kQ8_0, num_neurons_, rank, linear.down);
+      pack::EncodeMatrix(DType::kQ8_0, num_neurons_, rank, linear.down);
   out.predictor->bias = linear.down_bias;
 }
 

@@ -107,14 +107,14 @@ bool IsOf(const PredictorFindings& findings, const auto& predictor) {
 
 // Null: absent, or of another type.
 template <typename Value>
-const std::vector<Value>* FindArray(const convert::PreparedParts& parts,
+const std::vector<Value>* FindArray(const pack::PreparedParts& parts,
                                     const char* key) {
   const auto found = std::ranges::find(parts.keys, key, &gguf::KeyValue::key);
   return found == parts.keys.end() ? nullptr : found->Elements<Value>();
 }
 
 // Whether it is there and a permutation of the neurons.
-bool ReadOrder(const convert::PreparedParts& parts, size_t num_neurons,
+bool ReadOrder(const pack::PreparedParts& parts, size_t num_neurons,
                std::vector<uint32_t>& out) {
   const std::vector<int64_t>* order = FindArray<int64_t>(parts, kOrder);
   if (order == nullptr || order->size() != num_neurons) return false;
@@ -130,7 +130,7 @@ bool ReadOrder(const convert::PreparedParts& parts, size_t num_neurons,
 
 // Whether they are there and can be what was written.
 Result<bool> ReadFindings(const gguf::File& file,
-                          const convert::PreparedParts& parts,
+                          const pack::PreparedParts& parts,
                           LayerFindings& out) {
   TC_ASSIGN_OR_RETURN(auto reason, file.String(kReason));
   const std::vector<double>* figures = FindArray<double>(parts, kFigures);
@@ -150,7 +150,7 @@ Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
                       int64_t lookahead, const model::Config& config,
                       const std::string& path) {
   const auto num_layers = static_cast<size_t>(config.num_layers);
-  convert::PreparedParts parts;
+  pack::PreparedParts parts;
   parts.lookahead = lookahead;
   if (layer.trained) {
     parts.predictors.resize(num_layers);
@@ -169,13 +169,12 @@ Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
   parts.keys.push_back({.key = kLayer,
                         .type = gguf::ValueType::kU32,
                         .value = static_cast<int64_t>(layer_idx)});
-  return convert::WriteParts(parts, config, path);
+  return pack::WriteParts(parts, config, path);
 }
 
 Result<LayerFile> ReadLayerFile(const gguf::File& file, size_t layer_idx,
                                 const model::Config& config) {
-  TC_ASSIGN_OR_RETURN(convert::PreparedParts parts,
-                      convert::ReadParts(file, config));
+  TC_ASSIGN_OR_RETURN(pack::PreparedParts parts, pack::ReadParts(file, config));
   TC_ASSIGN_OR_RETURN(const auto stored_idx, file.Int(kLayer));
   LayerFile out;
   if (!parts.predictors.empty()) {

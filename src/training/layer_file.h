@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "base/status.h"
-#include "convert/pack_parts.h"
 #include "gguf/gguf.h"
 #include "model/config.h"
+#include "pack/parts.h"
 #include "training/findings.h"
 
 namespace thermocline::training {
 
 struct LayerFile {
-  std::optional<convert::LayerPredictor> trained;
-  std::optional<convert::LayerFreePredictor> free;
+  std::optional<pack::LayerPredictor> trained;
+  std::optional<pack::LayerFreePredictor> free;
   std::vector<uint32_t> order;  // [N], as PreparedParts has it
   LayerFindings findings;
 

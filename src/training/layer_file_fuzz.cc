@@ -41,11 +41,11 @@ void CheckLayer(const LayerFile& layer, const model::Config& config) {
   for (const double value : findings.recall_ahead) {
     TC_CHECK(std::isfinite(value));
   }
-  convert::PreparedParts parts;
+  pack::PreparedParts parts;
   parts.predictors = {std::nullopt, layer.trained};
   parts.free_predictors = {std::nullopt, layer.free};
   parts.order = {layer.order, layer.order};
-  TC_CHECK(convert::CheckParts(parts, config).has_value());
+  TC_CHECK(pack::CheckParts(parts, config).has_value());
 }
 
 }  // namespace

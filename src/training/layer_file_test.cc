@@ -26,9 +26,9 @@ LayerFile SmallLayer() {
   const std::vector<float> up(32 * 32, 0.5f);
   const std::vector<float> down(64 * 32, -0.25f);
   LayerFile layer;
-  layer.trained = {.up = convert::EncodeMatrix(DType::kQ8_0, 32, 32, up),
+  layer.trained = {.up = pack::EncodeMatrix(DType::kQ8_0, 32, 32, up),
                    .up_bias = std::vector<float>(32, 1.0f),
-                   .down = convert::EncodeMatrix(DType::kQ8_0, 64, 32, down),
+                   .down = pack::EncodeMatrix(DType::kQ8_0, 64, 32, down),
                    .down_bias = std::vector<float>(64, 2.0f)};
   layer.free = {.signs = std::vector<uint64_t>(64, 7), .max_differences = 9};
   layer.order.resize(64);
@@ -149,13 +149,13 @@ class LayerFiguresTest : public LayerFileTest {
       parts_.keys.erase(parts_.keys.begin() +
                         static_cast<ptrdiff_t>(left_out_));
     }
-    const Status written = convert::WriteParts(parts_, config_, path_);
+    const Status written = pack::WriteParts(parts_, config_, path_);
     EXPECT_TRUE(written) << written.error().message;
     return ReadLayerFile(path_, 1, config_);
   }
 
   const LayerFile layer_ = SmallLayer();
-  convert::PreparedParts parts_;
+  pack::PreparedParts parts_;
   // Density, skew, locality, FFN bytes, candidates after signs; then rank,
   // type, bytes, recall, precision and candidates of the trained predictor, and
   // of the free one; fired per group, and as they lie.

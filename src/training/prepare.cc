@@ -101,23 +101,23 @@ Result<Prepared> TrainTo(const std::shared_ptr<const model::Model>& model,
   TC_RETURN_IF_ERROR(CheckTrainable(*model));
   TC_ASSIGN_OR_RETURN(Found found,
                       Find(model, corpus, options, output, "train\n"));
-  TC_RETURN_IF_ERROR(convert::WriteParts(found.prepared.findings.parts,
-                                         model->config(), output));
+  TC_RETURN_IF_ERROR(
+      pack::WriteParts(found.prepared.findings.parts, model->config(), output));
   TC_RETURN_IF_ERROR(found.work.Remove());
   return std::move(found.prepared);
 }
 
 Result<Prepared> PrepareTo(const std::shared_ptr<const model::Model>& model,
                            const Corpus& corpus, const FindOptions& options,
-                           const convert::PackOptions& pack,
+                           const pack::PackOptions& pack,
                            const std::string& output) {
-  TC_RETURN_IF_ERROR(convert::PlanRecords(*model, {}, pack));
+  TC_RETURN_IF_ERROR(pack::PlanRecords(*model, {}, pack));
   TC_ASSIGN_OR_RETURN(Found found,
                       Find(model, corpus, options, output, "prepare\n"));
   const Stopwatch watch;
   TC_ASSIGN_OR_RETURN(
       found.prepared.packed,
-      convert::Pack(*model, found.prepared.findings.parts, output, pack));
+      pack::Pack(*model, found.prepared.findings.parts, output, pack));
   found.prepared.findings.stages.push_back({"records", watch.Seconds()});
   TC_RETURN_IF_ERROR(found.work.Remove());
   return std::move(found.prepared);

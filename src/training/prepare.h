@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/status.h"
-#include "convert/pack.h"
 #include "model/model.h"
+#include "pack/pack.h"
 #include "training/corpus.h"
 #include "training/find_options.h"
 #include "training/findings.h"
@@ -18,7 +18,7 @@ namespace thermocline::training {
 
 struct Prepared {
   Findings findings;
-  std::optional<convert::PackSummary> packed;  // by Prepare
+  std::optional<pack::PackSummary> packed;  // by Prepare
   bool is_resumed = false;
 };
 
@@ -36,7 +36,7 @@ Result<Prepared> TrainTo(const std::shared_ptr<const model::Model>& model,
 // be bundled is asked first. Also Pack's errors.
 Result<Prepared> PrepareTo(const std::shared_ptr<const model::Model>& model,
                            const Corpus& corpus, const FindOptions& options,
-                           const convert::PackOptions& pack,
+                           const pack::PackOptions& pack,
                            const std::string& output);
 
 }  // namespace thermocline::training

@@ -212,7 +212,7 @@ TEST_F(PrepareTest, TrainingAloneWritesTheSameParts) {
   const auto trained = TrainTo(model_, corpus_, options_, output_);
   ASSERT_TRUE(trained) << trained.error().message;
   const auto parts =
-      convert::ReadParts(**gguf::File::Open(output_), model_->config());
+      pack::ReadParts(**gguf::File::Open(output_), model_->config());
   ASSERT_TRUE(parts) << parts.error().message;
   EXPECT_EQ(parts->predictors, trained->findings.parts.predictors);
   EXPECT_EQ(parts->self_test, trained->findings.parts.self_test);

@@ -98,7 +98,7 @@ void Scan::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
   if (wants_gates_ && !Corpus::IsHeldOut(chunk_idx) && turn % kGateStep == 0) {
     gates_.Add(layer_idx, seen.gate);
   }
-  convert::LayerSelfTest& test = self_test_[layer_idx];
+  pack::LayerSelfTest& test = self_test_[layer_idx];
   // The last position of each stretch: the first token of a chunk is BOS, which
   // is like no other.
   if (chunk_idx == test_chunk_ && test.fired.size() < kNumSelfTests &&

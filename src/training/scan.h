@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "convert/pack_parts.h"
 #include "engine/ffn/observer.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "neuron/profile.h"
+#include "pack/parts.h"
 #include "tensor/op_kinds.h"
 #include "training/corpus.h"
 
@@ -56,7 +56,7 @@ class Scan {
   const neuron::Profile& profile() const { return builder_.profile(); }
   const GateSizes& gates() const { return gates_; }
   // Without candidates. Tokens of the first chunk that is held out.
-  const std::vector<convert::LayerSelfTest>& self_test() const {
+  const std::vector<pack::LayerSelfTest>& self_test() const {
     return self_test_;
   }
 
@@ -67,7 +67,7 @@ class Scan {
   size_t last_chunk_ = SIZE_MAX;
   neuron::ProfileBuilder builder_;
   GateSizes gates_;
-  std::vector<convert::LayerSelfTest> self_test_;
+  std::vector<pack::LayerSelfTest> self_test_;
 };
 
 }  // namespace thermocline::training

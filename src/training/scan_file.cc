@@ -47,7 +47,7 @@ Result<std::optional<DensityChoice>> ReadChoice(const gguf::File& file) {
 
 Status WriteScanFile(const ScanFile& scan, const model::Config& config,
                      const std::string& path) {
-  convert::PreparedParts parts;
+  pack::PreparedParts parts;
   parts.self_test = scan.self_test;
   parts.thresholds = scan.thresholds;
   if (scan.choice) {
@@ -58,13 +58,12 @@ Status WriteScanFile(const ScanFile& scan, const model::Config& config,
           return {};
         }));
   }
-  return convert::WriteParts(parts, config, path);
+  return pack::WriteParts(parts, config, path);
 }
 
 Result<ScanFile> ReadScanFile(const gguf::File& file,
                               const model::Config& config) {
-  TC_ASSIGN_OR_RETURN(convert::PreparedParts parts,
-                      convert::ReadParts(file, config));
+  TC_ASSIGN_OR_RETURN(pack::PreparedParts parts, pack::ReadParts(file, config));
   if (!std::cmp_equal(parts.self_test.size(), config.num_layers)) {
     return Fail(ErrorCode::kCorrupt, "{}: has samples of {} layers, not of {}",
                 file.path(), parts.self_test.size(), config.num_layers);

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "base/status.h"
-#include "convert/pack_parts.h"
 #include "gguf/gguf.h"
 #include "model/config.h"
+#include "pack/parts.h"
 #include "training/threshold_search.h"
 
 namespace thermocline::training {
 
 struct ScanFile {
-  std::vector<convert::LayerSelfTest> self_test;  // [L], without candidates
-  std::vector<float> thresholds;                  // [L], or empty: none
+  std::vector<pack::LayerSelfTest> self_test;  // [L], without candidates
+  std::vector<float> thresholds;               // [L], or empty: none
   std::optional<DensityChoice> choice;  // where they were chosen by their cost
 
   bool operator==(const ScanFile&) const = default;

@@ -15,9 +15,9 @@ namespace {
 
 void CheckScan(const ScanFile& scan, const model::Config& config) {
   TC_CHECK(scan.self_test.size() == 2);
-  const convert::PreparedParts parts = {.thresholds = scan.thresholds,
-                                        .self_test = scan.self_test};
-  TC_CHECK(convert::CheckParts(parts, config).has_value());
+  const pack::PreparedParts parts = {.thresholds = scan.thresholds,
+                                     .self_test = scan.self_test};
+  TC_CHECK(pack::CheckParts(parts, config).has_value());
   if (!scan.choice) return;
   TC_CHECK(!scan.thresholds.empty());
   TC_CHECK(scan.choice->density >= 0 && scan.choice->density <= 1);

@@ -23,8 +23,8 @@ model::Config StoriesConfig() {
 }
 
 ScanFile SmallScan() {
-  const convert::LayerSelfTest test = {
-      .inputs = std::vector<float>(2 * 32, 0.5f), .fired = {{0, 7}, {63}}};
+  const pack::LayerSelfTest test = {.inputs = std::vector<float>(2 * 32, 0.5f),
+                                    .fired = {{0, 7}, {63}}};
   return {.self_test = {test, test},
           .thresholds = {0.125f, 0.25f},
           .choice = DensityChoice{
@@ -115,13 +115,13 @@ TEST_F(ScanFileTest, ChoicesThatCannotBe) {
 
 TEST_F(ScanFileTest, HalfOfAChoice) {
   const ScanFile scan = SmallScan();
-  const convert::PreparedParts parts = {
+  const pack::PreparedParts parts = {
       .thresholds = scan.thresholds,
       .self_test = scan.self_test,
       .keys = {{.key = "thermocline.work.density",
                 .type = gguf::ValueType::kF64,
                 .value = 0.5}}};
-  ASSERT_TRUE(convert::WriteParts(parts, config_, path_));
+  ASSERT_TRUE(pack::WriteParts(parts, config_, path_));
   const auto read = ReadScanFile(path_, config_);
   ASSERT_FALSE(read);
   EXPECT_THAT(read.error().message, HasSubstr("not whole"));

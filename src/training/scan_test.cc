@@ -111,7 +111,7 @@ TEST(ScanTest, ProfileAndSelfTestOfTheDemoModel) {
   EXPECT_EQ(scan.profile().num_tokens(), 256u);
   EXPECT_EQ(scan.profile().layers[0].num_pairs, 16u * 15);
   ASSERT_EQ(scan.self_test().size(), 6u);
-  for (const convert::LayerSelfTest& test : scan.self_test()) {
+  for (const pack::LayerSelfTest& test : scan.self_test()) {
     EXPECT_EQ(test.inputs.size(), kNumSelfTests * 256);
     EXPECT_EQ(test.fired.size(), kNumSelfTests);
     EXPECT_FALSE(test.fired[3].empty());

@@ -1,0 +1,197 @@
+#include "pack/tensors.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/math.h"
+#include "model/prepared_names.h"
+
+namespace thermocline::pack {
+namespace {
+
+namespace prepared = model::prepared;
+
+template <typename T>
+std::span<const std::byte> BytesIn(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+// Gathers the tensors of one layer.
+class LayerTensors {
+ public:
+  LayerTensors(size_t layer_idx, std::vector<PartTensor>& tensors)
+      : layer_idx_(static_cast<int64_t>(layer_idx)), tensors_(tensors) {}
+
+  void AddMatrix(const std::string& name, const EncodedMatrix& matrix) {
+    if (matrix.empty()) return;
+    Add(name, matrix.dtype, {matrix.num_columns, matrix.num_rows},
+        matrix.bytes);
+  }
+  template <typename T>
+  void AddVector(const std::string& name, DType dtype,
+                 const std::vector<T>& values) {
+    if (values.empty()) return;
+    Add(name, dtype, {values.size()}, BytesIn(values));
+  }
+  void AddSets(const std::string& name,
+               const std::vector<std::vector<uint32_t>>& sets,
+               uint64_t num_neurons);
+  void Add(const std::string& name, DType dtype, std::vector<uint64_t> ne,
+           std::span<const std::byte> bytes) {
+    Shape shape = {.rank = static_cast<int>(ne.size())};
+    std::ranges::copy(ne, shape.ne.begin());
+    tensors_.push_back({.name = prepared::OfLayer(layer_idx_, name),
+                        .dtype = dtype,
+                        .shape = shape,
+                        .bytes = bytes,
+                        .own_bytes = {}});
+  }
+
+ private:
+  int64_t layer_idx_;
+  std::vector<PartTensor>& tensors_;
+};
+
+void LayerTensors::AddSets(const std::string& name,
+                           const std::vector<std::vector<uint32_t>>& sets,
+                           uint64_t num_neurons) {
+  if (sets.empty()) return;
+  const uint64_t set_bytes = CeilDiv(num_neurons, uint64_t{8});
+  std::vector<std::byte> bits(set_bytes * sets.size());
+  for (size_t i = 0; i < sets.size(); ++i) {
+    for (const uint32_t neuron : sets[i]) {
+      bits[i * set_bytes + neuron / 8] |= std::byte{1} << (neuron % 8);
+    }
+  }
+  Add(name, DType::kI8, {set_bytes, sets.size()}, {});
+  tensors_.back().own_bytes = std::move(bits);
+}
+
+void AddPredictor(const LayerPredictor& predictor, LayerTensors& layer) {
+  const std::string up = prepared::kPredictorUp;
+  const std::string down = prepared::kPredictorDown;
+  layer.AddMatrix(up + ".weight", predictor.up);
+  layer.AddVector(up + ".bias", DType::kF32, predictor.up_bias);
+  layer.AddMatrix(down + ".weight", predictor.down);
+  layer.AddVector(down + ".bias", DType::kF32, predictor.down_bias);
+}
+
+void AddFree(const LayerFreePredictor& free, uint64_t num_neurons,
+             LayerTensors& layer) {
+  const uint64_t row_bytes = free.signs.size() / num_neurons * sizeof(uint64_t);
+  layer.Add(prepared::kFreeSigns, DType::kI8, {row_bytes, num_neurons},
+            BytesIn(free.signs));
+  layer.AddMatrix(prepared::kFreeUp, free.up);
+  layer.AddMatrix(prepared::kFreeDown, free.down);
+  layer.AddVector(prepared::kFreeBias, DType::kF32, free.bias);
+}
+
+void AddSelfTest(const LayerSelfTest& test, const model::Config& config,
+                 LayerTensors& layer) {
+  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  const auto width = static_cast<uint64_t>(config.width);
+  layer.Add(prepared::kTestInputs, DType::kF32,
+            {width, test.inputs.size() / width}, BytesIn(test.inputs));
+  layer.AddSets(prepared::kTestFired, test.fired, num_neurons);
+  layer.AddSets(prepared::kTestCandidates, test.candidates, num_neurons);
+}
+
+Status AddPerLayer(const std::string& key, gguf::ValueType type,
+                   std::vector<int64_t> values, gguf::Writer& writer) {
+  return writer.AddArray(key, {.elem_type = type, .values = std::move(values)});
+}
+
+Status AddFreeKeys(const PreparedParts& parts, gguf::Writer& writer) {
+  if (parts.free_predictors.empty()) return {};
+  std::vector<int64_t> limits;
+  for (const auto& free : parts.free_predictors) {
+    limits.push_back(free ? free->max_differences : 0);
+  }
+  return AddPerLayer(prepared::kMaxDifferences, gguf::ValueType::kI64,
+                     std::move(limits), writer);
+}
+
+}  // namespace
+
+std::vector<PartTensor> TensorsOf(const PreparedParts& parts,
+                                  const model::Config& config) {
+  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  std::vector<PartTensor> tensors;
+  for (size_t i = 0; i < static_cast<size_t>(config.num_layers); ++i) {
+    LayerTensors layer(i, tensors);
+    if (!parts.predictors.empty() && parts.predictors[i]) {
+      AddPredictor(*parts.predictors[i], layer);
+    }
+    if (!parts.free_predictors.empty() && parts.free_predictors[i]) {
+      AddFree(*parts.free_predictors[i], num_neurons, layer);
+    }
+    if (!parts.self_test.empty()) {
+      AddSelfTest(parts.self_test[i], config, layer);
+    }
+    if (!parts.profile_counts.empty()) {
+      layer.AddVector(prepared::kProfileCounts, DType::kI32,
+                      parts.profile_counts[i]);
+    }
+    if (!parts.order.empty()) {
+      layer.AddVector(prepared::kOrder, DType::kI32, parts.order[i]);
+    }
+  }
+  return tensors;
+}
+
+Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer) {
+  using enum gguf::ValueType;
+  TC_RETURN_IF_ERROR(
+      writer.AddInt(prepared::kVersionKey, kU32, prepared::kVersion));
+  if (parts.activation) {
+    TC_RETURN_IF_ERROR(writer.AddString(
+        prepared::kActivation, std::string(NameOf(*parts.activation))));
+  }
+  if (parts.ffn_threshold) {
+    TC_RETURN_IF_ERROR(
+        writer.AddFloat(prepared::kFfnThreshold, *parts.ffn_threshold));
+  }
+  if (!parts.predictors.empty()) {
+    TC_RETURN_IF_ERROR(
+        writer.AddInt(prepared::kLookahead, kU32, parts.lookahead));
+  }
+  TC_RETURN_IF_ERROR(AddFreeKeys(parts, writer));
+  if (!parts.thresholds.empty()) {
+    TC_RETURN_IF_ERROR(writer.AddArray(
+        prepared::kThresholds,
+        {.elem_type = kF32,
+         .values = std::vector<double>(parts.thresholds.begin(),
+                                       parts.thresholds.end())}));
+  }
+  if (!parts.order.empty()) {
+    TC_RETURN_IF_ERROR(
+        writer.AddInt(prepared::kOrderGroupSize, kU32, parts.order_group_size));
+  }
+  for (const gguf::KeyValue& kv : parts.keys) {
+    TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
+  }
+  return {};
+}
+
+bool IsPartKey(const PreparedParts& parts, std::string_view key) {
+  if (key == prepared::kActivation) return parts.activation.has_value();
+  if (key == prepared::kFfnThreshold) return parts.ffn_threshold.has_value();
+  for (const std::string_view own :
+       {prepared::kVersionKey, prepared::kRecordTypes, prepared::kRecordStride,
+        prepared::kLookahead, prepared::kMaxDifferences, prepared::kThresholds,
+        prepared::kOrderGroupSize, prepared::kPartsLayers,
+        prepared::kPartsWidth, prepared::kPartsNeurons}) {
+    if (key == own) return true;
+  }
+  if (IsFigureKey(key)) return true;
+  return std::ranges::find(parts.keys, key, &gguf::KeyValue::key) !=
+         parts.keys.end();
+}
+
+bool IsFigureKey(std::string_view key) {
+  return key.starts_with(prepared::kProfilePrefix) ||
+         key.starts_with(prepared::kTrainingPrefix);
+}
+
+}  // namespace thermocline::pack

@@ -1,0 +1,48 @@
+// The parts of a prepared model as keys and tensors of a file.
+#ifndef THERMOCLINE_PACK_TENSORS_H_
+#define THERMOCLINE_PACK_TENSORS_H_
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/writer.h"
+#include "model/config.h"
+#include "pack/parts.h"
+#include "tensor/tensor_view.h"
+
+namespace thermocline::pack {
+
+// Points into the parts, but for sets, whose bytes are its own.
+struct PartTensor {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::span<const std::byte> bytes;
+  std::vector<std::byte> own_bytes;
+
+  std::span<const std::byte> data() const {
+    return own_bytes.empty() ? bytes : std::span<const std::byte>(own_bytes);
+  }
+};
+
+// Every tensor that CheckParts' parts become, layer by layer.
+std::vector<PartTensor> TensorsOf(const PreparedParts& parts,
+                                  const model::Config& config);
+
+// The version, and every key of the parts.
+Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer);
+
+// Whether the parts say what is stored under `key`: a source's own value is
+// left out then. Also of all keys that belong to parts which they lack.
+bool IsPartKey(const PreparedParts& parts, std::string_view key);
+
+// Of those the figures that PreparedParts::keys has: of the profile, and of how
+// predictors were trained and how good they were.
+bool IsFigureKey(std::string_view key);
+
+}  // namespace thermocline::pack
+
+#endif  // THERMOCLINE_PACK_TENSORS_H_
