@@ -68,10 +68,9 @@ void AddConvertCommand(CLI::App& parent, Action& action) {
            {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0},
            "Type of the matrices: f32, f16, bf16, q8_0, q4_0 (default f16)");
   app->footer(
-      "Takes llama, mistral, mixtral, qwen2, falcon, opt, bamboo and "
-      "prosparse\n"
-      "models, and tokenizer.model, tokenizer.json, tiktoken tables, or\n"
-      "vocab.json with merges.txt.\n\n"
+      "Takes llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, nemotron,\n"
+      "arcee, falcon, opt, bamboo and prosparse models, and tokenizer.model,\n"
+      "tokenizer.json, tiktoken tables, or vocab.json with merges.txt.\n\n"
       "Examples:\n"
       "  thermocline convert ./Qwen2.5-0.5B -o qwen-f16.gguf\n"
       "  thermocline convert ./Qwen2.5-0.5B -o qwen-q8_0.gguf --type q8_0");

@@ -27,7 +27,8 @@ namespace {
 constexpr double kRecallToGive = 0.02;
 
 // Of a layer's neurons: with more candidates the test of every gate, in
-// sequence, is faster (docs/perf/sparse-cpu.md, "When a predictor pays").
+// sequence, is faster. Measured on one Xeon with llama-1b in Q4_0, where 40 %
+// still gained and 51 % lost (docs/perf/cpu.md, "When a predictor pays").
 constexpr double kCandidatesThatPay = 0.43;
 
 training::FindOptions MakeFindOptions(const FindFlags& flags,

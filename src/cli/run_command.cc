@@ -1,4 +1,6 @@
-// `thermocline run`: a prompt in, its continuation out; or a chat.
+// `thermocline run`: a prompt in, its continuation out; or a chat. A good place
+// to begin reading: it opens the model (model/model.h), makes a session
+// (engine/session.h), and prints what decode/generate.h gives it.
 #include <cstdint>
 #include <memory>
 #include <optional>

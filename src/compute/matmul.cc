@@ -33,8 +33,9 @@ constexpr size_t kRowAlignment = os::kCacheLine / sizeof(float);
 // An input of one token that is asked for whole, before it is rounded: threads
 // have made it, and have copies of what its place held before.
 constexpr size_t kAskedRowBytes = 16 << 10;
-// What other threads ask for at most while the caller prepares the input, and
-// how much between two looks at whether it has.
+// What other threads ask for at most while the caller prepares the input (some
+// 2 us between CPUs that share no cache: a token is 1.03 times as fast so
+// there), and how much between two looks at whether it has.
 constexpr size_t kAskedWhileWaiting = 64 << 10;
 constexpr size_t kAskedAtOnce = 1 << 10;
 // In a product with many tokens a piece passes over the whole input, so it is

@@ -1,4 +1,6 @@
-// Prompt in, text out, token by token, until something says stop.
+// Prompt in, text out, token by token, until something says stop: feeds a
+// session, samples from its logits (sampler.h), looks for stop strings, and
+// hands out text that is whole UTF-8.
 #ifndef THERMOCLINE_DECODE_GENERATE_H_
 #define THERMOCLINE_DECODE_GENERATE_H_
 

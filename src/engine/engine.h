@@ -1,4 +1,7 @@
-// The model, ready to compute: batches of rows in, logits out.
+// The model, ready to compute: batches of rows of several sequences in
+// (batch.h), logits out. It checks a batch, reserves its KV pages, runs one
+// pass (forward/forward.h) and lets the sequences grow. For one sequence with
+// all it needs see session.h; for threads, KV pages and memory see runtime.h.
 #ifndef THERMOCLINE_ENGINE_ENGINE_H_
 #define THERMOCLINE_ENGINE_ENGINE_H_
 

@@ -1,4 +1,6 @@
-// How far the predictions of one model, or one mode, are from another's.
+// How far the predictions of one model, or one mode, are from another's. Both
+// run side by side, so that nothing is rounded or stored: a file of the base's
+// logits would take 2 bytes x vocabulary x predictions.
 #ifndef THERMOCLINE_EVAL_DIVERGENCE_H_
 #define THERMOCLINE_EVAL_DIVERGENCE_H_
 

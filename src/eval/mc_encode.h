@@ -42,7 +42,8 @@ struct McEncodeOptions {
 // behind as many. Special tokens written out in the text are plain text.
 // Errors name file and line. kInvalidArgument: a context or a continuation
 // (named) without tokens of its own. kResourceExhausted: the first item that
-// takes more than max_positions. kCancelled: the flag was set.
+// takes more than max_positions (cut, it would be another task, whose score
+// says nothing). kCancelled: the flag was set.
 Result<std::vector<McTokens>> EncodeMcTask(const text::Tokenizer& tokenizer,
                                            const McTask& task,
                                            const McEncodeOptions& options);

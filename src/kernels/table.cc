@@ -41,8 +41,7 @@ KernelTable ScalarTable() {
 }
 
 // On an Intel Xeon the neurons of sparse layers take 0.95 to 0.98 of the time
-// so (docs/perf/sparse-cpu.md); Zen 4 reads rows apart at two thirds of the
-// speed (docs/perf/zen4.md).
+// so; Zen 4 reads rows apart at two thirds of the speed.
 bool ListsIntoFirstLevel([[maybe_unused]] bool is_amd) {
 #if defined(__x86_64__)
   return !is_amd;

@@ -1,4 +1,7 @@
-// The architectures that run, as data.
+// The architectures that run, as data: what a name in a file's
+// general.architecture settles (rotation, norms, gate, activation, biases,
+// experts). A new one is a row in architectures.cc and the steps of
+// CONTRIBUTING.md, "A new architecture"; the engine never asks for the name.
 #ifndef THERMOCLINE_MODEL_ARCHITECTURES_H_
 #define THERMOCLINE_MODEL_ARCHITECTURES_H_
 

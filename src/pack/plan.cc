@@ -36,7 +36,9 @@ std::string AdviseFor(const model::Config& config, const PackOptions& options,
       error.message, fits);
 }
 
-// Of layers: whose gate rows are in the records.
+// Of layers: whose gate rows are in the records. Without a predictor all gates
+// are read, in sequence, so a matrix is faster (`exact` 1.17 times with AVX2);
+// with one most candidates fire, and gates apart cost neurons 7 to 10 %.
 std::vector<bool> LayersThatBundleGates(const model::Model& source,
                                         const PreparedParts& parts,
                                         const PackOptions& options) {

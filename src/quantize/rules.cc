@@ -106,7 +106,8 @@ Family FamilyOf(const QuantizedModel& model) {
              : Family::kOther;
 }
 
-// 7 for "blk.7.attn_v.weight".
+// 7 for "blk.7.attn_v.weight". By the name, not by counting tensors: files that
+// hold a matrix twice (KAIROX's ffn_down and ffn_down_t) get one mix.
 std::optional<int64_t> LayerOf(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.";
   if (!name.starts_with(kPrefix)) return std::nullopt;

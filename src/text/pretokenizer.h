@@ -1,5 +1,7 @@
 // Cuts text into the words that byte-level BPE merges within. Each family of
-// models has its own rules; files name them in `tokenizer.ggml.pre`.
+// models has its own rules; files name them in `tokenizer.ggml.pre`. They are
+// the models' own patterns, word for word: scanners written by hand would be a
+// second truth.
 #ifndef THERMOCLINE_TEXT_PRETOKENIZER_H_
 #define THERMOCLINE_TEXT_PRETOKENIZER_H_
 

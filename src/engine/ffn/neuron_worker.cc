@@ -1,4 +1,6 @@
-// What a thread of NeuronFfn does.
+// What a thread of NeuronFfn does: takes pieces of the lists of neurons, tests
+// gates, computes the hidden elements of the neurons that pass, adds their
+// columns into the piece's sums, and meanwhile asks memory for the next rows.
 #include <algorithm>
 #include <cmath>
 #include <span>

@@ -1,3 +1,5 @@
+// Select lets predictors name the neurons of a layer; Run makes lists of them,
+// of all neurons where those named would not pay, and gives these to NeuronFfn.
 #include "engine/ffn/sparse_ffn.h"
 
 #include <algorithm>

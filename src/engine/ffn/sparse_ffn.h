@@ -21,7 +21,8 @@ namespace thermocline::engine {
 // A layer whose candidates are more than this share of its neurons computes all
 // of them: rows that follow each other come from memory faster than rows here
 // and there, which eats up what the last quarter would save. Not where the
-// candidates are a mask.
+// candidates are a mask. A fixed share, not costs measured by each session:
+// both ways round differently, and answers must not depend on the clock.
 inline constexpr double kSparseShareMax = 0.75;
 
 // Candidates that are chosen before a layer's FFN runs.
@@ -37,8 +38,10 @@ struct SparseFfnParts {
   const model::FfnWeights* weights = nullptr;  // without experts
   RecordStore* records = nullptr;              // of these weights
   float rest_below = 0.0f;                     // as NeuronFfn's
-  std::span<const uint32_t> order;  // the neuron at each place; empty: in order
-  bool has_candidates = false;      // else all neurons are
+  // The neuron at each place; empty: in order. Matrices stay as they lie: the
+  // file stays mapped, and opening is instant.
+  std::span<const uint32_t> order;
+  bool has_candidates = false;  // else all neurons are
   // What the candidates leave out counts as 0, also where it would fire: so
   // PowerInfer's and KAIROX's files define what their models compute. Else they
   // are guesses of what fires, and more of them change no answer for the worse.

@@ -1,3 +1,8 @@
+// The layer loop: embed, then per layer norm, attention, norm, FFN, then norm
+// and head. One loop for every architecture, driven by its description;
+// RunLayer is the heart of it. What a layer computes is in executors, made in
+// the constructor: attention/, and dense, expert or sparse ffn/, for each
+// phase.
 #include "engine/forward/host_forward.h"
 
 #include <algorithm>

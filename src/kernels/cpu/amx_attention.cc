@@ -344,7 +344,8 @@ bool IsForTiles(const AttentionArgs& args) {
          args.k_width % kStep == 0 && args.v_width % kColumns == 0;
 }
 
-// With fewer heads memory is the limit of floats as well.
+// With fewer heads memory is the limit of floats as well. The number is the
+// model's, not the batch's, so that bits do not depend on other rows.
 constexpr size_t kGroupedHeads = 6;
 
 void FewAttention(const AttentionArgs& args) {

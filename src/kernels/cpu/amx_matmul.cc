@@ -20,6 +20,10 @@
 //
 // F16 is the sum of two halves in bf16, and so are the tokens that it and bf16
 // meet: of the products of halves all but that of the lower ones is computed.
+// That rounds inputs by 2^-18, where one bf16 each would by 2^-9.
+//
+// Not in tiles of int8: their scales every 32 elements would take sums out of
+// the tiles, which in bf16 stay there over all of a panel.
 //
 // The sums of an element are in the order of steps, whatever else is computed.
 #include "kernels/cpu/amx_matmul.h"

@@ -1,4 +1,6 @@
-// Sums of listed rows of nibbles, with coefficients rounded to eight bits.
+// Sums of listed rows of nibbles, with coefficients rounded to eight bits: a
+// product of bytes takes two or four rows at once, in half the time of floats,
+// and dense down products round their activations as much.
 #ifndef THERMOCLINE_KERNELS_CPU_INT8_ADD_ROWS_H_
 #define THERMOCLINE_KERNELS_CPU_INT8_ADD_ROWS_H_
 

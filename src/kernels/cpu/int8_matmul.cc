@@ -6,8 +6,7 @@ namespace {
 #if defined(__x86_64__)
 // Zen 3 reads four streams as well on its own, and instructions that ask for
 // them cost 4 (Q4_0, Q4_K) to 7 % (Q8_0) of a token. Intel's CPUs read 1.02
-// (Q8_0) to 1.3 times (Q6_K) as fast if asked (docs/perf/zen3.md,
-// avx-vnni.md).
+// (Q8_0) to 1.3 times (Q6_K) as fast if asked.
 void FillAvx2(bool is_amd, KernelTable& table) {
   FillInt8MatMulsAvx2(!is_amd, table);
   FillInt8MatMulsAvx2K(!is_amd, table);
