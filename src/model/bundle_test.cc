@@ -165,7 +165,7 @@ TEST(BundleAtLoadTest, WeightsThatAreNotFinite) {
               AllOf(HasSubstr("m.gguf"), HasSubstr("layer 1")));
 }
 
-// What tests of other rooms use in the place of convert/pack.h.
+// What tests of other rooms use in the place of pack/pack.h.
 TEST(WritePreparedFileTest, OpensWithRecordsKeysAndTensors) {
   const TestLog log;
   const os::TestFolder folder;

@@ -117,7 +117,7 @@ TEST(CodecKTest, GridsAreReproduced) {
 
 // For Gaussian weights the error halves with every bit. The bounds are 1 %
 // above what the quantisers reach; llama.cpp's would pass none of them but
-// Q6_K's (quantizer_golden_test.cc in convert/ compares the two).
+// Q6_K's (golden_test.cc in quantize/ compares the two).
 TEST(CodecKTest, ErrorOfGaussianRows) {
   const auto row = GaussianRow(256 * 64, 7, 0.02f);
   const auto error = [&](DType dtype) {
