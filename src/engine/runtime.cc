@@ -30,7 +30,7 @@ Result<int> NumThreadsOf(const SessionOptions& options) {
                 options.num_threads, os::ThreadPool::kMaxThreads);
   }
   if (options.num_threads > 0) return options.num_threads;
-  return std::clamp(os::ReadTopology().num_cores, 1,
+  return std::clamp(os::ReadTopology().num_default_threads(), 1,
                     os::ThreadPool::kMaxThreads);
 }
 

@@ -72,7 +72,7 @@ TEST(RuntimePlan, TrainingFreePredictorsOfTheFileCount) {
 TEST(RuntimePlan, ZeroThreadsAreThePhysicalCores) {
   const auto plan = PlanRuntime(SevenBillion(), {});
   ASSERT_TRUE(plan.has_value());
-  EXPECT_EQ(plan->num_threads, os::ReadTopology().num_cores);
+  EXPECT_EQ(plan->num_threads, os::ReadTopology().num_default_threads());
 }
 
 TEST(RuntimePlan, CountsTheKnownCacheOfA7BModel) {
