@@ -192,20 +192,19 @@ Result<GenerateReport> Conversation::Answer(const GenerateOptions& options,
   TC_ASSIGN_OR_RETURN(
       GenerateReport report,
       Generate(session_, all.subspan(num_held), turn_options, receive));
-  KeepAnswer(report.tokens, text);
+  // What ends the answer is not part of it: the format writes it.
+  KeepAnswer(std::span(report.tokens).first(report.num_text_tokens), text);
   return report;
 }
 
 void Conversation::KeepAnswer(std::span<const TokenId> generated,
                               std::string_view text) {
   for (const TokenId token : generated) {
-    // An ending one is not part of the answer: the format ends it.
-    if (tokenizer_.IsEndOfGeneration(token)) break;
     const std::string_view piece =
         token < tokenizer_.num_tokens()
             ? tokenizer_.Piece(token, /*show_special=*/false)
             : std::string_view();
-    if (piece.size() > text.size()) break;  // a stop string begins in it
+    if (piece.size() > text.size()) break;  // not all was received
     text.remove_prefix(piece.size());
     tokens_.push_back(token);
   }

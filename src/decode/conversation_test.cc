@@ -159,6 +159,31 @@ TEST(ConversationTest, AStopStringInsideATokenSplitsIt) {
   Say(*conversation, "Why?", options);
   Tokens turn = Whole("</s>USER: Why? ASSISTANT:");
   turn.erase(turn.begin());
+// The end of a format's messages is a control token that no key of the file
+// names: it ends the answer, and is in the conversation once.
+TEST(ConversationTest, ControlTokensEndAnAnswerAsTheFormatSays) {
+  ScriptedSession session(Stories(),
+                          Ids("Tim") + Tokens{kBos} + Ids("x") + Ids("a"));
+  text::ChatTemplate format = *text::FindChatTemplate("vicuna", Tokenizer());
+  format.stop = "<s>";
+  format.after_answer = "<s>";
+  auto created =
+      Conversation::Create(session, {.format = &format, .system = ""});
+  ASSERT_TRUE(created.has_value());
+  Conversation& conversation = **created;
+  const Said first = Say(conversation, "Who?");
+  EXPECT_EQ(first.text, "Tim");
+  EXPECT_EQ(first.report.reason, StopReason::kStopString);
+  const Tokens prompt = Whole("USER: Who? ASSISTANT:");
+  EXPECT_EQ(session.held, prompt + Ids("Tim"));
+  GenerateOptions one = Greedy();
+  one.max_tokens = 1;
+  Say(conversation, "Why?", one);
+  Tokens turn = Whole("<s>USER: Why? ASSISTANT:");
+  turn.erase(turn.begin());
+  EXPECT_EQ(session.held, prompt + Ids("Tim") + turn);
+}
+
   EXPECT_EQ(session.held, prompt + Ids("T") + Tokens{TokenOf(" a")} + turn);
 }
 
