@@ -211,12 +211,14 @@ TEST(ReadTokenizerFilesTest, WhatIsThere) {
   const os::TestFolder folder;
   folder.Write("tokenizer.model", "m");
   folder.Write("chat_template.jinja", "j");
+  folder.Write("merges.txt", "\xEF\xBB\xBF#version: 0.2");
   const auto sources = ReadTokenizerFiles(folder.path());
   ASSERT_TRUE(sources.has_value());
   EXPECT_EQ(sources->tokenizer_model->text, "m");
   EXPECT_EQ(sources->tokenizer_model->path, folder / "tokenizer.model");
   EXPECT_EQ(sources->chat_template_jinja->text, "j");
   EXPECT_FALSE(sources->tokenizer_json.has_value());
+  EXPECT_EQ(sources->merges_txt->text, "#version: 0.2");
 }
 
 }  // namespace
