@@ -74,9 +74,9 @@ Result<std::vector<TokenId>> Conversation::EncodeTurn(std::string_view text,
   if (!is_first && !rest_.empty()) {
     parts.push_back({rest_, /*is_markup=*/false});
   }
-  for (text::TextPart& part :
-       text::RenderTurn(*options_.format, tokenizer_.vocab(),
-                        {is_first, options_.system, text})) {
+  for (text::TextPart& part : text::RenderTurn(
+           *options_.format, tokenizer_.vocab(),
+           {is_first, options_.system, text, options_.answer_start})) {
     parts.push_back(std::move(part));
   }
   text::EncodePartsOptions encode = {.previous = std::nullopt,

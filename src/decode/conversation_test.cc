@@ -116,6 +116,22 @@ TEST(ConversationTest, WithoutBos) {
   EXPECT_FALSE(session.held.empty());
 }
 
+TEST(ConversationTest, AnswersBeginAsTheModelsTemplateSays) {
+  ScriptedSession session(Stories(), {kEos, kEos});
+  auto conversation = Conversation::Create(
+      session, {.format = text::FindChatTemplate("vicuna", Tokenizer()),
+                .system = "",
+                .answer_start = "<s>x"});
+  ASSERT_TRUE(conversation.has_value());
+  Say(**conversation, "Who?");
+  const Tokens prompt = Whole("USER: Who? ASSISTANT:<s>x");
+  EXPECT_EQ(session.held, prompt);
+  Say(**conversation, "Why?");
+  Tokens turn = Whole("</s>USER: Why? ASSISTANT:<s>x");
+  turn.erase(turn.begin());
+  EXPECT_EQ(session.held, prompt + turn);
+}
+
 TEST(ConversationTest, AnAnswerCutByTheTokenLimitIsClosed) {
   ScriptedSession session(Stories(), Ids("Tim") + Tokens{kEos});
   const auto conversation = Start(session, "vicuna");
@@ -143,22 +159,6 @@ TEST(ConversationTest, TheFormatsStopStringIsNotKept) {
   EXPECT_EQ(Transcript(*conversation), "user:Who?|assistant:Tim |");
 }
 
-// A stop string that begins inside a token: its first half is said, and is
-// what the next turn starts with.
-TEST(ConversationTest, AStopStringInsideATokenSplitsIt) {
-  const TokenId and_token = TokenOf(" and");
-  ScriptedSession session(Stories(),
-                          Ids("T") + Tokens{and_token} + Tokens{kEos});
-  const auto conversation = Start(session, "vicuna");
-  GenerateOptions options = Greedy();
-  options.stop_strings = {"nd"};
-  const Said first = Say(*conversation, "Who?", options);
-  EXPECT_EQ(first.text, "T a");
-  const Tokens prompt = Whole("USER: Who? ASSISTANT:");
-  EXPECT_EQ(session.held, prompt + Ids("T"));
-  Say(*conversation, "Why?", options);
-  Tokens turn = Whole("</s>USER: Why? ASSISTANT:");
-  turn.erase(turn.begin());
 // The end of a format's messages is a control token that no key of the file
 // names: it ends the answer, and is in the conversation once.
 TEST(ConversationTest, ControlTokensEndAnAnswerAsTheFormatSays) {
@@ -184,6 +184,22 @@ TEST(ConversationTest, ControlTokensEndAnAnswerAsTheFormatSays) {
   EXPECT_EQ(session.held, prompt + Ids("Tim") + turn);
 }
 
+// A stop string that begins inside a token: its first half is said, and is
+// what the next turn starts with.
+TEST(ConversationTest, AStopStringInsideATokenSplitsIt) {
+  const TokenId and_token = TokenOf(" and");
+  ScriptedSession session(Stories(),
+                          Ids("T") + Tokens{and_token} + Tokens{kEos});
+  const auto conversation = Start(session, "vicuna");
+  GenerateOptions options = Greedy();
+  options.stop_strings = {"nd"};
+  const Said first = Say(*conversation, "Who?", options);
+  EXPECT_EQ(first.text, "T a");
+  const Tokens prompt = Whole("USER: Who? ASSISTANT:");
+  EXPECT_EQ(session.held, prompt + Ids("T"));
+  Say(*conversation, "Why?", options);
+  Tokens turn = Whole("</s>USER: Why? ASSISTANT:");
+  turn.erase(turn.begin());
   EXPECT_EQ(session.held, prompt + Ids("T") + Tokens{TokenOf(" a")} + turn);
 }
 
