@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/quote.h"
+#include "convert/hf_spm_json.h"
 #include "convert/hf_tokenizer_json.h"
 
 namespace thermocline::convert {
@@ -180,6 +181,11 @@ Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft) {
     TC_RETURN_IF_ERROR(
         AddIfItFits(tokenizer.path, token.text, id, token.is_special, draft));
     if (Has(draft, token.text, id)) KeepStripping(token, id, draft);
+  }
+  // SentencePiece's own file does not say where else the space in front goes.
+  text::Vocab steps;
+  if (draft.vocab.kind == text::VocabKind::kSpm && ReadSpmSteps(whole, steps)) {
+    draft.vocab.space_prefix_once = steps.space_prefix_once;
   }
   return {};
 }

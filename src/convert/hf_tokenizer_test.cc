@@ -83,6 +83,23 @@ TEST_F(HfTokenizerTest, SentencePieceCountsBeforeTokenizerJson) {
   EXPECT_EQ(parsed->vocab.scores.size(), 12u);
 }
 
+// Newer Llama and Mistral folders have both files.
+TEST_F(HfTokenizerTest, TokenizerJsonSaysWhereSentencePiecePutsSpaces) {
+  sources_.tokenizer_model = NamedText{"tokenizer.model", TestSentencePiece()};
+  for (const char* scheme : {"first", "always"}) {
+    Json tokenizer = TestTokenizer();
+    tokenizer["pre_tokenizer"] = {{"type", "Metaspace"},
+                                  {"replacement", "\u2581"},
+                                  {"prepend_scheme", scheme},
+                                  {"split", false}};
+    sources_.tokenizer_json->text = tokenizer.dump();
+    const auto parsed = Parse();
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    EXPECT_TRUE(parsed->vocab.add_space_prefix);
+    EXPECT_EQ(parsed->vocab.space_prefix_once, scheme == std::string("first"));
+  }
+}
+
 TEST_F(HfTokenizerTest, TiktokenComesAfterTokenizerJson) {
   sources_.tokenizer_model = NamedText{"tokenizer.model", "IQ== 0\n"};
   EXPECT_EQ(Parse()->vocab.pre, "gpt-2");
