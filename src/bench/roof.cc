@@ -16,7 +16,7 @@ namespace {
 constexpr int kReadRounds = 7;
 
 std::vector<int> DefaultThreads() {
-  const int num_cores = os::ReadTopology().num_cores;
+  const int num_cores = os::ReadTopology().num_default_threads();
   std::vector<int> threads;
   for (int n = 1; n < num_cores; n *= 2) threads.push_back(n);
   threads.push_back(num_cores);

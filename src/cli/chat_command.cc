@@ -42,9 +42,11 @@ void Tell(std::string_view text) {
 }
 
 // Formats whose own tokens end a message (Zephyr's marks are plain text) make
-// little sense to a model without these tokens.
+// little sense to a model without these tokens. `source`: what names the
+// format.
 Status WarnOfMissingMarks(const text::ChatTemplate& format,
-                          const text::Tokenizer& tokenizer) {
+                          const text::Tokenizer& tokenizer,
+                          std::string_view source) {
   if (!format.after_user.starts_with('<')) return {};
   TC_ASSIGN_OR_RETURN(const std::vector<text::TokenId> tokens,
                       text::ReservedTokens(format, tokenizer));
@@ -59,9 +61,9 @@ Status WarnOfMissingMarks(const text::ChatTemplate& format,
   }
   if (missing.empty()) return {};
   LogLine(LogLevel::kWarning,
-          fmt::format("--chat-template {}: the vocabulary has no token for {}: "
+          fmt::format("{} {}: the vocabulary has no control token for {}: "
                       "plain text takes its place, and answers may be poor",
-                      format.name, fmt::join(missing, ", ")));
+                      source, format.name, fmt::join(missing, ", ")));
   return {};
 }
 
@@ -99,13 +101,13 @@ std::vector<std::string> ChatInputFiles(const RunFlags& flags) {
 
 }  // namespace
 
-Result<const text::ChatTemplate*> ChooseChatTemplate(
-    const std::optional<std::string>& name, const model::Model& model) {
+Result<ChosenChat> ChooseChatTemplate(const std::optional<std::string>& name,
+                                      const model::Model& model) {
   const text::Tokenizer& tokenizer = *model.tokenizer();
   if (name.has_value()) {
     const text::ChatTemplate* format = text::FindChatTemplate(*name, tokenizer);
     TC_CHECK(format != nullptr);  // the flag takes known names only
-    return format;
+    return ChosenChat{format, ""};
   }
   const std::string names =
       fmt::format("{}", fmt::join(text::ChatTemplateNames(), ", "));
@@ -115,7 +117,14 @@ Result<const text::ChatTemplate*> ChooseChatTemplate(
     if (!jinja.has_value() || jinja->empty()) continue;
     const text::ChatTemplate* format =
         text::RecognizeChatTemplate(*jinja, tokenizer);
-    if (format != nullptr) return format;
+    if (format != nullptr) {
+      auto start = text::AnswerStartOf(*format, *jinja, tokenizer.vocab());
+      if (start.has_value()) return ChosenChat{format, *std::move(start)};
+      return Fail(ErrorCode::kUnsupported,
+                  "{}: its chat template {}; choose a format by "
+                  "--chat-template: {}",
+                  model.file().path(), start.error().message, names);
+    }
     return Fail(ErrorCode::kUnsupported,
                 "{}: its chat template is none of those known here; choose "
                 "one by --chat-template: {}",
@@ -136,8 +145,9 @@ Status RunChat(const RunFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto model,
                       OpenModel(flags.model, progress, &flags.session));
   TC_RETURN_IF_ERROR(RequireTokenizer(*model));
-  TC_ASSIGN_OR_RETURN(const text::ChatTemplate* format,
+  TC_ASSIGN_OR_RETURN(const ChosenChat chosen,
                       ChooseChatTemplate(flags.chat_template, *model));
+  const text::ChatTemplate* const format = chosen.format;
   const engine::SessionOptions options =
       MakeSessionOptions(flags.session, model->config(), progress);
   TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
@@ -145,7 +155,8 @@ Status RunChat(const RunFlags& flags) {
                       decode::Conversation::Create(
                           *session, {.format = format,
                                      .system = std::move(system).value_or(""),
-                                     .add_bos = !flags.no_bos}));
+                                     .add_bos = !flags.no_bos,
+                                     .answer_start = chosen.answer_start}));
   const bool is_person = StdinIsTerminal();
   std::optional<CatchCtrlC> catch_ctrl_c;
   if (is_person) catch_ctrl_c.emplace();
@@ -153,9 +164,9 @@ Status RunChat(const RunFlags& flags) {
   const ChatPartner partner = MakePartner(*input, is_person, progress);
   partner.tell(DescribeMode(*session, options));
   partner.tell(DescribeChat(*format, is_person));
-  if (flags.chat_template.has_value()) {
-    TC_RETURN_IF_ERROR(WarnOfMissingMarks(*format, *model->tokenizer()));
-  }
+  TC_RETURN_IF_ERROR(WarnOfMissingMarks(
+      *format, *model->tokenizer(),
+      flags.chat_template ? "--chat-template" : "the model's chat format"));
   return RunChatLoop(*conversation, partner,
                      {.generate = MakeGenerateOptions(flags),
                       .first_message = std::move(prompt),

@@ -2,6 +2,9 @@
 #ifndef THERMOCLINE_CLI_CHAT_COMMAND_H_
 #define THERMOCLINE_CLI_CHAT_COMMAND_H_
 
+#include <optional>
+#include <string>
+
 #include "base/status.h"
 #include "cli/run_flags.h"
 #include "model/model.h"
@@ -13,12 +16,19 @@ namespace thermocline::cli {
 // standard input and output.
 Status RunChat(const RunFlags& flags);
 
+// A format, and what a model's own template writes behind its header of an
+// answer (text::AnswerStartOf).
+struct ChosenChat {
+  const text::ChatTemplate* format;
+  std::string answer_start;
+};
+
 // The format by its name, else the model's own (tokenizer.chat_template;
 // an empty one is none).
 // kUnsupported: it has none, or none that is known; the message lists names.
 // kCorrupt: the key is no text. Requires a model with a tokenizer.
-Result<const text::ChatTemplate*> ChooseChatTemplate(
-    const std::optional<std::string>& name, const model::Model& model);
+Result<ChosenChat> ChooseChatTemplate(const std::optional<std::string>& name,
+                                      const model::Model& model);
 
 }  // namespace thermocline::cli
 

@@ -30,8 +30,8 @@ std::string Choice(gguf::TestFile& file,
   std::remove(path.c_str());
   if (!model.has_value()) return model.error().message;
   const auto format = ChooseChatTemplate(name, **model);
-  return format.has_value() ? std::string((*format)->name)
-                            : format.error().message;
+  if (!format.has_value()) return format.error().message;
+  return std::string(format->format->name) + format->answer_start;
 }
 
 TEST(ChooseChatTemplateTest, TheModelsOwn) {
@@ -41,6 +41,26 @@ TEST(ChooseChatTemplateTest, TheModelsOwn) {
   file.SetText("tokenizer.chat_template", "'<|im_start|>' + role");
   EXPECT_EQ(Choice(file), "chatml");
   EXPECT_EQ(Choice(file, "alpaca"), "alpaca");
+}
+
+constexpr char kChatmlMessages[] =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "<|im_end|>\n{% endfor %}";
+
+TEST(ChooseChatTemplateTest, WhereItsAnswersBegin) {
+  gguf::TestFile file = model::TestModel();
+  const auto choice = [&](const std::string& prompt) {
+    file.SetText("tokenizer.chat_template",
+                 kChatmlMessages + ("{% if add_generation_prompt %}" + prompt +
+                                    "{% endif %}"));
+    return Choice(file);
+  };
+  EXPECT_EQ(choice("<|im_start|>assistant\n"), "chatml");
+  EXPECT_EQ(choice("<|im_start|>assistant\n<think>\n"), "chatml<think>\n");
+  const std::string other = choice("Assistant:");
+  EXPECT_THAT(other, HasSubstr("its chat template begins answers by "
+                               "\"Assistant:\", where the format chatml"));
+  EXPECT_THAT(other, HasSubstr("--chat-template: chatml, "));
 }
 
 TEST(ChooseChatTemplateTest, NoneOrUnknownListsTheNames) {
@@ -98,15 +118,30 @@ TEST(RunChatTest, WarnsOfMarksThatAreNoTokens) {
   };
   EXPECT_THAT(err_of("chatml"),
               HasSubstr("warning: --chat-template chatml: the vocabulary has "
-                        "no token for <|im_start|>, <|im_end|>: plain text"));
+                        "no control token for <|im_start|>, <|im_end|>: plain "
+                        "text"));
   EXPECT_THAT(err_of("gemma"), HasSubstr("<start_of_turn>, <end_of_turn>:"));
   // Its messages begin with plain text, and only end with a token.
   EXPECT_THAT(err_of("openchat"),
-              HasSubstr("no token for <|end_of_turn|>: plain text"));
+              HasSubstr("no control token for <|end_of_turn|>: plain text"));
   for (const char* format :
        {"vicuna", "zephyr", "llama2", "mistral", "alpaca", "deepseek"}) {
     EXPECT_THAT(err_of(format), ::testing::Not(HasSubstr("warning"))) << format;
   }
+}
+
+TEST(RunChatTest, WarnsOfMarksOfTheModelsOwnFormat) {
+  gguf::TestFile file = model::TestModel();
+  file.SetText("tokenizer.chat_template", kChatmlMessages);
+  const std::string path = TempPath("marks.gguf");
+  std::ofstream(path, std::ios::binary) << file.Bytes();
+  const MainResult result =
+      RunMain({"run", "-m", path, "-cnv", "-n", "1", "-t", "1"}, "ab\n");
+  std::remove(path.c_str());
+  EXPECT_THAT(result.err,
+              HasSubstr("warning: the model's chat format chatml: the "
+                        "vocabulary has no control token for <|im_start|>, "
+                        "<|im_end|>"));
 }
 
 TEST(RunChatTest, RefusesWithoutATemplate) {

@@ -1,5 +1,7 @@
 #include "cli/encode_text.h"
 
+#include "base/log.h"
+#include "base/quote.h"
 #include "cli/signals.h"
 
 namespace thermocline::cli {
@@ -8,7 +10,18 @@ Result<std::vector<text::TokenId>> EncodeText(
     const text::Tokenizer& tokenizer, std::string_view text,
     const text::EncodeOptions& options) {
   ExitOnInterrupt exit_on_interrupt;
-  return tokenizer.Encode(text, options);
+  TC_ASSIGN_OR_RETURN(std::vector<text::TokenId> tokens,
+                      tokenizer.Encode(text, options));
+  // As in texts that were copied from where every token is written out.
+  const auto bos = tokenizer.vocab().added_bos();
+  if (options.add_special && bos && tokens.size() > 1 && tokens[0] == *bos &&
+      tokens[1] == *bos) {
+    LogWarning(
+        "the text begins with {}, which the vocabulary puts in front of texts "
+        "itself: the model reads two of them; leave one out (--no-bos)",
+        Quote(tokenizer.Piece(*bos, /*show_special=*/true)));
+  }
+  return tokens;
 }
 
 Result<std::vector<text::TokenId>> EncodePrompt(

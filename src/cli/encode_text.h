@@ -14,7 +14,8 @@
 
 namespace thermocline::cli {
 
-// Tokenizer::Encode.
+// Tokenizer::Encode, with a warning where a BOS is put in front of a text that
+// has one.
 Result<std::vector<text::TokenId>> EncodeText(
     const text::Tokenizer& tokenizer, std::string_view text,
     const text::EncodeOptions& options);

@@ -10,6 +10,7 @@
 
 #include "cli/signals.h"
 #include "cli/test_files.h"
+#include "model/test_log.h"
 
 namespace thermocline::cli {
 namespace {
@@ -48,6 +49,21 @@ TEST(EncodePromptTest, PutsBosInFrontIfAsked) {
   const auto parsed = EncodePrompt(*model->tokenizer(), "<s>Once", false);
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(parsed->front(), *vocab.bos);
+}
+
+TEST(EncodePromptTest, WarnsOfTwoBos) {
+  const auto model = OpenStories();
+  const auto warnings = [&](const char* prompt, bool with_special) {
+    model::TestLog log;
+    EXPECT_TRUE(EncodePrompt(*model->tokenizer(), prompt, with_special));
+    return log.lines();
+  };
+  const auto lines = warnings("<s>Once", true);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("begins with \"<s>\""), std::string::npos);
+  EXPECT_NE(lines[0].find("--no-bos"), std::string::npos);
+  EXPECT_TRUE(warnings("<s>Once", false).empty());
+  EXPECT_TRUE(warnings("Once<s>", true).empty());
 }
 
 TEST(EncodeCorpusTest, GivesTheChunks) {

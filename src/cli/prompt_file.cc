@@ -47,9 +47,7 @@ Result<std::string> ReadRecord(std::string_view line) {
 
 Result<std::vector<Prompt>> ParsePrompts(std::string_view text,
                                          const std::string& name) {
-  if (text.starts_with(text::kByteOrderMark)) {
-    text.remove_prefix(text::kByteOrderMark.size());
-  }
+  text = text::WithoutByteOrderMark(text);
   std::vector<Prompt> prompts;
   std::optional<bool> is_json;
   size_t number = 0;

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "cli/signals.h"
 #include "os/file.h"
+#include "text/utf8.h"
 
 namespace thermocline::cli {
 namespace {
@@ -126,10 +127,16 @@ std::string InputFileName(const std::string& path) {
   return std::filesystem::path(InputName(path)).filename().string();
 }
 
-Result<std::string> ReadText(const std::string& path) {
+Result<std::string> ReadBytes(const std::string& path) {
   if (IsStdin(path)) return ReadStdin();
   ExitOnInterrupt exit_on_interrupt;  // a pipe may have no writer
   return os::ReadFile(path, text::kMaxTextBytes);
+}
+
+Result<std::string> ReadText(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(std::string text, ReadBytes(path));
+  text.erase(0, text.size() - text::WithoutByteOrderMark(text).size());
+  return text;
 }
 
 Result<LongText> LongText::Open(const std::string& path) {
@@ -145,8 +152,9 @@ Result<LongText> LongText::Open(const std::string& path) {
 
 std::string_view LongText::text() const {
   if (!file_) return read_;
-  return {reinterpret_cast<const char*>(file_->bytes().data()),
-          file_->bytes().size()};
+  return text::WithoutByteOrderMark(
+      {reinterpret_cast<const char*>(file_->bytes().data()),
+       file_->bytes().size()});
 }
 
 }  // namespace thermocline::cli

@@ -44,11 +44,15 @@ std::string InputName(const std::string& path);
 // go to others. Where a text lies is nobody's business.
 std::string InputFileName(const std::string& path);
 
-// All of a text file, or of standard input for "-" and "/dev/stdin". The same
-// limit, errors and interrupt.
+// All of a file, or of standard input for "-" and "/dev/stdin". The same limit,
+// errors and interrupt.
+Result<std::string> ReadBytes(const std::string& path);
+
+// The same of a text: a byte order mark that editors put in front is dropped.
 Result<std::string> ReadText(const std::string& path);
 
-// A text of any size: a file is mapped, anything else is read as by ReadText.
+// A text of any size: a file is mapped, anything else is read as by ReadText;
+// without a byte order mark.
 class LongText {
  public:
   static Result<LongText> Open(const std::string& path);

@@ -81,7 +81,17 @@ TEST(ReadTextTest, ReadsFilesAndStandardInput) {
   ::close(ends[0]);
   EXPECT_EQ(read.value(), "in");
   EXPECT_EQ(ReadText("/dev/null").value(), "");
+  EXPECT_EQ(ReadBytes("/dev/null").value(), "");
   EXPECT_EQ(ReadText("/nowhere").error().code, ErrorCode::kNotFound);
+}
+
+TEST(ReadTextTest, DropsAByteOrderMarkInFront) {
+  const os::TestFolder folder;
+  const std::string mark = "\xEF\xBB\xBF";
+  const std::string path = folder.Write("text", mark + mark + "a");
+  EXPECT_EQ(ReadText(path).value(), mark + "a");
+  EXPECT_EQ(LongText::Open(path)->text(), mark + "a");
+  EXPECT_EQ(ReadBytes(path).value(), mark + mark + "a");
 }
 
 TEST(LongTextTest, FilesAndStandardInput) {

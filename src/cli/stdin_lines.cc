@@ -11,18 +11,19 @@
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "text/tokenizer.h"
+#include "text/utf8.h"
 
 namespace thermocline::cli {
-namespace {
-
-Input LineOf(std::string line) {
-  if (line.ends_with('\r')) line.pop_back();  // of CR LF
-  return {InputEvent::kText, std::move(line)};
-}
-
-}  // namespace
 
 const char* ChatPrompt(bool goes_on) { return goes_on ? ". " : "> "; }
+
+Input StdinLines::LineOf(std::string line) {
+  if (line.ends_with('\r')) line.pop_back();  // of CR LF
+  if (std::exchange(is_first_, false)) {
+    line.erase(0, line.size() - text::WithoutByteOrderMark(line).size());
+  }
+  return {InputEvent::kText, std::move(line)};
+}
 
 Result<Input> StdinLines::Read(bool goes_on) {
   if (at_terminal_) WriteStderr(ChatPrompt(goes_on));

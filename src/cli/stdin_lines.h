@@ -16,13 +16,17 @@ class StdinLines final : public LineSource {
   // own until the line ends, so that it counts as empty.
   explicit StdinLines(bool at_terminal) : at_terminal_(at_terminal) {}
 
-  // A line end is LF or CR LF. A last line without one counts; a line of more
+  // A line end is LF or CR LF. A byte order mark in front of the first line is
+  // dropped. A last line without one counts; a line of more
   // than 1 GiB does not (kResourceExhausted).
   Result<Input> Read(bool goes_on) override;
   void Remember(const std::string& /*message*/) override {}
 
  private:
+  Input LineOf(std::string line);
+
   bool at_terminal_;
+  bool is_first_ = true;
   std::string pending_;  // read, but behind the last line
 };
 

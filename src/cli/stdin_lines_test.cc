@@ -70,6 +70,13 @@ TEST_F(StdinLinesTest, LinesAsTheyCome) {
   EXPECT_EQ(Next(lines), "<end>");
 }
 
+TEST_F(StdinLinesTest, AByteOrderMarkInFrontIsDropped) {
+  StdinLines lines(/*at_terminal=*/false);
+  Write("\xEF\xBB\xBF/exit\r\n\xEF\xBB\xBFtwo\n");
+  EXPECT_EQ(Next(lines), "/exit");
+  EXPECT_EQ(Next(lines), "\xEF\xBB\xBFtwo");
+}
+
 TEST_F(StdinLinesTest, CrLfIsALineEnd) {
   StdinLines lines(/*at_terminal=*/false);
   Write("one\r\n\r\ntwo\rthree\r\r\nfour\r");

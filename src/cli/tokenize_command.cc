@@ -65,7 +65,7 @@ Status Run(const TokenizeFlags& flags) {
   TC_ASSIGN_OR_RETURN(const std::string text,
                       flags.prompt.has_value()
                           ? *flags.prompt
-                          : ReadText(flags.file.value_or("-")));
+                          : ReadBytes(flags.file.value_or("-")));
   return flags.decode ? Decode(*tokenizer, text)
                       : Encode(*tokenizer, flags, text);
 }

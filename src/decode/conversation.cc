@@ -74,9 +74,9 @@ Result<std::vector<TokenId>> Conversation::EncodeTurn(std::string_view text,
   if (!is_first && !rest_.empty()) {
     parts.push_back({rest_, /*is_markup=*/false});
   }
-  for (text::TextPart& part :
-       text::RenderTurn(*options_.format, tokenizer_.vocab(),
-                        {is_first, options_.system, text})) {
+  for (text::TextPart& part : text::RenderTurn(
+           *options_.format, tokenizer_.vocab(),
+           {is_first, options_.system, text, options_.answer_start})) {
     parts.push_back(std::move(part));
   }
   text::EncodePartsOptions encode = {.previous = std::nullopt,
@@ -192,20 +192,19 @@ Result<GenerateReport> Conversation::Answer(const GenerateOptions& options,
   TC_ASSIGN_OR_RETURN(
       GenerateReport report,
       Generate(session_, all.subspan(num_held), turn_options, receive));
-  KeepAnswer(report.tokens, text);
+  // What ends the answer is not part of it: the format writes it.
+  KeepAnswer(std::span(report.tokens).first(report.num_text_tokens), text);
   return report;
 }
 
 void Conversation::KeepAnswer(std::span<const TokenId> generated,
                               std::string_view text) {
   for (const TokenId token : generated) {
-    // An ending one is not part of the answer: the format ends it.
-    if (tokenizer_.IsEndOfGeneration(token)) break;
     const std::string_view piece =
         token < tokenizer_.num_tokens()
             ? tokenizer_.Piece(token, /*show_special=*/false)
             : std::string_view();
-    if (piece.size() > text.size()) break;  // a stop string begins in it
+    if (piece.size() > text.size()) break;  // not all was received
     text.remove_prefix(piece.size());
     tokens_.push_back(token);
   }

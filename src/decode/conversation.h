@@ -28,6 +28,8 @@ struct ConversationOptions {
   const text::ChatTemplate* format = nullptr;  // lives as long
   std::string system;                          // empty: none
   bool add_bos = true;  // where the vocabulary asks for it
+  // What the model's template writes of each answer (text::AnswerStartOf).
+  std::string answer_start = {};
 };
 
 // Owns     the messages and their tokens; not the session.

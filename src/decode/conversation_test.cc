@@ -116,6 +116,22 @@ TEST(ConversationTest, WithoutBos) {
   EXPECT_FALSE(session.held.empty());
 }
 
+TEST(ConversationTest, AnswersBeginAsTheModelsTemplateSays) {
+  ScriptedSession session(Stories(), {kEos, kEos});
+  auto conversation = Conversation::Create(
+      session, {.format = text::FindChatTemplate("vicuna", Tokenizer()),
+                .system = "",
+                .answer_start = "<s>x"});
+  ASSERT_TRUE(conversation.has_value());
+  Say(**conversation, "Who?");
+  const Tokens prompt = Whole("USER: Who? ASSISTANT:<s>x");
+  EXPECT_EQ(session.held, prompt);
+  Say(**conversation, "Why?");
+  Tokens turn = Whole("</s>USER: Why? ASSISTANT:<s>x");
+  turn.erase(turn.begin());
+  EXPECT_EQ(session.held, prompt + turn);
+}
+
 TEST(ConversationTest, AnAnswerCutByTheTokenLimitIsClosed) {
   ScriptedSession session(Stories(), Ids("Tim") + Tokens{kEos});
   const auto conversation = Start(session, "vicuna");
@@ -141,6 +157,31 @@ TEST(ConversationTest, TheFormatsStopStringIsNotKept) {
   EXPECT_EQ(first.report.reason, StopReason::kStopString);
   EXPECT_EQ(session.held, Whole("USER: Who? ASSISTANT:") + Ids("Tim "));
   EXPECT_EQ(Transcript(*conversation), "user:Who?|assistant:Tim |");
+}
+
+// The end of a format's messages is a control token that no key of the file
+// names: it ends the answer, and is in the conversation once.
+TEST(ConversationTest, ControlTokensEndAnAnswerAsTheFormatSays) {
+  ScriptedSession session(Stories(),
+                          Ids("Tim") + Tokens{kBos} + Ids("x") + Ids("a"));
+  text::ChatTemplate format = *text::FindChatTemplate("vicuna", Tokenizer());
+  format.stop = "<s>";
+  format.after_answer = "<s>";
+  auto created =
+      Conversation::Create(session, {.format = &format, .system = ""});
+  ASSERT_TRUE(created.has_value());
+  Conversation& conversation = **created;
+  const Said first = Say(conversation, "Who?");
+  EXPECT_EQ(first.text, "Tim");
+  EXPECT_EQ(first.report.reason, StopReason::kStopString);
+  const Tokens prompt = Whole("USER: Who? ASSISTANT:");
+  EXPECT_EQ(session.held, prompt + Ids("Tim"));
+  GenerateOptions one = Greedy();
+  one.max_tokens = 1;
+  Say(conversation, "Why?", one);
+  Tokens turn = Whole("<s>USER: Why? ASSISTANT:");
+  turn.erase(turn.begin());
+  EXPECT_EQ(session.held, prompt + Ids("Tim") + turn);
 }
 
 // A stop string that begins inside a token: its first half is said, and is

@@ -1,5 +1,6 @@
 #include "decode/generate.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -25,20 +26,33 @@ class TextOutput {
   // Returns why to stop, if so.
   std::optional<StopReason> Push(TokenId token) {
     // A model may have more rows in its head than its vocabulary has tokens.
-    if (token >= tokenizer_.num_tokens()) return std::nullopt;
-    const std::string_view piece =
-        tokenizer_.Piece(token, /*show_special=*/false);
-    const bool wants_more = Send(stops_.Push(decoder_.Push(piece)));
+    if (token >= tokenizer_.num_tokens()) {
+      token_ends_.push_back(num_bytes_);
+      return std::nullopt;
+    }
+    std::string_view piece = tokenizer_.Piece(token, /*show_special=*/false);
+    const bool is_hidden = piece.empty();
+    if (is_hidden) piece = tokenizer_.Piece(token, /*show_special=*/true);
+    const bool wants_more = Send(decoder_.Push(stops_.Push(piece, is_hidden)));
+    num_bytes_ += piece.size();
+    token_ends_.push_back(num_bytes_);
     if (stops_.matched()) return StopReason::kStopString;
     if (!wants_more) return StopReason::kReceiver;
     return std::nullopt;
   }
 
+  // How many tokens lie before a stop string; all if there was none.
+  size_t NumWhole() const {
+    if (!stops_.matched()) return token_ends_.size();
+    const auto end =
+        std::ranges::upper_bound(token_ends_, stops_.match_begin());
+    return static_cast<size_t>(end - token_ends_.begin());
+  }
+
   // Sends what was held back in case more came.
   void Finish() {
-    if (stops_.matched()) return;
-    std::string rest = stops_.Push(decoder_.Flush());
-    rest += stops_.Flush();
+    std::string rest = decoder_.Push(stops_.Flush());
+    rest += decoder_.Flush();
     Send(rest);
   }
 
@@ -46,9 +60,11 @@ class TextOutput {
   bool Send(std::string_view text) { return text.empty() || on_text_(text); }
 
   const text::Tokenizer& tokenizer_;
-  text::StreamDecoder decoder_;
   StopMatcher stops_;
+  text::StreamDecoder decoder_;
   const TextFn& on_text_;
+  uint64_t num_bytes_ = 0;            // pushed, hidden ones too
+  std::vector<uint64_t> token_ends_;  // by token, in these bytes
 };
 
 class Generation {
@@ -88,6 +104,7 @@ class Generation {
       report_.reason = StopReason::kCancelled;
     }
     if (report_.reason != StopReason::kReceiver) output_.Finish();
+    report_.num_text_tokens = output_.NumWhole();
     return report_;
   }
 

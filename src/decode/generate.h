@@ -20,8 +20,10 @@
 namespace thermocline::decode {
 
 struct GenerateOptions {
-  int64_t max_tokens = -1;                // -1: until the context is full
-  std::vector<std::string> stop_strings;  // -r; the text ends before the match
+  int64_t max_tokens = -1;  // -1: until the context is full
+  // -r: the text ends before the match. The text of a control token counts,
+  // though it is not shown.
+  std::vector<std::string> stop_strings;
   bool ignore_eos = false;  // end-of-generation tokens are never chosen
   SamplerOptions sampler;
   // What comes before the prompt: the penalties look back into it.
@@ -42,6 +44,9 @@ struct GenerateReport {
   StopReason reason;
   int64_t num_prompt_tokens;  // that went through: 0 if cancelled meanwhile
   std::vector<text::TokenId> tokens;  // generated, an ending one too
+  // How many of them are whole in the text: without an ending one, and what
+  // a stop string begins in.
+  size_t num_text_tokens;
   // Passes through the model after the prefill. The first token comes from the
   // prefill's logits, and the last one is not decoded: mostly one pass less
   // than tokens. Speed is passes by time.

@@ -56,6 +56,7 @@ TEST(Generate, ChoosesDecodesAndShowsUntilEndOfGeneration) {
   EXPECT_EQ(outcome.report->reason, StopReason::kEndOfGeneration);
   EXPECT_EQ(outcome.report->num_prompt_tokens, 2);
   EXPECT_EQ(outcome.report->tokens.size(), 8u);
+  EXPECT_EQ(outcome.report->num_text_tokens, 7u);
   // The first from the prefill's logits, the last not decoded.
   EXPECT_EQ(outcome.report->num_decodes, 7);
   EXPECT_EQ(outcome.report->seed, 5u);
@@ -131,6 +132,7 @@ TEST(Generate, StopStringsAcrossTokens) {
   EXPECT_EQ(outcome.text, "one ");
   EXPECT_EQ(outcome.report->reason, StopReason::kStopString);
   EXPECT_EQ(outcome.report->tokens.size(), 9u);
+  EXPECT_EQ(outcome.report->num_text_tokens, 4u);
 }
 
 TEST(Generate, WhatWasHeldBackComesAtTheEnd) {
@@ -160,6 +162,20 @@ TEST(Generate, ControlTokensAreNotShown) {
   GenerateOptions options = Greedy();
   options.max_tokens = 3;
   EXPECT_EQ(RunOn(session, options).text, "ab");
+}
+
+TEST(Generate, ControlTokensStopByTheirText) {
+  const TokenId bos = Stories()->tokenizer()->vocab().bos.value();
+  ScriptedSession session(Stories(), Joined(Joined(Ids("a"), {bos}), Ids("b")));
+  GenerateOptions options = Greedy();
+  options.max_tokens = 3;
+  options.stop_strings = {"<s>"};
+  const Outcome outcome = RunOn(session, options);
+  ASSERT_TRUE(outcome.report.has_value());
+  EXPECT_EQ(outcome.text, "a");
+  EXPECT_EQ(outcome.report->reason, StopReason::kStopString);
+  EXPECT_EQ(outcome.report->tokens, Joined(Ids("a"), {bos}));
+  EXPECT_EQ(outcome.report->num_text_tokens, 1u);
 }
 
 TEST(Generate, BytesOfACharacterAreShownTogether) {

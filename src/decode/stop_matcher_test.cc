@@ -57,6 +57,53 @@ TEST(StopMatcher, SameResultHoweverTheTextIsCut) {
   }
 }
 
+// Each piece on its own; those in <> are hidden. "|" where the match was, and
+// how many bytes come before it.
+std::string ThroughPieces(const std::vector<std::string>& stops,
+                          const std::vector<std::string>& pieces) {
+  StopMatcher matcher(stops);
+  std::string shown;
+  for (const std::string& piece : pieces) {
+    shown += matcher.Push(piece, /*is_hidden=*/piece.starts_with('<'));
+    if (matcher.matched()) {
+      return shown + "|" + std::to_string(matcher.match_begin());
+    }
+  }
+  return shown + matcher.Flush();
+}
+
+TEST(StopMatcher, HiddenPiecesAreLookedAtAndNotShown) {
+  struct HiddenCase {
+    std::vector<std::string> stops;
+    std::vector<std::string> pieces;
+    std::string shown;
+  };
+  const std::vector<HiddenCase> cases = {
+      {{}, {"a", "<end>", "b"}, "ab"},
+      {{"<end>"}, {"a", "<end>", "b"}, "a|1"},
+      {{"<end>"}, {"a", "<eng>", "b"}, "ab"},
+      {{"<end>\n"}, {"a", "<end>", "b", "<end>", "\n"}, "ab|7"},
+      {{"x<end>"}, {"ax", "<end>"}, "a|1"},
+      {{"<a><b>"}, {"<a>", "<b>"}, "|0"},
+      // Written out by tokens that are shown.
+      {{"[end]"}, {"a[", "en", "d]"}, "a|1"},
+      // All of a hidden piece or none.
+      {{"<", "end", ">"}, {"a", "<end>", "b"}, "ab"},
+      {{"a<"}, {"a", "<end>", "b"}, "ab"},
+      {{"b"}, {"<abc>", "x", "<abc>", "b"}, "x|11"},
+      // What is shown counts as it looks.
+      {{"ab"}, {"xa", "<end>", "b"}, "x|1"},
+      {{"abc"}, {"xa", "<end>", "b"}, "xab"},
+      // Complete first wins; of two that end together, the longer.
+      {{"b", "a<end>"}, {"a", "<end>", "b"}, "|0"},
+      {{"b", "<end>b"}, {"a", "<end>", "b"}, "a|1"},
+  };
+  for (const HiddenCase& each : cases) {
+    EXPECT_EQ(ThroughPieces(each.stops, each.pieces), each.shown)
+        << each.stops.front() << " in " << each.pieces.front();
+  }
+}
+
 TEST(StopMatcher, HoldsBackNoMoreThanItMust) {
   StopMatcher matcher({"END"});
   EXPECT_EQ(matcher.Push("abcE"), "abc");

@@ -30,7 +30,7 @@ Result<int> NumThreadsOf(const SessionOptions& options) {
                 options.num_threads, os::ThreadPool::kMaxThreads);
   }
   if (options.num_threads > 0) return options.num_threads;
-  return std::clamp(os::ReadTopology().num_cores, 1,
+  return std::clamp(os::ReadTopology().num_default_threads(), 1,
                     os::ThreadPool::kMaxThreads);
 }
 
@@ -54,11 +54,23 @@ EngineOptions EngineOptionsOf(const model::Config& config,
   return engine;
 }
 
+// YaRN is trained for what it stretches the original length to; files often
+// keep that original length as the model's.
+int64_t LongestTrained(const model::Config& config) {
+  double longest = static_cast<double>(config.context_length);
+  for (const model::RopeConfig& rope : config.ropes) {
+    if (rope.scaling != model::RopeScaling::kYarn) continue;
+    longest = std::max(
+        longest, rope.factor * static_cast<double>(rope.original_context));
+  }
+  return static_cast<int64_t>(std::min(longest, 1e15));
+}
+
 void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   if (model.neuron_order() != nullptr && mode == FfnMode::kDense) {
     LogInfo("the split's order of neurons changes nothing with --ffn dense");
   }
-  const int64_t trained = model.config().context_length;
+  const int64_t trained = LongestTrained(model.config());
   if (trained > 0 && plan.engine.context > trained) {
     LogWarning(
         "a context of {} positions is beyond the {} that this model was "

@@ -24,7 +24,7 @@ inline constexpr int64_t kDefaultContextMax = 4096;
 
 struct SessionOptions {
   int64_t context = 0;         // positions; 0: the model's, at most 4096
-  int num_threads = 0;         // 0: physical cores
+  int num_threads = 0;         // 0: physical cores, or fewer by a quota
   DType k_type = DType::kF16;  // F32, F16, Q8_0
   DType v_type = DType::kF16;
   int64_t batch = 512;  // rows computed together, at most

@@ -6,6 +6,8 @@
 
 #include "base/units.h"
 #include "engine/testing/tiny_model.h"
+#include "model/test_log.h"
+#include "model/test_model.h"
 #include "os/topology.h"
 
 namespace thermocline::engine {
@@ -25,6 +27,30 @@ model::Config SevenBillion() {
                                                           .rope = 0},
                                             .ffn = {.width = 11008}});
   return config;
+}
+
+// Files with YaRN often keep the length that it stretches as the model's.
+TEST(Runtime, WarnsOfContextsBeyondTheTrainedOnes) {
+  const auto warnings = [](model::RopeScaling scaling, float factor,
+                           int64_t context) {
+    gguf::TestFile file = model::TestModel();  // 128 positions
+    file.SetText("llama.rope.scaling.type", std::string(NameOf(scaling)))
+        .SetF32("llama.rope.scaling.factor", factor)
+        .SetU32("llama.rope.scaling.original_context_length", 128);
+    gguf::ParsedCopy parsed(file.Bytes());
+    const auto model = model::Model::FromFile(std::move(*parsed.file), {});
+    EXPECT_TRUE(model.has_value()) << model.error().message;
+    const model::TestLog log;
+    EXPECT_TRUE(
+        Runtime::Create(*model, {.context = context, .num_threads = 1}));
+    return log.lines();
+  };
+  EXPECT_EQ(warnings(model::RopeScaling::kNone, 1, 128).size(), 0u);
+  EXPECT_EQ(warnings(model::RopeScaling::kNone, 1, 129).size(), 1u);
+  EXPECT_EQ(warnings(model::RopeScaling::kYarn, 2, 256).size(), 0u);
+  const auto beyond = warnings(model::RopeScaling::kYarn, 2, 257);
+  ASSERT_EQ(beyond.size(), 1u);
+  EXPECT_NE(beyond[0].find("beyond the 256"), std::string::npos);
 }
 
 TEST(RuntimePlan, ContextDefaultsToTheModelsAtMost4096) {
@@ -72,7 +98,7 @@ TEST(RuntimePlan, TrainingFreePredictorsOfTheFileCount) {
 TEST(RuntimePlan, ZeroThreadsAreThePhysicalCores) {
   const auto plan = PlanRuntime(SevenBillion(), {});
   ASSERT_TRUE(plan.has_value());
-  EXPECT_EQ(plan->num_threads, os::ReadTopology().num_cores);
+  EXPECT_EQ(plan->num_threads, os::ReadTopology().num_default_threads());
 }
 
 TEST(RuntimePlan, CountsTheKnownCacheOfA7BModel) {

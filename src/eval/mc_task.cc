@@ -124,9 +124,7 @@ size_t NumScoredBytes(std::string_view continuation) {
 
 Result<McTask> ParseMcTask(std::string_view text, const std::string& path,
                            size_t max_items) {
-  if (text.starts_with(kByteOrderMark)) {
-    text.remove_prefix(kByteOrderMark.size());
-  }
+  text = text::WithoutByteOrderMark(text);
   TaskReader reader(path);
   int64_t line_number = 0;
   while (!text.empty() && (max_items == 0 || reader.num_items() < max_items)) {

@@ -12,6 +12,9 @@ std::string_view NameOf(Container container) {
 namespace {
 
 std::string DescribeType(const KeyValue& kv) {
+  if (const auto* large = std::get_if<uint64_t>(&kv.value)) {
+    return fmt::format("u64 {}, above 2^63 - 1", *large);
+  }
   if (kv.type != ValueType::kArray) return std::string(NameOf(kv.type));
   const Array& array = std::get<Array>(kv.value);
   return fmt::format("an array of {} {}", array.size(),

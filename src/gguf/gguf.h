@@ -48,12 +48,12 @@ std::string_view NameOf(Container container);  // "GGUF", "PWRI"
 std::string_view NameOf(ValueType type);
 
 // An array of scalars or strings (never of arrays). Integers of any width are
-// held as int64 (u64 values above its range are refused when read), floats as
-// double.
+// held as int64, floats as double; u64 ones as uint64 if any is above the range
+// of int64.
 struct Array {
   ValueType elem_type;
   std::variant<std::vector<int64_t>, std::vector<double>,
-               std::vector<std::string>>
+               std::vector<std::string>, std::vector<uint64_t>>
       values;  // bools: int64
   size_t size() const;
 };
@@ -61,7 +61,8 @@ struct Array {
 struct KeyValue {
   std::string key;
   ValueType type = ValueType::kU8;
-  std::variant<int64_t, double, bool, std::string, Array> value;
+  // uint64_t: a u64 above 2^63 - 1, which no key that is read here may have.
+  std::variant<int64_t, double, bool, std::string, Array, uint64_t> value;
 
   // Of an array of T, which is what Array holds: int64_t, double or
   // std::string. Null: it is none.
@@ -158,7 +159,7 @@ class File {
 
   // Typed access. nullopt: the key is absent. kCorrupt: it is there with
   // another type; the message names file, key, both types. Integers are
-  // accepted in any width and sign.
+  // accepted in any width and sign, up to 2^63 - 1.
   Result<std::optional<int64_t>> Int(std::string_view key) const;
   Result<std::optional<double>> Float(std::string_view key) const;
   Result<std::optional<bool>> Bool(std::string_view key) const;

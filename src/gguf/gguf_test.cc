@@ -16,6 +16,7 @@ class TypedAccess : public ::testing::Test {
       : parsed_(TestFile()
                     .SetU32("u32", 4294967295u)
                     .Set("i64", ValueType::kI64, Raw(int64_t{-5}))
+                    .Set("large", ValueType::kU64, Raw(~uint64_t{0}))
                     .SetF32("f32", 0.5f)
                     .Set("f64", ValueType::kF64, Raw(0.25))
                     .SetBool("bool", true)
@@ -53,6 +54,8 @@ TEST_F(TypedAccess, AnotherTypeIsNamed) {
             "test.gguf: key \"text\" is string; expected an integer");
   EXPECT_THAT(file().String("texts").error().message,
               HasSubstr("an array of 2 string; expected string"));
+  EXPECT_THAT(file().Int("large").error().message,
+              HasSubstr("is u64 18446744073709551615, above 2^63 - 1"));
   EXPECT_FALSE(file().Int("f32"));
   EXPECT_FALSE(file().Int("bool"));
   EXPECT_FALSE(file().Float("u32"));

@@ -40,15 +40,18 @@ auto WithWireType(ValueType type, F&& f) {
   }
 }
 
-// Integers are held as int64, bools are one byte that is 0 or 1.
+// Integers are held as int64 where that holds them.
+template <typename T>
+bool FitsInt64(T wire) {
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    return wire <= uint64_t{std::numeric_limits<int64_t>::max()};
+  }
+  return true;
+}
+
+// Bools are one byte that is 0 or 1.
 template <typename T>
 Status CheckRange(ValueType type, T wire) {
-  if constexpr (std::is_same_v<T, uint64_t>) {
-    if (wire > uint64_t{std::numeric_limits<int64_t>::max()}) {
-      return Fail(ErrorCode::kCorrupt,
-                  "the u64 value {} is out of range (at most 2^63 - 1)", wire);
-    }
-  }
   if constexpr (std::is_same_v<T, uint8_t>) {
     if (type == ValueType::kBool && wire > 1) {
       return Fail(ErrorCode::kCorrupt,
@@ -66,6 +69,8 @@ Status ReadScalar(ByteReader& reader, KeyValue& kv) {
     kv.value = static_cast<double>(wire);
   } else if (kv.type == ValueType::kBool) {
     kv.value = wire != 0;
+  } else if (!FitsInt64(wire)) {
+    kv.value = static_cast<uint64_t>(wire);
   } else {
     kv.value = static_cast<int64_t>(wire);
   }
@@ -78,11 +83,18 @@ Result<Array> ReadNumbers(ByteReader& reader, ValueType type, uint64_t count) {
   TC_ASSIGN_OR_RETURN(const auto bytes, reader.ReadBytes(count * sizeof(T)));
   using Held = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
   std::vector<Held> values(count);
+  bool all_fit = true;
   for (uint64_t i = 0; i < count; ++i) {
     T wire;
     std::memcpy(&wire, bytes.data() + i * sizeof(T), sizeof(T));
     TC_RETURN_IF_ERROR(CheckRange(type, wire));
+    all_fit = all_fit && FitsInt64(wire);
     values[i] = static_cast<Held>(wire);
+  }
+  if constexpr (std::is_same_v<T, uint64_t>) {
+    if (!all_fit) {
+      return Array{type, std::vector<uint64_t>(values.begin(), values.end())};
+    }
   }
   return Array{type, std::move(values)};
 }

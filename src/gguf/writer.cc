@@ -93,6 +93,14 @@ Status AppendString(std::string_view text, ValueType type, std::string& out) {
 Status Append(int64_t value, ValueType type, std::string& out) {
   return AppendInt(value, type, out);
 }
+Status Append(uint64_t value, ValueType type, std::string& out) {
+  if (type == ValueType::kU64) {
+    AppendRaw(value, out);
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument, "the integer {} cannot be {}", value,
+              NameOf(type));
+}
 Status Append(double value, ValueType type, std::string& out) {
   return AppendFloat(value, type, out);
 }

@@ -44,6 +44,9 @@ TEST(Writer, RoundTripOfEveryValueType) {
       {"u32", ValueType::kU32, int64_t{4294967295}},
       {"i32", ValueType::kI32, int64_t{INT32_MIN}},
       {"u64", ValueType::kU64, int64_t{INT64_MAX}},
+      {"large u64", ValueType::kU64, ~uint64_t{0}},
+      {"large u64s", ValueType::kArray,
+       Array{ValueType::kU64, std::vector<uint64_t>{1, ~uint64_t{0}}}},
       {"i64", ValueType::kI64, int64_t{INT64_MIN}},
       {"f32", ValueType::kF32, 0.5},
       {"f64", ValueType::kF64, 0.1},
@@ -236,6 +239,7 @@ TEST(Writer, RefusesValuesThatTheirTypeCannotHold) {
   EXPECT_FALSE(writer->AddKeyValue({"k", ValueType::kF32, int64_t{1}}));
   EXPECT_FALSE(writer->AddKeyValue({"k", ValueType::kU8, 1.0}));
   EXPECT_FALSE(writer->AddKeyValue({"k", ValueType::kU8, true}));
+  EXPECT_FALSE(writer->AddKeyValue({"k", ValueType::kI64, ~uint64_t{0}}));
   EXPECT_FALSE(writer->AddKeyValue({"k", ValueType::kU8, std::string("x")}));
   EXPECT_FALSE(
       writer->AddArray("k", {ValueType::kU8, std::vector<int64_t>{1, 256}}));

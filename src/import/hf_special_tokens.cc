@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/quote.h"
+#include "import/hf_spm_json.h"
 #include "import/hf_tokenizer_json.h"
 
 namespace thermocline::importer {
@@ -18,7 +19,6 @@ using text::TokenId;
 using text::TokenType;
 using text::Vocab;
 
-constexpr float kAddedScore = -1000.0f;  // what other converters write
 constexpr std::string_view kEscapedSpace = "\u2581";
 
 std::string Unescaped(std::string text) {
@@ -66,7 +66,7 @@ Status AddToken(const std::string& path, const std::string& text, uint64_t id,
   if (!known) tokens.Forget(id);
   return tokens.Add(path, AsMatched(text, is_special, draft), id,
                     is_special ? TokenType::kControl : TokenType::kUserDefined,
-                    kAddedScore);
+                    text::kAddedTokenScore);
 }
 
 // The same, but what contradicts the tokens that are there is ignored too.
@@ -81,6 +81,13 @@ Status AddIfItFits(const std::string& path, const std::string& text,
   if (fits) return AddToken(path, text, id, is_special, draft);
   WarnOfNoRow(path, text);
   return {};
+}
+
+// Whether the draft's token with that id is this one.
+bool Has(const VocabDraft& draft, const std::string& text, uint64_t id) {
+  auto known = draft.tokens.Find(text);
+  if (!known) known = draft.tokens.Find(AsMatched(text, false, draft));
+  return known && static_cast<uint64_t>(*known) == id;
 }
 
 // A token's text, given as a string or as an object with "content".
@@ -173,6 +180,12 @@ Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft) {
                             : draft.tokens.num_rows();
     TC_RETURN_IF_ERROR(
         AddIfItFits(tokenizer.path, token.text, id, token.is_special, draft));
+    if (Has(draft, token.text, id)) KeepStripping(token, id, draft);
+  }
+  // SentencePiece's own file does not say where else the space in front goes.
+  text::Vocab steps;
+  if (draft.vocab.kind == text::VocabKind::kSpm && ReadSpmSteps(whole, steps)) {
+    draft.vocab.space_prefix_once = steps.space_prefix_once;
   }
   return {};
 }
@@ -195,10 +208,12 @@ Status AddFromDecoder(const JsonFields& config, bool may_contradict,
         }
         TC_ASSIGN_OR_RETURN(const auto fields,
                             JsonFields::Of(token, entries.path()));
-        TC_ASSIGN_OR_RETURN(const auto text, fields.RequireString("content"));
-        TC_ASSIGN_OR_RETURN(const auto special, fields.Bool("special"));
+        TC_ASSIGN_OR_RETURN(const auto added, ReadAddedToken(fields));
         const auto add = may_contradict ? AddToken : AddIfItFits;
-        return add(entries.path(), text, id, special.value_or(false), draft);
+        TC_RETURN_IF_ERROR(
+            add(entries.path(), added.text, id, added.is_special, draft));
+        if (Has(draft, added.text, id)) KeepStripping(added, id, draft);
+        return {};
       });
 }
 

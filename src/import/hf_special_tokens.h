@@ -29,7 +29,8 @@ Status AddFromAddedTokens(const JsonFields& added, VocabDraft& draft);
 
 // "added_tokens" of tokenizer.json beside a vocabulary from another file:
 // control or user-defined. kCorrupt; those that contradict what the other files
-// gave, or have no row, are ignored with a warning.
+// gave, or have no row, are ignored with a warning. For SPM, also whether the
+// space in front of a text is put behind special tokens.
 Status AddFromTokenizerJson(const NamedText& tokenizer, VocabDraft& draft);
 
 // "added_tokens_decoder" of tokenizer_config.json: tokens by id, control or

@@ -178,8 +178,8 @@ TEST_F(SpecialTokensTest, DecoderFillsInWhatMustNotBeContradicted) {
       {"3", {{"content", "other"}}},
       {"6", {{"content", "<new>"}}},
       {"7", {{"content", "</s>"}, {"special", true}}},
-      {"8", {{"content", "<|end|>"}, {"special", true}}},
-      {"9", {{"content", "<far>"}}}};
+      {"8", {{"content", "<|end|>"}, {"special", true}, {"rstrip", true}}},
+      {"9", {{"content", "<far>"}, {"lstrip", true}}}};
   const model::TestLog log;
   ASSERT_TRUE(AddFromDecoder(Config(), false, draft_));
   EXPECT_EQ(draft_.tokens.TypeOf(1), TokenType::kControl);
@@ -189,6 +189,8 @@ TEST_F(SpecialTokensTest, DecoderFillsInWhatMustNotBeContradicted) {
   EXPECT_EQ(draft_.tokens.Find("<reserved>"), 6);
   EXPECT_EQ(draft_.tokens.Find("</s>"), 2);
   EXPECT_FALSE(draft_.tokens.IsNamed(7));
+  EXPECT_EQ(draft_.vocab.rstrip, std::vector<text::TokenId>{8});
+  EXPECT_TRUE(draft_.vocab.lstrip.empty());
   EXPECT_EQ(log.lines().size(), 4u);  // other, <new>, </s>, <far>
 }
 

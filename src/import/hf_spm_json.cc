@@ -27,6 +27,7 @@ constexpr size_t kMaxPieceBytes = 256;  // longer ones are not looked into
 struct SpaceRules {
   bool is_escaped = false;
   bool is_put_in_front = false;
+  bool is_first_only = false;  // not behind special tokens
 };
 
 tl::unexpected<Error> UnknownStep(const JsonFields& step,
@@ -88,6 +89,7 @@ Status ReadMetaspace(const Json& json, const std::string& path,
   TC_ASSIGN_OR_RETURN(const auto older, step.Bool("add_prefix_space"));
   rules.is_escaped = true;
   rules.is_put_in_front = scheme ? *scheme != "never" : older.value_or(true);
+  rules.is_first_only = scheme == "first";
   return {};
 }
 
@@ -165,6 +167,7 @@ Status ReadSpmSteps(const JsonFields& tokenizer, text::Vocab& vocab) {
   vocab.kind = text::VocabKind::kSpm;
   vocab.pre = "default";  // as other converters write it; SPM has none
   vocab.add_space_prefix = rules.is_put_in_front;
+  vocab.space_prefix_once = rules.is_first_only;
   return {};
 }
 
@@ -177,6 +180,8 @@ Status CompleteSpmVocab(const JsonFields& model, VocabDraft& draft) {
   tokens.ForEach([&](TokenId id, const std::string& text) {
     if (tokens.TypeOf(id) == TokenType::kNormal && text::ParseByteToken(text)) {
       tokens.SetType(id, TokenType::kByte);
+    } else if (tokens.TypeOf(id) == TokenType::kUserDefined) {
+      tokens.SetScore(id, text::kAddedTokenScore);  // they part the text
     }
   });
   const uint64_t num_inexact = SetScores(merges, tokens);

@@ -44,6 +44,9 @@ TEST(ReadSpmStepsTest, BothWaysToWriteSpaces) {
   EXPECT_TRUE(older->add_space_prefix);
   EXPECT_FALSE(Steps(Replace(), nullptr)->add_space_prefix);
   EXPECT_TRUE(Steps(nullptr, Metaspace("first"))->add_space_prefix);
+  EXPECT_TRUE(Steps(nullptr, Metaspace("first"))->space_prefix_once);
+  EXPECT_FALSE(Steps(nullptr, Metaspace("always"))->space_prefix_once);
+  EXPECT_FALSE(older->space_prefix_once);
   EXPECT_TRUE(Steps(nullptr, Metaspace("always"))->add_space_prefix);
   EXPECT_FALSE(Steps(nullptr, Metaspace("never"))->add_space_prefix);
 }

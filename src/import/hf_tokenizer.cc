@@ -13,6 +13,7 @@
 #include "import/sentencepiece.h"
 #include "os/file.h"
 #include "text/tokenizer.h"
+#include "text/utf8.h"
 
 namespace thermocline::importer {
 namespace {
@@ -128,6 +129,7 @@ Result<std::optional<NamedText>> ReadIfThere(const std::string& path) {
   if (!os::HasEntry(path)) return std::nullopt;
   TC_ASSIGN_OR_RETURN(auto text, os::ReadFile(path, kMaxFileBytes));
   TC_RETURN_IF_ERROR(CheckDownloaded(text, path));
+  text.erase(0, text.size() - text::WithoutByteOrderMark(text).size());
   return NamedText{path, std::move(text)};
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "base/quote.h"
 #include "import/hf_merges.h"
 #include "import/hf_pretokenizer.h"
@@ -84,27 +85,28 @@ Result<Kind> KindOf(const JsonFields& model, const JsonFields& whole) {
 }
 
 // Control tokens, or user-defined ones.
-Status AddAddedTokens(const JsonFields& tokenizer, VocabBuilder& tokens) {
+Status AddAddedTokens(const JsonFields& tokenizer, VocabDraft& draft) {
   TC_ASSIGN_OR_RETURN(const auto added, ReadAddedTokens(tokenizer));
   for (const AddedToken& token : added) {
-    TC_RETURN_IF_ERROR(tokens.AddWithJsonId(
+    TC_RETURN_IF_ERROR(draft.tokens.AddWithJsonId(
         tokenizer.path(), token.text, token.id,
         token.is_special ? TokenType::kControl : TokenType::kUserDefined));
+    KeepStripping(token, token.id->get<uint64_t>(), draft);
   }
   return {};
 }
 
 Status ReadTokens(const JsonFields& model, const JsonFields& whole,
-                  VocabBuilder& tokens) {
+                  VocabDraft& draft) {
   const Json* vocab = model.Find("vocab");
   if (vocab == nullptr || !vocab->is_object()) {
     return model.Wrong("vocab", "must be an object");
   }
   for (const auto& [text, id] : vocab->items()) {
-    TC_RETURN_IF_ERROR(
-        tokens.AddWithJsonId(whole.path(), text, &id, TokenType::kNormal));
+    TC_RETURN_IF_ERROR(draft.tokens.AddWithJsonId(whole.path(), text, &id,
+                                                  TokenType::kNormal));
   }
-  return AddAddedTokens(whole, tokens);
+  return AddAddedTokens(whole, draft);
 }
 
 void ReadTemplate(const Json& processor, VocabDraft& draft) {
@@ -156,7 +158,7 @@ Status ReadByteLevel(const JsonFields& model, const JsonFields& whole,
   TC_RETURN_IF_ERROR(CheckNormalizer(whole.Find("normalizer"), whole.path()));
   draft.vocab.kind = text::VocabKind::kBpe;
   TC_ASSIGN_OR_RETURN(draft.vocab.pre, ReadPreTokenizer(model, whole));
-  TC_RETURN_IF_ERROR(ReadTokens(model, whole, draft.tokens));
+  TC_RETURN_IF_ERROR(ReadTokens(model, whole, draft));
   TC_ASSIGN_OR_RETURN(auto merges, ReadMerges(model, draft.tokens));
   for (Merge& merge : merges) {
     draft.vocab.merges.push_back(std::move(merge.text));
@@ -177,12 +179,38 @@ Result<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& tokenizer) {
     TC_ASSIGN_OR_RETURN(
         const auto fields,
         JsonFields::Of(token, tokenizer.path() + ": added_tokens"));
-    TC_ASSIGN_OR_RETURN(auto text, fields.RequireString("content"));
-    TC_ASSIGN_OR_RETURN(const auto special, fields.Bool("special"));
-    tokens.push_back(
-        {std::move(text), fields.Find("id"), special.value_or(false)});
+    TC_ASSIGN_OR_RETURN(auto read, ReadAddedToken(fields));
+    tokens.push_back(std::move(read));
   }
   return tokens;
+}
+
+Result<AddedToken> ReadAddedToken(const JsonFields& fields) {
+  TC_ASSIGN_OR_RETURN(auto text, fields.RequireString("content"));
+  TC_ASSIGN_OR_RETURN(const auto special, fields.Bool("special"));
+  TC_ASSIGN_OR_RETURN(const auto lstrip, fields.Bool("lstrip"));
+  TC_ASSIGN_OR_RETURN(const auto rstrip, fields.Bool("rstrip"));
+  TC_ASSIGN_OR_RETURN(const auto single_word, fields.Bool("single_word"));
+  if (single_word.value_or(false)) {
+    LogWarning(
+        "{}: {} has \"single_word\", which is left out: it is found inside "
+        "of words too",
+        fields.path(), Quote(text));
+  }
+  return AddedToken{std::move(text), fields.Find("id"), special.value_or(false),
+                    lstrip.value_or(false), rstrip.value_or(false)};
+}
+
+void KeepStripping(const AddedToken& token, uint64_t id, VocabDraft& draft) {
+  if (id >= draft.tokens.num_rows() || !draft.tokens.IsNamed(id)) return;
+  const auto keep = [id](bool is_set, std::vector<text::TokenId>& ids) {
+    const auto token_id = static_cast<text::TokenId>(id);
+    if (is_set && std::ranges::find(ids, token_id) == ids.end()) {
+      ids.push_back(token_id);
+    }
+  };
+  keep(token.lstrip, draft.vocab.lstrip);
+  keep(token.rstrip, draft.vocab.rstrip);
 }
 
 Result<VocabDraft> DraftOfTokenizerJson(const NamedText& tokenizer,
@@ -200,7 +228,7 @@ Result<VocabDraft> DraftOfTokenizerJson(const NamedText& tokenizer,
     TC_RETURN_IF_ERROR(ReadByteLevel(model, whole, draft));
   } else {
     TC_RETURN_IF_ERROR(ReadSpmSteps(whole, draft.vocab));
-    TC_RETURN_IF_ERROR(ReadTokens(model, whole, draft.tokens));
+    TC_RETURN_IF_ERROR(ReadTokens(model, whole, draft));
     TC_RETURN_IF_ERROR(CompleteSpmVocab(model, draft));
   }
   ReadPostProcessor(whole.Find("post_processor"), draft);

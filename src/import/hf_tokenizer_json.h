@@ -22,8 +22,17 @@ struct AddedToken {
   std::string text;
   const Json* id;  // may be anything; null: absent
   bool is_special;
+  // Found in text, it swallows the white space in front of it, and behind it.
+  bool lstrip, rstrip;
 };
 Result<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& tokenizer);
+
+// One of them, also of "added_tokens_decoder". A warning names settings that
+// are left out. kCorrupt.
+Result<AddedToken> ReadAddedToken(const JsonFields& fields);
+
+// Keeps what the token swallows in draft.vocab. Ids without a token: nothing.
+void KeepStripping(const AddedToken& token, uint64_t id, VocabDraft& draft);
 
 }  // namespace thermocline::importer
 

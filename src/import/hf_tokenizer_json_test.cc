@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "import/hf_test_folder.h"
+#include "model/test_log.h"
 #include "text/pretokenizer_patterns.h"
 
 namespace thermocline::importer {
@@ -82,6 +83,32 @@ TEST_F(HfTokenizerJsonTest, CharactersWithBytesAreSentencePiece) {
   EXPECT_EQ(parsed->tokens.TypeOf(9), TokenType::kUserDefined);
   tokenizer_["pre_tokenizer"] = {{"type", "ByteLevel"}};
   ExpectBad(ErrorCode::kUnsupported, "\"ByteLevel\"");
+}
+
+TEST_F(HfTokenizerJsonTest, WhatAddedTokensSwallow) {
+  Json& added = tokenizer_["added_tokens"];
+  added[1]["rstrip"] = true;
+  added[3]["lstrip"] = true;
+  const model::TestLog log;
+  auto parsed = Parse();
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->vocab.lstrip, std::vector<text::TokenId>{9});
+  EXPECT_EQ(parsed->vocab.rstrip, std::vector<text::TokenId>{1});
+  EXPECT_TRUE(log.lines().empty());
+  added[3]["single_word"] = true;
+  ASSERT_TRUE(Parse().has_value());
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_NE(log.lines()[0].find("\"<tool>\" has \"single_word\""),
+            std::string::npos);
+}
+
+// They part the text, unlike the symbols of a SentencePiece model itself.
+TEST_F(HfTokenizerJsonTest, AddedTokensOfSentencePieceAreMarkedAsSuch) {
+  tokenizer_ = SpmTokenizer();
+  auto parsed = Parse();
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  parsed->tokens.FinishInto(parsed->vocab);
+  EXPECT_EQ(parsed->vocab.scores[9], text::kAddedTokenScore);
 }
 
 TEST_F(HfTokenizerJsonTest, MergesThatAreNoPairs) {

@@ -83,6 +83,23 @@ TEST_F(HfTokenizerTest, SentencePieceCountsBeforeTokenizerJson) {
   EXPECT_EQ(parsed->vocab.scores.size(), 12u);
 }
 
+// Newer Llama and Mistral folders have both files.
+TEST_F(HfTokenizerTest, TokenizerJsonSaysWhereSentencePiecePutsSpaces) {
+  sources_.tokenizer_model = NamedText{"tokenizer.model", TestSentencePiece()};
+  for (const char* scheme : {"first", "always"}) {
+    Json tokenizer = TestTokenizer();
+    tokenizer["pre_tokenizer"] = {{"type", "Metaspace"},
+                                  {"replacement", "\u2581"},
+                                  {"prepend_scheme", scheme},
+                                  {"split", false}};
+    sources_.tokenizer_json->text = tokenizer.dump();
+    const auto parsed = Parse();
+    ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+    EXPECT_TRUE(parsed->vocab.add_space_prefix);
+    EXPECT_EQ(parsed->vocab.space_prefix_once, scheme == std::string("first"));
+  }
+}
+
 TEST_F(HfTokenizerTest, TiktokenComesAfterTokenizerJson) {
   sources_.tokenizer_model = NamedText{"tokenizer.model", "IQ== 0\n"};
   EXPECT_EQ(Parse()->vocab.pre, "gpt-2");
@@ -211,12 +228,14 @@ TEST(ReadTokenizerFilesTest, WhatIsThere) {
   const os::TestFolder folder;
   folder.Write("tokenizer.model", "m");
   folder.Write("chat_template.jinja", "j");
+  folder.Write("merges.txt", "\xEF\xBB\xBF#version: 0.2");
   const auto sources = ReadTokenizerFiles(folder.path());
   ASSERT_TRUE(sources.has_value());
   EXPECT_EQ(sources->tokenizer_model->text, "m");
   EXPECT_EQ(sources->tokenizer_model->path, folder / "tokenizer.model");
   EXPECT_EQ(sources->chat_template_jinja->text, "j");
   EXPECT_FALSE(sources->tokenizer_json.has_value());
+  EXPECT_EQ(sources->merges_txt->text, "#version: 0.2");
 }
 
 }  // namespace

@@ -67,9 +67,45 @@ std::string_view WithoutTag(std::string_view message) {
   return end == std::string_view::npos ? message : message.substr(end + 2);
 }
 
-}  // namespace
+// The kind of a value; of a string also its text, as numbers that are not
+// finite are given.
+std::string Describe(const Json& value) {
+  const auto* text = value.get_ptr<const Json::string_t*>();
+  return text == nullptr ? value.type_name() : "string " + Quote(*text);
+}
 
-Result<Json> ParseJson(std::string_view text, const std::string& path) {
+// What Python writes for numbers that JSON has no word for, in front of `text`.
+std::string_view WordInFront(std::string_view text) {
+  for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+    if (text.starts_with(word)) return word;
+  }
+  return {};
+}
+
+// `text` with quotes around such words, so that they are strings; nullopt if it
+// has none.
+std::optional<std::string> QuoteNonFinite(std::string_view text) {
+  std::string quoted;
+  size_t done = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string && text[i] == '\\') ++i;
+    if (in_string || (text[i] != 'N' && text[i] != 'I' && text[i] != '-')) {
+      continue;
+    }
+    const std::string_view word = WordInFront(text.substr(i));
+    if (word.empty()) continue;
+    quoted.append(text.substr(done, i - done)).append(1, '"');
+    quoted.append(word).append(1, '"');
+    done = i + word.size();
+    i = done - 1;
+  }
+  if (done == 0) return std::nullopt;
+  return quoted.append(text.substr(done));
+}
+
+Result<Json> ParseStrictly(std::string_view text, const std::string& path) {
   Guard guard;
   try {
     return Json::parse(text.begin(), text.end(), std::ref(guard));
@@ -80,6 +116,17 @@ Result<Json> ParseJson(std::string_view text, const std::string& path) {
     return Fail(ErrorCode::kCorrupt, "{}: not valid JSON: {}", path,
                 Quote(WithoutTag(error.what())));
   }
+}
+
+}  // namespace
+
+Result<Json> ParseJson(std::string_view text, const std::string& path) {
+  Result<Json> json = ParseStrictly(text, path);
+  if (json.has_value()) return json;
+  const std::optional<std::string> quoted = QuoteNonFinite(text);
+  if (!quoted) return json;
+  Result<Json> again = ParseStrictly(*quoted, path);
+  return again.has_value() ? std::move(again) : std::move(json);
 }
 
 Result<JsonFields> JsonFields::Of(const Json& json, std::string path) {
@@ -105,7 +152,7 @@ Result<std::optional<int64_t>> JsonFields::Int(const char* key, int64_t low,
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number_integer()) {
-    return Wrong(key, fmt::format("is {}, not an integer", value->type_name()));
+    return Wrong(key, fmt::format("is {}, not an integer", Describe(*value)));
   }
   const bool is_huge = value->is_number_unsigned() &&
                        !std::in_range<int64_t>(value->get<uint64_t>());
@@ -121,7 +168,7 @@ Result<std::optional<double>> JsonFields::Float(const char* key) const {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number()) {
-    return Wrong(key, fmt::format("is {}, not a number", value->type_name()));
+    return Wrong(key, fmt::format("is {}, not a number", Describe(*value)));
   }
   const double number = value->get<double>();
   if (!std::isfinite(number)) return Wrong(key, "is not finite");

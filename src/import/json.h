@@ -15,7 +15,9 @@ namespace thermocline::importer {
 using Json = nlohmann::json;
 
 // kCorrupt, naming `path`: not JSON or not UTF-8, with the place; a key twice
-// in one object, with the key; nesting deeper than kMaxJsonDepth.
+// in one object, with the key; nesting deeper than kMaxJsonDepth. Infinity,
+// -Infinity and NaN, which Python writes, become strings: who needs a number in
+// their place says so, and nobody else minds.
 inline constexpr int kMaxJsonDepth = 64;
 Result<Json> ParseJson(std::string_view text, const std::string& path);
 

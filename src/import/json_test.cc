@@ -51,6 +51,25 @@ TEST(ParseJsonTest, RepeatedKeysAreNamed) {
   ExpectBadJson(R"({"a": 1, "a": nonsense)", "\"a\" twice");
 }
 
+// Python's json writes them, under keys that mostly nobody reads.
+TEST(ParseJsonTest, NonFiniteNumbersAreStrings) {
+  const auto json = ParseJson(
+      R"({"a": Infinity, "b": [-Infinity, NaN, 1], "NaN": "Infinity \" NaN"})",
+      "x.json");
+  ASSERT_TRUE(json.has_value()) << json.error().message;
+  EXPECT_EQ(*json, (Json{{"a", "Infinity"},
+                         {"b", {"-Infinity", "NaN", 1}},
+                         {"NaN", "Infinity \" NaN"}}));
+  const auto fields = JsonFields::Of(*json, "x.json").value();
+  EXPECT_EQ(fields.Float("a").error().message,
+            "x.json: key \"a\" is string \"Infinity\", not a number");
+  EXPECT_NE(fields.Int("a", 0, 1).error().message.find("Infinity"),
+            std::string::npos);
+  for (const char* text : {"[Infinity", "{Infinity: 1}}", "[Inf]", "[1 NaN]"}) {
+    ExpectBadJson(text, "not valid JSON");
+  }
+}
+
 class JsonFieldsTest : public ::testing::Test {
  protected:
   const Json json_ = Json::parse(R"({

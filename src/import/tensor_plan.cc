@@ -56,6 +56,7 @@ class Planner {
 
  private:
   void FindPrefix();
+  void FindEmbedding();
   Result<uint64_t> VocabSize() const;
   Result<const SafeTensor*> FindSource(
       const std::string& name, const std::vector<uint64_t>& shape) const;
@@ -78,6 +79,7 @@ class Planner {
   Layout layout_;
   model::Config model_;
   std::string prefix_;
+  std::string embedding_;  // its name in the checkpoint
   std::vector<PlannedTensor> plan_;
   std::set<std::string> taken_;
 };
@@ -91,8 +93,17 @@ void Planner::FindPrefix() {
   prefix_ = found == layout_.prefixes.end() ? layout_.prefixes.front() : *found;
 }
 
+// Where head and embedding are one, a checkpoint may have it under either name.
+void Planner::FindEmbedding() {
+  embedding_ = prefix_ + layout_.embedding;
+  if (checkpoint_.Find(embedding_) == nullptr &&
+      checkpoint_.Find(kHead) != nullptr && config_.tied_head.value_or(true)) {
+    embedding_ = kHead;
+  }
+}
+
 Result<uint64_t> Planner::VocabSize() const {
-  const std::string name = prefix_ + layout_.embedding;
+  const std::string& name = embedding_;
   const SafeTensor* embedding = checkpoint_.Find(name);
   if (embedding == nullptr) {
     return Fail(ErrorCode::kCorrupt, "the checkpoint has no tensor \"{}\"",
@@ -233,10 +244,11 @@ Status Planner::CheckNothingIsLeft() const {
 
 Result<std::vector<PlannedTensor>> Planner::Plan() {
   FindPrefix();
+  FindEmbedding();
   TC_ASSIGN_OR_RETURN(const uint64_t vocab_size, VocabSize());
   model_.vocab_size = static_cast<int64_t>(vocab_size);
   TC_RETURN_IF_ERROR(
-      Add(prefix_, "", {layout_.embedding, "token_embd.weight"}));
+      Add("", "", {.hf_name = embedding_, .gguf_name = "token_embd.weight"}));
   TC_RETURN_IF_ERROR(AddAll(prefix_, "", layout_.inputs));
   for (int64_t i = 0; i < config_.num_layers; ++i) {
     TC_RETURN_IF_ERROR(AddAll(prefix_ + Numbered(layout_.layer_prefix, i),

@@ -129,6 +129,21 @@ TEST_F(PlanTest, RowsThatDoNotDivideBecomeF16) {
   }
 }
 
+// What saves shared tensors once keeps either name.
+TEST_F(PlanTest, ATiedEmbeddingMayHaveTheHeadsName) {
+  json_["tie_word_embeddings"] = true;
+  const auto usual = Plan().value();
+  weights_["lm_head.weight"] = weights_.at("model.embed_tokens.weight");
+  weights_.erase("model.embed_tokens.weight");
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  ASSERT_EQ(plan->size(), usual.size());
+  EXPECT_EQ(plan->front().name, "token_embd.weight");
+  EXPECT_EQ(plan->front().sources.at(0)->name, "lm_head.weight");
+  json_["tie_word_embeddings"] = false;
+  ExpectBad(ErrorCode::kCorrupt, "model.embed_tokens.weight");
+}
+
 // Checkpoints of the bare model have shorter names.
 TEST_F(PlanTest, NamesWithoutTheOuterPrefix) {
   const auto usual = Plan().value();

@@ -19,6 +19,13 @@ inline constexpr char kKeyAddBos[] = "tokenizer.ggml.add_bos_token";
 inline constexpr char kKeyAddEos[] = "tokenizer.ggml.add_eos_token";
 inline constexpr char kKeyAddSpacePrefix[] = "tokenizer.ggml.add_space_prefix";
 
+// Our own, for what other programs have no key for. Written only where they say
+// something.
+inline constexpr char kKeySpacePrefixOnce[] =
+    "tokenizer.thermocline.space_prefix_once";
+inline constexpr char kKeyLstrip[] = "tokenizer.thermocline.lstrip";
+inline constexpr char kKeyRstrip[] = "tokenizer.thermocline.rstrip";
+
 // -1 in the u32 that ids are stored in: "there is none".
 inline constexpr int64_t kNoToken = 4294967295;
 

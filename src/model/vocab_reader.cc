@@ -129,9 +129,27 @@ Status ReadFlags(const gguf::File& file, Vocab& vocab) {
   TC_ASSIGN_OR_RETURN(const auto add_bos, file.Bool(kKeyAddBos));
   TC_ASSIGN_OR_RETURN(const auto add_eos, file.Bool(kKeyAddEos));
   TC_ASSIGN_OR_RETURN(const auto add_space, file.Bool(kKeyAddSpacePrefix));
+  TC_ASSIGN_OR_RETURN(const auto space_once, file.Bool(kKeySpacePrefixOnce));
   vocab.add_bos = add_bos.value_or(spm || text::AddsBos(vocab.pre));
   vocab.add_eos = add_eos.value_or(false);
   vocab.add_space_prefix = add_space.value_or(spm);
+  vocab.space_prefix_once = space_once.value_or(false);
+  return {};
+}
+
+// Ids of tokens; none if the key is absent.
+Status ReadIds(const gguf::File& file, const char* key, size_t num_tokens,
+               std::vector<text::TokenId>& ids) {
+  TC_ASSIGN_OR_RETURN(const auto* stored, ArrayOf<int64_t>(file, key, "i32"));
+  if (stored == nullptr) return {};
+  for (const int64_t id : *stored) {
+    if (id < 0 || std::cmp_greater_equal(id, num_tokens)) {
+      return Fail(ErrorCode::kCorrupt,
+                  "{}: key {} has {}, but there are {} tokens", file.path(),
+                  Quote(key), id, num_tokens);
+    }
+    ids.push_back(static_cast<text::TokenId>(id));
+  }
   return {};
 }
 
@@ -161,6 +179,10 @@ Result<std::optional<Vocab>> ReadVocab(const gguf::File& file) {
   TC_RETURN_IF_ERROR(ReadMerges(file, vocab));
   TC_RETURN_IF_ERROR(ReadSpecialTokens(file, vocab));
   TC_RETURN_IF_ERROR(ReadFlags(file, vocab));
+  TC_RETURN_IF_ERROR(
+      ReadIds(file, kKeyLstrip, vocab.tokens.size(), vocab.lstrip));
+  TC_RETURN_IF_ERROR(
+      ReadIds(file, kKeyRstrip, vocab.tokens.size(), vocab.rstrip));
   return std::optional<Vocab>(std::move(vocab));
 }
 

@@ -235,6 +235,15 @@ TEST(ReadVocab, KeysOfOtherTypes) {
                      "tokenizer.ggml.model");
 }
 
+TEST(ReadVocab, IdsOfTokensThatSwallowSpaceExist) {
+  for (const int32_t id : {-1, 1 << 20}) {
+    ExpectCorruptVocab(
+        Spm().SetNumbers<int32_t>("tokenizer.thermocline.lstrip",
+                                  gguf::ValueType::kI32, {0, id}),
+        "tokenizer.thermocline.lstrip");
+  }
+}
+
 TEST(ReadVocab, RealFiles) {
   const std::string root = std::string(TC_SOURCE_DIR) + "/testdata/";
   const struct {

@@ -1,6 +1,7 @@
 #include "model/vocab_writer.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/vocab_keys.h"
@@ -31,6 +32,19 @@ Status WriteSpecialTokens(const text::Vocab& vocab, gguf::Writer& writer) {
   return {};
 }
 
+Status WriteOwnKeys(const text::Vocab& vocab, gguf::Writer& writer) {
+  if (vocab.space_prefix_once) {
+    TC_RETURN_IF_ERROR(writer.AddBool(kKeySpacePrefixOnce, true));
+  }
+  for (const auto& [key, ids] : {std::pair(kKeyLstrip, &vocab.lstrip),
+                                 std::pair(kKeyRstrip, &vocab.rstrip)}) {
+    if (ids->empty()) continue;
+    TC_RETURN_IF_ERROR(
+        writer.AddArray(key, ToArray<int64_t>(ValueType::kI32, *ids)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status WriteVocab(const text::Vocab& vocab, gguf::Writer& writer) {
@@ -56,7 +70,9 @@ Status WriteVocab(const text::Vocab& vocab, gguf::Writer& writer) {
   TC_RETURN_IF_ERROR(WriteSpecialTokens(vocab, writer));
   TC_RETURN_IF_ERROR(writer.AddBool(kKeyAddBos, vocab.add_bos));
   TC_RETURN_IF_ERROR(writer.AddBool(kKeyAddEos, vocab.add_eos));
-  return writer.AddBool(kKeyAddSpacePrefix, vocab.add_space_prefix);
+  TC_RETURN_IF_ERROR(
+      writer.AddBool(kKeyAddSpacePrefix, vocab.add_space_prefix));
+  return WriteOwnKeys(vocab, writer);
 }
 
 }  // namespace thermocline::model

@@ -45,6 +45,9 @@ void ExpectSame(const Vocab& a, const Vocab& b) {
   EXPECT_EQ(a.add_bos, b.add_bos);
   EXPECT_EQ(a.add_eos, b.add_eos);
   EXPECT_EQ(a.add_space_prefix, b.add_space_prefix);
+  EXPECT_EQ(a.space_prefix_once, b.space_prefix_once);
+  EXPECT_EQ(a.lstrip, b.lstrip);
+  EXPECT_EQ(a.rstrip, b.rstrip);
 }
 
 TEST(WriteVocab, RoundTripOfEverything) {
@@ -65,6 +68,9 @@ TEST(WriteVocab, RoundTripOfEverything) {
   vocab.add_bos = false;
   vocab.add_eos = true;
   vocab.add_space_prefix = false;
+  vocab.space_prefix_once = true;
+  vocab.lstrip = {1, 3};
+  vocab.rstrip = {2};
   ExpectSame(RoundTrip(vocab), vocab);
 }
 

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/units.h"
+#include "os/cgroup.h"
 
 namespace thermocline::os {
 namespace {
@@ -92,18 +93,16 @@ std::optional<uint64_t> ReadCount(const std::string& path) {
   return ParseCount(word);
 }
 
-// One flavour of memory cgroup: where it is mounted and what its files are
-// called.
+// What the files of a memory cgroup and their fields are called.
 struct CgroupNames {
-  const char* mount;
   const char* limit;
   const char* usage;
   const char* active_file;
   const char* inactive_file;
 };
-constexpr CgroupNames kCgroup2 = {"/fs/cgroup", "memory.max", "memory.current",
-                                  "active_file", "inactive_file"};
-constexpr CgroupNames kCgroup1 = {"/fs/cgroup/memory", "memory.limit_in_bytes",
+constexpr CgroupNames kCgroup2 = {"memory.max", "memory.current", "active_file",
+                                  "inactive_file"};
+constexpr CgroupNames kCgroup1 = {"memory.limit_in_bytes",
                                   "memory.usage_in_bytes", "total_active_file",
                                   "total_inactive_file"};
 
@@ -122,37 +121,6 @@ void ApplyGroup(const std::string& folder, const CgroupNames& names,
   const uint64_t held = usage - std::min(usage, cached);
   info.available_bytes =
       std::min(info.available_bytes, *limit - std::min(*limit, held));
-}
-
-// The group `path` and every group around it. Inside a container the path can
-// name a folder that is not mounted there; the root then has the limits.
-void ApplyGroups(const std::string& mount, std::string path,
-                 const CgroupNames& names, MemoryInfo& info) {
-  while (true) {
-    while (!path.empty() && path.back() == '/') path.pop_back();
-    ApplyGroup(mount + path, names, info);
-    if (path.empty()) return;
-    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-  }
-}
-
-void ApplyCgroups(const std::string& proc_root, const std::string& sys_root,
-                  MemoryInfo& info) {
-  std::ifstream file(proc_root + "/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {  // "id:controllers:path"
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers =
-        "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string path = line.substr(second + 1);
-    if (controllers == ",,") {
-      ApplyGroups(sys_root + kCgroup2.mount, path, kCgroup2, info);
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      ApplyGroups(sys_root + kCgroup1.mount, path, kCgroup1, info);
-    }
-  }
 }
 
 uint64_t PhysicalBytes() {
@@ -214,7 +182,9 @@ MemoryInfo ReadMemoryInfo(const std::string& proc_root,
   if (info.total_bytes == 0) info.total_bytes = PhysicalBytes();
   info.available_bytes =
       ReadKibField(meminfo, "MemAvailable").value_or(info.total_bytes);
-  ApplyCgroups(proc_root, sys_root, info);
+  for (const CgroupFolder& group : FindCgroups("memory", proc_root, sys_root)) {
+    ApplyGroup(group.path, group.version == 2 ? kCgroup2 : kCgroup1, info);
+  }
   info.available_bytes = std::min(info.available_bytes, info.total_bytes);
   return info;
 }

@@ -231,12 +231,16 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(const Options& options) {
   }
   const Topology topology =
       options.topology != nullptr ? *options.topology : ReadTopology();
-  const int num_threads = options.num_threads > 0
-                              ? options.num_threads
-                              : std::min(topology.num_cores, kMaxThreads);
+  const int num_threads =
+      options.num_threads > 0
+          ? options.num_threads
+          : std::min(topology.num_default_threads(), kMaxThreads);
   auto state = std::make_unique<State>();
-  // With more threads than CPUs a spinning one holds up another that has work.
-  const bool crowded = static_cast<size_t>(num_threads) > topology.cpus.size();
+  // With more threads than CPUs, or than a quota has room for, a spinning one
+  // holds up another that has work.
+  const bool crowded =
+      static_cast<size_t>(num_threads) > topology.cpus.size() ||
+      num_threads > topology.cpu_quota.value_or(num_threads);
   state->spin_us = crowded ? 0 : std::max(0, options.spin_us);
   state->places = PlaceWorkers(topology, num_threads, sched_getcpu());
   state->shares = std::vector<Share>(static_cast<size_t>(num_threads));

@@ -34,7 +34,7 @@ struct PoolCounters {
 class ThreadPool {
  public:
   struct Options {
-    int num_threads = 0;  // 0: one per physical core this process may use
+    int num_threads = 0;  // 0: Topology::num_default_threads
     // Workers other than the caller stay on a core each (os/node_shares.h). The
     // caller counts to the NUMA node where it is at Create; its affinity is its
     // own affair and never touched.

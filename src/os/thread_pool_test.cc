@@ -35,7 +35,7 @@ TEST(ThreadPoolTest, BadCountsAreRefused) {
 
 TEST(ThreadPoolTest, DefaultIsOneThreadPerCore) {
   const auto pool = MakePool(0);
-  EXPECT_EQ(pool->num_threads(), ReadTopology().num_cores);
+  EXPECT_EQ(pool->num_threads(), ReadTopology().num_default_threads());
 }
 
 TEST(ThreadPoolTest, EveryWorkerRunsTheJobOnce) {

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "os/cgroup.h"
+
 namespace thermocline::os {
 namespace {
 
@@ -105,8 +107,16 @@ std::map<int, int> NumaNodes(const std::string& sys_root) {
 
 }  // namespace
 
-Topology ReadTopology(const std::string& sys_root) {
-  return ReadTopology(sys_root, AllowedCpus());
+int Topology::num_default_threads() const {
+  if (!cpu_quota || *cpu_quota >= num_cores) return num_cores;
+  return std::max(1, static_cast<int>(*cpu_quota));
+}
+
+Topology ReadTopology(const std::string& sys_root,
+                      const std::string& proc_root) {
+  Topology topology = ReadTopology(sys_root, AllowedCpus());
+  topology.cpu_quota = ReadCpuQuota(proc_root, sys_root);
+  return topology;
 }
 
 Topology ReadTopology(const std::string& sys_root,

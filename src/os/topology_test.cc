@@ -97,6 +97,26 @@ TEST(TopologyTest, NothingAllowedStillHasACore) {
   EXPECT_EQ(ReadTopology(sys.path(), std::vector<int>{}).num_cores, 1);
 }
 
+TEST(TopologyTest, AQuotaBoundsTheThreads) {
+  struct Case {
+    std::optional<double> quota;
+    int num_cores, num_threads;
+  };
+  for (const Case& c :
+       {Case{std::nullopt, 8, 8}, Case{1.0, 8, 1}, Case{0.2, 8, 1},
+        Case{3.5, 8, 3}, Case{8.0, 8, 8}, Case{1e15, 8, 8}, Case{2.0, 1, 1}}) {
+    const Topology topology = {.num_cores = c.num_cores, .cpu_quota = c.quota};
+    EXPECT_EQ(topology.num_default_threads(), c.num_threads)
+        << c.quota.value_or(0) << " of " << c.num_cores;
+  }
+  const TestFolder root;
+  root.Write("proc/self/cgroup", "0::/\n");
+  root.Write("sys/fs/cgroup/cpu.max", "100000 100000\n");
+  const Topology topology = ReadTopology(root / "sys", root / "proc");
+  EXPECT_EQ(topology.cpu_quota, 1.0);
+  EXPECT_EQ(topology.num_default_threads(), 1);
+}
+
 TEST(TopologyTest, ThisMachine) {
   const Topology topology = ReadTopology();
   EXPECT_GE(topology.num_cores, 1);

@@ -6,6 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/quote.h"
+#include "text/jinja_scan.h"
+
 namespace thermocline::text {
 namespace {
 
@@ -20,6 +23,9 @@ struct Row {
 };
 
 constexpr std::array<std::string_view, 3> kNothing = {};
+
+// What two headers of answers must share at least to be the same.
+constexpr size_t kMinHeaderBytes = 4;
 
 // The first row that fits counts: what is special comes before what is general.
 constexpr Row kRows[] = {
@@ -288,6 +294,26 @@ const ChatTemplate* RecognizeChatTemplate(std::string_view jinja,
   return nullptr;
 }
 
+Result<std::string> AnswerStartOf(const ChatTemplate& format,
+                                  std::string_view jinja, const Vocab& vocab) {
+  const auto prompt = GenerationPromptOf(jinja);
+  if (!prompt) return std::string();
+  // White space differs harmlessly: the answer is shown without it.
+  const std::string markup = Markup(format.after_user, vocab);
+  if (Trim(markup).ends_with(Trim(*prompt))) return std::string();
+  const std::string_view header = *prompt;
+  for (size_t length = header.size(); length > 0; --length) {
+    const std::string_view known = header.substr(0, length);
+    if (!std::string_view(markup).ends_with(known)) continue;
+    if (Trim(known).size() < kMinHeaderBytes) break;
+    const std::string_view rest = header.substr(length);
+    return Trim(rest).empty() ? std::string() : std::string(rest);
+  }
+  return Fail(ErrorCode::kUnsupported,
+              "begins answers by {}, where the format {} has {}", Quote(header),
+              format.name, Quote(markup));
+}
+
 std::vector<TextPart> RenderTurn(const ChatTemplate& format, const Vocab& vocab,
                                  const ChatTurn& turn) {
   std::vector<TextPart> parts;
@@ -309,7 +335,8 @@ std::vector<TextPart> RenderTurn(const ChatTemplate& format, const Vocab& vocab,
   add_markup(format.before_user);
   if (turn.is_first && format.system_in_user) add_system();
   add_content(turn.user);
-  add_markup(format.after_user);
+  parts.push_back({Markup(format.after_user, vocab).append(turn.answer_start),
+                   /*is_markup=*/true});
   return parts;
 }
 

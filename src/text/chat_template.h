@@ -2,7 +2,8 @@
 //
 // A model file describes its format by a program in Jinja
 // (`tokenizer.chat_template`). A file is not to be trusted, so that program is
-// never run: it is searched for the texts by which these formats are known.
+// never run: it is searched for the texts by which these formats are known, and
+// for what it writes where an answer is to begin (text/jinja_scan.h).
 #ifndef THERMOCLINE_TEXT_CHAT_TEMPLATE_H_
 #define THERMOCLINE_TEXT_CHAT_TEMPLATE_H_
 
@@ -40,10 +41,19 @@ const ChatTemplate* FindChatTemplate(std::string_view name,
 const ChatTemplate* RecognizeChatTemplate(std::string_view jinja,
                                           const Tokenizer& tokenizer);
 
+// What a model's own template, recognised as `format`, writes behind the
+// format's header of an answer: "<think>\n" where it opens the model's thoughts
+// itself. Empty: nothing, or the template does not tell without being run.
+// kUnsupported: it begins answers otherwise than the format, so it is another;
+// the message quotes both.
+Result<std::string> AnswerStartOf(const ChatTemplate& format,
+                                  std::string_view jinja, const Vocab& vocab);
+
 struct ChatTurn {
   bool is_first;
   std::string_view system;  // empty: none; of the first turn only
   std::string_view user;
+  std::string_view answer_start = "";  // AnswerStartOf
 };
 
 // What comes before the model's answer: for the first turn from the start of

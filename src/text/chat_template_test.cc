@@ -328,6 +328,58 @@ TEST(RecognizeChatTemplateTest, AnyBytesAndSizes) {
   EXPECT_EQ(NameOf(RecognizeChatTemplate(large, *plain)), "gemma");
 }
 
+// What a template with this prompt for an answer adds to the format's header,
+// or "another".
+std::string StartIn(std::string_view name, const std::string& prompt) {
+  const auto tokenizer = MakeChatTokenizer(SmallSpmVocab(), {"<｜User｜>"});
+  const auto start =
+      AnswerStartOf(*FindChatTemplate(name, *tokenizer),
+                    "{% if add_generation_prompt %}" + prompt + "{% endif %}",
+                    tokenizer->vocab());
+  if (start.has_value()) return *start;
+  EXPECT_EQ(start.error().code, ErrorCode::kUnsupported);
+  return "another";
+}
+
+TEST(AnswerStartOfTest, WhatIsBehindTheHeader) {
+  struct StartCase {
+    std::string_view name;
+    std::string prompt, start;
+  };
+  const StartCase cases[] = {
+      {"chatml", "<|im_start|>assistant\n", ""},
+      {"chatml", "{{ '<|im_start|>assistant' }}", ""},
+      {"chatml", "<|im_start|>assistant\n\n", ""},
+      {"chatml", "<|im_start|>assistant\n<think>\n", "<think>\n"},
+      {"chatml", "<|im_end|>\n<|im_start|>assistant\n<think>", "<think>"},
+      {"chatml", "{{ role }}", ""},
+      {"chatml", "Assistant:", "another"},
+      {"chatml", "\nAssistant:", "another"},
+      {"chatml", "<|im_start|>model\n", "another"},
+      {"deepseek", "<｜Assistant｜><think>\n", "<think>\n"},
+      {"zephyr", "\n{{ '<|assistant|>' }}\n", ""},
+      {"zephyr", "{{ '<|assistant|><think>' }}", "another"},
+      {"vicuna", "ASSISTANT: ", ""},
+      {"gemma", "<start_of_turn>model\n", ""},
+      {"llama3", "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}",
+       ""},
+  };
+  for (const StartCase& each : cases) {
+    EXPECT_EQ(StartIn(each.name, each.prompt), each.start) << each.prompt;
+  }
+}
+
+TEST(AnswerStartOfTest, IsMarkupOfEveryTurn) {
+  const auto tokenizer = MakeChatTokenizer(SmallSpmVocab());
+  const ChatTemplate& format = *FindChatTemplate("vicuna", *tokenizer);
+  for (const bool is_first : {true, false}) {
+    EXPECT_EQ(RenderTurn(format, tokenizer->vocab(),
+                         {is_first, "", "Hello", "<think>"})
+                  .back(),
+              (TextPart{" ASSISTANT:<think>", true}));
+  }
+}
+
 TEST(ReservedTokensTest, ThoseOfAllPiecesSorted) {
   // The ids behind the small vocabulary, in another order than in the pieces.
   const auto tokenizer = MakeChatTokenizer(

@@ -19,7 +19,8 @@ inline void AddToken(Vocab* vocab, std::string_view text, TokenType type,
   vocab->scores.push_back(score);
 }
 
-// 0 <unk>, 1 <s>, 2 </s>, 3-258 the bytes, 259 <|tool|> (user-defined), then
+// 0 <unk>, 1 <s>, 2 </s>, 3-258 the bytes, 259 <|tool|> (user-defined, added
+// afterwards), then
 // characters and words; BOS and a space in front are added.
 inline Vocab SmallSpmVocab() {
   Vocab vocab;
@@ -33,7 +34,7 @@ inline Vocab SmallSpmVocab() {
                               '>'};
     AddToken(&vocab, text, TokenType::kByte);
   }
-  AddToken(&vocab, "<|tool|>", TokenType::kUserDefined);
+  AddToken(&vocab, "<|tool|>", TokenType::kUserDefined, kAddedTokenScore);
   float score = -1;
   for (const std::string_view text :
        {"▁t",   "he", "▁the", "▁a", "in", "▁▁", "▁▁▁▁", "at",

@@ -29,10 +29,12 @@ std::string Tokenizer::Decode(std::span<const TokenId> ids,
   bool starts_text = true;  // Encode puts the space in front of what is next
   for (const TokenId id : ids) {
     std::string_view piece = Piece(id, show_special);
-    if (IsSpecial(id)) {
-      starts_text = true;
+    if (PartsText(id)) {
+      const bool is_nothing = starts_text && id == vocab_.bos;
+      starts_text = !vocab_.space_prefix_once || is_nothing;
     } else {
-      if (has_prefix && starts_text && piece.starts_with(' ')) {
+      if (has_prefix && starts_text && !IsSpecial(id) &&
+          piece.starts_with(' ')) {
         piece.remove_prefix(1);
       }
       starts_text = false;
@@ -46,6 +48,10 @@ bool Tokenizer::IsSpecial(TokenId id) const {
   if (id < 0 || id >= num_tokens()) return false;
   const TokenType type = vocab_.types[static_cast<size_t>(id)];
   return type == TokenType::kControl || type == TokenType::kUserDefined;
+}
+
+bool Tokenizer::PartsText(TokenId id) const {
+  return IsSpecial(id) && !is_inner_[static_cast<size_t>(id)];
 }
 
 bool Tokenizer::IsEndOfGeneration(TokenId id) const {

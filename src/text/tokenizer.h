@@ -67,6 +67,10 @@ class Tokenizer {
   // Whether the token has a meaning besides its text: control, user-defined.
   bool IsSpecial(TokenId id) const;
 
+  // Whether a text ends in front of the token, and another begins behind it:
+  // special, but no symbol of a SentencePiece model itself.
+  bool PartsText(TokenId id) const;
+
   // The bytes that a token stands for; not always whole UTF-8 characters. With
   // show_special, control and unknown tokens give their text, otherwise
   // nothing; unused ones, which fill a matrix up, never any. Requires 0 <= id <
@@ -74,7 +78,8 @@ class Tokenizer {
   virtual std::string_view Piece(TokenId id, bool show_special) const = 0;
 
   // All pieces joined, without the spaces that Encode put in front of text, at
-  // the start and behind special tokens (SPM with add_space_prefix). Gives
+  // the start and, unless space_prefix_once, behind special tokens (SPM with
+  // add_space_prefix). Gives
   // back what was encoded, but for U+2581, which SPM cannot tell from a space,
   // white space that special tokens swallow, a space that it puts behind an
   // unknown token that was written out and read as special, and what the
@@ -94,6 +99,7 @@ class Tokenizer {
   explicit Tokenizer(Vocab vocab) : vocab_(std::move(vocab)) {}
   Vocab vocab_;
   std::vector<bool> ends_generation_;
+  std::vector<bool> is_inner_;  // FindInnerSymbols
 };
 
 // Passes bytes through, holding back a UTF-8 character until it is whole, so

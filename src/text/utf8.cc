@@ -41,6 +41,13 @@ size_t WellFormedPrefix(std::string_view text, const LeadByte& lead) {
 
 }  // namespace
 
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) {
+    text.remove_prefix(kByteOrderMark.size());
+  }
+  return text;
+}
+
 size_t Utf8CharLength(std::string_view text) {
   if (text.empty()) return 0;
   const LeadByte lead = ClassifyLead(static_cast<uint8_t>(text[0]));
@@ -79,6 +86,10 @@ void AppendUtf8(char32_t c, std::string* out) {
 std::string_view SkipWhiteSpace(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\n\v\f\r");
   return begin == std::string_view::npos ? "" : text.substr(begin);
+}
+
+std::string_view WithoutTrailingSpace(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(" \t\n\v\f\r") + 1);
 }
 
 bool IsValidUtf8(std::string_view text) {

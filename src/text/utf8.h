@@ -13,6 +13,9 @@ namespace thermocline::text {
 // What some editors put at the very beginning of a text file.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+// `text` without such a mark at its beginning.
+std::string_view WithoutByteOrderMark(std::string_view text);
+
 // Bytes of the valid character that `text` starts with, 1 to 4; 0 if it starts
 // with none (invalid, cut off or empty).
 size_t Utf8CharLength(std::string_view text);
@@ -26,6 +29,9 @@ void AppendUtf8(char32_t c, std::string* out);
 
 // `text` behind the ASCII white space that it starts with.
 std::string_view SkipWhiteSpace(std::string_view text);
+
+// `text` in front of the ASCII white space that it ends with.
+std::string_view WithoutTrailingSpace(std::string_view text);
 
 bool IsValidUtf8(std::string_view text);
 

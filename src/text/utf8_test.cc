@@ -67,5 +67,19 @@ TEST(Utf8Test, IncompleteSuffixIsWhatMayStillComplete) {
   EXPECT_EQ(IncompleteUtf8Suffix("\x80\x80\x80\x80"), 0u);
 }
 
+TEST(Utf8Test, WithoutTrailingSpace) {
+  EXPECT_EQ(WithoutTrailingSpace(" a b \n\t"), " a b");
+  EXPECT_EQ(WithoutTrailingSpace("a"), "a");
+  EXPECT_EQ(WithoutTrailingSpace(" \v"), "");
+  EXPECT_EQ(WithoutTrailingSpace(""), "");
+}
+
+TEST(Utf8Test, WithoutByteOrderMark) {
+  EXPECT_EQ(WithoutByteOrderMark("\xEF\xBB\xBFx"), "x");
+  EXPECT_EQ(WithoutByteOrderMark("\xEF\xBB\xBF\xEF\xBB\xBF"), kByteOrderMark);
+  EXPECT_EQ(WithoutByteOrderMark("\xEF\xBB"), "\xEF\xBB");
+  EXPECT_EQ(WithoutByteOrderMark("x\xEF\xBB\xBF"), "x\xEF\xBB\xBF");
+}
+
 }  // namespace
 }  // namespace thermocline::text

@@ -20,6 +20,10 @@ enum class TokenType : uint8_t {  // the file format's numbers
   kByte = 6,
 };
 
+// Converters give it to tokens that were added to a SentencePiece vocabulary
+// afterwards. Those part a text; the model's own symbols stand inside of it.
+inline constexpr float kAddedTokenScore = -1000.0f;
+
 enum class VocabKind {
   kSpm,  // SentencePiece: merges by score, U+2581 for space, byte tokens
   kBpe,  // byte-level BPE: merges by rank, bytes as printable characters
@@ -36,6 +40,11 @@ struct Vocab {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;  // SPM
+  // That space goes in front of a whole text only, not behind special tokens.
+  bool space_prefix_once = false;
+  // Special tokens that, found in text, swallow the white space in front of
+  // them (lstrip) and behind them (rstrip).
+  std::vector<TokenId> lstrip, rstrip;
 
   // The BOS that goes in front of a text, if the vocabulary asks for one.
   std::optional<TokenId> added_bos() const {

@@ -88,6 +88,11 @@ Status CheckVocab(const Vocab& vocab) {
   TC_RETURN_IF_ERROR(CheckSpecialId("EOT", vocab.eot, n));
   TC_RETURN_IF_ERROR(CheckSpecialId("EOM", vocab.eom, n));
   TC_RETURN_IF_ERROR(CheckSpecialId("unknown", vocab.unk, n));
+  for (const std::vector<TokenId>* ids : {&vocab.lstrip, &vocab.rstrip}) {
+    for (const TokenId id : *ids) {
+      TC_RETURN_IF_ERROR(CheckSpecialId("space-swallowing", id, n));
+    }
+  }
   return CheckSpecialId("padding", vocab.pad, n);
 }
 
@@ -122,11 +127,24 @@ std::vector<bool> FindEndsOfGeneration(const Vocab& vocab) {
 
 std::vector<bool> FindSpaceSwallowers(const Vocab& vocab) {
   std::vector<bool> swallows(vocab.tokens.size());
+  for (const TokenId id : vocab.rstrip)
+    swallows[static_cast<size_t>(id)] = true;
   if (!IsPhi3(vocab)) return swallows;
   for (size_t i = 0; i < swallows.size(); ++i) {
-    swallows[i] = !Contains(kPhi3KeepSpaceAfter, vocab.tokens[i]);
+    swallows[i] =
+        swallows[i] || !Contains(kPhi3KeepSpaceAfter, vocab.tokens[i]);
   }
   return swallows;
+}
+
+std::vector<bool> FindInnerSymbols(const Vocab& vocab) {
+  std::vector<bool> inner(vocab.tokens.size());
+  if (vocab.kind != VocabKind::kSpm || vocab.scores.empty()) return inner;
+  for (size_t i = 0; i < inner.size(); ++i) {
+    inner[i] = vocab.types[i] == TokenType::kUserDefined &&
+               vocab.scores[i] != kAddedTokenScore;
+  }
+  return inner;
 }
 
 std::optional<uint8_t> ParseByteToken(std::string_view text) {

@@ -26,8 +26,12 @@ void CompleteTypes(Vocab* vocab);
 std::vector<bool> FindEndsOfGeneration(const Vocab& vocab);
 
 // [V] the tokens that, found in text, swallow the white space behind them.
-// Files do not say; Phi-3's vocabulary is known by its tokens.
+// Few files say so; Phi-3's vocabulary is known by its tokens.
 std::vector<bool> FindSpaceSwallowers(const Vocab& vocab);
+
+// [V] the user-defined symbols of a SentencePiece model itself: text goes on
+// behind them, as behind a word. Requires CompleteTypes.
+std::vector<bool> FindInnerSymbols(const Vocab& vocab);
 
 // The byte that "<0xHH>" names; nullopt for any other text.
 std::optional<uint8_t> ParseByteToken(std::string_view text);

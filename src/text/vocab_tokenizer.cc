@@ -33,6 +33,11 @@ VocabTokenizer::VocabTokenizer(Vocab vocab) : Tokenizer(std::move(vocab)) {
 Status VocabTokenizer::Init() {
   TC_RETURN_IF_ERROR(BuildFinders());
   swallows_space_ = FindSpaceSwallowers(vocab_);
+  swallows_space_before_.resize(vocab_.tokens.size());
+  for (const TokenId id : vocab_.lstrip) {
+    swallows_space_before_[static_cast<size_t>(id)] = true;
+  }
+  is_inner_ = FindInnerSymbols(vocab_);
   ends_generation_ = FindEndsOfGeneration(vocab_);
   BuildPieces();
   return {};
@@ -77,24 +82,31 @@ Status VocabTokenizer::EncodeAround(std::string_view text,
                                     std::optional<TokenId> previous,
                                     std::vector<TokenId>* tokens) const {
   EncodeScratch scratch;
-  bool continues = previous.has_value() && !IsSpecial(*previous);
+  // Whether what follows that token continues its text.
+  const auto continues_behind = [this](TokenId token) {
+    return !PartsText(token) || vocab_.space_prefix_once;
+  };
+  bool continues = previous.has_value() && continues_behind(*previous);
   bool swallow = previous.has_value() && IsSpecial(*previous) &&
                  swallows_space_[static_cast<size_t>(*previous)];
   size_t done = 0;
-  const auto encode_until = [&](size_t end) -> Status {
-    std::string_view plain = text.substr(done, end - done);
-    if (swallow) plain = SkipWhiteSpace(plain);
-    if (plain.empty()) return {};
-    return EncodePlain(plain, continues, scratch, tokens);
-  };
   for (const SpecialMatch& match : matches) {
-    TC_RETURN_IF_ERROR(encode_until(match.begin));
+    const auto token = static_cast<size_t>(match.token);
+    std::string_view plain = text.substr(done, match.begin - done);
+    if (swallow) plain = SkipWhiteSpace(plain);
+    if (swallows_space_before_[token]) plain = WithoutTrailingSpace(plain);
+    if (!plain.empty() || (is_inner_[token] && !continues)) {
+      TC_RETURN_IF_ERROR(EncodePlain(plain, continues, scratch, tokens));
+    }
     tokens->push_back(match.token);
     done = match.end;
-    continues = false;
-    swallow = swallows_space_[static_cast<size_t>(match.token)];
+    continues = continues_behind(match.token);
+    swallow = swallows_space_[token];
   }
-  return encode_until(text.size());
+  std::string_view plain = text.substr(done);
+  if (swallow) plain = SkipWhiteSpace(plain);
+  if (plain.empty()) return {};
+  return EncodePlain(plain, continues, scratch, tokens);
 }
 
 Result<std::vector<TokenId>> VocabTokenizer::Encode(

@@ -41,8 +41,9 @@ class VocabTokenizer : public Tokenizer {
   // Must have succeeded before anything else is called; calls PieceBytes.
   Status Init();
 
-  // Appends the tokens of a text without special tokens in it. What comes
-  // before it is a special token or nothing, unless it `continues` a text.
+  // Appends the tokens of a text without special tokens in it; empty: of the
+  // space that goes in front of a text, if any. It begins a text, unless it
+  // `continues` one.
   virtual Status EncodePlain(std::string_view text, bool continues,
                              EncodeScratch& scratch,
                              std::vector<TokenId>* tokens) const = 0;
@@ -88,9 +89,10 @@ class VocabTokenizer : public Tokenizer {
   std::unordered_map<std::string_view, TokenId, KeyedHash> plain_ids_;
   SpecialTokenFinder all_special_;
   std::optional<SpecialTokenFinder> user_defined_;  // none: the same ones
-  std::vector<bool> swallows_space_;
-  std::string pieces_;                // joined
-  std::vector<size_t> piece_begins_;  // [V + 1]
+  std::vector<bool> swallows_space_;                // behind it
+  std::vector<bool> swallows_space_before_;         // in front of it
+  std::string pieces_;                              // joined
+  std::vector<size_t> piece_begins_;                // [V + 1]
 };
 
 }  // namespace thermocline::text

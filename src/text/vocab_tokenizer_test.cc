@@ -75,6 +75,79 @@ TEST(VocabTokenizerTest, UserDefinedTokensAlwaysMatch) {
   }
 }
 
+// What SentencePiece itself makes of its user-defined symbols: one space in
+// front of the text, none behind a symbol.
+TEST(VocabTokenizerTest, SymbolsOfTheModelStandInsideOfText) {
+  Vocab vocab = SmallSpmVocab();
+  AddToken(&vocab, "<sep>", TokenType::kUserDefined, 0);
+  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const TokenId sep = tokenizer->num_tokens() - 1;
+  const TokenId bare_a = sep - 9;
+  ASSERT_EQ(vocab.tokens[static_cast<size_t>(bare_a)], "a");
+  const std::pair<const char*, Ids> cases[] = {
+      {"a<sep>a", {kSpmA, sep, bare_a}},
+      {"<sep>a", {kSpmSpace, sep, bare_a}},
+      {"a <sep> a", {kSpmA, kSpmSpace, sep, kSpmA}},
+      {"<sep><sep>", {kSpmSpace, sep, sep}},
+      {"<|tool|>a", {kSpmTool, kSpmA}},
+      {"<|tool|><sep>a", {kSpmTool, kSpmSpace, sep, bare_a}},
+  };
+  for (const auto& [text, ids] : cases) {
+    EXPECT_EQ(Encode(*tokenizer, text, false, false), ids) << text;
+    EXPECT_EQ(tokenizer->Decode(ids, false), text);
+  }
+  EXPECT_FALSE(tokenizer->PartsText(sep));
+  EXPECT_TRUE(tokenizer->PartsText(kSpmTool));
+  vocab.add_space_prefix = false;
+  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "<sep>a", false, false),
+            (Ids{sep, bare_a}));
+}
+
+TEST(VocabTokenizerTest, ASpaceInFrontOfTheTextOnly) {
+  Vocab vocab = SmallSpmVocab();
+  vocab.space_prefix_once = true;
+  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const TokenId bare_a = tokenizer->num_tokens() - 9;
+  ASSERT_EQ(vocab.tokens[static_cast<size_t>(bare_a)], "a");
+  const std::pair<const char*, Ids> cases[] = {
+      {"a</s>a", {kSpmA, 2, bare_a}},
+      {"</s>a", {2, bare_a}},
+      {"</s> a", {2, kSpmA}},
+      {"<|tool|>a", {kSpmTool, bare_a}},
+  };
+  for (const auto& [text, ids] : cases) {
+    EXPECT_EQ(Encode(*tokenizer, text, false, true), ids) << text;
+    EXPECT_EQ(tokenizer->Decode(ids, true), text);
+  }
+  EXPECT_EQ(tokenizer->Decode(Ids{1, kSpmA}, false), "a");  // behind BOS
+  EXPECT_EQ(*tokenizer->EncodeParts(std::vector<TextPart>{{"a", false}},
+                                    {.previous = 2, .reserved = {}}),
+            Ids{bare_a});
+}
+
+TEST(VocabTokenizerTest, TokensThatSwallowSpace) {
+  Vocab vocab = SmallBpeVocab();
+  AddToken(&vocab, "<l>", TokenType::kControl);
+  AddToken(&vocab, "<r>", TokenType::kUserDefined);
+  const auto l = static_cast<TokenId>(vocab.tokens.size() - 2);
+  vocab.lstrip = {l};
+  vocab.rstrip = {l + 1};
+  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const TokenId a = 1 + 'a', space = 1 + ' ';
+  const std::pair<const char*, Ids> cases[] = {
+      {"a <l>", {a, l}},
+      {"a \n <l> <r>", {a, l, space, l + 1}},
+      {"  <l>", {l}},
+      {"<r> \t a", {l + 1, a}},
+      {"<r>  <l>a", {l + 1, l, a}},
+  };
+  for (const auto& [text, ids] : cases) {
+    EXPECT_EQ(Encode(*tokenizer, text, false, true), ids) << text;
+  }
+  vocab.lstrip = {static_cast<TokenId>(vocab.tokens.size())};
+  EXPECT_EQ(Tokenizer::Create(vocab).error().code, ErrorCode::kCorrupt);
+}
+
 TEST(VocabTokenizerTest, SpecialTokensOfOneKindOnly) {
   Vocab vocab = SmallBpeVocab();
   vocab.tokens[0] = "<x>";
