@@ -179,10 +179,21 @@ class RunTest(CliTest):
         self.assertNotIn(b"error", error)
 
     def test_stdout_not_open_at_all(self):
-        result = subprocess.run(
-            ["sh", "-c", '"$0" run -m "$1" -p Once -n 4 >&-', PROGRAM, STORIES],
-            stderr=subprocess.PIPE, timeout=WAIT_LIMIT_S)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        def closed(command):
+            result = subprocess.run(
+                ["sh", "-c", f'"$0" {command} >&-', PROGRAM, STORIES],
+                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                timeout=WAIT_LIMIT_S)
+            return result.returncode, result.stderr
+
+        for command in ('run -m "$1" -p Once -n 4', 'inspect "$1"',
+                        "--version"):
+            code, error = closed(command)
+            self.assertEqual(code, 1, error)
+            self.assertIn(b"standard output: it is closed", error)
+        # Where nothing goes there, nothing is lost.
+        code, error = closed('eval logits -m "$1" --tokens 1 -o /dev/null')
+        self.assertEqual(code, 0, error)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
     def test_full_disk(self):
