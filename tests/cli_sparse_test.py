@@ -61,6 +61,23 @@ class SparseTest(cli_support.CliTest):
                            ",".join(map(str, tokens)), "-o", out, *args))
         return floats(out.read_bytes())
 
+    def test_predictors_that_are_not_finite(self):
+        for name in ("blk.0.fc1.weight", "blk.1.fc2.weight"):
+            with self.subTest(tensor=name):
+                model = Gguf(LLAMA)
+                _, data_at = model.tensors[name]
+                struct.pack_into("<H", model.bytes, data_at, 0x7e00)  # F16 NaN
+                path = self.write("nan.gguf", model.bytes)
+                logits = ["eval", "logits", "-m", path, "--tokens", "1,2",
+                          "-o", "/dev/null", "--ffn"]
+                for more in ([], ["--one-by-one"]):
+                    self.assert_fails(run(*logits, "fast", *more), path,
+                                      f"layer {name[4]}: a predictor's scores "
+                                      "are not finite")
+                self.assert_fails(run(*logits, "fast", "--check-tensors"), name)
+                # Nobody asks them there.
+                self.assert_ok(run(*logits, "exact"))
+
     def test_files_run_as_powerinfer_runs_them(self):
         manifest = json.loads((FOLDER / "manifest.json").read_text())
         self.assertEqual(len(manifest), 5)

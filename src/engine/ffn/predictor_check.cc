@@ -185,7 +185,13 @@ class SelfTests {
     Agreement sum;
     const auto check = [&](size_t first, size_t count) -> Status {
       Load(source, first, count);
-      selector->Select(compute::ProductForm::kRow, rows_.normed, count, sets);
+      const Status status = selector->Select(compute::ProductForm::kRow,
+                                             rows_.normed, count, sets);
+      if (!status) {
+        return Annotate(fmt::format("{}: layer {}",
+                                    parts_.model->file().path(), layer_idx),
+                        status.error());
+      }
       for (size_t i = 0; i < count; ++i) {
         if (!WasUsed(layer_idx, first + i)) continue;
         Compare(layers_[layer_idx].self_test.candidates, first + i, first_,
