@@ -78,18 +78,17 @@ std::string ArrayBytes(ValueType elem, uint64_t count, std::string elements) {
   return Raw(ValueType::kArray) + Raw(elem) + Raw(count) + elements;
 }
 
-TEST(ReadTypedValue, ArraysHoldTheWidestType) {
+TEST(ReadTypedValue, ArraysReadAsTheWidestType) {
   const auto ints = ReadFrom(
       ArrayBytes(ValueType::kI16, 2, Raw(int16_t{-3}) + Raw(int16_t{7})));
   const Array& array = std::get<Array>(ints->value);
   EXPECT_EQ(array.elem_type, ValueType::kI16);
-  EXPECT_THAT(std::get<std::vector<int64_t>>(array.values), ElementsAre(-3, 7));
+  EXPECT_THAT(std::get<Numbers<int64_t>>(array.values), ElementsAre(-3, 7));
 
   const auto floats =
       ReadFrom(ArrayBytes(ValueType::kF32, 2, Raw(1.5f) + Raw(-2.0f)));
-  EXPECT_THAT(
-      std::get<std::vector<double>>(std::get<Array>(floats->value).values),
-      ElementsAre(1.5, -2.0));
+  EXPECT_THAT(std::get<Numbers<double>>(std::get<Array>(floats->value).values),
+              ElementsAre(1.5, -2.0));
 
   const auto texts =
       ReadFrom(ArrayBytes(ValueType::kString, 2, RawText("ab") + RawText("")));
@@ -99,9 +98,8 @@ TEST(ReadTypedValue, ArraysHoldTheWidestType) {
 
   const auto bools =
       ReadFrom(ArrayBytes(ValueType::kBool, 2, std::string("\1\0", 2)));
-  EXPECT_THAT(
-      std::get<std::vector<int64_t>>(std::get<Array>(bools->value).values),
-      ElementsAre(1, 0));
+  EXPECT_THAT(std::get<Numbers<int64_t>>(std::get<Array>(bools->value).values),
+              ElementsAre(1, 0));
 }
 
 TEST(ReadTypedValue, EmptyArrays) {
