@@ -223,6 +223,36 @@ class RunTest(CliTest):
         self.assertEqual(process.wait(WAIT_LIMIT_S), 130)
         process.communicate()
 
+    def test_file_that_is_written_over_while_in_use(self):
+        path = self.write("model.gguf", pathlib.Path(STORIES).read_bytes())
+
+        def chat(change):
+            process = start("run", "-m", path, "-cnv", "--chat-template",
+                            "vicuna", "-n", 4, "--ignore-eos",
+                            stdin=subprocess.PIPE)
+            process.stdin.write(b"Hi\n")
+            process.stdin.flush()
+            self.assertTrue(process.stdout.read(1))
+            change()
+            _, error = process.communicate(timeout=WAIT_LIMIT_S)
+            return process.returncode, error.decode()
+
+        def write_over():
+            with open(path, "r+b") as file:
+                file.write(b"GGUF")
+            os.utime(path, ns=(1, 1))  # sooner than any clock ticks
+
+        def replace():
+            os.replace(self.write("new", pathlib.Path(path).read_bytes()), path)
+
+        code, error = chat(write_over)
+        self.assertEqual(code, 1, error)
+        self.assertRegex(error, r"thermocline: error: .*model\.gguf: was changed "
+                         "while it was in use")
+        code, error = chat(replace)
+        self.assertEqual(code, 0, error)
+        self.assertNotIn("changed", error)
+
     def test_file_that_shrinks_while_in_use(self):
         path = self.write("shrinks.gguf", pathlib.Path(STORIES).read_bytes())
         process = start("run", "-m", path, "-p", "Once", "-c", 65536,
