@@ -21,7 +21,8 @@ TASKS = DATA / "eval"
 FIXTURES = ROOT.parent / "shared/fixtures/multiple-choice"
 F32_CACHE = ("-ctk", "f32", "-ctv", "f32")
 TASK_NAMES = ("query", "context_options", "premise_hypothesis",
-              "choice1_choice2")
+              "choice1_choice2", "goal_sol1", "sentence_option1",
+              "question_choices")
 
 
 def log_softmax(row):
@@ -51,6 +52,23 @@ def prompts(record):
         gold = {"entailment": 0, "not_entailment": 1}.get(record["label"],
                                                           record["label"])
         return gold, [(context, " True"), (context, " False")]
+    if "goal" in record:
+        context = f"Question: {record['goal']}\nAnswer:"
+        return record["label"], [pair(context, record["sol1"]),
+                                 pair(context, record["sol2"])]
+    if "sentence" in record:
+        before, _, behind = record["sentence"].partition("_")
+        return "12".index(record["answer"]), [
+            pair(before + record[option], behind)
+            for option in ("option1", "option2")]
+    if "answer" in record:
+        letters = "ABCD"[:len(record["choices"])]
+        lines = [f"{letter}. {choice}"
+                 for letter, choice in zip(letters, record["choices"])]
+        context = "\n".join([record["question"].strip(), *lines, "Answer:"])
+        gold = record["answer"]
+        return letters.index(gold) if isinstance(gold, str) else gold, [
+            (context, " " + letter) for letter in letters]
     premise = record["premise"].strip()
     if premise[-1] in ".!?":
         premise = premise[:-1]
@@ -266,6 +284,12 @@ class MultipleChoiceTest(EvalTest):
                 (b"[\n", "line 1: not valid JSON", "one record per line"),
                 (b'{"goal": 1, "sol1": 2}\n', "line 1", '"goal", "sol1"',
                  "query/choices/gold", "premise/hypothesis/label"),
+                (b'{"goal": "a", "sol1": "b", "sol2": "c"}\n', "line 1",
+                 '"label" is missing', "second file"),
+                (b'{"sentence": "a", "option1": "b", "option2": "c", '
+                 b'"answer": "1"}\n', "line 1", '"sentence" has no gap'),
+                (b'{"question": "a", "choices": ["b", "c"], "answer": "E"}\n',
+                 "line 1", '"answer" is "E"'),
                 (good + b"\n" + good.replace(b"0", b"2"), "line 3",
                  '"gold" is 2'),
                 (good + good.replace(b'"b", "c"', b""), "line 2",

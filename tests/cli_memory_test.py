@@ -7,6 +7,7 @@ import pathlib
 import re
 import resource
 import shutil
+import struct
 
 import cli_support
 from cli_support import DEMO, GOLDEN, IS_SANITIZED, STORIES, CliTest
@@ -97,6 +98,22 @@ class MemoryTest(CliTest):
             result = run("run", "-m", GOLDEN, "-p", "a", "--ram", bad)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(b"is not a size", result.stderr)
+
+    def test_metadata_takes_little_more_than_its_file(self):
+        """An array of bytes that nobody reads, in a file of holes."""
+        if IS_SANITIZED:
+            self.skipTest("shadow memory takes more than the limit")
+        num_bytes = 64 << 20
+        path = self.folder / "array.gguf"
+        head = b"GGUF" + struct.pack("<IQQQ1sIIQ", 3, 0, 1, 1, b"x", 9, 0,
+                                     num_bytes)
+        with open(path, "wb") as file:
+            file.write(head)
+            file.truncate(len(head) + num_bytes)
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (4 * num_bytes,) * 2)
+        self.assert_ok(run("inspect", path, preexec_fn=limit))
 
     def test_little_address_space_names_what_needs_more(self):
         if IS_SANITIZED:

@@ -2,10 +2,11 @@
 """Models with predictors of which neurons fire, as a user runs them."""
 
 import json
+import resource
 import struct
 
 import cli_support
-from cli_support import DATA, GOLDEN, Gguf, floats, nmse, run
+from cli_support import DATA, GOLDEN, IS_SANITIZED, Gguf, floats, nmse, run
 
 FOLDER = DATA / "golden-powerinfer"
 LLAMA = str(FOLDER / "llama-f16.powerinfer.gguf")
@@ -60,6 +61,37 @@ class SparseTest(cli_support.CliTest):
         self.assert_ok(run("eval", "logits", "-m", model, "--tokens",
                            ",".join(map(str, tokens)), "-o", out, *args))
         return floats(out.read_bytes())
+
+    def test_small_stacks(self):
+        if IS_SANITIZED:
+            self.skipTest("a sanitizer's frames are larger")
+
+        def limit():
+            _, most = resource.getrlimit(resource.RLIMIT_STACK)
+            resource.setrlimit(resource.RLIMIT_STACK, (128 << 10, most))
+        for threads in (1, 2):
+            for ffn in ("exact", "fast"):
+                args = ("run", "-m", LLAMA, "-p", "Once", "-n", 4, "--ffn", ffn,
+                        "-t", threads, "--temp", 0)
+                self.assertEqual(self.assert_ok(run(*args, preexec_fn=limit)),
+                                 self.assert_ok(run(*args)))
+
+    def test_predictors_that_are_not_finite(self):
+        for name in ("blk.0.fc1.weight", "blk.1.fc2.weight"):
+            with self.subTest(tensor=name):
+                model = Gguf(LLAMA)
+                _, data_at = model.tensors[name]
+                struct.pack_into("<H", model.bytes, data_at, 0x7e00)  # F16 NaN
+                path = self.write("nan.gguf", model.bytes)
+                logits = ["eval", "logits", "-m", path, "--tokens", "1,2",
+                          "-o", "/dev/null", "--ffn"]
+                for more in ([], ["--one-by-one"]):
+                    self.assert_fails(run(*logits, "fast", *more), path,
+                                      f"layer {name[4]}: a predictor's scores "
+                                      "are not finite")
+                self.assert_fails(run(*logits, "fast", "--check-tensors"), name)
+                # Nobody asks them there.
+                self.assert_ok(run(*logits, "exact"))
 
     def test_files_run_as_powerinfer_runs_them(self):
         manifest = json.loads((FOLDER / "manifest.json").read_text())

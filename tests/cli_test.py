@@ -179,10 +179,21 @@ class RunTest(CliTest):
         self.assertNotIn(b"error", error)
 
     def test_stdout_not_open_at_all(self):
-        result = subprocess.run(
-            ["sh", "-c", '"$0" run -m "$1" -p Once -n 4 >&-', PROGRAM, STORIES],
-            stderr=subprocess.PIPE, timeout=WAIT_LIMIT_S)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        def closed(command):
+            result = subprocess.run(
+                ["sh", "-c", f'"$0" {command} >&-', PROGRAM, STORIES],
+                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                timeout=WAIT_LIMIT_S)
+            return result.returncode, result.stderr
+
+        for command in ('run -m "$1" -p Once -n 4', 'inspect "$1"',
+                        "--version"):
+            code, error = closed(command)
+            self.assertEqual(code, 1, error)
+            self.assertIn(b"standard output: it is closed", error)
+        # Where nothing goes there, nothing is lost.
+        code, error = closed('eval logits -m "$1" --tokens 1 -o /dev/null')
+        self.assertEqual(code, 0, error)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
     def test_full_disk(self):
@@ -211,6 +222,36 @@ class RunTest(CliTest):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(WAIT_LIMIT_S), 130)
         process.communicate()
+
+    def test_file_that_is_written_over_while_in_use(self):
+        path = self.write("model.gguf", pathlib.Path(STORIES).read_bytes())
+
+        def chat(change):
+            process = start("run", "-m", path, "-cnv", "--chat-template",
+                            "vicuna", "-n", 4, "--ignore-eos",
+                            stdin=subprocess.PIPE)
+            process.stdin.write(b"Hi\n")
+            process.stdin.flush()
+            self.assertTrue(process.stdout.read(1))
+            change()
+            _, error = process.communicate(timeout=WAIT_LIMIT_S)
+            return process.returncode, error.decode()
+
+        def write_over():
+            with open(path, "r+b") as file:
+                file.write(b"GGUF")
+            os.utime(path, ns=(1, 1))  # sooner than any clock ticks
+
+        def replace():
+            os.replace(self.write("new", pathlib.Path(path).read_bytes()), path)
+
+        code, error = chat(write_over)
+        self.assertEqual(code, 1, error)
+        self.assertRegex(error, r"thermocline: error: .*model\.gguf: was changed "
+                         "while it was in use")
+        code, error = chat(replace)
+        self.assertEqual(code, 0, error)
+        self.assertNotIn("changed", error)
 
     def test_file_that_shrinks_while_in_use(self):
         path = self.write("shrinks.gguf", pathlib.Path(STORIES).read_bytes())

@@ -257,10 +257,13 @@ void AddEvalMcCommand(CLI::App& parent, Action& action) {
   AddTaskFlags(*app, flags);
   app->footer(
       "Records are query/choices/gold, context_options/continuation/gold,\n"
-      "premise/hypothesis/label or premise/choice1/choice2/question/label; "
-      "see\n"
-      "docs/eval.md. acc takes the choice with the highest log-probability,\n"
-      "acc_norm that with the highest per byte.\n\nExamples:\n"
+      "premise/hypothesis/label, premise/choice1/choice2/question/label,\n"
+      "goal/sol1/sol2/label (PIQA), sentence/option1/option2/answer "
+      "(WinoGrande)\n"
+      "or question/choices/answer (MMLU); see docs/eval.md. acc takes the "
+      "choice\n"
+      "with the highest log-probability, acc_norm that with the highest per "
+      "byte.\n\nExamples:\n"
       "  thermocline eval mc -m model.gguf -f arc_easy.jsonl --limit 200\n"
       "  thermocline eval mc -m sparse.gguf -f copa.jsonl --modes dense,fast "
       "\\\n"

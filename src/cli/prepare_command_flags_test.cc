@@ -158,6 +158,7 @@ TEST(TellOfWorkTest, SaysWhetherAnythingIsFinished) {
   EXPECT_THAT(log.lines(), IsEmpty());
   TellOfWork(stopped, output);
   folder.Write("out.gguf.work/scan.gguf", "x");
+  folder.Write("out.gguf.work/scan.gguf.crc", "x");
   TellOfWork(stopped, output);
   TellOfWork({ErrorCode::kIo, "disk full"}, output);
   TellOfWork({ErrorCode::kInvalidArgument, "other options"}, output);

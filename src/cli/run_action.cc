@@ -2,10 +2,14 @@
 
 #include <exception>
 #include <new>
+#include <string>
+#include <utility>
 
+#include "base/log.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
+#include "os/file.h"
 
 namespace thermocline::cli {
 namespace {
@@ -22,6 +26,19 @@ int Failure(const Error& error) {
   return kExitFailure;
 }
 
+// A file that changed under the command is its failure, whatever it made of it;
+// where it failed anyway, perhaps why.
+Status WithChangedFiles(Status status) {
+  for (const std::string& path : os::TakeChangedFiles()) {
+    if (status.has_value()) {
+      status = Fail(ErrorCode::kIo, "{}", os::DescribeChange(path));
+    } else {
+      LogWarning("{}", os::DescribeChange(path));
+    }
+  }
+  return status;
+}
+
 }  // namespace
 
 int RunAction(const std::string& command, const Action& action) {
@@ -36,6 +53,7 @@ int RunAction(const std::string& command, const Action& action) {
   } catch (const std::exception& error) {
     status = Fail(ErrorCode::kIo, "unexpected failure: {}", error.what());
   }
+  status = WithChangedFiles(std::move(status));
   return status.has_value() ? 0 : Failure(status.error());
 }
 

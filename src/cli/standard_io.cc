@@ -73,8 +73,14 @@ Status ReadAllStdin(size_t max_bytes, std::string& text) {
 void EnsureStandardStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    // A folder takes no bytes, so that an answer nobody can get is an error and
+    // not lost without a word. Errors have no one to go to.
+    const bool answers = fd == STDOUT_FILENO;
     // open() gives the lowest free number: this one.
-    if (::open("/dev/null", O_RDWR) != fd) return;
+    if (::open(answers ? "/" : "/dev/null", answers ? O_RDONLY : O_RDWR) !=
+        fd) {
+      return;
+    }
   }
 }
 
@@ -96,7 +102,7 @@ Status WriteStdout(std::string_view text) {
     return Fail(ErrorCode::kCancelled, "standard output was closed");
   }
   return Fail(ErrorCode::kIo, "cannot write standard output: {}",
-              ErrnoText(error));
+              error == EBADF ? "it is closed" : ErrnoText(error));
 }
 
 void WriteStderr(std::string_view text) { WriteAll(STDERR_FILENO, text); }

@@ -12,8 +12,9 @@
 
 namespace thermocline::cli {
 
-// Opens /dev/null for those of descriptors 0 to 2 that the caller closed, so
-// that no model file becomes "standard output".
+// Fills those of descriptors 0 to 2 that the caller closed, so that no model
+// file becomes "standard output": standard input is empty then, and writing
+// standard output is an error, as on a full disk.
 void EnsureStandardStreams();
 
 bool StdinIsTerminal();

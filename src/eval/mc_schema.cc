@@ -16,6 +16,8 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxFieldsShown = 12;
 constexpr double kTwoTo63 = 0x1p63;
+constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+constexpr std::string_view kGoalSchema = "goal/sol1/sol2/label";
 
 tl::unexpected<Error> Wrong(std::string_view field, std::string_view what) {
   return Fail(ErrorCode::kCorrupt, "\"{}\" {}", field, what);
@@ -176,12 +178,91 @@ Result<McItem> ReadCause(const Json& record) {
                     choices);
 }
 
-const std::array<McSchema, 4>& Schemas() {
-  static const std::array<McSchema, 4> schemas = {{
+// PIQA.
+Result<McItem> ReadGoal(const Json& record) {
+  TC_ASSIGN_OR_RETURN(const std::string goal, Text(record, "goal"));
+  TC_ASSIGN_OR_RETURN(std::string first, Text(record, "sol1"));
+  TC_ASSIGN_OR_RETURN(std::string second, Text(record, "sol2"));
+  TC_ASSIGN_OR_RETURN(const size_t gold, Index(record, "label", 2));
+  return OneContext(gold, fmt::format("Question: {}\nAnswer:", goal),
+                    {std::move(first), std::move(second)});
+}
+
+// WinoGrande, by partial evaluation: what stands in the gap is in the context,
+// and the text behind it is scored.
+Result<McItem> ReadGap(const Json& record) {
+  TC_ASSIGN_OR_RETURN(const std::string sentence, Text(record, "sentence"));
+  const size_t gap = sentence.find('_');
+  if (gap == std::string::npos) {
+    return Wrong("sentence", "has no gap: an \"_\" where the options go");
+  }
+  const std::string behind = sentence.substr(gap + 1);
+  if (behind.find_first_not_of(kWhiteSpace) == std::string::npos) {
+    return Wrong("sentence",
+                 "has nothing behind its \"_\" that could be scored");
+  }
+  McItem item;
+  for (const char* field : {"option1", "option2"}) {
+    TC_ASSIGN_OR_RETURN(const std::string option, Text(record, field));
+    std::string context = sentence.substr(0, gap) + option;
+    const std::string space = CutTrailingSpace(context);
+    item.contexts.push_back(std::move(context));
+    item.continuations.push_back(space + WithoutLeadingSpace(behind));
+  }
+  const Json& answer = record["answer"];
+  if (answer != "1" && answer != "2") {
+    return Wrong(
+        "answer",
+        fmt::format("is {}, not the text \"1\" or \"2\"",
+                    answer.is_string()   ? Quote(answer.get<std::string>())
+                    : answer.is_number() ? answer.dump()
+                                         : answer.type_name()));
+  }
+  item.gold = answer == "1" ? 0 : 1;
+  return item;
+}
+
+// An index, or the letter of one of `count` choices.
+Result<size_t> IndexOrLetter(const Json& record, const char* field,
+                             size_t count) {
+  const auto* text = record[field].get_ptr<const Json::string_t*>();
+  if (text == nullptr) return Index(record, field, count);
+  const size_t index =
+      text->size() == 1 ? kLetters.find(*text) : kLetters.size();
+  if (index < count) return index;
+  return Wrong(field, fmt::format("is {}; the choices are \"A\" to \"{}\"",
+                                  Quote(*text), kLetters[count - 1]));
+}
+
+// MMLU: the choices are in the context, and their letters are scored.
+Result<McItem> ReadLettered(const Json& record) {
+  TC_ASSIGN_OR_RETURN(std::string context, Text(record, "question"));
+  TC_ASSIGN_OR_RETURN(const auto choices, Texts(record, "choices"));
+  if (choices.size() > kLetters.size()) {
+    return Wrong("choices", fmt::format("has {} entries, more than letters",
+                                        choices.size()));
+  }
+  TC_ASSIGN_OR_RETURN(const size_t gold,
+                      IndexOrLetter(record, "answer", choices.size()));
+  context = WithoutLeadingSpace(context);
+  CutTrailingSpace(context);
+  std::vector<std::string> letters;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    letters.emplace_back(1, kLetters[i]);
+    context += fmt::format("\n{}. {}", letters.back(), choices[i]);
+  }
+  return OneContext(gold, context + "\nAnswer:", letters);
+}
+
+const std::array<McSchema, 7>& Schemas() {
+  static const std::array<McSchema, 7> schemas = {{
       {"query/choices/gold", ReadQuery},
       {"context_options/continuation/gold", ReadContextOptions},
       {"premise/hypothesis/label", ReadEntailment},
       {"premise/choice1/choice2/question/label", ReadCause},
+      {std::string(kGoalSchema), ReadGoal},
+      {"sentence/option1/option2/answer", ReadGap},
+      {"question/choices/answer", ReadLettered},
   }};
   return schemas;
 }
@@ -197,6 +278,11 @@ std::string MissingField(const McSchema& schema, const Json& record) {
     begin = end + 1;
   }
   return {};
+}
+
+// PIQA was first published with its labels in a file of their own.
+bool LacksLabelsOfAnotherFile(const McSchema& schema, const Json& record) {
+  return schema.name == kGoalSchema && MissingField(schema, record) == "label";
 }
 
 std::string NamesOfFields(const Json& record) {
@@ -225,6 +311,9 @@ Result<const McSchema*> FindMcSchema(const Json& record) {
       if (MissingField(schema, *fields).empty()) return &schema;
     }
   }
+  for (const McSchema& schema : Schemas()) {
+    if (LacksLabelsOfAnotherFile(schema, filled)) return &schema;
+  }
   std::vector<std::string> known;
   for (const McSchema& schema : Schemas()) known.push_back(schema.name);
   return Fail(ErrorCode::kUnsupported,
@@ -233,6 +322,11 @@ Result<const McSchema*> FindMcSchema(const Json& record) {
 }
 
 Result<McItem> ReadMcItem(const McSchema& schema, const Json& record) {
+  if (LacksLabelsOfAnotherFile(schema, record)) {
+    return Wrong("label",
+                 "is missing: if the labels are in a second file (a number per "
+                 "line), each must be written into its record");
+  }
   const std::string missing = MissingField(schema, record);
   if (!missing.empty()) {
     return Wrong(missing, fmt::format("is missing; the file's first record is "

@@ -21,8 +21,9 @@ struct McSchema {
   Result<McItem> (*read)(const nlohmann::json& record);
 };
 
-// The schema whose fields `record`, an object, has. kUnsupported: none; names
-// the fields there are, and the schemas.
+// The schema whose fields `record`, an object, has, or has all but labels that
+// may be in a file of their own, which ReadMcItem then tells. kUnsupported:
+// none; names the fields there are, and the schemas.
 Result<const McSchema*> FindMcSchema(const nlohmann::json& record);
 
 // The item of a record, its line left 0. kCorrupt: a field is missing or wrong.

@@ -106,6 +106,91 @@ TEST(CauseSchemaTest, OneSentence) {
             " because");
 }
 
+TEST(GoalSchemaTest, SolutionsOfAQuestion) {
+  const McItem item = ReadGood(R"({"goal": "Open a jar", "sol1": "Turn it.",
+      "sol2": " Paint it.", "label": 1})");
+  EXPECT_THAT(item.contexts, ElementsAre("Question: Open a jar\nAnswer:"));
+  EXPECT_THAT(item.continuations, ElementsAre(" Turn it.", " Paint it."));
+  EXPECT_EQ(item.gold, 1u);
+  // Of a test set, whose labels are not published.
+  EXPECT_EQ(MessageOf(Read(
+                R"({"goal": "a", "sol1": "b", "sol2": "c", "label": -1})")),
+            "\"label\" is -1; the choices are 0 to 1");
+}
+
+TEST(GoalSchemaTest, LabelsOfASecondFile) {
+  const char* wanted =
+      "\"label\" is missing: if the labels are in a second file (a number per "
+      "line), each must be written into its record";
+  EXPECT_EQ(MessageOf(Read(R"({"goal": "a", "sol1": "b", "sol2": "c"})")),
+            wanted);
+  const Json record =
+      Json::parse(R"({"goal": "a", "sol1": "b", "sol2": "c", "label": 1})");
+  const auto schema = FindMcSchema(record);
+  ASSERT_TRUE(schema.has_value());
+  Json second = record;
+  second.erase("label");
+  EXPECT_EQ(MessageOf(ReadMcItem(**schema, second)), wanted);
+}
+
+TEST(GapSchemaTest, OptionsInTheContext) {
+  const McItem item = ReadGood(R"({"sentence": "The box or _, which fits? _",
+      "option1": "bag", "option2": "the cup ", "answer": "2"})");
+  EXPECT_THAT(item.contexts,
+              ElementsAre("The box or bag", "The box or the cup"));
+  EXPECT_THAT(item.continuations,
+              ElementsAre(" , which fits? _", " , which fits? _"));
+  EXPECT_EQ(item.gold, 1u);
+}
+
+TEST(GapSchemaTest, MessagesSayWhatIsWrong) {
+  const auto message = [](const std::string& sentence,
+                          const std::string& answer) {
+    return MessageOf(Read(R"({"option1": "b", "option2": "c", "sentence": ")" +
+                          sentence + R"(", "answer": )" + answer + "}"));
+  };
+  EXPECT_EQ(message("_ is", "\"1\""), "");
+  EXPECT_EQ(message("It is", "\"1\""),
+            "\"sentence\" has no gap: an \"_\" where the options go");
+  EXPECT_EQ(message("It is _ ", "\"1\""),
+            "\"sentence\" has nothing behind its \"_\" that could be scored");
+  EXPECT_EQ(message("_ is", "\"3\""),
+            "\"answer\" is \"3\", not the text \"1\" or \"2\"");
+  EXPECT_EQ(message("_ is", "\"\""),
+            "\"answer\" is \"\", not the text \"1\" or \"2\"");
+  EXPECT_EQ(message("_ is", "1"),
+            "\"answer\" is 1, not the text \"1\" or \"2\"");
+  EXPECT_EQ(message("_ is", "null"),
+            "\"answer\" is null, not the text \"1\" or \"2\"");
+}
+
+TEST(LetteredSchemaTest, LettersAreTheChoices) {
+  const auto item = [](const std::string& answer) {
+    return Read(R"({"question": " Who?\n", "subject": "x", "answer": )" +
+                answer + R"(, "choices": ["a cow", "a cat", "a dog"]})");
+  };
+  ASSERT_TRUE(item("0").has_value());
+  EXPECT_THAT(item("0")->contexts,
+              ElementsAre("Who?\nA. a cow\nB. a cat\nC. a dog\nAnswer:"));
+  EXPECT_THAT(item("0")->continuations, ElementsAre(" A", " B", " C"));
+  EXPECT_EQ(item("0")->gold, 0u);
+  EXPECT_EQ(item("2")->gold, 2u);
+  EXPECT_EQ(item("\"A\"")->gold, 0u);
+  EXPECT_EQ(item("\"C\"")->gold, 2u);
+  EXPECT_EQ(MessageOf(item("3")), "\"answer\" is 3; the choices are 0 to 2");
+  for (const char* wrong : {"\"D\"", "\"a\"", "\"AB\"", "\"\"", "\"0\""}) {
+    EXPECT_EQ(
+        MessageOf(item(wrong)),
+        fmt::format("\"answer\" is {}; the choices are \"A\" to \"C\"", wrong));
+  }
+  Json many = {{"question", "q"}, {"answer", "Z"}};
+  many["choices"] = std::vector<std::string>(26, "x");
+  EXPECT_EQ(ReadGood(many.dump()).gold, 25u);
+  many["choices"].push_back("x");
+  EXPECT_EQ(MessageOf(Read(many.dump())),
+            "\"choices\" has 27 entries, more than letters");
+}
+
 TEST(FindMcSchemaTest, UnknownOnesAreDescribed) {
   const auto result = FindMcSchema(
       Json::parse(R"({"question": "q", "answers": [], "query": null})"));
@@ -118,7 +203,10 @@ TEST(FindMcSchemaTest, UnknownOnesAreDescribed) {
               HasSubstr("known are query/choices/gold, "
                         "context_options/continuation/gold, "
                         "premise/hypothesis/label, "
-                        "premise/choice1/choice2/question/label"));
+                        "premise/choice1/choice2/question/label, "
+                        "goal/sol1/sol2/label, "
+                        "sentence/option1/option2/answer, "
+                        "question/choices/answer"));
   EXPECT_THAT(MessageOf(FindMcSchema(Json::object())),
               HasSubstr("its fields are none;"));
   Json many;
@@ -156,7 +244,11 @@ TEST(ReadMcItemTest, EveryWrongValueIsAnErrorThatNamesTheField) {
       R"({"context_options": ["a", "b"], "continuation": "c", "gold": 0})",
       R"({"premise": "a", "hypothesis": "b", "label": 0})",
       R"({"premise": "a", "choice1": "b", "choice2": "c", "question": "cause",
-          "label": 0})"};
+          "label": 0})",
+      R"({"goal": "a", "sol1": "b", "sol2": "c", "label": 0})",
+      R"({"sentence": "a _ d", "option1": "b", "option2": "c",
+          "answer": "1"})",
+      R"({"question": "a", "choices": ["b", "c"], "answer": 0})"};
   const Json bad[] = {nullptr,
                       true,
                       "",

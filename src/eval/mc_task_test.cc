@@ -61,7 +61,10 @@ TEST(ParseMcTaskTest, EverySchemaHasAFile) {
       {"query.jsonl", 6},
       {"context_options.jsonl", 4},
       {"premise_hypothesis.jsonl", 4},
-      {"choice1_choice2.jsonl", 5}};
+      {"choice1_choice2.jsonl", 5},
+      {"goal_sol1.jsonl", 3},
+      {"sentence_option1.jsonl", 3},
+      {"question_choices.jsonl", 3}};
   for (const auto& [name, num_items] : files) {
     const auto task = ParseMcTask(ReadTestData(name), name);
     ASSERT_TRUE(task.has_value()) << task.error().message;

@@ -55,8 +55,9 @@ Share MakeShare(int64_t count, int64_t total) {
           .total = total,
           .value = p,
           .error = std::sqrt(p * (1.0 - p) / n),
-          .low = std::max(centre - half, 0.0),
-          .high = std::min(centre + half, 1.0)};
+          // Rounding must not leave the share itself outside.
+          .low = std::clamp(centre - half, 0.0, p),
+          .high = std::clamp(centre + half, p, 1.0)};
 }
 
 double Quantile(std::span<const double> sorted, double fraction) {

@@ -46,6 +46,13 @@ TEST(MakeShareTest, KnownAnswers) {
   EXPECT_NEAR(all.low, 1.0 - 0.1611, 5e-5);
 }
 
+TEST(MakeShareTest, TheShareIsInItsInterval) {
+  for (int64_t total = 1; total <= 100; ++total) {
+    EXPECT_EQ(MakeShare(0, total).low, 0.0) << total;
+    EXPECT_EQ(MakeShare(total, total).high, 1.0) << total;
+  }
+}
+
 TEST(QuantileTest, LiesBetweenNeighbours) {
   const std::vector<double> sorted = {1.0, 2.0, 4.0, 8.0, 16.0};
   EXPECT_EQ(Quantile(sorted, 0.0), 1.0);

@@ -4,6 +4,7 @@
 #ifndef THERMOCLINE_GGUF_GGUF_H_
 #define THERMOCLINE_GGUF_GGUF_H_
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,25 +17,10 @@
 
 #include "base/progress.h"
 #include "base/status.h"
+#include "gguf/numbers.h"
 #include "tensor/tensor_view.h"
 
 namespace thermocline::gguf {
-
-enum class ValueType : uint32_t {  // the format's numbers
-  kU8 = 0,
-  kI8 = 1,
-  kU16 = 2,
-  kI16 = 3,
-  kU32 = 4,
-  kI32 = 5,
-  kF32 = 6,
-  kBool = 7,
-  kString = 8,
-  kArray = 9,
-  kU64 = 10,
-  kI64 = 11,
-  kF64 = 12,
-};
 
 // Of tensors' places in a file that does not give its own.
 inline constexpr uint64_t kDefaultAlignment = 32;
@@ -48,15 +34,21 @@ std::string_view NameOf(Container container);  // "GGUF", "PWRI"
 std::string_view NameOf(ValueType type);
 
 // An array of scalars or strings (never of arrays). Integers of any width are
-// held as int64, floats as double; u64 ones as uint64 if any is above the range
+// read as int64, floats as double; u64 ones as uint64 if any is above the range
 // of int64.
 struct Array {
   ValueType elem_type;
-  std::variant<std::vector<int64_t>, std::vector<double>,
-               std::vector<std::string>, std::vector<uint64_t>>
+  std::variant<Numbers<int64_t>, Numbers<double>, std::vector<std::string>,
+               Numbers<uint64_t>>
       values;  // bools: int64
   size_t size() const;
 };
+
+// What an Array holds its elements in, by the type that they are read as:
+// int64_t, double, std::string or uint64_t.
+template <typename T>
+using ElementsOf = std::conditional_t<std::same_as<T, std::string>,
+                                      std::vector<std::string>, Numbers<T>>;
 
 struct KeyValue {
   std::string key;
@@ -64,13 +56,13 @@ struct KeyValue {
   // uint64_t: a u64 above 2^63 - 1, which no key that is read here may have.
   std::variant<int64_t, double, bool, std::string, Array, uint64_t> value;
 
-  // Of an array of T, which is what Array holds: int64_t, double or
-  // std::string. Null: it is none.
+  // Of an array of what is read as T: int64_t, double or std::string. Null: it
+  // is none.
   template <typename T>
-  const std::vector<T>* Elements() const {
+  const ElementsOf<T>* Elements() const {
     const auto* array = std::get_if<Array>(&value);
     return array == nullptr ? nullptr
-                            : std::get_if<std::vector<T>>(&array->values);
+                            : std::get_if<ElementsOf<T>>(&array->values);
   }
 };
 
@@ -167,7 +159,7 @@ class File {
 
   // KeyValue::Elements; null also where the key is absent.
   template <typename T>
-  const std::vector<T>* Elements(std::string_view key) const {
+  const ElementsOf<T>* Elements(std::string_view key) const {
     const KeyValue* kv = Find(key);
     return kv == nullptr ? nullptr : kv->Elements<T>();
   }

@@ -11,36 +11,7 @@
 namespace thermocline::gguf {
 namespace {
 
-// Calls f(T{}) with the type that a number or bool has in the file.
-// Requires a type that is neither string nor array.
-template <typename F>
-auto WithWireType(ValueType type, F&& f) {
-  switch (type) {
-    case ValueType::kU8:
-    case ValueType::kBool:
-      return f(uint8_t{});
-    case ValueType::kI8:
-      return f(int8_t{});
-    case ValueType::kU16:
-      return f(uint16_t{});
-    case ValueType::kI16:
-      return f(int16_t{});
-    case ValueType::kU32:
-      return f(uint32_t{});
-    case ValueType::kI32:
-      return f(int32_t{});
-    case ValueType::kU64:
-      return f(uint64_t{});
-    case ValueType::kF32:
-      return f(float{});
-    case ValueType::kF64:
-      return f(double{});
-    default:
-      return f(int64_t{});
-  }
-}
-
-// Integers are held as int64 where that holds them.
+// Integers are read as int64 where that holds them.
 template <typename T>
 bool FitsInt64(T wire) {
   if constexpr (std::is_same_v<T, uint64_t>) {
@@ -81,22 +52,16 @@ template <typename T>
 Result<Array> ReadNumbers(ByteReader& reader, ValueType type, uint64_t count) {
   // No overflow: count is at most kMaxArrayElems.
   TC_ASSIGN_OR_RETURN(const auto bytes, reader.ReadBytes(count * sizeof(T)));
-  using Held = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
-  std::vector<Held> values(count);
   bool all_fit = true;
   for (uint64_t i = 0; i < count; ++i) {
     T wire;
     std::memcpy(&wire, bytes.data() + i * sizeof(T), sizeof(T));
     TC_RETURN_IF_ERROR(CheckRange(type, wire));
     all_fit = all_fit && FitsInt64(wire);
-    values[i] = static_cast<Held>(wire);
   }
-  if constexpr (std::is_same_v<T, uint64_t>) {
-    if (!all_fit) {
-      return Array{type, std::vector<uint64_t>(values.begin(), values.end())};
-    }
-  }
-  return Array{type, std::move(values)};
+  if (!all_fit) return Array{type, Numbers<uint64_t>(type, bytes)};
+  using Read = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+  return Array{type, Numbers<Read>(type, bytes)};
 }
 
 Result<Array> ReadStrings(ByteReader& reader, uint64_t count) {
@@ -108,6 +73,7 @@ Result<Array> ReadStrings(ByteReader& reader, uint64_t count) {
                 count, reader.remaining());
   }
   std::vector<std::string> values;
+  values.reserve(count);  // growing would take twice that for a moment
   for (uint64_t i = 0; i < count; ++i) {
     auto text = reader.ReadString(kMaxStringBytes);
     if (!text) return Annotate(fmt::format("string {}", i), text.error());

@@ -85,18 +85,17 @@ TEST(ReadTypedValue, StringsMayHoldAnything) {
             "");
 }
 
-TEST(ReadTypedValue, ArraysHoldTheWidestType) {
+TEST(ReadTypedValue, ArraysReadAsTheWidestType) {
   const auto ints = ReadFrom(
       ArrayBytes(ValueType::kI16, 2, Raw(int16_t{-3}) + Raw(int16_t{7})));
   const Array& array = std::get<Array>(ints->value);
   EXPECT_EQ(array.elem_type, ValueType::kI16);
-  EXPECT_THAT(std::get<std::vector<int64_t>>(array.values), ElementsAre(-3, 7));
+  EXPECT_THAT(std::get<Numbers<int64_t>>(array.values), ElementsAre(-3, 7));
 
   const auto floats =
       ReadFrom(ArrayBytes(ValueType::kF32, 2, Raw(1.5f) + Raw(-2.0f)));
-  EXPECT_THAT(
-      std::get<std::vector<double>>(std::get<Array>(floats->value).values),
-      ElementsAre(1.5, -2.0));
+  EXPECT_THAT(std::get<Numbers<double>>(std::get<Array>(floats->value).values),
+              ElementsAre(1.5, -2.0));
 
   const auto texts =
       ReadFrom(ArrayBytes(ValueType::kString, 2, RawText("ab") + RawText("")));
@@ -106,9 +105,8 @@ TEST(ReadTypedValue, ArraysHoldTheWidestType) {
 
   const auto bools =
       ReadFrom(ArrayBytes(ValueType::kBool, 2, std::string("\1\0", 2)));
-  EXPECT_THAT(
-      std::get<std::vector<int64_t>>(std::get<Array>(bools->value).values),
-      ElementsAre(1, 0));
+  EXPECT_THAT(std::get<Numbers<int64_t>>(std::get<Array>(bools->value).values),
+              ElementsAre(1, 0));
 }
 
 TEST(ReadTypedValue, EmptyArrays) {

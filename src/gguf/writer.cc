@@ -288,6 +288,8 @@ Status WriterImpl::WriteTensorData(std::span<const std::byte> bytes) {
 
 Status WriterImpl::Finish() {
   TC_CHECK(started_ && tensor_idx_ == tensor_bytes_.size());
+  // Nothing is to appear that is made of two files.
+  TC_RETURN_IF_ERROR(os::CheckMappedFiles());
   return file_->Commit();
 }
 

@@ -50,6 +50,8 @@ class Writer {
   // The next bytes of the tensor whose turn it is: all, or one piece after the
   // other; never past its end (CHECKed).
   virtual Status WriteTensorData(std::span<const std::byte> bytes) = 0;
+  // kIo, besides AtomicFile's errors: a file that is mapped was written over
+  // meanwhile, so that what was read of it may be of two files.
   virtual Status Finish() = 0;
 };
 

@@ -282,6 +282,30 @@ TEST(Writer, LeavesNothingWithoutFinish) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+// Of an input that changed on the way, half the output may be.
+TEST(Writer, RefusesWhereAMappedFileChanged) {
+  const std::string input = TempPath("in.gguf");
+  {
+    auto file = os::AtomicFile::Create(input).value();
+    ASSERT_TRUE(file->Write(std::string_view("abc")));
+    ASSERT_TRUE(file->Commit());
+  }
+  const std::string path = TempPath("a.gguf");
+  auto writer = MakeWriter(path);
+  ASSERT_TRUE(writer->Start());
+  {
+    const auto mapped = os::MappedFile::Open(input);
+    ASSERT_TRUE(mapped);
+    ASSERT_EQ(truncate(input.c_str(), 2), 0);
+    const Status status = writer->Finish();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::kIo);
+    EXPECT_THAT(status.error().message, HasSubstr("in.gguf: was changed"));
+  }
+  writer.reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST(Writer, SaysWhereItCannotWrite) {
   const auto writer = Writer::Create("/no/such/folder/a.gguf");
   ASSERT_FALSE(writer);

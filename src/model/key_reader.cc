@@ -62,7 +62,7 @@ Result<std::vector<int64_t>> KeyReader::PerLayer(
   for (const int64_t value : *values) {
     TC_RETURN_IF_ERROR(CheckRange(suffix, value, low, high));
   }
-  return *values;
+  return values->ToVector();
 }
 
 Result<double> KeyReader::RequireFloat(std::string_view suffix, double low,

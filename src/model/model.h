@@ -83,6 +83,7 @@ struct SelfTest {
   TensorView fired;       // I8 [S, ceil(N / 8)]: bit i % 8 of byte i / 8 is
                           // neuron i; the bits behind the last are 0
   TensorView candidates;  // likewise, of the trained predictor; or empty
+  TensorView free;        // likewise, of the training-free one; or empty
 };
 
 struct LayerWeights {

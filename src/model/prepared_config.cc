@@ -21,9 +21,10 @@ tl::unexpected<Error> WrongKey(const gguf::File& file, std::string_view key,
 
 // The elements of an array key of one type; null: the key is absent.
 template <typename T>
-Result<const std::vector<T>*> ArrayOf(const gguf::File& file,
-                                      std::string_view key, size_t num_elems,
-                                      std::string_view what) {
+Result<const gguf::ElementsOf<T>*> ArrayOf(const gguf::File& file,
+                                           std::string_view key,
+                                           size_t num_elems,
+                                           std::string_view what) {
   if (file.Find(key) == nullptr) return nullptr;
   const auto* values = file.Elements<T>(key);
   if (values != nullptr && values->size() == num_elems) return values;
@@ -203,7 +204,7 @@ Result<std::optional<std::vector<int64_t>>> IntPerLayer(const gguf::File& file,
     return WrongKey(file, key, fmt::format("{} for a layer", value),
                     fmt::format("{} to {} are possible", low, high));
   }
-  return *values;
+  return std::optional(values->ToVector());
 }
 
 Status ReadPrepared(const gguf::File& file, Config& config) {

@@ -46,6 +46,7 @@ inline constexpr char kFreeBias[] = "tc_free.bias";
 inline constexpr char kTestInputs[] = "tc_selftest.inputs";
 inline constexpr char kTestFired[] = "tc_selftest.fired";
 inline constexpr char kTestCandidates[] = "tc_selftest.candidates";
+inline constexpr char kTestFree[] = "tc_selftest.free";
 inline constexpr char kProfileCounts[] = "tc_profile.counts";
 inline constexpr char kOrder[] = "tc_order";
 

@@ -142,6 +142,10 @@ Status BindSelfTest(TensorBinder& binder, const Config& config,
       TakeSets(binder, FfnOf(config, layer_idx),
                prepared::OfLayer(layer_idx, prepared::kTestCandidates),
                num_samples, kOptional));
+  TC_ASSIGN_OR_RETURN(
+      test.free, TakeSets(binder, FfnOf(config, layer_idx),
+                          prepared::OfLayer(layer_idx, prepared::kTestFree),
+                          num_samples, kOptional));
   return {};
 }
 

@@ -111,9 +111,11 @@ Result<std::vector<double>> Keys::Array(std::string_view key, size_t size,
                                         double max) const {
   const KeyValue* kv = file_.Find(key);
   if (kv == nullptr) return Wrong(key, "is missing");
+  const auto* floats = kv->Elements<double>();
+  const auto* ints = kv->Elements<int64_t>();
   std::vector<double> values;
-  if (const auto* floats = kv->Elements<double>()) values = *floats;
-  if (const auto* ints = kv->Elements<int64_t>()) {
+  if (floats != nullptr && floats->size() == size) values = floats->ToVector();
+  if (ints != nullptr && ints->size() == size) {
     values.assign(ints->begin(), ints->end());
   }
   if (kv->type != ValueType::kArray || values.size() != size) {

@@ -203,6 +203,7 @@ constexpr TensorRole kLayerRoles[] = {
      kNeurons,
      Maybe,
      {}},
+    {prepared::kTestFree, Use::kFindings, kData, kRank, kNeurons, Maybe, {}},
     {prepared::kProfileCounts,
      Use::kFindings,
      kData,

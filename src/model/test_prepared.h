@@ -93,7 +93,8 @@ inline void AddTestParts(gguf::TestFile& file) {
       .SetTensor(blk + prepared::kFreeUp, DType::kF16, {32, 8})
       .SetTensor(blk + prepared::kFreeDown, DType::kF16, {8, 64})
       .SetTensor(blk + prepared::kFreeBias, DType::kF32, {64})
-      .SetTensor(blk + prepared::kTestCandidates, DType::kI8, {8, 3});
+      .SetTensor(blk + prepared::kTestCandidates, DType::kI8, {8, 3})
+      .SetTensor(blk + prepared::kTestFree, DType::kI8, {8, 3});
 }
 
 inline gguf::TestFile TestModelWithParts() {

@@ -17,12 +17,12 @@ namespace {
 using text::Vocab;
 using text::VocabKind;
 
-// The elements of an array key. Null: the key is absent. T is what gguf::Array
-// holds: int64_t, double or std::string.
+// The elements of an array key. Null: the key is absent. T is what they are
+// read as: int64_t, double or std::string.
 template <typename T>
-Result<const std::vector<T>*> ArrayOf(const gguf::File& file,
-                                      std::string_view key,
-                                      std::string_view expected) {
+Result<const gguf::ElementsOf<T>*> ArrayOf(const gguf::File& file,
+                                           std::string_view key,
+                                           std::string_view expected) {
   const gguf::KeyValue* kv = file.Find(key);
   if (kv == nullptr) return nullptr;
   const auto* values = kv->Elements<T>();

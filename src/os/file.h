@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/progress.h"
 #include "base/status.h"
@@ -60,6 +61,20 @@ class MappedFile {
 // The path of the mapped file that holds `address`, else null. Async-signal-
 // safe; the pointer is good while that MappedFile lives.
 const char* FindMappedFile(const void* address);
+
+// A file that is written to where it lies (cp, rsync --inplace) changes under
+// whoever has it mapped. Seen by its size and the time of its last change; one
+// that a new file takes the place of, or that is deleted, stays as it was.
+// kIo, naming the first: one that is mapped now has changed since it was
+// mapped.
+Status CheckMappedFiles();
+
+// The paths of files, mapped now or before, that had changed when their mapping
+// ended or have by now, each once; none of them again at the next call.
+std::vector<std::string> TakeChangedFiles();
+
+// "PATH: was changed while it was in use ...".
+std::string DescribeChange(const std::string& path);
 
 // Where a chain of symbolic links ends, whether or not something is there: what
 // AtomicFile writes for that name. Links among its folders stay as they are.

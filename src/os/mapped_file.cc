@@ -8,6 +8,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "os/file.h"
@@ -57,6 +61,68 @@ void FreeSlot(int index) {
   slot.taken.store(false);
 }
 
+// What a file was when it was mapped.
+struct Identity {
+  std::string path;
+  struct stat info;
+
+  bool HasChanged() const {
+    struct stat now;
+    if (stat(path.c_str(), &now) != 0 || now.st_dev != info.st_dev ||
+        now.st_ino != info.st_ino) {
+      return false;  // what is mapped is out of everybody's reach
+    }
+    return now.st_size != info.st_size ||
+           now.st_mtim.tv_sec != info.st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != info.st_mtim.tv_nsec;
+  }
+};
+
+// Of all mappings, by their slots.
+class Watch {
+ public:
+  void Add(int slot, Identity identity) {
+    const std::lock_guard lock(mutex_);
+    mapped_.insert_or_assign(slot, std::move(identity));
+  }
+  void Remove(int slot) {
+    const std::lock_guard lock(mutex_);
+    const auto ended = mapped_.extract(slot);
+    if (!ended.empty() && ended.mapped().HasChanged()) {
+      changed_.insert(ended.mapped().path);
+    }
+  }
+  Status Check() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [slot, identity] : mapped_) {
+      if (!identity.HasChanged()) continue;
+      return Fail(ErrorCode::kIo, "{}", DescribeChange(identity.path));
+    }
+    return {};
+  }
+  std::vector<std::string> Take() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [slot, identity] : mapped_) {
+      if (!identity.HasChanged()) continue;
+      changed_.insert(identity.path);
+      stat(identity.path.c_str(), &identity.info);
+    }
+    const auto taken = std::exchange(changed_, {});
+    return {taken.begin(), taken.end()};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, Identity> mapped_;
+  std::set<std::string> changed_;
+};
+
+// Never destroyed: mappings may end after main.
+Watch& TheWatch() {
+  static Watch& watch = *new Watch;
+  return watch;
+}
+
 }  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
@@ -91,6 +157,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
                 "{}: cannot map: {} files are mapped already", path,
                 kMaxMappings);
   }
+  TheWatch().Add(mapped.slot_, {path, info});
   return mapped;
 }
 
@@ -108,7 +175,10 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (slot_ >= 0) FreeSlot(slot_);
+  if (slot_ >= 0) {
+    TheWatch().Remove(slot_);
+    FreeSlot(slot_);
+  }
   if (!bytes_.empty()) {
     munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
@@ -145,6 +215,18 @@ Status MappedFile::ReadInto(std::span<std::byte> to,
     ReportProgress(progress, "reading weights", num_read, to.size());
   }
   return {};
+}
+
+Status CheckMappedFiles() { return TheWatch().Check(); }
+
+std::vector<std::string> TakeChangedFiles() { return TheWatch().Take(); }
+
+std::string DescribeChange(const std::string& path) {
+  return fmt::format(
+      "{}: was changed while it was in use: what came of it is a mixture of "
+      "two files. Put a new file in its place (mv) instead of writing over it, "
+      "and start again",
+      path);
 }
 
 const char* FindMappedFile(const void* address) {

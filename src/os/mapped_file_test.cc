@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -134,6 +135,58 @@ TEST(MappedFileTest, AnotherFileOfTheNameIsNotRead) {
   ASSERT_FALSE(deleted.has_value());
   EXPECT_EQ(deleted.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(deleted.error().message, ::testing::HasSubstr(path));
+}
+
+// A write that the clock of the file system cannot miss.
+void Overwrite(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "r+b");
+  ASSERT_NE(file, nullptr);
+  std::fwrite(text.data(), 1, text.size(), file);
+  std::fclose(file);
+  const timespec times[2] = {{.tv_sec = 1, .tv_nsec = 0},
+                             {.tv_sec = 1, .tv_nsec = 1}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+TEST(ChangedFilesTest, AFileThatIsWrittenOverIsTold) {
+  const TestFolder folder;
+  const std::string path = folder.Write("f", "old");
+  (void)TakeChangedFiles();  // of other tests
+  {
+    const MappedFile file = MappedFile::Open(path).value();
+    const MappedFile other = MappedFile::Open(folder.Write("g", "g")).value();
+    EXPECT_TRUE(CheckMappedFiles().has_value());
+    EXPECT_THAT(TakeChangedFiles(), ::testing::IsEmpty());
+    Overwrite(path, "new");
+    const Status status = CheckMappedFiles();
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().code, ErrorCode::kIo);
+    EXPECT_THAT(status.error().message,
+                ::testing::StartsWith(path + ": was changed while"));
+    EXPECT_THAT(TakeChangedFiles(), ::testing::ElementsAre(path));
+    EXPECT_THAT(TakeChangedFiles(), ::testing::IsEmpty());
+  }
+  EXPECT_THAT(TakeChangedFiles(), ::testing::IsEmpty());
+  {
+    const MappedFile file = MappedFile::Open(path).value();
+    ASSERT_EQ(truncate(path.c_str(), 1), 0);
+  }
+  EXPECT_TRUE(CheckMappedFiles().has_value());
+  EXPECT_THAT(TakeChangedFiles(), ::testing::ElementsAre(path));
+}
+
+TEST(ChangedFilesTest, WhatIsReplacedOrDeletedStaysAsItWas) {
+  const TestFolder folder;
+  (void)TakeChangedFiles();
+  const std::string path = folder.Write("f", "old");
+  {
+    const MappedFile file = MappedFile::Open(path).value();
+    ASSERT_EQ(std::rename(folder.Write("g", "newer").c_str(), path.c_str()), 0);
+    EXPECT_TRUE(CheckMappedFiles().has_value());
+    ASSERT_EQ(std::remove(path.c_str()), 0);
+    EXPECT_TRUE(CheckMappedFiles().has_value());
+  }
+  EXPECT_THAT(TakeChangedFiles(), ::testing::IsEmpty());
 }
 
 TEST(MappedFileTest, SlotsAreUsedAgain) {

@@ -190,8 +190,8 @@ Status PartChecker::SelfTests(const PreparedParts& parts) {
       return Wrong("an input value is not finite");
     }
     TC_RETURN_IF_ERROR(Sets(test.fired, num_samples));
-    if (!test.candidates.empty()) {
-      TC_RETURN_IF_ERROR(Sets(test.candidates, num_samples));
+    for (const auto* sets : {&test.candidates, &test.free}) {
+      if (!sets->empty()) TC_RETURN_IF_ERROR(Sets(*sets, num_samples));
     }
     ++layer_idx_;
   }

@@ -69,8 +69,9 @@ struct LayerSelfTest {
   std::vector<float> inputs;                 // [S, D] what the FFN reads
   std::vector<std::vector<uint32_t>> fired;  // [S] ascending neurons
   std::vector<std::vector<uint32_t>>
-      candidates;  // [S] of the trained predictor;
-                   // empty: it has none
+      candidates;                           // [S] of the trained predictor;
+                                            // empty: it has none
+  std::vector<std::vector<uint32_t>> free;  // [S] of the free one, likewise
   bool operator==(const LayerSelfTest&) const = default;
 };
 

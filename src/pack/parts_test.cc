@@ -85,6 +85,7 @@ TEST(CheckPartsTest, EveryMistakeIsNamed) {
       {"not finite", [](auto& p) { p.self_test[0].inputs[5] = kNotFinite; }},
       {"must ascend", [](auto& p) { p.self_test[0].fired[1] = {3, 3}; }},
       {"below 70", [](auto& p) { p.self_test[2].candidates[1] = {70}; }},
+      {"below 70", [](auto& p) { p.self_test[2].free[1] = {70}; }},
       {"counts of 69", [](auto& p) { p.profile_counts[1].pop_back(); }},
       {"too large", [](auto& p) { p.profile_counts[1][3] = 1u << 31; }},
       {"do not divide", [](auto& p) { p.order_group_size = 4; }},

@@ -133,7 +133,8 @@ LayerParts CopyLayer(const model::LayerWeights& layer) {
   }
   parts.self_test = {.inputs = CopyValues<float>(layer.self_test.inputs),
                      .fired = CopySets(layer.self_test.fired),
-                     .candidates = CopySets(layer.self_test.candidates)};
+                     .candidates = CopySets(layer.self_test.candidates),
+                     .free = CopySets(layer.self_test.free)};
   parts.counts = CopyValues<uint32_t>(layer.profile_counts);
   parts.order = CopyValues<uint32_t>(layer.order);
   return parts;

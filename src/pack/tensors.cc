@@ -95,6 +95,7 @@ void AddSelfTest(const LayerSelfTest& test, const model::Config& config,
             {width, test.inputs.size() / width}, BytesIn(test.inputs));
   layer.AddSets(prepared::kTestFired, test.fired, num_neurons);
   layer.AddSets(prepared::kTestCandidates, test.candidates, num_neurons);
+  layer.AddSets(prepared::kTestFree, test.free, num_neurons);
 }
 
 Status AddPerLayer(const std::string& key, gguf::ValueType type,

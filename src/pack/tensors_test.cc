@@ -50,8 +50,8 @@ TEST(TensorsOfTest, NamesTypesAndShapes) {
                   "blk.1.tc_free_signs.weight", "blk.1.tc_free_up.weight",
                   "blk.1.tc_free_down.weight", "blk.1.tc_free.bias",
                   "blk.1.tc_selftest.inputs", "blk.1.tc_selftest.fired",
-                  "blk.1.tc_selftest.candidates", "blk.1.tc_profile.counts",
-                  "blk.1.tc_order"));
+                  "blk.1.tc_selftest.candidates", "blk.1.tc_selftest.free",
+                  "blk.1.tc_profile.counts", "blk.1.tc_order"));
   const PartTensor& signs = Find(tensors, "blk.1.tc_free_signs.weight");
   EXPECT_EQ(signs.dtype, DType::kI8);
   EXPECT_EQ(ToString(signs.shape), "[8, 12]");

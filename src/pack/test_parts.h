@@ -55,9 +55,12 @@ inline PreparedParts TestParts(const model::Config& config) {
     parts.self_test.push_back(
         {.inputs = CountingFloats(2 * width),
          .fired = {{0, 3, 9, last}, {}},
-         .candidates = l == 0 ? std::vector<std::vector<uint32_t>>()
-                              : std::vector<std::vector<uint32_t>>{
-                                    {0, 1, 3, 9, last}, {2}}});
+         .candidates =
+             l == 0
+                 ? std::vector<std::vector<uint32_t>>()
+                 : std::vector<std::vector<uint32_t>>{{0, 1, 3, 9, last}, {2}},
+         .free = l == 0 ? std::vector<std::vector<uint32_t>>()
+                        : std::vector<std::vector<uint32_t>>{{5}, {2, last}}});
     std::vector<uint32_t>& counts = parts.profile_counts.emplace_back();
     std::vector<uint32_t>& order = parts.order.emplace_back();
     for (uint32_t i = 0; i < num_neurons; ++i) {

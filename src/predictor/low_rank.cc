@@ -1,6 +1,7 @@
 #include "predictor/low_rank.h"
 
 #include <array>
+#include <atomic>
 
 #include "base/check.h"
 #include "predictor/threshold.h"
@@ -20,8 +21,9 @@ class LowRankSelector final : public Selector {
         compute_(*compute),
         scratch_(*scratch) {}
 
-  void Select(compute::ProductForm form, const compute::Rows& x,
-              size_t num_rows, const neuron::ActiveSets& sets) override {
+  Status Select(compute::ProductForm form, const compute::Rows& x,
+                size_t num_rows, const neuron::ActiveSets& sets) override {
+    std::atomic<bool> is_finite = true;
     const size_t rank = weights_.up.shape.num_rows();
     TC_CHECK(rank <= scratch_.hidden.width);
     const compute::Rows hidden = {scratch_.hidden.data, rank,
@@ -29,6 +31,8 @@ class LowRankSelector final : public Selector {
     auto relu = [&](size_t first, size_t count) {
       for (size_t t = 0; t < num_rows; ++t) {
         float* values = hidden.row(t) + first;
+        // Here and not in the scores alone: what is below zero goes.
+        if (!compute_.kernels->all_finite(values, count)) is_finite = false;
         compute_.kernels->activate(Activation::kRelu, 0.0f, nullptr, values,
                                    count, values);
       }
@@ -38,7 +42,9 @@ class LowRankSelector final : public Selector {
     MultiplyAll(compute_, form, x, num_rows, up);
     auto take = [&](size_t first, size_t count) {
       for (size_t t = 0; t < num_rows; ++t) {
-        SelectAtLeast({scratch_.scores.row(t) + first, count}, threshold_,
+        const float* scores = scratch_.scores.row(t) + first;
+        if (!compute_.kernels->all_finite(scores, count)) is_finite = false;
+        SelectAtLeast({scores, count}, threshold_,
                       sets.named(t).Part(first, count));
       }
     };
@@ -46,6 +52,8 @@ class LowRankSelector final : public Selector {
         {{weights_.down, weights_.down_bias, scratch_.scores,
           compute::RowsDone::Of(take, kSetAlignment)}}};
     MultiplyAll(compute_, form, hidden, num_rows, down);
+    if (!is_finite) return ScoresNotFinite();
+    return {};
   }
 
   size_t num_bytes() const override {

@@ -11,4 +11,10 @@ SelectorScratch CarveSelectors(uint64_t num_rows, uint64_t width,
   return scratch;
 }
 
+tl::unexpected<Error> ScoresNotFinite() {
+  return Fail(ErrorCode::kCorrupt,
+              "a predictor's scores are not finite: its weights are damaged "
+              "(a check of all tensors finds where)");
+}
+
 }  // namespace thermocline::predictor

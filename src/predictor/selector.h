@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/status.h"
 #include "compute/carver.h"
 #include "compute/matmul.h"
 #include "compute/rows.h"
@@ -34,13 +35,17 @@ class Selector {
 
   // Makes sets.named(t), of its layer, what row t needs, from x [T, D], T up to
   // the scratch's B. The same bits for every number of threads and every cut of
-  // the rows.
-  virtual void Select(compute::ProductForm form, const compute::Rows& x,
-                      size_t num_rows, const neuron::ActiveSets& sets) = 0;
+  // the rows. kCorrupt: a number that decides is not finite, whatever it chose;
+  // then the sets hold anything.
+  virtual Status Select(compute::ProductForm form, const compute::Rows& x,
+                        size_t num_rows, const neuron::ActiveSets& sets) = 0;
 
   // Bytes of weights that the last Select read.
   virtual size_t num_bytes() const = 0;
 };
+
+// The error of a Select that met numbers that are not finite.
+tl::unexpected<Error> ScoresNotFinite();
 
 }  // namespace thermocline::predictor
 

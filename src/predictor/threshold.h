@@ -9,8 +9,7 @@
 namespace thermocline::predictor {
 
 // Makes `set` the neurons i with !(scores[i] < threshold): a score that is not
-// a number keeps its neuron, so that damage shows in the output and not as a
-// neuron silently left out. scores [set.num_neurons].
+// a number keeps its neuron. scores [set.num_neurons].
 // Cost: one pass; about a nanosecond per neuron.
 // Source: PowerInfer 5.1 (threshold 0 on the raw score); KAIROX 5.1 takes
 // sigmoid(score) >= 0.5, which is the same.

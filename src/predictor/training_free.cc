@@ -28,8 +28,8 @@ class FreeSelector final : public Selector {
         compute_(*compute),
         scratch_(*scratch) {}
 
-  void Select(compute::ProductForm form, const compute::Rows& x,
-              size_t num_rows, const neuron::ActiveSets& sets) override {
+  Status Select(compute::ProductForm form, const compute::Rows& x,
+                size_t num_rows, const neuron::ActiveSets& sets) override {
     for (size_t t = 0; t < num_rows; ++t) {
       compute_.kernels->pack_signs(x.row(t), x.width, SignsOf(t));
     }
@@ -40,7 +40,8 @@ class FreeSelector final : public Selector {
           CompareSigns(begin, end, num_rows, sets, worker_idx);
         });
     num_checked_ = 0;
-    if (weights_.down) TakeMargin(form, x, num_rows, sets);
+    if (!weights_.down) return {};
+    return TakeMargin(form, x, num_rows, sets);
   }
 
   size_t num_bytes() const override {
@@ -79,8 +80,8 @@ class FreeSelector final : public Selector {
   }
 
   // Leaves those of the candidates that the low-rank image lets through.
-  void TakeMargin(compute::ProductForm form, const compute::Rows& x,
-                  size_t num_rows, const neuron::ActiveSets& sets) {
+  Status TakeMargin(compute::ProductForm form, const compute::Rows& x,
+                    size_t num_rows, const neuron::ActiveSets& sets) {
     const size_t rank = weights_.up.shape.num_rows();
     TC_CHECK(rank <= scratch_.hidden.width);
     const compute::Rows image = {scratch_.hidden.data, rank,
@@ -88,6 +89,10 @@ class FreeSelector final : public Selector {
     const std::array<compute::Product, 1> up = {
         {{weights_.up, TensorView(), image}}};
     MultiplyAll(compute_, form, x, num_rows, up);
+    std::atomic<bool> is_finite = true;
+    for (size_t t = 0; t < num_rows; ++t) {
+      if (!compute_.kernels->all_finite(image.row(t), rank)) is_finite = false;
+    }
     if (!IsFloat(weights_.down.dtype)) RoundRows(compute_, image, num_rows);
     std::atomic<size_t> num_checked = 0;
     compute_.pool->ParallelFor(
@@ -96,17 +101,20 @@ class FreeSelector final : public Selector {
         [&](size_t begin, size_t end, int /*worker_idx*/) {
           size_t count = 0;
           for (size_t t = 0; t < num_rows; ++t) {
-            count += CheckMargin(begin, end, t, image, sets);
+            count += CheckMargin(begin, end, t, image, sets, is_finite);
           }
           num_checked.fetch_add(count, std::memory_order_relaxed);
         });
     num_checked_ = num_checked.load(std::memory_order_relaxed);
+    if (!is_finite) return ScoresNotFinite();
+    return {};
   }
 
-  // Of neurons [begin, end). Returns how many were looked at.
+  // Of neurons [begin, end). Returns how many were looked at. Clears
+  // `is_finite` where a score of theirs is not.
   size_t CheckMargin(size_t begin, size_t end, size_t token_idx,
-                     const compute::Rows& image,
-                     const neuron::ActiveSets& sets) const {
+                     const compute::Rows& image, const neuron::ActiveSets& sets,
+                     std::atomic<bool>& is_finite) const {
     const NeuronSet set = sets.named(token_idx).Part(begin, end - begin);
     uint32_t ids[kSignRows];
     size_t count = 0;
@@ -129,9 +137,10 @@ class FreeSelector final : public Selector {
     const auto* bias = reinterpret_cast<const float*>(weights_.bias.data);
     set.Clear();
     for (size_t i = 0; i < count; ++i) {
-      const float score = scores[i] + (bias == nullptr ? 0.0f : bias[ids[i]]);
-      if (!(score < 0.0f)) set.Add(ids[i] - begin);
+      scores[i] += bias == nullptr ? 0.0f : bias[ids[i]];
+      if (!(scores[i] < 0.0f)) set.Add(ids[i] - begin);
     }
+    if (!compute_.kernels->all_finite(scores, count)) is_finite = false;
     return count;
   }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/random.h"
@@ -47,8 +48,8 @@ class FreeSelector : public ::testing::Test {
   size_t Select() {
     const auto selector =
         MakeFreeSelector(weights_, &fixture_.compute(), &fixture_.scratch());
-    selector->Select(compute::ProductForm::kRow, fixture_.x(), 2,
-                     fixture_.sets());
+    EXPECT_TRUE(selector->Select(compute::ProductForm::kRow, fixture_.x(), 2,
+                                 fixture_.sets()));
     return selector->num_bytes();
   }
   std::vector<size_t> Members(size_t t) const { return fixture_.Named(t); }
@@ -83,6 +84,34 @@ TEST_F(FreeSelector, ThenTheMarginOfThose) {
   Select();
   EXPECT_THAT(Members(0), ElementsAre(0, 1, 2, 4));
   EXPECT_THAT(Members(1), ElementsAre(0, 1));
+}
+
+// Of neurons that the signs let through; what the others bring is not read.
+TEST_F(FreeSelector, RefusesAMarginThatIsNotFinite) {
+  const auto select = [&](size_t part, size_t place, float value) {
+    std::vector<float> parts[3] = {std::vector<float>(4, 1.0f),
+                                   std::vector<float>(16, 1.0f),
+                                   std::vector<float>(16, 0.0f)};
+    if (part < 3) parts[part][place] = value;
+    const OwnedTensor up(DType::kF32, parts[0], 4);
+    const OwnedTensor down(DType::kF32, parts[1], 1);
+    const OwnedTensor bias(DType::kF32, parts[2], 16);
+    weights_.up = up.view();
+    weights_.down = down.view();
+    weights_.bias = bias.view();
+    return MakeFreeSelector(weights_, &fixture_.compute(), &fixture_.scratch())
+        ->Select(compute::ProductForm::kRow, fixture_.x(), 2, fixture_.sets());
+  };
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()}) {
+    for (size_t part = 0; part < 3; ++part) {
+      const Status status = select(part, 3, bad);  // row 1's alone
+      ASSERT_FALSE(status) << part << ' ' << bad;
+      EXPECT_EQ(status.error().code, ErrorCode::kCorrupt);
+      if (part > 0) EXPECT_TRUE(select(part, 15, bad));
+    }
+  }
 }
 
 // Signs that a session makes are those of the gates, or of up without one.

@@ -1,4 +1,4 @@
-// The candidates of trained predictors for the tokens of a self-test.
+// The candidates of predictors for the tokens of a self-test.
 #ifndef THERMOCLINE_TRAINING_CANDIDATES_H_
 #define THERMOCLINE_TRAINING_CANDIDATES_H_
 
@@ -9,8 +9,9 @@
 namespace thermocline::training {
 
 // Fills parts.self_test's candidates, of the layers that have a trained
-// predictor, as the engine will compute them but for the order of sums: a score
-// within rounding of 0 may fall on either side. Of a mixture, those of the
+// predictor, and `free`, of those that have a training-free one, as the engine
+// will compute them but for the rounding of sums: a score near 0 may fall on
+// either side. Of a mixture, those of the
 // experts in which something fired. Requires a self-test [L].
 void AddCandidates(const Gemm& gemm, const Neurons& neurons,
                    pack::PreparedParts& parts);

@@ -55,6 +55,34 @@ TEST(CandidatesTest, OfTheExpertsInUse) {
               ElementsAre(ElementsAre(0, 2), ElementsAre(1)));
 }
 
+// Of two signs: neuron 1 differs in one from all inputs above 0, neuron 2 in
+// both; the margin then wants the first element to be 1 and more.
+TEST(CandidatesTest, OfTheFreePredictorsToo) {
+  const auto pool = TestPool(1);
+  pack::PreparedParts parts = TwoLayers(1);
+  parts.predictors.clear();
+  pack::LayerFreePredictor free = {.signs = {0b00, 0b01, 0b11},
+                                   .max_differences = 1};
+  parts.free_predictors = {free, std::nullopt};
+  const Gemm gemm(pool.get());
+  AddCandidates(gemm, {.num_neurons = 3}, parts);
+  EXPECT_THAT(parts.self_test[0].free,
+              ElementsAre(ElementsAre(0, 1), ElementsAre(0, 1)));
+  EXPECT_THAT(parts.self_test[0].candidates, IsEmpty());
+  EXPECT_THAT(parts.self_test[1].free, IsEmpty());
+  const std::vector<float> up = {1, 0};
+  const std::vector<float> down = {1, 1, 1};
+  free.up = pack::EncodeMatrix(DType::kF16, 1, 2, up);
+  free.down = pack::EncodeMatrix(DType::kF16, 3, 1, down);
+  free.bias = {-1, 0, 0};
+  // It reads its own layer's inputs, -3 and 0, whatever trained ones read.
+  parts.free_predictors = {free, free};
+  AddCandidates(gemm, {.num_neurons = 3}, parts);
+  EXPECT_THAT(parts.self_test[0].free,
+              ElementsAre(ElementsAre(0, 1), ElementsAre(1)));
+  EXPECT_THAT(parts.self_test[1].free, ElementsAre(IsEmpty(), ElementsAre(1)));
+}
+
 TEST(CandidatesTest, NoneWhereThereIsNoPredictor) {
   const auto pool = TestPool(1);
   pack::PreparedParts parts = TwoLayers(0);

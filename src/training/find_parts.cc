@@ -170,6 +170,7 @@ Status Finder::FitGroup(const LayerRange& group) {
     TC_ASSIGN_OR_RETURN(const auto path, work_.FileToWrite(StageOf(i)));
     TC_RETURN_IF_ERROR(
         WriteLayerFile(layer, i, options_.lookahead, model_->config(), path));
+    TC_RETURN_IF_ERROR(work_.Finish(StageOf(i)));
   }
   store_.reset();
   if (!is_kept) {
@@ -181,8 +182,9 @@ Status Finder::FitGroup(const LayerRange& group) {
 }
 
 Result<LayerFile> Finder::ReadLayer(size_t layer_idx) const {
-  auto layer = ReadLayerFile(work_.FileOf(StageOf(layer_idx)), layer_idx,
-                             model_->config());
+  TC_ASSIGN_OR_RETURN(const std::string path,
+                      work_.FileToRead(StageOf(layer_idx)));
+  auto layer = ReadLayerFile(path, layer_idx, model_->config());
   if (!layer) return work_.Unreadable(layer.error());
   return layer;
 }

@@ -68,11 +68,9 @@ bool ReadPredictor(const double* figures, PredictorFindings& out) {
   return true;
 }
 
+// Requires kNumFigures.
 bool ReadFigures(const std::vector<double>& figures, LayerFindings& out) {
-  if (figures.size() != kNumFigures || !AreFinite(figures) ||
-      !IsCount(figures[3])) {
-    return false;
-  }
+  if (!AreFinite(figures) || !IsCount(figures[3])) return false;
   out.density = figures[0];
   out.skew = figures[1];
   if (figures[2] != kNoLocality) out.locality = figures[2];
@@ -107,8 +105,8 @@ bool IsOf(const PredictorFindings& findings, const auto& predictor) {
 
 // Null: absent, or of another type.
 template <typename Value>
-const std::vector<Value>* FindArray(const pack::PreparedParts& parts,
-                                    const char* key) {
+const gguf::ElementsOf<Value>* FindArray(const pack::PreparedParts& parts,
+                                         const char* key) {
   const auto found = std::ranges::find(parts.keys, key, &gguf::KeyValue::key);
   return found == parts.keys.end() ? nullptr : found->Elements<Value>();
 }
@@ -116,7 +114,7 @@ const std::vector<Value>* FindArray(const pack::PreparedParts& parts,
 // Whether it is there and a permutation of the neurons.
 bool ReadOrder(const pack::PreparedParts& parts, size_t num_neurons,
                std::vector<uint32_t>& out) {
-  const std::vector<int64_t>* order = FindArray<int64_t>(parts, kOrder);
+  const auto* order = FindArray<int64_t>(parts, kOrder);
   if (order == nullptr || order->size() != num_neurons) return false;
   if (FindMisplaced(num_neurons, num_neurons,
                     [&](size_t place) { return (*order)[place]; })) {
@@ -133,15 +131,15 @@ Result<bool> ReadFindings(const gguf::File& file,
                           const pack::PreparedParts& parts,
                           LayerFindings& out) {
   TC_ASSIGN_OR_RETURN(auto reason, file.String(kReason));
-  const std::vector<double>* figures = FindArray<double>(parts, kFigures);
-  const std::vector<double>* ahead = FindArray<double>(parts, kRecallAhead);
-  if (!reason || figures == nullptr || ahead == nullptr ||
-      ahead->size() > kMaxAhead + 1 || !AreFinite(*ahead)) {
+  const auto* figures = FindArray<double>(parts, kFigures);
+  const auto* ahead = FindArray<double>(parts, kRecallAhead);
+  if (!reason || figures == nullptr || figures->size() != kNumFigures ||
+      ahead == nullptr || ahead->size() > kMaxAhead + 1) {
     return false;
   }
   out.reason = *std::move(reason);
-  out.recall_ahead = *ahead;
-  return ReadFigures(*figures, out);
+  out.recall_ahead = ahead->ToVector();
+  return AreFinite(out.recall_ahead) && ReadFigures(figures->ToVector(), out);
 }
 
 }  // namespace

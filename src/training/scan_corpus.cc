@@ -123,18 +123,21 @@ Status ScanCorpus(const std::shared_ptr<const model::Model>& model,
        .context = static_cast<int64_t>(corpus.chunk_tokens()),
        .profile = std::move(profile)},
       profile_path));
+  TC_RETURN_IF_ERROR(work.Finish(kProfileStage));
   TC_ASSIGN_OR_RETURN(const auto scan_path, work.FileToWrite(kScanStage));
-  return WriteScanFile(out, model->config(), scan_path);
+  TC_RETURN_IF_ERROR(WriteScanFile(out, model->config(), scan_path));
+  return work.Finish(kScanStage);
 }
 
 Result<Scanned> ReadScanned(const model::Model& model, const WorkFolder& work) {
-  const std::string path = work.FileOf(kProfileStage);
+  TC_ASSIGN_OR_RETURN(const std::string path, work.FileToRead(kProfileStage));
+  TC_ASSIGN_OR_RETURN(const std::string scan_path, work.FileToRead(kScanStage));
   auto profile = model::ReadProfile(path);
   if (!profile) return work.Unreadable(profile.error());
   const Status is_same =
       model::CheckSameModel(profile->model, model, path + ": was made");
   if (!is_same) return work.Unreadable(is_same.error());
-  auto scan = ReadScanFile(work.FileOf(kScanStage), model.config());
+  auto scan = ReadScanFile(scan_path, model.config());
   if (!scan) return work.Unreadable(scan.error());
   return Scanned{.profile = *std::move(profile), .scan = *std::move(scan)};
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/quote.h"
+#include "neuron/crc32.h"
 #include "os/file.h"
 
 namespace thermocline::training {
@@ -20,12 +21,20 @@ namespace fs = std::filesystem;
 
 constexpr char kDescription[] = "description.txt";
 constexpr char kStageEnd[] = ".gguf";
+constexpr char kChecksumEnd[] = ".crc";  // behind the stage's
 // Ends a description: without it the file was cut off.
 constexpr std::string_view kLastLine = "end of description\n";
 
 // Of a process that was killed while it wrote one of its files.
 bool IsLeftOver(const fs::path& path) {
   return os::IsAtomicTemporary(path.filename().native());
+}
+
+// "1234 bytes, CRC-32 0123abcd", of the file as it is.
+Result<std::string> ChecksumOf(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const auto file, os::MappedFile::Open(path));
+  return fmt::format("{} bytes, CRC-32 {:08x}\n", file.bytes().size(),
+                     neuron::Crc32(file.bytes()));
 }
 
 std::string_view TakeLine(std::string_view& text) {
@@ -117,7 +126,31 @@ Result<WorkFolder> WorkFolder::Open(const std::string& path,
 
 bool WorkFolder::Has(const std::string& stage) const {
   std::error_code error;
-  return fs::exists(FileOf(stage), error);
+  return fs::exists(FileOf(stage), error) &&
+         fs::exists(FileOf(stage) + kChecksumEnd, error);
+}
+
+Status WorkFolder::Finish(const std::string& stage) const {
+  TC_ASSIGN_OR_RETURN(const std::string path, FileToWrite(stage));
+  TC_ASSIGN_OR_RETURN(const std::string checksum, ChecksumOf(path));
+  TC_ASSIGN_OR_RETURN(const auto file,
+                      os::AtomicFile::Create(path + kChecksumEnd));
+  TC_RETURN_IF_ERROR(file->Write(std::string_view(checksum)));
+  return file->Commit();
+}
+
+Result<std::string> WorkFolder::FileToRead(const std::string& stage) const {
+  std::string path = FileOf(stage);
+  const auto wanted = os::ReadFile(path + kChecksumEnd, 1 << 20);
+  if (!wanted) return Unreadable(wanted.error());
+  const auto found = ChecksumOf(path);
+  if (!found) return Unreadable(found.error());
+  if (*found == *wanted) return path;
+  return Unreadable(
+      {ErrorCode::kCorrupt,
+       fmt::format("{}: does not hold what was written: its checksum is "
+                   "another",
+                   path)});
 }
 
 Result<std::string> WorkFolder::FileToWrite(const std::string& stage) const {
@@ -127,9 +160,10 @@ Result<std::string> WorkFolder::FileToWrite(const std::string& stage) const {
 
 bool WorkFolder::IsEmptyAt(const std::string& path) {
   std::error_code error;
-  return std::ranges::none_of(
-      fs::directory_iterator(path, error),
-      [](const auto& entry) { return entry.path().extension() == kStageEnd; });
+  return std::ranges::none_of(fs::directory_iterator(path, error),
+                              [](const auto& entry) {
+                                return entry.path().extension() == kChecksumEnd;
+                              });
 }
 
 Status WorkFolder::CheckIsOurs() const {
@@ -157,7 +191,8 @@ Status WorkFolder::Remove() const {
   std::vector<fs::path> ours;
   for (const auto& entry : fs::directory_iterator(path_, error)) {
     const fs::path& name = entry.path();
-    if (name.extension() == kStageEnd || IsLeftOver(name)) {
+    if (name.extension() == kStageEnd || name.extension() == kChecksumEnd ||
+        IsLeftOver(name)) {
       ours.push_back(name);
     }
   }

@@ -35,6 +35,9 @@ TEST_F(WorkFolderTest, NewThenResumedThenGone) {
     EXPECT_FALSE(fresh->Has("layer-0"));
     EXPECT_TRUE(fresh->IsEmpty());
     Write("layer-0.gguf", "x");
+    EXPECT_FALSE(fresh->Has("layer-0"));  // it may have been killed there
+    EXPECT_TRUE(fresh->IsEmpty());
+    ASSERT_TRUE(fresh->Finish("layer-0"));
     EXPECT_FALSE(fresh->IsEmpty());
     EXPECT_FALSE(WorkFolder::IsEmptyAt(path_));
   }
@@ -45,6 +48,31 @@ TEST_F(WorkFolderTest, NewThenResumedThenGone) {
   EXPECT_TRUE(resumed->Remove());
   EXPECT_FALSE(fs::exists(path_));
   EXPECT_TRUE(WorkFolder::IsEmptyAt(path_));
+}
+
+// Whatever lies in the folder for weeks is the work that it was, or nothing.
+TEST_F(WorkFolderTest, WhatWasNotWrittenIsNotRead) {
+  const auto work = WorkFolder::Open(path_, "model: a\n");
+  ASSERT_TRUE(work) << work.error().message;
+  EXPECT_FALSE(work->FileToRead("layer-0"));
+  EXPECT_FALSE(work->Finish("layer-0"));
+  Write("layer-0.gguf", "GGUF of a layer");
+  EXPECT_FALSE(work->FileToRead("layer-0"));
+  ASSERT_TRUE(work->Finish("layer-0"));
+  EXPECT_EQ(work->FileToRead("layer-0").value_or(""), work->FileOf("layer-0"));
+  for (const char* damaged : {"GGUF of a lever", "GGUF of a layer.", "", "G"}) {
+    Write("layer-0.gguf", damaged);
+    const auto read = work->FileToRead("layer-0");
+    ASSERT_FALSE(read) << damaged;
+    EXPECT_EQ(read.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(read.error().message,
+                AllOf(HasSubstr("layer-0.gguf: does not hold what was written"),
+                      HasSubstr("delete " + path_)));
+  }
+  Write("layer-0.gguf", "GGUF of a layer");
+  EXPECT_TRUE(work->FileToRead("layer-0"));
+  Write("layer-0.gguf.crc", "15 bytes, CRC-32 00000000\n");
+  EXPECT_FALSE(work->FileToRead("layer-0"));
 }
 
 TEST_F(WorkFolderTest, AnotherModelOrOtherOptionsAreToldByTheirLine) {
@@ -122,7 +150,9 @@ TEST_F(WorkFolderTest, OnceTheNameMeansAnotherFolder) {
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_FALSE(second->is_resumed());
   Write("layer-0.gguf", "x");
+  EXPECT_TRUE(second->Finish("layer-0"));
   expect_told();
+  EXPECT_FALSE(first->Finish("layer-0"));
   EXPECT_TRUE(first->Remove());
   EXPECT_TRUE(fs::exists(path_ + "/description.txt"));
   EXPECT_TRUE(second->Has("layer-0"));

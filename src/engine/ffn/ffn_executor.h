@@ -42,7 +42,8 @@ class FfnExecutor {
   virtual ~FfnExecutor() = default;
 
   // Chooses neurons from what there is, and may start to read them; never waits
-  // for them. Called once at each place, in their order, before Run.
+  // for them. Called once at each place, in their order, before Run. kCorrupt:
+  // a predictor's numbers are not finite, the layer named.
   virtual Status Select(const FfnCall& /*call*/, SelectAt /*at*/) { return {}; }
 
   // From call.normed to call.out. Writes call.sets, where they are recorded.

@@ -1,6 +1,7 @@
 #include "engine/ffn/ffn_layers.h"
 
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,14 +54,18 @@ Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
   const size_t first = expert_idx * count;
   const predictor::SelectorScratch* scratch =
       &parts.scratch[layer_idx].selector;
+  std::string title =
+      fmt::format("{}: layer {}", parts.model->file().path(), layer_idx);
   if (parts.predictor == PredictorChoice::kFree) {
-    return {predictor::MakeFreeSelector(
-        predictor::PartOf(FreeOf(parts, layer_idx), first, count),
-        parts.compute, scratch)};
+    return {std::move(title),
+            predictor::MakeFreeSelector(
+                predictor::PartOf(FreeOf(parts, layer_idx), first, count),
+                parts.compute, scratch)};
   }
   const model::PredictorConfig& config = parts.model->config().predictor;
   const LayerWeights& layer = parts.model->weights().layers[layer_idx];
-  return {predictor::MakeLowRankSelector(
+  return {std::move(title),
+          predictor::MakeLowRankSelector(
               predictor::PartOf(layer.predictor, first, count),
               config.threshold, parts.compute, scratch),
           config.kind == PredictorKind::kPowerInfer};

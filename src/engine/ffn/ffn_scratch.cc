@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/ffn/neuron_ffn.h"
 #include "engine/ffn/neuron_pieces.h"
 #include "engine/ffn/turned_down.h"
 #include "kernels/kernels.h"
@@ -46,6 +47,8 @@ SparseScratch CarveSparse(uint64_t num_neurons, uint64_t width,
   sparse.ids = carver.Take<uint32_t>(sparse.group, num_neurons);
   sparse.fired = carver.Take<uint32_t>(sparse.group, num_neurons);
   sparse.sums = carver.TakeRows(PieceSums::kMaxPieces * sparse.group, width);
+  sparse.workers = carver.TakeBytes(static_cast<uint64_t>(shape.num_threads),
+                                    NeuronFfn::WorkerBytes());
   sparse.union_words = carver.Take<uint64_t>(2, neuron::WordsOf(num_neurons));
   return sparse;
 }

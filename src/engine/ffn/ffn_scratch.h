@@ -46,6 +46,9 @@ struct SparseScratch {
   uint32_t* fired = nullptr;    // [G, F] (neuron_ffn.h)
   size_t group = 0;             // G
   compute::Rows sums;           // [G * pieces, D] (neuron_ffn.h)
+  // Where each thread works: NeuronFfn::WorkerBytes() for each. Far more than
+  // stacks may have (ulimit -s).
+  std::byte* workers = nullptr;
   // [2, WordsOf(F)] whose gate some row of a call computed, and who fired.
   uint64_t* union_words = nullptr;
 

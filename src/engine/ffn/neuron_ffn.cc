@@ -78,8 +78,8 @@ Status NeuronFfn::Run(const compute::Rows& x, std::span<const NeuronList> lists,
   const size_t num_shares = std::min(num_threads, cut_.max_pieces);
   records_->Request(cut_, std::max<size_t>(num_shares, 1));
   compute_->pool->ParallelFor(
-      num_shares, 1, [this](size_t share, size_t /*end*/, int /*worker_idx*/) {
-        Work(share);
+      num_shares, 1, [this](size_t share, size_t /*end*/, int worker_idx) {
+        Work(share, static_cast<size_t>(worker_idx));
       });
   TC_RETURN_IF_ERROR(records_->Release());
   if (weights_->down_t) Finish(out);

@@ -95,6 +95,9 @@ class NeuronFfn {
              const compute::Rows& hidden, const compute::Rows& out,
              const compute::Rows& raw = {});
 
+  // Memory that a thread of Run works in, at a multiple of 64 bytes.
+  static size_t WorkerBytes();
+
   // Of token t of the last Run.
   size_t num_open(size_t token_idx) const;
   void AddFired(size_t token_idx, const neuron::NeuronSet& set) const;
@@ -105,7 +108,8 @@ class NeuronFfn {
 
  private:
   class Worker;
-  void Work(size_t share);  // of a thread that begins there
+  // Of a thread that begins there.
+  void Work(size_t share, size_t worker_idx);
   bool computes_all() const { return rest_below_ < 0.0f; }
   size_t NumPieces(size_t count) const;
   // Bytes that come with each row that is tested: its own, and what is read of

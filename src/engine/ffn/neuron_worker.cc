@@ -3,6 +3,7 @@
 // columns into the piece's sums, and meanwhile asks memory for the next rows.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -415,6 +416,19 @@ class NeuronFfn::Worker {
   alignas(os::kCacheLine) float products_[kTokens][kProducts];
 };
 
-void NeuronFfn::Work(size_t share) { Worker(this, share).Run(); }
+// A quarter of a megabyte.
+size_t NeuronFfn::WorkerBytes() {
+  static_assert(alignof(Worker) <= compute::Carver::kAlignment &&
+                sizeof(Worker) % compute::Carver::kAlignment == 0);
+  return sizeof(Worker);
+}
+
+void NeuronFfn::Work(size_t share, size_t worker_idx) {
+  auto* place = reinterpret_cast<Worker*>(scratch_->sparse.workers +
+                                          worker_idx * sizeof(Worker));
+  Worker& worker = *std::construct_at(place, this, share);
+  worker.Run();
+  std::destroy_at(&worker);
+}
 
 }  // namespace thermocline::engine

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <vector>
 
 #include "base/check.h"
 #include "predictor/expert_parts.h"
 #include "predictor/low_rank.h"
+#include "predictor/training_free.h"
 
 namespace thermocline::engine {
 namespace {
@@ -65,13 +67,15 @@ class SelfTests {
     if (!fired.IsGood()) {
       return Refuse(layer_idx, "neurons that fired", fired);
     }
-    const model::PredictorConfig& config = parts_.model->config().predictor;
-    // Candidates are stored of trained predictors alone.
-    if (parts_.predictor != PredictorChoice::kTrained || !test.candidates ||
-        config.threshold != 0.0f) {
+    const bool is_free = parts_.predictor == PredictorChoice::kFree;
+    const TensorView& stored = is_free ? test.free : test.candidates;
+    // Files of before have none of the training-free predictor.
+    if (!stored) return {};
+    if (!is_free && parts_.model->config().predictor.threshold != 0.0f) {
       return {};
     }
-    TC_ASSIGN_OR_RETURN(const Agreement candidates, CheckCandidates(layer_idx));
+    TC_ASSIGN_OR_RETURN(const Agreement candidates,
+                        CheckCandidates(layer_idx, stored));
     return candidates.IsGood() ? Status()
                                : Refuse(layer_idx, "candidates", candidates);
   }
@@ -171,25 +175,45 @@ class SelfTests {
     return sum;
   }
 
+  // Of the predictor in use, with what was stored of it.
+  std::unique_ptr<predictor::Selector> MakeSelector(size_t layer_idx) const {
+    const model::LayerWeights& layer = layers_[layer_idx];
+    if (parts_.predictor == PredictorChoice::kFree) {
+      return predictor::MakeFreeSelector(
+          predictor::PartOf(layer.free_predictor, first_, num_neurons_),
+          parts_.compute, &scratch_->selector);
+    }
+    return predictor::MakeLowRankSelector(
+        predictor::PartOf(layer.predictor, first_, num_neurons_),
+        parts_.model->config().predictor.threshold, parts_.compute,
+        &scratch_->selector);
+  }
+
   // With the inputs of the layer that the predictor reads.
-  Result<Agreement> CheckCandidates(size_t layer_idx) const {
-    const model::PredictorConfig& config = parts_.model->config().predictor;
-    const auto lookahead = static_cast<size_t>(config.lookahead);
+  Result<Agreement> CheckCandidates(size_t layer_idx,
+                                    const TensorView& stored) const {
+    const auto lookahead =
+        parts_.predictor == PredictorChoice::kFree
+            ? size_t{0}
+            : static_cast<size_t>(parts_.model->config().predictor.lookahead);
     const size_t source = layer_idx - std::min(layer_idx, lookahead);
-    const auto selector = predictor::MakeLowRankSelector(
-        predictor::PartOf(layers_[layer_idx].predictor, first_, num_neurons_),
-        config.threshold, parts_.compute, &scratch_->selector);
+    const auto selector = MakeSelector(layer_idx);
     const size_t words_per_row = neuron::ActiveSets::WordsPerRow(num_neurons_);
     std::vector<uint64_t> words(scratch_->sparse.group * words_per_row);
     const neuron::ActiveSets sets = {num_neurons_, words.data()};
     Agreement sum;
     const auto check = [&](size_t first, size_t count) -> Status {
       Load(source, first, count);
-      selector->Select(compute::ProductForm::kRow, rows_.normed, count, sets);
+      const Status status = selector->Select(compute::ProductForm::kRow,
+                                             rows_.normed, count, sets);
+      if (!status) {
+        return Annotate(
+            fmt::format("{}: layer {}", parts_.model->file().path(), layer_idx),
+            status.error());
+      }
       for (size_t i = 0; i < count; ++i) {
         if (!WasUsed(layer_idx, first + i)) continue;
-        Compare(layers_[layer_idx].self_test.candidates, first + i, first_,
-                sets.named(i), sum);
+        Compare(stored, first + i, first_, sets.named(i), sum);
       }
       return {};
     };

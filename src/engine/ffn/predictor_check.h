@@ -15,7 +15,7 @@ inline constexpr double kSelfTestShare = 0.9;
 
 // Runs the self-tests of a few layers, if the file has any: the neurons that
 // fire for the inputs must be those that fired when the predictor was made, and
-// a trained one's candidates those that it chose then. kCorrupt: they are not,
+// its candidates those that it chose then. kCorrupt: they are not,
 // the layer named. kIo: a record could not be read. Only of kFast with
 // predictors of the file, trained or free; overwrites the scratch and `rows`.
 // Cost: reads the FFNs of kSelfTestLayers layers, once for as many samples as

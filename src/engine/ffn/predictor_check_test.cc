@@ -148,6 +148,27 @@ TEST(SelfTest, SignsOfAnotherModelAreRefused) {
   }
 }
 
+// Signs that name others than they did are noticed where they are used.
+TEST(SelfTest, OtherSignsAreRefused) {
+  for (const bool is_mixture : {false, true}) {
+    TinySpec spec = SpecOf(1);
+    if (is_mixture) testing::UseArchitecture("mixtral", spec);
+    const auto model = OpenBundled(spec);
+    ASSERT_NE(model, nullptr);
+    PredictorParts parts(spec);
+    parts.has_signs = parts.spoils_signs = true;
+    parts.Gather(model);
+    const Status refused =
+        OpenWith(model, parts, FfnMode::kFast, PredictorChoice::kFree);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kCorrupt);
+    EXPECT_THAT(refused.error().message, HasSubstr("candidates when layer 0"));
+    const Status trained =
+        OpenWith(model, parts, FfnMode::kFast, PredictorChoice::kTrained);
+    EXPECT_TRUE(trained.has_value()) << trained.error().message;
+  }
+}
+
 TEST(SelfTest, OtherPredictorsAreRefused) {
   const auto model = OpenBundled(SpecOf(1));
   ASSERT_NE(model, nullptr);

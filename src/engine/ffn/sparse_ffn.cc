@@ -29,10 +29,11 @@ class SparseFfn final : public FfnExecutor {
     for (const Selection& selection : selections_) {
       compute::ScopedStage stage(*parts_.compute, compute::Stage::kSelect);
       predictor::Selector& selector = *selection.selector;
-      selector.Select(FormOf(call.phase),
-                      selection.reads_stream ? call.stream : call.normed,
-                      call.num_rows,
-                      selection.is_of_next_layer ? call.next_sets : call.sets);
+      const Status status = selector.Select(
+          FormOf(call.phase),
+          selection.reads_stream ? call.stream : call.normed, call.num_rows,
+          selection.is_of_next_layer ? call.next_sets : call.sets);
+      if (!status) return Annotate(selection.title, status.error());
       if (call.totals == nullptr) continue;
       stage.AddBytes(selector.num_bytes());
       call.totals->num_bytes += selector.num_bytes();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compute/matmul.h"
@@ -27,6 +28,7 @@ inline constexpr double kSparseShareMax = 0.75;
 
 // Candidates that are chosen before a layer's FFN runs.
 struct Selection {
+  std::string title;  // of its errors: whose predictor it is
   std::unique_ptr<predictor::Selector> selector;
   bool reads_stream = false;      // FfnCall::stream, not normed
   bool is_of_next_layer = false;  // FfnCall::next_sets, not its own

@@ -24,9 +24,10 @@ constexpr size_t kWordNeurons = 8;
 class FixedSelector final : public predictor::Selector {
  public:
   explicit FixedSelector(uint64_t word) : word_(word) {}
-  void Select(compute::ProductForm /*form*/, const compute::Rows& /*x*/,
-              size_t num_rows, const neuron::ActiveSets& sets) override {
+  Status Select(compute::ProductForm /*form*/, const compute::Rows& /*x*/,
+                size_t num_rows, const neuron::ActiveSets& sets) override {
     for (size_t t = 0; t < num_rows; ++t) sets.named(t).words[0] = word_;
+    return {};
   }
   size_t num_bytes() const override { return 1000; }
 
@@ -60,7 +61,7 @@ class OneWordFfn {
               scratch.ffn[0].sparse.all_ids + kWordNeurons, 0u);
     const auto records = MakeMappedStore(weights);
     std::vector<Selection> selections;
-    selections.push_back({std::make_unique<FixedSelector>(word)});
+    selections.push_back({"", std::make_unique<FixedSelector>(word)});
     const auto ffn = MakeSparseFfn({.config = &config_.layers[0].ffn,
                                     .weights = &weights,
                                     .records = records.get(),

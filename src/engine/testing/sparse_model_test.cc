@@ -308,22 +308,27 @@ TEST(SparseModel, AnotherOrderOfTheNeurons) {
   }
 }
 
-// A score that is no number keeps its neuron.
-TEST(SparseModel, NotANumberIsActive) {
-  TinySpec spec = KairoxSpec("bamboo");
-  spec.edit = [](const std::string& name, std::span<float> values) {
-    if (name == "blk.1.ffn_pred_down.bias") {
-      values[5] = std::numeric_limits<float>::quiet_NaN();
-      values[6] = -std::numeric_limits<float>::infinity();
+// Which neurons count is no guess of what is not finite.
+TEST(SparseModel, PredictorsThatAreNotFiniteAreRefused) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
+                          -std::numeric_limits<float>::infinity()}) {
+    TinySpec spec = KairoxSpec("bamboo");
+    spec.edit = [bad](const std::string& name, std::span<float> values) {
+      if (name == "blk.1.ffn_pred_down.bias") values[5] = bad;
+    };
+    const auto model = MakeTinyModel(spec);
+    ASSERT_NE(model, nullptr);
+    const auto session = Session::Create(model, {.ffn = FfnMode::kFast});
+    ASSERT_TRUE(session.has_value()) << session.error().message;
+    std::vector<float> logits(static_cast<size_t>(spec.vocab_size));
+    for (const Phase phase : {Phase::kPrompt, Phase::kGenerate}) {
+      const Status status = (*session)->Decode(RandomTokens(1, spec.vocab_size),
+                                               phase, LogitsOf::kLast, logits);
+      ASSERT_FALSE(status.has_value());
+      EXPECT_EQ(status.error().code, ErrorCode::kCorrupt);
+      EXPECT_THAT(status.error().message,
+                  HasSubstr("layer 1: a predictor's scores are not finite"));
     }
-  };
-  const auto model = MakeTinyModel(spec);
-  ASSERT_NE(model, nullptr);
-  const SparseRun run = RunFast(model, RandomTokens(3, spec.vocab_size));
-  for (int64_t position = 0; position < 3; ++position) {
-    const auto& active = run.active.at({1, position});
-    EXPECT_TRUE(std::ranges::binary_search(active, 5u));
-    EXPECT_FALSE(std::ranges::binary_search(active, 6u));
   }
 }
 

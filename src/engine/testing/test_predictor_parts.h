@@ -119,12 +119,15 @@ class PredictorParts {
       if (has_signs) {
         add(i, "tc_free_signs.weight", DType::kI8, sign_bytes, num_neurons,
             std::vector<std::byte>(num_neurons * sign_bytes));
+        add(i, "tc_selftest.free", DType::kI8, (num_neurons + 7) / 8,
+            kNumSamples, BytesOfAll(FreeSets()));
       }
     }
     return tensors;
   }
 
-  // As many differences as there are signs: every neuron goes on.
+  // As many differences as there are signs, or none: every neuron goes on, or
+  // hardly any.
   std::vector<gguf::KeyValue> Keys() const {
     std::vector<gguf::KeyValue> keys = {
         {"thermocline.predictor.lookahead", gguf::ValueType::kU32, lookahead}};
@@ -132,13 +135,15 @@ class PredictorParts {
       keys.push_back(
           {"thermocline.free.max_differences", gguf::ValueType::kArray,
            gguf::Array{gguf::ValueType::kI64,
-                       std::vector<int64_t>(up_.size(), spec_.width)}});
+                       std::vector<int64_t>(up_.size(),
+                                            spoils_signs ? 0 : spec_.width)}});
     }
     return keys;
   }
 
   const int64_t lookahead;
-  bool has_signs = false;  // a training-free predictor too
+  bool has_signs = false;     // a training-free predictor too
+  bool spoils_signs = false;  // it names others than when it was made
 
   // The neurons whose score for x is not below 0; of a mixture, those of the
   // experts in use. Scores nearer to 0 than `margin` are in `unsure` instead.
@@ -183,6 +188,20 @@ class PredictorParts {
       set[i / 8] |= static_cast<uint8_t>(1u << i % 8);
     }
     return set;
+  }
+
+  // Every neuron of every sample.
+  std::vector<uint8_t> FreeSets() const {
+    const size_t num_neurons = NumNeurons();
+    std::vector<uint8_t> set((num_neurons + 7) / 8, 0xff);
+    if (num_neurons % 8 != 0) {
+      set.back() = static_cast<uint8_t>((1u << num_neurons % 8) - 1);
+    }
+    std::vector<uint8_t> sets;
+    for (size_t s = 0; s < kNumSamples; ++s) {
+      sets.insert(sets.end(), set.begin(), set.end());
+    }
+    return sets;
   }
 
   TinySpec spec_;
