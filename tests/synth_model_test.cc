@@ -462,7 +462,7 @@ TEST(SynthTopicsModelTest, PredictorsAndTheHeadKnowTheTopics) {
   const engine::SparseTotals totals = (*session)->sparse_totals();
   EXPECT_NEAR(static_cast<double>(totals.num_candidates) /
                   static_cast<double>(totals.num_open),
-              pack::kCandidateRatio, 0.15);
+              synth::kCandidateRatio, 0.15);
   EXPECT_NEAR(static_cast<double>(totals.num_open) /
                   static_cast<double>(totals.num_neurons),
               0.1, 0.02);

@@ -69,7 +69,7 @@ std::string DescribePlan(const SynthFlags& flags,
              plan.shape.num_experts > 0 ? "an expert in use" : "a layer",
              100.0 * static_cast<double>(plan.predictor_bytes) /
                  static_cast<double>(plan.ffn_bytes),
-             FormatBytes(plan.ffn_bytes), pack::kCandidateRatio);
+             FormatBytes(plan.ffn_bytes), synth::kCandidateRatio);
 }
 
 Status WriteModel(const SynthFlags& flags, const synth::SynthWeights& weights,
