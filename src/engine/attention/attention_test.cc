@@ -226,7 +226,7 @@ struct LongCase {
   int64_t k_width;
   int64_t v_width;
   bool is_large_batch = false;  // as where weights are multiplied in batches
-  size_t num_positions = 1300;
+  size_t num_positions = 1050;
 };
 
 // So many pieces of positions that one thread reads a few side by side, groups
