@@ -29,7 +29,7 @@ struct ConversationOptions {
   std::string system;                          // empty: none
   bool add_bos = true;  // where the vocabulary asks for it
   // What the model's template writes of each answer (text::AnswerStartOf).
-  std::string answer_start = {};
+  std::string answer_start;
 };
 
 // Owns     the messages and their tokens; not the session.

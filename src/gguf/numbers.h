@@ -68,11 +68,13 @@ class Numbers {
  public:
   class Iterator {
    public:
+    // NOLINTBEGIN(readability-identifier-naming): names of the standard
     using iterator_category = std::input_iterator_tag;
     using value_type = T;
     using difference_type = ptrdiff_t;
     using pointer = void;
     using reference = T;
+    // NOLINTEND(readability-identifier-naming)
 
     Iterator() = default;
     Iterator(const Numbers* numbers, size_t place)
@@ -89,8 +91,10 @@ class Numbers {
     const Numbers* numbers_ = nullptr;
     size_t place_ = 0;
   };
+  // NOLINTBEGIN(readability-identifier-naming): names of the standard
   using value_type = T;
   using const_iterator = Iterator;
+  // NOLINTEND(readability-identifier-naming)
 
   Numbers() = default;
   // Implicit: whoever writes a file has a vector.

@@ -53,7 +53,7 @@ struct ChatTurn {
   bool is_first;
   std::string_view system;  // empty: none; of the first turn only
   std::string_view user;
-  std::string_view answer_start = "";  // AnswerStartOf
+  std::string_view answer_start;  // AnswerStartOf
 };
 
 // What comes before the model's answer: for the first turn from the start of
