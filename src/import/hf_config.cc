@@ -25,7 +25,7 @@ struct Architecture {
   HfFamily family;
   bool has_experts = false;
   bool norms_lack_one = false;
-  std::optional<double> usual_rotated_share = {};
+  std::optional<double> usual_rotated_share;
 };
 constexpr Architecture kArchitectures[] = {
     {"LlamaForCausalLM", "llama", "llama", HfFamily::kLlama},

@@ -16,7 +16,7 @@ struct Part {
   std::string hf_name;    // of a stack: "{}" stands for the expert's number
   std::string gguf_name;  // behind "blk.N."
   // Row r of the file is row rows[r] of the source; empty: all, in order.
-  std::vector<uint32_t> rows = {};
+  std::vector<uint32_t> rows;
   bool is_required = false;  // although the role can do without
   // The file's elements are the source's and 1.
   bool adds_one = false;
