@@ -18,12 +18,12 @@ void WarnOfLargeMapping(const gguf::File& file, uint64_t ram_bytes) {
       file.path(), FormatBytes(file.num_file_bytes()), FormatBytes(ram_bytes));
 }
 
-std::string DescribeHeld(const gguf::HoldOptions& held) {
+std::string DescribeHeld(const gguf::WeightResidency& held) {
   return fmt::format("{}{}", held.read ? "read" : "mapped",
                      held.lock ? " and locked" : "");
 }
 
-std::string DescribePages(const gguf::HoldOptions& held,
+std::string DescribePages(const gguf::WeightResidency& held,
                           uint64_t num_file_bytes,
                           const os::HugePageShares& shares) {
   constexpr uint64_t kLargeFileBytes = 64 * kMiB;

@@ -17,12 +17,12 @@ void WarnOfLargeMapping(const gguf::File& file,
                         uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes);
 
 // "mapped", "mapped and locked", "read", "read and locked".
-std::string DescribeHeld(const gguf::HoldOptions& held);
+std::string DescribeHeld(const gguf::WeightResidency& held);
 
 // ", 98 % in huge pages"; empty for files of less than 64 MiB. `shares`: when
 // the weights have been in use, since they are most of what this process has
 // touched.
-std::string DescribePages(const gguf::HoldOptions& held,
+std::string DescribePages(const gguf::WeightResidency& held,
                           uint64_t num_file_bytes,
                           const os::HugePageShares& shares);
 

@@ -47,7 +47,7 @@ const char* DescribeStop(decode::StopReason reason) {
 }
 
 RunMemory RunMemoryOf(const os::ProcessMemory& memory,
-                      const gguf::HoldOptions& held) {
+                      const gguf::WeightResidency& held) {
   // Locked memory that was read is anonymous, and counted already.
   const uint64_t locked_bytes =
       held.read ? 0 : std::min(memory.locked_bytes, memory.mapped_bytes);

@@ -27,7 +27,7 @@ struct RunMemory {
   uint64_t mapped_bytes = 0;  // resident pages of files, without locked ones
 };
 RunMemory RunMemoryOf(const os::ProcessMemory& memory,
-                      const gguf::HoldOptions& held);
+                      const gguf::WeightResidency& held);
 
 // Three lines: prompt and generation with their speed (that of passes through
 // the model; none without a pass), then the rest.

@@ -21,7 +21,7 @@ struct ModelFlags {
   bool check_tensors = false;
   model::ConfigOverrides overrides;
   std::optional<std::string> split_path;
-  gguf::HoldOptions hold;
+  gguf::WeightResidency hold;
   bool bundle_at_load = false;
 };
 

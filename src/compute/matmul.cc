@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kPieceBytesMin = 32 << 10;
 constexpr size_t kPiecesPerThread = 4;
 // Where kernels leave reading ahead to the CPU, which is slow to begin.
-constexpr size_t kUnaskedPiecesPerThread = 2;
+constexpr size_t kNoPrefetchPiecesPerThread = 2;
 // So short a product, some 13 us for two threads, is one piece for each: the
 // first of a sparse llama-1b's predictors had four for one thread and three for
 // the other, and its two products took 1.03 to 1.04 times as long.
@@ -32,12 +32,12 @@ constexpr size_t kSeveralTokensBytes = 128 << 10;
 constexpr size_t kRowAlignment = os::kCacheLine / sizeof(float);
 // An input of one token that is asked for whole, before it is rounded: threads
 // have made it, and have copies of what its place held before.
-constexpr size_t kAskedRowBytes = 16 << 10;
+constexpr size_t kPrefetchedRowBytes = 16 << 10;
 // What other threads ask for at most while the caller prepares the input (some
 // 2 us between CPUs that share no cache: a token is 1.03 times as fast so
 // there), and how much between two looks at whether it has.
-constexpr size_t kAskedWhileWaiting = 64 << 10;
-constexpr size_t kAskedAtOnce = 1 << 10;
+constexpr size_t kPrefetchedWhileWaiting = 64 << 10;
+constexpr size_t kPrefetchedAtOnce = 1 << 10;
 // In a product with many tokens a piece passes over the whole input, so it is
 // longer: a few per thread, of at least and at most these numbers of rows.
 constexpr size_t kBatchPiecesPerThread = 4;
@@ -64,8 +64,8 @@ size_t SharedEvenly(size_t num_rows, size_t most_rows, size_t row_bytes,
 
 size_t PiecesPerThread(size_t product_bytes, size_t call_bytes) {
   if (product_bytes <= kShortProductBytes) return 1;
-  return call_bytes > kernels::kAskedCallBytes ? kUnaskedPiecesPerThread
-                                               : kPiecesPerThread;
+  return call_bytes > kernels::kPrefetchedCallBytes ? kNoPrefetchPiecesPerThread
+                                                    : kPiecesPerThread;
 }
 
 size_t RowsPerPiece(const Compute& compute, const Product& product,
@@ -117,7 +117,7 @@ void MultiplyPiece(const Compute& compute, const Product& product,
   args.num_tokens = num_tokens;
   args.out = product.out.data + first_row;
   // The CPU that read it last has a copy, which would hold up the next take.
-  if (num_tokens == 1) os::AskToWrite(args.out, num_rows * sizeof(float));
+  if (num_tokens == 1) os::PrefetchForWrite(args.out, num_rows * sizeof(float));
   args.out_stride = product.out.stride;
   if (input.batch != nullptr) {
     args.scratch = compute.scratch.tiles +
@@ -173,16 +173,16 @@ Piece FindPiece(const Compute& compute, std::span<const Product> products,
   }
 }
 
-// Asks for what a piece reads first, until it can be computed.
+// Prefetches what a piece reads first, until it can be computed.
 template <typename IsReady>
-void AskAhead(const Product& product, const os::ElemRange& rows,
-              IsReady&& is_ready) {
+void PrefetchAhead(const Product& product, const os::ElemRange& rows,
+                   IsReady&& is_ready) {
   if (product.make) return;
   const std::byte* begin = product.weight.row(rows.begin);
-  const size_t num_bytes =
-      std::min(rows.size() * product.weight.row_stride(), kAskedWhileWaiting);
-  for (size_t i = 0; i < num_bytes && !is_ready(); i += kAskedAtOnce) {
-    os::AskToRead(begin + i, kAskedAtOnce);
+  const size_t num_bytes = std::min(rows.size() * product.weight.row_stride(),
+                                    kPrefetchedWhileWaiting);
+  for (size_t i = 0; i < num_bytes && !is_ready(); i += kPrefetchedAtOnce) {
+    os::PrefetchForRead(begin + i, kPrefetchedAtOnce);
   }
 }
 
@@ -281,9 +281,9 @@ std::array<Input, kMaxProducts> FindInputs(const Compute& compute,
 
 void RoundRows(const Compute& compute, const Rows& x, size_t num_tokens) {
   const size_t row_bytes = kernels::ActivationRowBytes(x.width);
-  if (num_tokens == 1 && row_bytes <= kAskedRowBytes) {
-    os::AskToRead(x.row(0), x.width * sizeof(float));
-    os::AskToWrite(compute.scratch.rounded_rows, row_bytes);
+  if (num_tokens == 1 && row_bytes <= kPrefetchedRowBytes) {
+    os::PrefetchForRead(x.row(0), x.width * sizeof(float));
+    os::PrefetchForWrite(compute.scratch.rounded_rows, row_bytes);
   }
   compute.pool->ParallelFor(
       num_tokens, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
@@ -329,11 +329,11 @@ void MultiplyAll(const Compute& compute, ProductForm form, const Rows& x,
     compute.pool->ParallelFor(num_pieces, 1, multiply);
     return;
   }
-  auto ask_ahead = [&](size_t idx, size_t /*end*/, auto&& is_ready) {
+  auto prefetch_ahead = [&](size_t idx, size_t /*end*/, auto&& is_ready) {
     const Piece piece = FindPiece(compute, products, pieces, idx);
-    AskAhead(products[piece.product_idx], piece.rows, is_ready);
+    PrefetchAhead(products[piece.product_idx], piece.rows, is_ready);
   };
-  compute.pool->ParallelFor(num_pieces, 1, multiply, prepare, ask_ahead);
+  compute.pool->ParallelFor(num_pieces, 1, multiply, prepare, prefetch_ahead);
 }
 
 }  // namespace thermocline::compute

@@ -174,7 +174,7 @@ class EngineImpl final : public Engine {
   os::AlignedBuffer memory_;
   Scratch scratch_;
   compute::Compute compute_;
-  PieceBoard board_;
+  PieceResults board_;
   RecordStores records_;
   SparseTotals totals_;
   std::optional<predictor::OwnSigns> signs_;

@@ -40,7 +40,7 @@ uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
                : 0;
   }
   if (choice != engine::PredictorChoice::kFree) return 0;
-  const model::FreePredictorWeights& free = layer.free_predictor;
+  const model::TrainingFreeWeights& free = layer.free_predictor;
   // A file's layer without one tests all its neurons; of a file that has none
   // at all, the session took signs of its own, as many.
   if (!free.signs && config.has_free_predictors) return 0;

@@ -81,8 +81,9 @@ class FileImpl : public File {
     return {};
   }
 
-  Status Hold(const HoldOptions& options, const ProgressFn& progress) override;
-  const HoldOptions& held() const override { return held_; }
+  Status Hold(const WeightResidency& options,
+              const ProgressFn& progress) override;
+  const WeightResidency& held() const override { return held_; }
 
   // Maps the other shards if the metadata says that there are any.
   Status MapOtherShards();
@@ -103,7 +104,7 @@ class FileImpl : public File {
 
   std::string path_;
   std::vector<Storage> shards_;  // none where the memory is somebody else's
-  HoldOptions held_;
+  WeightResidency held_;
   Container container_ = Container::kGguf;
   uint32_t version_ = 0;
   uint64_t num_file_bytes_ = 0;
@@ -207,7 +208,8 @@ ProgressFn Beyond(const ProgressFn& progress, uint64_t num_before,
   };
 }
 
-Status FileImpl::Hold(const HoldOptions& options, const ProgressFn& progress) {
+Status FileImpl::Hold(const WeightResidency& options,
+                      const ProgressFn& progress) {
   if (shards_.empty()) return {};
   if (options.read) {
     uint64_t num_before = 0;

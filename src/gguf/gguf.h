@@ -89,7 +89,7 @@ struct TensorInfo {
 
 // How the bytes of a file are kept. Neither: mapped, and the system drops and
 // reads pages as it likes.
-struct HoldOptions {
+struct WeightResidency {
   bool read = false;  // in anonymous memory with huge pages, unmapped
   bool lock = false;  // in RAM, mapped or read
   bool any() const { return read || lock; }
@@ -121,10 +121,10 @@ class File {
   // one from Parse. kNotFound, kIo: it cannot be read, or was deleted, replaced
   // or cut off meanwhile; kResourceExhausted: no memory. Takes as long as
   // reading the file; progress counts bytes.
-  virtual Status Hold(const HoldOptions& options,
+  virtual Status Hold(const WeightResidency& options,
                       const ProgressFn& progress) = 0;
   // What holds now: `lock` is false where locking failed.
-  virtual const HoldOptions& held() const = 0;
+  virtual const WeightResidency& held() const = 0;
   // Bytes that the system cannot drop and read again: all of the file if any of
   // `held()` is true, else 0.
   uint64_t num_held_bytes() const {

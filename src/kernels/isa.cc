@@ -57,8 +57,8 @@ bool HasAmxInstructions() {
   return (d & kAmxBf16) != 0 && (d & kAmxTile) != 0;
 }
 
-// The OS saves the tiles of a process that has asked for them, from then on for
-// all of its threads. It refuses if a signal stack is too small for them.
+// The OS saves the tiles of a process that has asked for them, from then on
+// for all of its threads. It refuses if a signal stack is too small for them.
 bool MayUseTiles() {
   constexpr unsigned kTileStates = 3u << 17;  // configuration and data
   constexpr long kRequestPermission = 0x1023;

@@ -41,22 +41,22 @@ struct MatMulArgs {
 using MatMulFn = void (*)(const MatMulArgs& args);
 
 // A call with one token and at least so many rows reads them in streams, each a
-// part of the rows from its first to its last, and asks memory for what lies
+// part of the rows from its first to its last, and prefetches what lies
 // behind them. (F16 on AMD: six, where the input is long.)
 constexpr size_t kStreamRows = 16;
 constexpr size_t kStreams = 4;
 // Streams that begin at one place of pages of so many bytes stay side by side
 // in them and are slower to read.
 constexpr size_t kPageBytes = 4096;
-// How far ahead of its use a call asks for a stream at most: what a stream
-// begins with is for the caller to ask for.
+// How far ahead of its use a call prefetches a stream at most: what a stream
+// begins with is for the caller to prefetch.
 constexpr size_t kStreamAheadBytes = 3 << 10;
 
-// KernelTable::call_bytes() where streams are asked for, and where the hardware
-// reads them ahead alone (Zen 4, F16, one thread: 0.88, 0.95 and 1.0 of a read
-// loop with 128, 256 and 512 KiB).
-constexpr size_t kAskedCallBytes = 256 << 10;
-constexpr size_t kUnaskedCallBytes = 1 << 20;
+// KernelTable::call_bytes() where streams are prefetched, and where the
+// hardware reads them ahead alone (Zen 4, F16, one thread: 0.88, 0.95 and 1.0
+// of a read loop with 128, 256 and 512 KiB).
+constexpr size_t kPrefetchedCallBytes = 256 << 10;
+constexpr size_t kNoPrefetchCallBytes = 1 << 20;
 
 // Products with the many tokens of a prompt, bound by arithmetic; right, if
 // slower than matmul(), for a few. Weights stay as they lie in
@@ -124,7 +124,7 @@ struct PreparedInput {
 // out[t * out_stride + i] = dot(row ids[i], x[t]) for i < num_rows, t < T: the
 // rows that a list names. The same bits as MatMulFn gives for the row.
 // Cost: reads the rows once, wherever they are; those of memory should have
-// been asked for before (LinesAhead).
+// been prefetched before (LinesAhead).
 struct DotRowsArgs {
   const std::byte* rows;  // row r at rows + r * row_bytes, unaligned
   size_t row_bytes;
@@ -252,7 +252,7 @@ struct AttentionArgs {
   // num_tokens * num_heads at most kAttentionQueries.
   size_t num_pieces = 1;
   size_t out_piece_stride = 0;  // in floats, from a piece's sums to the next's
-  // The first page of keys of the call that follows, asked for early; null if
+  // The first page of keys of the call that follows, prefetched early; null if
   // there is none.
   const std::byte* next_k = nullptr;
   // Unless 0, s[p] is logit_cap * tanh(s[p] / logit_cap) instead.

@@ -18,7 +18,7 @@ namespace {
 KernelTable ScalarTable() {
   KernelTable table = {};
   table.isa = Isa::kScalar;
-  std::ranges::fill(table.call_bytes_by_type, kAskedCallBytes);
+  std::ranges::fill(table.call_bytes_by_type, kPrefetchedCallBytes);
   for (uint32_t id = 0; id < std::size(table.matmul_by_type); ++id) {
     table.matmul_by_type[id] = ref::MatMulFor(static_cast<DType>(id));
     table.dot_rows_by_type[id] = ref::DotRowsFor(static_cast<DType>(id));

@@ -126,19 +126,20 @@ TEST(BundleAtLoadTest, QuantisedDownsSayWhatTheyLost) {
 TEST(BundleAtLoadTest, AsksBeforeMemoryIsTaken) {
   const os::TestFolder folder;
   const std::string path = folder.Write("m.gguf", HalfModel().Bytes());
-  uint64_t asked_bytes = 0;
+  uint64_t prefetched_bytes = 0;
   OpenOptions options = {.bundle_at_load = true};
   options.admit = [&](const Config&, uint64_t num_bytes) -> Status {
-    asked_bytes = num_bytes;
+    prefetched_bytes = num_bytes;
     return Fail(ErrorCode::kResourceExhausted, "too much");
   };
   const auto refused = Model::Open(path, options);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().message, "too much");
-  EXPECT_EQ(asked_bytes, uint64_t{2} * 64 * 128);
+  EXPECT_EQ(prefetched_bytes, uint64_t{2} * 64 * 128);
   options.hold.read = true;
   ASSERT_FALSE(Model::Open(path, options).has_value());
-  EXPECT_EQ(asked_bytes, HalfModel().Bytes().size() + uint64_t{2} * 64 * 128);
+  EXPECT_EQ(prefetched_bytes,
+            HalfModel().Bytes().size() + uint64_t{2} * 64 * 128);
 }
 
 TEST(BundleAtLoadTest, MoreThanTheMachineHas) {

@@ -67,7 +67,7 @@ struct PredictorWeights {
 //      `max_differences` signs (SparseInfer).
 //   2. Margin, where `down` is there: of those, the candidates have
 //      down_i (up x) + bias_i >= 0, a low-rank image of the gate.
-struct FreePredictorWeights {
+struct TrainingFreeWeights {
   TensorView signs;  // I8 [F, words * 8]: PackSigns of the gate rows, as words
   int64_t max_differences = 0;
   TensorView up;    // [R, D]
@@ -90,7 +90,7 @@ struct LayerWeights {
   AttentionWeights attention;
   FfnWeights ffn;
   PredictorWeights predictor;
-  FreePredictorWeights free_predictor;
+  TrainingFreeWeights free_predictor;
   // Of prepared files; N is NeuronsPerLayer(). Or empty.
   SelfTest self_test;
   TensorView profile_counts;  // I32 [N] how often each neuron fired
@@ -119,7 +119,7 @@ struct OpenOptions {
   bool check_tensors = false;  // scan all weights for NaN and infinity
   ProgressFn progress;
   // How Open keeps the weights; FromFile takes the file as it is.
-  gguf::HoldOptions hold;
+  gguf::WeightResidency hold;
   ProgressFn hold_progress;  // counts bytes
   // With `hold` and `bundle_at_load`, by Open: asked once the file has turned
   // out to be a model and before memory is taken: `num_bytes` that are read,

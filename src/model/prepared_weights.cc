@@ -46,7 +46,7 @@ int64_t RowsOf(const TensorBinder& binder, const std::string& name) {
 // Step 2 of the training-free predictor: nothing, or all of it but for the
 // bias, which may be missing.
 Status BindFreeMargin(TensorBinder& binder, const Config& config,
-                      int64_t layer_idx, FreePredictorWeights& free) {
+                      int64_t layer_idx, TrainingFreeWeights& free) {
   const std::string up = prepared::OfLayer(layer_idx, prepared::kFreeUp);
   const std::string down = prepared::OfLayer(layer_idx, prepared::kFreeDown);
   const std::string bias = prepared::OfLayer(layer_idx, prepared::kFreeBias);
@@ -70,7 +70,7 @@ Status BindFreeMargin(TensorBinder& binder, const Config& config,
 }
 
 Status BindFree(TensorBinder& binder, const Config& config, int64_t layer_idx,
-                FreePredictorWeights& free) {
+                TrainingFreeWeights& free) {
   const std::string name = prepared::OfLayer(layer_idx, prepared::kFreeSigns);
   if (!binder.Has(name)) return {};
   const auto num_words = static_cast<int64_t>(

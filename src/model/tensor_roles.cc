@@ -16,7 +16,7 @@ using A = AttentionWeights;
 using F = FfnWeights;
 using M = FfnMatrices;
 using P = PredictorWeights;
-using Free = FreePredictorWeights;
+using Free = TrainingFreeWeights;
 
 Need RequiredIf(bool condition) {
   return condition ? Need::kRequired : Need::kForbidden;

@@ -83,7 +83,7 @@ using Slot =
     std::variant<std::monostate, TensorView Weights::*,
                  TensorView AttentionWeights::*, TensorView FfnWeights::*,
                  TensorView FfnMatrices::*, TensorView PredictorWeights::*,
-                 TensorView FreePredictorWeights::*>;
+                 TensorView TrainingFreeWeights::*>;
 
 // What the presence of another tensor changes.
 enum class Beside : uint8_t {

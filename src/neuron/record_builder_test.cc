@@ -87,7 +87,7 @@ class BuildTypes : public ::testing::TestWithParam<DType> {};
 
 // F is no multiple of kUnitNeurons where the type's blocks allow that; D is one
 // of every block.
-TEST_P(BuildTypes, GateAndUpAreCopiedDownIsTurned) {
+TEST_P(BuildTypes, GateAndUpAreCopiedDownIsTransposed) {
   const DType dtype = GetParam();
   constexpr uint64_t kWidth = 256;
   const uint64_t num_neurons = InfoOf(dtype).block_elems == 256 ? 512 : 320;

@@ -8,16 +8,16 @@ namespace thermocline::os {
 
 inline constexpr size_t kCacheLine = 64;
 
-// Asks for the line of an address, to be read from the second level on. Any
-// address will do, also one that nothing lies at.
-inline void AskToRead(const void* address) {
+// Prefetches the line of an address, to be read from the second level on.
+// Any address will do, also one that nothing lies at.
+inline void PrefetchForRead(const void* address) {
   __builtin_prefetch(address, 0, 2);
 }
 
 // The same, to be written: others' copies go meanwhile. The compiler's own
 // request to write is one to read on the oldest CPUs of x86-64, for which files
 // are compiled, and leaves others their copies.
-inline void AskToWrite(const void* address) {
+inline void PrefetchForWrite(const void* address) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 #else
@@ -25,15 +25,15 @@ inline void AskToWrite(const void* address) {
 #endif
 }
 
-inline void AskToRead(const void* begin, size_t num_bytes) {
+inline void PrefetchForRead(const void* begin, size_t num_bytes) {
   for (size_t i = 0; i < num_bytes; i += kCacheLine) {
-    AskToRead(static_cast<const char*>(begin) + i);
+    PrefetchForRead(static_cast<const char*>(begin) + i);
   }
 }
 
-inline void AskToWrite(const void* begin, size_t num_bytes) {
+inline void PrefetchForWrite(const void* begin, size_t num_bytes) {
   for (size_t i = 0; i < num_bytes; i += kCacheLine) {
-    AskToWrite(static_cast<const char*>(begin) + i);
+    PrefetchForWrite(static_cast<const char*>(begin) + i);
   }
 }
 

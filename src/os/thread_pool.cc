@@ -159,7 +159,7 @@ struct ThreadPool::State {
     while (true) {
       Await(gate.word(), spin_us,
             [&](Gate::Word word) { return Gate::BurstOf(word) != seen; });
-      AskToWrite(&ShareOf(worker_idx));
+      PrefetchForWrite(&ShareOf(worker_idx));
       if (!gate.TryEnter(seen)) continue;
       if (burst.is_last()) return;
       TakePart(worker_idx);
@@ -291,8 +291,8 @@ void ThreadPool::ForErased(size_t n, size_t grain, const Callables& callables) {
     }
     return;
   }
-  for (const Share& share : state.shares) AskToWrite(&share);
-  AskToWrite(&state.gate);
+  for (const Share& share : state.shares) PrefetchForWrite(&share);
+  PrefetchForWrite(&state.gate);
   const size_t num_shares = state.shares.size();
   const size_t num_ranges = CeilDiv(n, grain);
   for (size_t i = 0; i < num_shares; ++i) {
@@ -312,7 +312,7 @@ void ThreadPool::ForErased(size_t n, size_t grain, const Callables& callables) {
     state.is_ready.notify_all();
   }
   state.TakePart(0);
-  AskToWrite(&state.num_left);
+  PrefetchForWrite(&state.num_left);
   state.AwaitAll(state.gate.Close());
 }
 

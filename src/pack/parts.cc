@@ -36,7 +36,7 @@ class PartChecker {
         width_(static_cast<uint64_t>(config.width)) {}
 
   Status Predictors(const PreparedParts& parts);
-  Status FreePredictors(const PreparedParts& parts);
+  Status TrainingFreePredictors(const PreparedParts& parts);
   Status SelfTests(const PreparedParts& parts);
   Status Counts(const PreparedParts& parts);
   Status Order(const PreparedParts& parts);
@@ -56,7 +56,7 @@ class PartChecker {
   Status Bias(const std::vector<float>& bias, uint64_t num_rows) const;
   // The two matrices of a predictor of any rank.
   Status TwoSteps(const EncodedMatrix& up, const EncodedMatrix& down) const;
-  Status Free(const LayerFreePredictor& free) const;
+  Status Free(const LayerTrainingFree& free) const;
   Status Sets(const std::vector<std::vector<uint32_t>>& sets,
               size_t num_samples) const;
 
@@ -133,7 +133,7 @@ Status PartChecker::Predictors(const PreparedParts& parts) {
   return {};
 }
 
-Status PartChecker::Free(const LayerFreePredictor& free) const {
+Status PartChecker::Free(const LayerTrainingFree& free) const {
   const uint64_t num_words = CeilDiv(width_, uint64_t{64}) * num_neurons_;
   if (free.signs.size() != num_words) {
     return Wrong("{} words of signs; {} are needed", free.signs.size(),
@@ -149,7 +149,7 @@ Status PartChecker::Free(const LayerFreePredictor& free) const {
   return Bias(free.bias, num_neurons_);
 }
 
-Status PartChecker::FreePredictors(const PreparedParts& parts) {
+Status PartChecker::TrainingFreePredictors(const PreparedParts& parts) {
   TC_RETURN_IF_ERROR(
       LayerCount("the training-free predictor", parts.free_predictors.size()));
   for (const auto& free : parts.free_predictors) {
@@ -296,7 +296,7 @@ Status CheckParts(const PreparedParts& parts, const model::Config& config) {
   TC_RETURN_IF_ERROR(CheckEqualWidths(config, "what 'prepare' finds"));
   PartChecker checker(config);
   TC_RETURN_IF_ERROR(checker.Predictors(parts));
-  TC_RETURN_IF_ERROR(checker.FreePredictors(parts));
+  TC_RETURN_IF_ERROR(checker.TrainingFreePredictors(parts));
   TC_RETURN_IF_ERROR(checker.SelfTests(parts));
   TC_RETURN_IF_ERROR(checker.Counts(parts));
   TC_RETURN_IF_ERROR(checker.Order(parts));

@@ -51,15 +51,15 @@ struct LayerPredictor {
   bool operator==(const LayerPredictor&) const = default;
 };
 
-// What guesses without training; model::FreePredictorWeights says how.
-struct LayerFreePredictor {
+// What guesses without training; model::TrainingFreeWeights says how.
+struct LayerTrainingFree {
   std::vector<uint64_t> signs;  // [N, ceil(D / 64)], as pack_signs() packs
   int64_t max_differences = 0;  // 0 to D
   EncodedMatrix up;             // [r, D]; or, with down and bias, empty
   EncodedMatrix down;           // [N, r]
   std::vector<float> bias;      // [N], or empty
 
-  bool operator==(const LayerFreePredictor&) const = default;
+  bool operator==(const LayerTrainingFree&) const = default;
 };
 
 // What one layer did for S tokens that every layer's test shares: sample s of
@@ -82,8 +82,8 @@ struct PreparedParts {
   std::optional<float> ffn_threshold;
 
   int64_t lookahead = 0;  // 0 or 1; of `predictors`
-  std::vector<std::optional<LayerPredictor>> predictors;           // of layers
-  std::vector<std::optional<LayerFreePredictor>> free_predictors;  // of layers
+  std::vector<std::optional<LayerPredictor>> predictors;          // of layers
+  std::vector<std::optional<LayerTrainingFree>> free_predictors;  // of layers
   std::vector<float> thresholds;  // of layers; CATS, >= 0
   // Of layers: how often each of the N neurons fired, at most INT32_MAX.
   std::vector<std::vector<uint32_t>> profile_counts;

@@ -110,7 +110,7 @@ std::vector<std::vector<uint32_t>> CopySets(const TensorView& view) {
 // Of a layer that may lack what others have.
 struct LayerParts {
   std::optional<LayerPredictor> predictor;
-  std::optional<LayerFreePredictor> free;
+  std::optional<LayerTrainingFree> free;
   LayerSelfTest self_test;
   std::vector<uint32_t> counts;
   std::vector<uint32_t> order;
@@ -124,7 +124,7 @@ LayerParts CopyLayer(const model::LayerWeights& layer) {
                        .down = CopyMatrix(p.down),
                        .down_bias = CopyValues<float>(p.down_bias)};
   }
-  if (const model::FreePredictorWeights& f = layer.free_predictor; f.signs) {
+  if (const model::TrainingFreeWeights& f = layer.free_predictor; f.signs) {
     parts.free = {.signs = CopyValues<uint64_t>(f.signs),
                   .max_differences = f.max_differences,
                   .up = CopyMatrix(f.up),

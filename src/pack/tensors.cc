@@ -77,7 +77,7 @@ void AddPredictor(const LayerPredictor& predictor, LayerTensors& layer) {
   layer.AddVector(down + ".bias", DType::kF32, predictor.down_bias);
 }
 
-void AddFree(const LayerFreePredictor& free, uint64_t num_neurons,
+void AddFree(const LayerTrainingFree& free, uint64_t num_neurons,
              LayerTensors& layer) {
   const uint64_t row_bytes = free.signs.size() / num_neurons * sizeof(uint64_t);
   layer.Add(prepared::kFreeSigns, DType::kI8, {row_bytes, num_neurons},

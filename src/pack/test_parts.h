@@ -42,7 +42,7 @@ inline PreparedParts TestParts(const model::Config& config) {
           .down = EncodeMatrix(DType::kQ8_0, num_neurons, 32,
                                CountingFloats(num_neurons * 32)),
           .down_bias = CountingFloats(num_neurons)});
-      parts.free_predictors.push_back(LayerFreePredictor{
+      parts.free_predictors.push_back(LayerTrainingFree{
           .signs = std::vector<uint64_t>(num_neurons * ((width + 63) / 64),
                                          0x123456789abcdef0),
           .max_differences = 10 + l,

@@ -14,11 +14,11 @@ model::PredictorWeights PartOf(const model::PredictorWeights& layer,
   return part;
 }
 
-model::FreePredictorWeights PartOf(const model::FreePredictorWeights& layer,
-                                   size_t first, size_t count) {
+model::TrainingFreeWeights PartOf(const model::TrainingFreeWeights& layer,
+                                  size_t first, size_t count) {
   const auto begin = static_cast<int64_t>(first);
   const auto num_rows = static_cast<int64_t>(count);
-  model::FreePredictorWeights part = layer;
+  model::TrainingFreeWeights part = layer;
   part.signs = model::SliceRows(layer.signs, begin, num_rows);
   part.down = model::SliceRows(layer.down, begin, num_rows);
   part.bias = model::SliceVector(layer.bias, begin, num_rows);

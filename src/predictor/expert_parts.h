@@ -16,8 +16,8 @@ namespace thermocline::predictor {
 // absent stays so.
 model::PredictorWeights PartOf(const model::PredictorWeights& layer,
                                size_t first, size_t count);
-model::FreePredictorWeights PartOf(const model::FreePredictorWeights& layer,
-                                   size_t first, size_t count);
+model::TrainingFreeWeights PartOf(const model::TrainingFreeWeights& layer,
+                                  size_t first, size_t count);
 
 }  // namespace thermocline::predictor
 

@@ -28,16 +28,16 @@ TEST(ExpertParts, AreRowsOfTheLayers) {
   EXPECT_EQ(part.down_bias.shape.ne[0], 2u);
   EXPECT_EQ(reinterpret_cast<const float*>(part.down_bias.data)[0], 7.0f);
 
-  model::FreePredictorWeights free;
+  model::TrainingFreeWeights free;
   free.signs = down.view();
   free.max_differences = 3;
-  const model::FreePredictorWeights free_part = PartOf(free, 1, 3);
+  const model::TrainingFreeWeights free_part = PartOf(free, 1, 3);
   EXPECT_EQ(free_part.signs.data, free.signs.row(1));
   EXPECT_EQ(free_part.max_differences, 3);
   EXPECT_FALSE(free_part.down);
   free.down = down.view();
   free.bias = bias.view();
-  const model::FreePredictorWeights with_margin = PartOf(free, 1, 3);
+  const model::TrainingFreeWeights with_margin = PartOf(free, 1, 3);
   EXPECT_EQ(with_margin.down.shape.num_rows(), 3u);
   EXPECT_EQ(with_margin.down.data, free.down.row(1));
   EXPECT_EQ(with_margin.bias.shape.ne[0], 3u);

@@ -19,10 +19,11 @@ static_assert(kSignRows % 64 == 0);
 // of signs to hide the taking.
 constexpr size_t kScorePieceBytes = 64 << 10;
 
-class FreeSelector final : public Selector {
+class TrainingFreeSelector final : public Selector {
  public:
-  FreeSelector(const model::FreePredictorWeights& weights,
-               const compute::Compute* compute, const SelectorScratch* scratch)
+  TrainingFreeSelector(const model::TrainingFreeWeights& weights,
+                       const compute::Compute* compute,
+                       const SelectorScratch* scratch)
       : weights_(weights),
         num_words_(weights.signs.row_bytes() / sizeof(uint64_t)),
         compute_(*compute),
@@ -146,7 +147,7 @@ class FreeSelector final : public Selector {
 
   size_t rank() const { return weights_.up.shape.num_rows(); }
 
-  model::FreePredictorWeights weights_;
+  model::TrainingFreeWeights weights_;
   size_t num_words_;  // of an input's signs
   const compute::Compute& compute_;
   const SelectorScratch& scratch_;
@@ -160,10 +161,10 @@ size_t WordsPerRow(const model::Config& config) {
 }  // namespace
 
 std::unique_ptr<Selector> MakeFreeSelector(
-    const model::FreePredictorWeights& weights, const compute::Compute* compute,
+    const model::TrainingFreeWeights& weights, const compute::Compute* compute,
     const SelectorScratch* scratch) {
   TC_CHECK(weights.signs);
-  return std::make_unique<FreeSelector>(weights, compute, scratch);
+  return std::make_unique<TrainingFreeSelector>(weights, compute, scratch);
 }
 
 uint64_t OwnSigns::NumBytes(const model::Config& config) {

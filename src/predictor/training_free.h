@@ -17,14 +17,14 @@
 
 namespace thermocline::predictor {
 
-// As model::FreePredictorWeights says, with x what the FFN reads (normed).
+// As model::TrainingFreeWeights says, with x what the FFN reads (normed).
 // Everything that it is given, and what the weights view, outlives it. Requires
 // signs, 8-byte aligned, and R <= scratch.hidden.width. One parallel region;
 // three with a margin, and for several rows as MultiplyAll says. Cost: reads a
 // bit per weight of the tested matrix, then `up` and the rows of `down` of
 // neurons that the signs let through. Source: SparseInfer 4.
 std::unique_ptr<Selector> MakeFreeSelector(
-    const model::FreePredictorWeights& weights, const compute::Compute* compute,
+    const model::TrainingFreeWeights& weights, const compute::Compute* compute,
     const SelectorScratch* scratch);
 
 // The signs of the matrices that decide which neurons fire (gate, or up without
@@ -42,7 +42,7 @@ class OwnSigns {
                                const model::Weights& weights,
                                const compute::Compute& compute);
 
-  const model::FreePredictorWeights& layer(size_t layer_idx) const {
+  const model::TrainingFreeWeights& layer(size_t layer_idx) const {
     return layers_[layer_idx];
   }
 
@@ -50,7 +50,7 @@ class OwnSigns {
   explicit OwnSigns(os::AlignedBuffer words) : words_(std::move(words)) {}
 
   os::AlignedBuffer words_;
-  std::vector<model::FreePredictorWeights> layers_;
+  std::vector<model::TrainingFreeWeights> layers_;
 };
 
 }  // namespace thermocline::predictor

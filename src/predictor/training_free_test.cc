@@ -34,9 +34,9 @@ TensorView SignsView(const std::vector<uint64_t>& words, size_t num_neurons) {
 }
 
 // Neuron i differs from x = (1, 1, ..) in the bits of i.
-class FreeSelector : public ::testing::Test {
+class TrainingFreeSelector : public ::testing::Test {
  protected:
-  FreeSelector() : fixture_(2, 4, 16, 2) {
+  TrainingFreeSelector() : fixture_(2, 4, 16, 2) {
     for (uint64_t i = 0; i < 16; ++i) words_.push_back(i);
     weights_.signs = SignsView(words_, 16);
     weights_.max_differences = 1;
@@ -56,10 +56,10 @@ class FreeSelector : public ::testing::Test {
 
   std::vector<uint64_t> words_;
   SelectorFixture fixture_;
-  model::FreePredictorWeights weights_;
+  model::TrainingFreeWeights weights_;
 };
 
-TEST_F(FreeSelector, TakesWhatDiffersInFewSigns) {
+TEST_F(TrainingFreeSelector, TakesWhatDiffersInFewSigns) {
   EXPECT_EQ(Select(), 16u * 8);
   EXPECT_THAT(Members(0), ElementsAre(0, 1, 2, 4, 8));
   EXPECT_THAT(Members(1), ElementsAre(0, 1, 3, 5, 9));
@@ -69,7 +69,7 @@ TEST_F(FreeSelector, TakesWhatDiffersInFewSigns) {
   EXPECT_THAT(Members(1), ElementsAre(1));
 }
 
-TEST_F(FreeSelector, ThenTheMarginOfThose) {
+TEST_F(TrainingFreeSelector, ThenTheMarginOfThose) {
   // The image of x is the sum of its elements: 4 and 2. Neuron i needs i.
   const OwnedTensor up(DType::kF32, std::vector<float>(4, 1.0f), 4);
   const OwnedTensor down(DType::kF32, std::vector<float>(16, 1.0f), 1);
@@ -87,7 +87,7 @@ TEST_F(FreeSelector, ThenTheMarginOfThose) {
 }
 
 // Of neurons that the signs let through; what the others bring is not read.
-TEST_F(FreeSelector, RefusesAMarginThatIsNotFinite) {
+TEST_F(TrainingFreeSelector, RefusesAMarginThatIsNotFinite) {
   const auto select = [&](size_t part, size_t place, float value) {
     std::vector<float> parts[3] = {std::vector<float>(4, 1.0f),
                                    std::vector<float>(16, 1.0f),

@@ -21,16 +21,16 @@ namespace {
 
 constexpr int kMaxCacheIndex = 16;
 
-// Four streams per thread, each asked for a KiB ahead: more loads are under way
-// than the hardware prefetcher of one stream keeps, and even 16-byte loads then
-// come as fast as memory gives. They begin at different places of their pages:
-// side by side in them they are a twentieth slower (Intel).
+// Four streams per thread, each prefetched a KiB ahead: more loads are under
+// way than the hardware prefetcher of one stream keeps, and even 16-byte loads
+// then come as fast as memory gives. They begin at different places of their
+// pages: side by side in them they are a twentieth slower (Intel).
 constexpr size_t kStreams = 4;
 constexpr size_t kLinesAhead = 16;
 constexpr size_t kPageLines = 64;
 constexpr size_t kLinesApart = 24;
-// Asked for ahead of that, into the second level of the cache, in a second way
-// to read: a quarter faster than the first on an Intel Xeon.
+// Prefetched ahead of that, into the second level of the cache, in a second
+// way to read: a quarter faster than the first on an Intel Xeon.
 constexpr size_t kLinesFarAhead = 32;
 
 // The lines of each of kStreams parts, of num_lines together.
@@ -42,7 +42,7 @@ size_t StreamLines(size_t num_lines) {
 
 // The sum of all words modulo 2^64. An accumulator per stream, so that
 // additions never wait for each other. Inlined into code for several ISAs.
-template <bool kAsksFar>
+template <bool kPrefetchesFar>
 [[gnu::always_inline]] inline uint64_t SumStreams(const uint64_t* words,
                                                   size_t num_words) {
   const size_t stream_lines = StreamLines(num_words / kLineWords);
@@ -51,10 +51,10 @@ template <bool kAsksFar>
     for (size_t s = 0; s < kStreams; ++s) {
       const uint64_t* at = words + (s * stream_lines + i) * kLineWords;
       const auto address = reinterpret_cast<uintptr_t>(at);
-      if constexpr (kAsksFar) {
-        kernels::AskForLine<2>(address + kLinesFarAhead * sizeof(Line));
+      if constexpr (kPrefetchesFar) {
+        kernels::PrefetchLine<2>(address + kLinesFarAhead * sizeof(Line));
       }
-      kernels::AskForLine<3>(address + kLinesAhead * sizeof(Line));
+      kernels::PrefetchLine<3>(address + kLinesAhead * sizeof(Line));
       Line line;
       __builtin_memcpy(&line, at, sizeof(line));
       sums[s] += line;
@@ -69,9 +69,9 @@ template <bool kAsksFar>
   return sum;
 }
 
-template <bool kAsksFar>
+template <bool kPrefetchesFar>
 uint64_t SumPortably(const uint64_t* words, size_t num_words) {
-  return SumStreams<kAsksFar>(words, num_words);
+  return SumStreams<kPrefetchesFar>(words, num_words);
 }
 
 using SumFn = uint64_t (*)(const uint64_t* words, size_t num_words);
@@ -81,10 +81,10 @@ constexpr SumFns kPortable = {SumPortably<false>, SumPortably<true>};
 
 #if defined(__x86_64__)
 // A whole line per load: some 5 % above 16 bytes. With 32 there is no gain.
-template <bool kAsksFar>
+template <bool kPrefetchesFar>
 [[gnu::target("avx512f")]] uint64_t SumAvx512(const uint64_t* words,
                                               size_t num_words) {
-  return SumStreams<kAsksFar>(words, num_words);
+  return SumStreams<kPrefetchesFar>(words, num_words);
 }
 
 SumFns BestSums() {
@@ -207,11 +207,11 @@ Result<double> ReadProbe::MeasureRowsApart(size_t row_bytes, int num_rounds) {
   TC_ASSIGN_OR_RETURN(const size_t num_read, BytesOfRows(row_bytes));
   double best = 0.0;
   for (int round = 0; round < num_rounds; ++round) {
-    for (const RowAsking asking :
-         {RowAsking::kFirstLevel, RowAsking::kSecondLevel,
-          RowAsking::kNotAtAll}) {
+    for (const RowPrefetch prefetching :
+         {RowPrefetch::kFirstLevel, RowPrefetch::kSecondLevel,
+          RowPrefetch::kNotAtAll}) {
       const double seconds =
-          ReadRowsApart(row_bytes / sizeof(uint64_t), asking);
+          ReadRowsApart(row_bytes / sizeof(uint64_t), prefetching);
       TC_RETURN_IF_ERROR(CheckSums());
       best = std::max(best, static_cast<double>(num_read) / seconds / 1e9);
     }
@@ -240,12 +240,12 @@ Result<size_t> ReadProbe::BytesOfRows(size_t row_bytes) const {
   return num_words * sizeof(uint64_t);
 }
 
-double ReadProbe::ReadRowsApart(size_t row_words, RowAsking asking) {
+double ReadProbe::ReadRowsApart(size_t row_words, RowPrefetch prefetching) {
   Stopwatch watch;
   pool_->Run([&](int idx) {
     uint64_t sum = 0;
     for (size_t pass = 0; pass < kRowsPerRead; ++pass) {
-      sum += SumRowsApart(Share(idx), row_words, pass, asking);
+      sum += SumRowsApart(Share(idx), row_words, pass, prefetching);
     }
     sums_[static_cast<size_t>(idx)].read = sum;
   });

@@ -57,7 +57,7 @@ class ReadProbe {
   // How many of the bytes are rows'; checks row_bytes.
   Result<size_t> BytesOfRows(size_t row_bytes) const;
   // All rows, in passes, into `sums_`; the seconds that it took.
-  double ReadRowsApart(size_t row_words, RowAsking asking);
+  double ReadRowsApart(size_t row_words, RowPrefetch prefetching);
 
   std::unique_ptr<os::ThreadPool> pool_;
   os::AlignedBuffer buffer_;

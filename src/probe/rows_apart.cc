@@ -36,11 +36,11 @@ size_t NumGroups(size_t num_words, size_t row_words) {
 }
 
 // Inlined into code for several ISAs.
-template <RowAsking kAsking>
+template <RowPrefetch kPrefetching>
 [[gnu::always_inline]] inline uint64_t SumGroups(const Rows& rows,
                                                  size_t num_groups,
                                                  size_t row_words) {
-  constexpr int kLocality = kAsking == RowAsking::kFirstLevel ? 3 : 2;
+  constexpr int kLocality = kPrefetching == RowPrefetch::kFirstLevel ? 3 : 2;
   const size_t groups_ahead =
       std::max<size_t>(kWordsAhead / (row_words * kRowsInTurn), 1);
   Line sums[kRowsInTurn] = {};
@@ -54,8 +54,8 @@ template <RowAsking kAsking>
     }
     for (size_t i = 0; i < row_words; i += kLineWords) {
       for (size_t r = 0; r < kRowsInTurn; ++r) {
-        if constexpr (kAsking != RowAsking::kNotAtAll) {
-          kernels::AskForLine<kLocality>(
+        if constexpr (kPrefetching != RowPrefetch::kNotAtAll) {
+          kernels::PrefetchLine<kLocality>(
               reinterpret_cast<uintptr_t>(ahead[r] + i));
         }
         Line line;
@@ -72,14 +72,15 @@ template <RowAsking kAsking>
 }
 
 [[gnu::always_inline]] inline uint64_t Sum(const Rows& rows, size_t num_groups,
-                                           size_t row_words, RowAsking asking) {
-  switch (asking) {
-    case RowAsking::kFirstLevel:
-      return SumGroups<RowAsking::kFirstLevel>(rows, num_groups, row_words);
-    case RowAsking::kSecondLevel:
-      return SumGroups<RowAsking::kSecondLevel>(rows, num_groups, row_words);
-    case RowAsking::kNotAtAll:
-      return SumGroups<RowAsking::kNotAtAll>(rows, num_groups, row_words);
+                                           size_t row_words,
+                                           RowPrefetch prefetching) {
+  switch (prefetching) {
+    case RowPrefetch::kFirstLevel:
+      return SumGroups<RowPrefetch::kFirstLevel>(rows, num_groups, row_words);
+    case RowPrefetch::kSecondLevel:
+      return SumGroups<RowPrefetch::kSecondLevel>(rows, num_groups, row_words);
+    case RowPrefetch::kNotAtAll:
+      return SumGroups<RowPrefetch::kNotAtAll>(rows, num_groups, row_words);
   }
   return 0;
 }
@@ -88,24 +89,24 @@ template <RowAsking kAsking>
 [[gnu::target("avx512f")]] uint64_t SumAvx512(const Rows& rows,
                                               size_t num_groups,
                                               size_t row_words,
-                                              RowAsking asking) {
-  return Sum(rows, num_groups, row_words, asking);
+                                              RowPrefetch prefetching) {
+  return Sum(rows, num_groups, row_words, prefetching);
 }
 #endif
 
 }  // namespace
 
 uint64_t SumRowsApart(std::span<const uint64_t> words, size_t row_words,
-                      size_t pass, RowAsking asking) {
+                      size_t pass, RowPrefetch prefetching) {
   TC_CHECK(row_words > 0 && row_words % kLineWords == 0);
   const Rows rows(words, row_words, pass);
   const size_t num_groups = NumGroups(words.size(), row_words);
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) {
-    return SumAvx512(rows, num_groups, row_words, asking);
+    return SumAvx512(rows, num_groups, row_words, prefetching);
   }
 #endif
-  return Sum(rows, num_groups, row_words, asking);
+  return Sum(rows, num_groups, row_words, prefetching);
 }
 
 size_t WordsOfRows(size_t num_words, size_t row_words) {

@@ -13,7 +13,7 @@ inline constexpr size_t kRowsPerRead = 6;
 
 // Which way to read: lines asked for into the first level of the cache, into
 // the second, or left to the hardware. Which is fastest depends on the CPU.
-enum class RowAsking { kFirstLevel, kSecondLevel, kNotAtAll };
+enum class RowPrefetch { kFirstLevel, kSecondLevel, kNotAtAll };
 
 // Reads one of every kRowsPerRead rows of row_words words in pass 0 to
 // kRowsPerRead - 1: at random, and every row in one of the passes. Eight rows
@@ -22,7 +22,7 @@ enum class RowAsking { kFirstLevel, kSecondLevel, kNotAtAll };
 // Words that are left behind the last eight times kRowsPerRead rows are no
 // rows: WordsOfRows() says how many are. Requires row_words % 8 == 0 and > 0.
 uint64_t SumRowsApart(std::span<const uint64_t> words, size_t row_words,
-                      size_t pass, RowAsking asking);
+                      size_t pass, RowPrefetch prefetching);
 size_t WordsOfRows(size_t num_words, size_t row_words);
 
 }  // namespace thermocline::probe

@@ -8,8 +8,9 @@
 namespace thermocline::probe {
 namespace {
 
-constexpr RowAsking kAllWays[] = {
-    RowAsking::kFirstLevel, RowAsking::kSecondLevel, RowAsking::kNotAtAll};
+constexpr RowPrefetch kAllWays[] = {RowPrefetch::kFirstLevel,
+                                    RowPrefetch::kSecondLevel,
+                                    RowPrefetch::kNotAtAll};
 
 TEST(SumRowsApartTest, EveryRowIsReadInOneOfThePasses) {
   for (const size_t row_words : {8, 24, 144, 512}) {
@@ -24,10 +25,10 @@ TEST(SumRowsApartTest, EveryRowIsReadInOneOfThePasses) {
       const uint64_t expected = std::accumulate(
           words.begin(), words.begin() + static_cast<ptrdiff_t>(num_in_rows),
           uint64_t{0});
-      for (const RowAsking asking : kAllWays) {
+      for (const RowPrefetch prefetching : kAllWays) {
         uint64_t sum = 0;
         for (size_t pass = 0; pass < kRowsPerRead; ++pass) {
-          sum += SumRowsApart(words, row_words, pass, asking);
+          sum += SumRowsApart(words, row_words, pass, prefetching);
         }
         EXPECT_EQ(sum, expected) << row_words << " " << num_words;
       }
@@ -45,7 +46,7 @@ TEST(SumRowsApartTest, APassReadsOneOfSixRowsWhole) {
     std::vector<uint64_t> words(kRows * kRowWords, 0);
     for (size_t i = 0; i < kRowWords; ++i) words[row * kRowWords + i] = 1;
     const uint64_t sum =
-        SumRowsApart(words, kRowWords, 2, RowAsking::kNotAtAll);
+        SumRowsApart(words, kRowWords, 2, RowPrefetch::kNotAtAll);
     EXPECT_TRUE(sum == 0 || sum == kRowWords) << row;
     taken[row] = sum > 0;
     if (row > 0 && taken[row] && taken[row - 1]) ++num_next_to_each_other;

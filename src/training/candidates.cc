@@ -84,7 +84,7 @@ std::vector<std::vector<uint32_t>> TrainedSets(
 
 // What the margin gives every neuron for every sample; empty without one.
 std::vector<float> MarginScores(const Gemm& gemm, size_t num_neurons,
-                                const pack::LayerFreePredictor& free,
+                                const pack::LayerTrainingFree& free,
                                 const std::vector<float>& inputs,
                                 size_t num_samples) {
   if (free.down.bytes.empty()) return {};
@@ -117,7 +117,7 @@ std::vector<uint64_t> SignsOf(std::span<const float> x) {
 
 std::vector<std::vector<uint32_t>> FreeSets(
     const Gemm& gemm, const Neurons& neurons,
-    const pack::LayerFreePredictor& free, const std::vector<float>& inputs,
+    const pack::LayerTrainingFree& free, const std::vector<float>& inputs,
     const std::vector<std::vector<uint32_t>>& fired) {
   const size_t width = inputs.size() / fired.size();
   const std::vector<float> scores =

@@ -61,8 +61,8 @@ TEST(CandidatesTest, OfTheFreePredictorsToo) {
   const auto pool = TestPool(1);
   pack::PreparedParts parts = TwoLayers(1);
   parts.predictors.clear();
-  pack::LayerFreePredictor free = {.signs = {0b00, 0b01, 0b11},
-                                   .max_differences = 1};
+  pack::LayerTrainingFree free = {.signs = {0b00, 0b01, 0b11},
+                                  .max_differences = 1};
   parts.free_predictors = {free, std::nullopt};
   const Gemm gemm(pool.get());
   AddCandidates(gemm, {.num_neurons = 3}, parts);

@@ -21,9 +21,10 @@ bool Fired(const Samples& samples, size_t sample_idx, size_t neuron) {
 }
 
 // Calibrates both steps on thinned samples.
-class FreeFitter {
+class TrainingFreeFitter {
  public:
-  FreeFitter(const Gemm& gemm, const FitData& data, const FreeOptions& options)
+  TrainingFreeFitter(const Gemm& gemm, const FitData& data,
+                     const FreeOptions& options)
       : gemm_(gemm),
         data_(data),
         options_(options),
@@ -67,7 +68,7 @@ class FreeFitter {
   std::vector<uint16_t> differences_;  // [samples, N]
 };
 
-void FreeFitter::PackGate() {
+void TrainingFreeFitter::PackGate() {
   signs_.resize(num_neurons_ * num_words_);
   uint64_t* to = signs_.data();
   for (size_t e = 0; e < data_.gate.num_experts; ++e) {
@@ -79,7 +80,7 @@ void FreeFitter::PackGate() {
   }
 }
 
-void FreeFitter::CountDifferences() {
+void TrainingFreeFitter::CountDifferences() {
   differences_.resize(samples_.num_samples * num_neurons_);
   gemm_.pool().ParallelFor(
       samples_.num_samples, kSampleGrain, [&](size_t begin, size_t end, int) {
@@ -99,7 +100,7 @@ void FreeFitter::CountDifferences() {
       });
 }
 
-size_t FreeFitter::FindMaxDifferences() const {
+size_t TrainingFreeFitter::FindMaxDifferences() const {
   std::vector<uint64_t> histogram(width_ + 1);
   uint64_t num_fired = 0;
   for (size_t n = 0; n < samples_.num_samples; ++n) {
@@ -120,7 +121,7 @@ size_t FreeFitter::FindMaxDifferences() const {
   return width_;
 }
 
-Accuracy FreeFitter::MeasureSigns(size_t max_differences) const {
+Accuracy TrainingFreeFitter::MeasureSigns(size_t max_differences) const {
   Accuracy out = {.num_samples = samples_.num_samples,
                   .num_neurons = samples_.used_neurons()};
   ForEachScored([&](size_t n, size_t i) {
@@ -133,7 +134,7 @@ Accuracy FreeFitter::MeasureSigns(size_t max_differences) const {
   return out;
 }
 
-size_t FreeFitter::MarginRank() const {
+size_t TrainingFreeFitter::MarginRank() const {
   const auto allowed = static_cast<uint64_t>(
       options_.max_bytes_share * static_cast<double>(data_.ffn_bytes));
   if (NumSignBytes() >= allowed || width_ % 32 != 0) return 0;
@@ -141,8 +142,8 @@ size_t FreeFitter::MarginRank() const {
                  allowed - NumSignBytes());
 }
 
-void FreeFitter::AddMargin(size_t rank, size_t max_differences,
-                           FittedFree& out) {
+void TrainingFreeFitter::AddMargin(size_t rank, size_t max_differences,
+                                   FittedFree& out) {
   const InputMoments moments = ComputeMoments(gemm_, data_.train);
   const GateImage image =
       FitImage(gemm_, data_.gate, num_neurons_, moments, rank, options_.seed);
@@ -190,7 +191,7 @@ void FreeFitter::AddMargin(size_t rank, size_t max_differences,
   out.predictor->bias = linear.down_bias;
 }
 
-FittedFree FreeFitter::Fit() {
+FittedFree TrainingFreeFitter::Fit() {
   FittedFree out;
   PackGate();
   CountDifferences();
@@ -215,7 +216,7 @@ FittedFree FreeFitter::Fit() {
 FittedFree FitFree(const Gemm& gemm, const FitData& data,
                    const FreeOptions& options) {
   TC_CHECK(options.kernels != nullptr && data.held_out.width < 65536);
-  return FreeFitter(gemm, data, options).Fit();
+  return TrainingFreeFitter(gemm, data, options).Fit();
 }
 
 }  // namespace thermocline::training

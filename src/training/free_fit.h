@@ -24,12 +24,12 @@ struct FreeOptions {
 };
 
 struct FittedFree {
-  std::optional<pack::LayerFreePredictor> predictor;  // absent: it is useless
-  size_t rank = 0;                                    // 0: signs alone
-  uint64_t num_sign_bytes = 0;                        // that one FFN reads
-  uint64_t num_margin_bytes = 0;                      // likewise
-  Accuracy signs;                                     // of the first step alone
-  Accuracy accuracy;                                  // of both
+  std::optional<pack::LayerTrainingFree> predictor;  // absent: it is useless
+  size_t rank = 0;                                   // 0: signs alone
+  uint64_t num_sign_bytes = 0;                       // that one FFN reads
+  uint64_t num_margin_bytes = 0;                     // likewise
+  Accuracy signs;                                    // of the first step alone
+  Accuracy accuracy;                                 // of both
 };
 
 // max_differences is the least with which the signs lose no more than half of

@@ -18,7 +18,7 @@ namespace thermocline::training {
 
 struct LayerFile {
   std::optional<pack::LayerPredictor> trained;
-  std::optional<pack::LayerFreePredictor> free;
+  std::optional<pack::LayerTrainingFree> free;
   std::vector<uint32_t> order;  // [N], as PreparedParts has it
   LayerFindings findings;
 

@@ -7,7 +7,7 @@
 #include "compute/stage_times.h"
 #include "engine/ffn/observed_sets.h"
 #include "engine/ffn/sum_rows.h"
-#include "engine/ffn/turned_down.h"
+#include "engine/ffn/transposed_down.h"
 
 namespace thermocline::engine {
 namespace {
@@ -64,7 +64,7 @@ class DenseFfn final : public FfnExecutor {
                           .out = call.out};
     if (call.phase == Phase::kPrompt &&
         CanTurnDown(*compute_, *scratch_, weights_->down_t)) {
-      MultiplyTurned(*compute_, *scratch_, sums, call.num_rows);
+      MultiplyTransposed(*compute_, *scratch_, sums, call.num_rows);
     } else {
       SumRows(*compute_, sums, call.num_rows);
     }

@@ -18,8 +18,8 @@ namespace {
 using model::LayerWeights;
 using model::PredictorKind;
 
-const model::FreePredictorWeights& FreeOf(const FfnParts& parts,
-                                          size_t layer_idx) {
+const model::TrainingFreeWeights& FreeOf(const FfnParts& parts,
+                                         size_t layer_idx) {
   if (parts.signs != nullptr) return parts.signs->layer(layer_idx);
   return parts.model->weights().layers[layer_idx].free_predictor;
 }

@@ -27,7 +27,7 @@ struct FfnParts {
   const predictor::OwnSigns* signs = nullptr;
   const compute::Compute* compute = nullptr;
   std::span<const FfnScratch> scratch;  // [L], made for the modes
-  PieceBoard* board = nullptr;
+  PieceResults* board = nullptr;
   const RecordStores* records = nullptr;  // of the model
 };
 

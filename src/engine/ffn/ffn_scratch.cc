@@ -4,7 +4,7 @@
 
 #include "engine/ffn/neuron_ffn.h"
 #include "engine/ffn/neuron_pieces.h"
-#include "engine/ffn/turned_down.h"
+#include "engine/ffn/transposed_down.h"
 #include "kernels/kernels.h"
 
 namespace thermocline::engine {
@@ -54,17 +54,18 @@ SparseScratch CarveSparse(uint64_t num_neurons, uint64_t width,
 }
 
 // For down matrices that lie transposed, where prompts are multiplied in
-// batches (turned_down.h).
-void CarveTurned(const model::Config& config, uint64_t num_neurons,
-                 const FfnShape& shape, Carver& carver, FfnScratch& scratch) {
+// batches (transposed_down.h).
+void CarveTransposed(const model::Config& config, uint64_t num_neurons,
+                     const FfnShape& shape, Carver& carver,
+                     FfnScratch& scratch) {
   const bool has_down_t =
       !config.records.empty() ||
       config.predictor.kind == model::PredictorKind::kPowerInfer;
   if (has_down_t && kernels::KernelsFor(shape.isa).batch) {
-    scratch.turned_bytes = TurnedBytes(num_neurons);
+    scratch.transposed_bytes = TransposedBytes(num_neurons);
   }
-  scratch.turned = carver.TakeBytes(static_cast<uint64_t>(shape.num_threads),
-                                    scratch.turned_bytes);
+  scratch.transposed = carver.TakeBytes(
+      static_cast<uint64_t>(shape.num_threads), scratch.transposed_bytes);
 }
 
 // Records are computed neuron by neuron in every mode.
@@ -92,7 +93,7 @@ FfnScratch CarveLayer(const model::Config& config, const model::FfnSpec& spec,
     scratch.selector.hidden = scratch.gate;
     scratch.selector.scores = scratch.up;
   }
-  CarveTurned(config, num_neurons, shape, carver, scratch);
+  CarveTransposed(config, num_neurons, shape, carver, scratch);
   return scratch;
 }
 

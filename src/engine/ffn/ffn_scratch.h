@@ -68,10 +68,11 @@ struct FfnScratch {
   ExpertScratch experts;
   SparseScratch sparse;
   predictor::SelectorScratch selector;  // its rows are gate and up
-  // Where turned_down.h turns a part of a down matrix: turned_bytes per thread;
-  // none where no matrix is transposed, or the ISA has no batches.
-  std::byte* turned = nullptr;
-  size_t turned_bytes = 0;
+  // Where transposed_down.h transposes a part of a down matrix:
+  // transposed_bytes per thread; none where no matrix is transposed, or the ISA
+  // has no batches.
+  std::byte* transposed = nullptr;
+  size_t transposed_bytes = 0;
 };
 
 // [L], all in one place.

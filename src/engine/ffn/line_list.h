@@ -18,7 +18,7 @@ namespace thermocline::engine {
 // for several tokens with fewer (neuron_worker.cc).
 inline constexpr size_t kMaxLines = 16384;
 
-// The lines that are read soon. What does not fit is not asked for.
+// The lines that are read soon. What does not fit is not prefetched.
 class LineList {
  public:
   // KernelTable::lists_into_first_level
@@ -49,22 +49,22 @@ class LineList {
       }
     }
   }
-  // For kernels to ask for while they compute.
+  // For kernels to prefetch while they compute.
   kernels::LinesAhead* Start() {
     ahead_.next = lines_;
     ahead_.end = lines_ + num_lines_;
     return &ahead_;
   }
-  // Asks for the next lines, as many as there are of num_lines.
-  void Ask(size_t num_lines) {
+  // Prefetches the next lines, as many as there are of num_lines.
+  void Prefetch(size_t num_lines) {
     const size_t count =
         std::min(num_lines, static_cast<size_t>(ahead_.end - ahead_.next));
     for (size_t i = 0; i < count; ++i, ++ahead_.next) {
-      os::AskToRead(reinterpret_cast<const void*>(*ahead_.next));
+      os::PrefetchForRead(reinterpret_cast<const void*>(*ahead_.next));
     }
   }
-  // Asks for what no kernel has asked for.
-  void Finish() { Ask(kMaxLines); }
+  // Prefetches what no kernel has prefetched.
+  void Finish() { Prefetch(kMaxLines); }
 
   // Exactly, where all rows begin alike: a line more of each would be a
   // twentieth of what is read. Else as many as a row may touch.

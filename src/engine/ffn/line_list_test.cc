@@ -119,9 +119,9 @@ TEST(LineListTest, AskingForSomeLeavesTheOthers) {
   list->Add(rows->places(), &id, 1);
   const kernels::LinesAhead* ahead = list->Start();
   const ptrdiff_t count = ahead->end - ahead->next;
-  list->Ask(1);
+  list->Prefetch(1);
   EXPECT_EQ(ahead->end - ahead->next, count - 1);
-  list->Ask(1000);
+  list->Prefetch(1000);
   EXPECT_EQ(ahead->next, ahead->end);
 }
 

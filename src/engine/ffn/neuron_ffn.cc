@@ -34,7 +34,7 @@ NeuronFfn::NeuronFfn(const model::FfnSpec* config,
                      const model::FfnWeights* weights, RecordStore* records,
                      Listed listed, float rest_below,
                      const compute::Compute* compute, const FfnScratch* scratch,
-                     PieceBoard* board)
+                     PieceResults* board)
     : config_(config),
       weights_(weights),
       records_(records),

@@ -23,7 +23,7 @@
 namespace thermocline::engine {
 
 // What threads leave behind, piece by piece. One for all layers of a session.
-struct PieceBoard {
+struct PieceResults {
   using Counts = std::array<std::array<uint32_t, PieceSums::kMaxPieces>,
                             kernels::kListedTokens>;
   PieceSums sums;
@@ -70,7 +70,7 @@ class NeuronFfn {
   NeuronFfn(const model::FfnSpec* config, const model::FfnWeights* weights,
             RecordStore* records, Listed listed, float rest_below,
             const compute::Compute* compute, const FfnScratch* scratch,
-            PieceBoard* board);
+            PieceResults* board);
 
   // For x [T, D], T <= kListedTokens, each with a list (T lists):
   //   gated   h = f(gate_i x + b_i) * (up_i x + b'_i), 0 for neurons at rest
@@ -137,7 +137,7 @@ class NeuronFfn {
   float rest_below_;
   const compute::Compute* compute_;
   const FfnScratch* scratch_;
-  PieceBoard* board_;
+  PieceResults* board_;
   RowPlaces tested_rows_;  // of the matrix whose products are tested
   const TensorView* tested_bias_;
   RowPlaces up_rows_, down_rows_;  // up: with a gate only

@@ -222,7 +222,7 @@ class RandomFfn {
 
   std::vector<std::unique_ptr<OwnedTensor>> parts_, biases_;
   std::vector<std::byte> records_;
-  PieceBoard board_;
+  PieceResults board_;
   std::unique_ptr<RecordStore> records_store_;
   std::unique_ptr<ComputeFixture> fixture_;
   std::unique_ptr<NeuronFfn> ffn_;
@@ -509,7 +509,7 @@ class SmallFfn {
   OwnedTensor gate_, up_, down_;
   model::Config config_;
   ComputeFixture fixture_;
-  PieceBoard board_;
+  PieceResults board_;
 };
 
 TEST(NeuronFfn, GateThenUp) {

@@ -123,7 +123,7 @@ class NeuronFfn::Worker {
     lines_.Clear();
     AddRecords(*last);
     kernels::LinesAhead* ahead = lines_.Start();
-    AskFirstRecords();
+    PrefetchFirstRecords();
     Compute(*last, ahead);
   }
 
@@ -146,7 +146,7 @@ class NeuronFfn::Worker {
       AddRecords(*current);
       AddStreamStarts(next->chunk);
       kernels::LinesAhead* ahead = lines_.Start();
-      AskFirstRecords();
+      PrefetchFirstRecords();
       Compute(*current, ahead);
       lines_.Finish();
     }
@@ -195,10 +195,10 @@ class NeuronFfn::Worker {
   }
   // The first rows that are read of the records just added, before anything is
   // computed that could ask for them.
-  void AskFirstRecords() {
+  void PrefetchFirstRecords() {
     const RowPlaces& first =
         ffn_.up_rows_.num_bytes > 0 ? ffn_.up_rows_ : ffn_.down_rows_;
-    lines_.Ask(kGroup * LineList::LinesPerRow(first));
+    lines_.Prefetch(kGroup * LineList::LinesPerRow(first));
   }
 
   // What kernels find the rows of neurons by: the list itself where they lie by

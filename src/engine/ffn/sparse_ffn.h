@@ -50,7 +50,7 @@ struct SparseFfnParts {
   bool is_mask = false;
   const compute::Compute* compute = nullptr;
   const FfnScratch* scratch = nullptr;  // sparse, or of a model with records
-  PieceBoard* board = nullptr;
+  PieceResults* board = nullptr;
 };
 
 // NeuronFfn on the candidates of each row, or on all neurons; `selections`

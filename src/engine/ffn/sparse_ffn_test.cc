@@ -103,7 +103,7 @@ class OneWordFfn {
   OwnedTensor powers_{
       DType::kF32, std::vector<float>{1, 10, 100, 1000, 1e4f, 1e5f, 1e6f, 1e7f},
       1};
-  PieceBoard board_;
+  PieceResults board_;
   std::unique_ptr<ComputeFixture> fixture_;
 };
 

@@ -1,5 +1,5 @@
-// How a kernel asks for what it will read: lines of LinesAhead (kernels.h), or
-// streams that follow each other.
+// How a kernel prefetches what it will read: lines of LinesAhead (kernels.h),
+// or streams that follow each other.
 //
 // Everything is always inlined: files compiled for different instruction sets
 // use it, and the linker would keep one copy for all.
@@ -15,19 +15,19 @@ namespace thermocline::kernels {
 
 inline constexpr size_t kLineBytes = 64;
 
-// Asks for the cache line of an address, which may be past what a pointer may
-// point to, into the first (kLocality 3) or second level (2) of the cache.
+// Prefetches the cache line of an address, which may be past what a pointer
+// may point to, into the first (kLocality 3) or second level (2) of the cache.
 template <int kLocality>
-[[gnu::always_inline]] inline void AskForLine(uintptr_t address) {
+[[gnu::always_inline]] inline void PrefetchLine(uintptr_t address) {
   __builtin_prefetch(reinterpret_cast<const void*>(address), 0, kLocality);
 }
 
-// Asks for `num_bytes` from an address on.
+// Prefetches for `num_bytes` from an address on.
 template <int kLocality>
-[[gnu::always_inline]] inline void AskForBytes(uintptr_t begin,
-                                               size_t num_bytes) {
+[[gnu::always_inline]] inline void PrefetchBytes(uintptr_t begin,
+                                                 size_t num_bytes) {
   for (size_t i = 0; i < num_bytes; i += kLineBytes) {
-    AskForLine<kLocality>(begin + i);
+    PrefetchLine<kLocality>(begin + i);
   }
 }
 
@@ -37,7 +37,7 @@ template <int kLocality>
 }
 
 // The lines of streams that a kernel reads one after another, each from its
-// beginning to its end, asked for some bytes ahead of what it reads; where the
+// beginning to its end, prefetched some bytes ahead of what it reads; where the
 // first is shorter than that, from the beginning of the second on. Addresses,
 // as they may be past what a pointer may point to.
 class StreamsAhead {
@@ -99,8 +99,8 @@ class StreamsAhead {
   uintptr_t last_page_;
 };
 
-// Lines that a kernel asks for; without any, false.
-struct AskedLines {
+// Lines that a kernel prefetches; without any, false.
+struct PrefetchedLines {
   const uintptr_t* lines = nullptr;
   bool into_first_level = false;
 
@@ -123,20 +123,20 @@ class AheadCursor {
   AheadCursor(const AheadCursor&) = delete;
   AheadCursor& operator=(const AheadCursor&) = delete;
 
-  // What the list names comes into the first level: no need to ask for it
+  // What the list names comes into the first level: no need to prefetch it
   // again shortly before it is read.
   [[gnu::always_inline]] bool into_first_level() const {
     return into_first_level_;
   }
 
-  // The next kLines lines, to be asked for by the caller, spread over its work:
-  // many at once wait for each other, and hold up what they should run beside.
-  // None once the list is at its end. Valid until the next call.
+  // The next kLines lines, to be prefetched by the caller, spread over its
+  // work: many at once wait for each other, and hold up what they should run
+  // beside. None once the list is at its end. Valid until the next call.
   template <size_t kLines>
-  [[gnu::always_inline]] AskedLines Take() {
+  [[gnu::always_inline]] PrefetchedLines Take() {
     static_assert(kLines <= kMaxLines);
     if (next_ == end_) return {};
-    const AskedLines lines = {next_, into_first_level_};
+    const PrefetchedLines lines = {next_, into_first_level_};
     if (static_cast<size_t>(end_ - next_) >= kLines) {
       next_ += kLines;
       return lines;
@@ -161,17 +161,17 @@ class AheadCursor {
   uintptr_t last_[kMaxLines];  // fewer than kLines, the last one repeated
 };
 
-// Asks for those of kLines lines that belong to part `part` of kParts equal
-// parts of work.
+// Prefetches those of kLines lines that belong to part `part` of kParts
+// equal parts of work.
 template <size_t kLines, size_t kParts>
-[[gnu::always_inline]] inline void AskForPart(const AskedLines& asked,
-                                              size_t part) {
+[[gnu::always_inline]] inline void PrefetchPart(
+    const PrefetchedLines& prefetched, size_t part) {
   const size_t begin = kLines * part / kParts;
   const size_t end = kLines * (part + 1) / kParts;
-  if (asked.into_first_level) {
-    for (size_t i = begin; i < end; ++i) AskForLine<3>(asked.lines[i]);
+  if (prefetched.into_first_level) {
+    for (size_t i = begin; i < end; ++i) PrefetchLine<3>(prefetched.lines[i]);
   } else {
-    for (size_t i = begin; i < end; ++i) AskForLine<2>(asked.lines[i]);
+    for (size_t i = begin; i < end; ++i) PrefetchLine<2>(prefetched.lines[i]);
   }
 }
 

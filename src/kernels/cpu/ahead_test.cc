@@ -16,10 +16,10 @@ TEST(AheadCursorTest, GivesEveryLineOnceInOrder) {
     LinesAhead list = {lines.data(), lines.data() + length};
     AheadCursor cursor(&list);
     std::vector<uintptr_t> given;
-    while (const AskedLines part = cursor.Take<3>()) {
+    while (const PrefetchedLines part = cursor.Take<3>()) {
       given.insert(given.end(), part.lines, part.lines + 3);
     }
-    // What fills up the last part is asked for already.
+    // What fills up the last part is prefetched already.
     while (given.size() > length) {
       EXPECT_EQ(given.back(), lines[length - 1]);
       given.pop_back();
@@ -116,7 +116,7 @@ TEST_F(StreamsAheadTest, BeginsInALaterPage) {
   }
 }
 
-TEST_F(StreamsAheadTest, OfAShortStreamTheNextOneIsAskedFor) {
+TEST_F(StreamsAheadTest, OfAShortStreamTheNextOneIsPrefetched) {
   StreamsAhead ahead(Pages({1}, &first_, 64), Pages({5}, &second_, 64), 9000,
                      16384);
   EXPECT_EQ(ahead.Take(3), 5000u);

@@ -136,7 +136,7 @@ class Call : private AmxAttentionCall {
     for (size_t p = keys.begin; p < num_positions_; p += kKeys) {
       const size_t first = piece * kAttentionPiece + p;
       const std::byte* const rows = keys.row(first);
-      LinesToAsk ahead(keys, first + kKeys, kKeys, next);
+      LinesToPrefetch ahead(keys, first + kKeys, kKeys, next);
       const size_t num_lines = CeilDiv(ahead.num_left(), num_multiplies);
       for (size_t i = 0; i < kKeys; ++i) {
         SplitKey(
@@ -164,9 +164,10 @@ class Call : private AmxAttentionCall {
   // Sums of a block of queries and the keys at hand in tiles 0 and 1, of the
   // next in 2 and 3.
   template <size_t kBlocks>
-  void ScoreBlocks(size_t block, LinesToAsk& ahead, size_t num_lines) const {
+  void ScoreBlocks(size_t block, LinesToPrefetch& ahead,
+                   size_t num_lines) const {
     const auto multiply = [&]() __attribute__((always_inline)) {
-      ahead.Ask(num_lines);
+      ahead.Prefetch(num_lines);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 5, 6);
       if constexpr (kBlocks == 2) {
@@ -230,7 +231,7 @@ class Call : private AmxAttentionCall {
       const size_t num_steps =
           Min(CeilDiv(num_positions_ - p, kStep), kValueSteps);
       const size_t first = piece * kAttentionPiece + p;
-      LinesToAsk ahead(values, first + kValues, kValues, next);
+      LinesToPrefetch ahead(values, first + kValues, kValues, next);
       const size_t num_multiplies =
           CeilDiv(num_blocks_, 2) * num_steps * 3 * (args_.v_width / kColumns);
       const size_t num_lines = CeilDiv(ahead.num_left(), num_multiplies);
@@ -287,7 +288,7 @@ class Call : private AmxAttentionCall {
   // 1, and of the next, in 2 and 3.
   template <size_t kBlocks>
   void SumBlocks(size_t piece, size_t block, size_t column, size_t num_steps,
-                 LinesToAsk& ahead, size_t num_lines) const {
+                 LinesToPrefetch& ahead, size_t num_lines) const {
     const size_t stride = out_stride_ * sizeof(float);
     float* out = out_of(piece, FirstOf(block)) + column;
     float* next_out = out_of(piece, FirstOf(block + kBlocks - 1)) + column;
@@ -298,7 +299,7 @@ class Call : private AmxAttentionCall {
       _tile_loadd(3, next_out + kTile, stride);
     }
     const auto multiply = [&]() __attribute__((always_inline)) {
-      ahead.Ask(num_lines);
+      ahead.Prefetch(num_lines);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
       if constexpr (kBlocks == 2) {

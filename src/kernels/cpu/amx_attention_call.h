@@ -84,8 +84,8 @@ class AmxAttentionCall {
   const size_t out_stride_;
 
  private:
-  // Whether all sums are finite. If not, they are not those that are asked for:
-  // what a query does not see may have come into them.
+  // Whether all sums are finite. If not, they are not those that are
+  // prefetched: what a query does not see may have come into them.
   bool AllFinite() const {
     __mmask16 finite = FirstLanes(kLanes);
     for (size_t i = 0; i < args_.num_pieces; ++i) {

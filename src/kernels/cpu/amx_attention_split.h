@@ -77,14 +77,14 @@ struct HalfRows {
   }
 };
 
-// Lines that are asked for, into the second level of the cache, a few at a time
-// while something else is done: many at once wait for each other.
-class LinesToAsk {
+// Lines that are prefetched, into the second level of the cache, a few at a
+// time while something else is done: many at once wait for each other.
+class LinesToPrefetch {
  public:
   // Of at most two pages' rows from `begin` on; behind the last, of the
   // beginning of what is read next.
-  LinesToAsk(const HalfRows& rows, size_t begin, size_t num_rows,
-             const HalfRows& next) {
+  LinesToPrefetch(const HalfRows& rows, size_t begin, size_t num_rows,
+                  const HalfRows& next) {
     if (begin < rows.num_rows) {
       Add(rows, begin, Min(num_rows, rows.num_rows - begin));
     } else {
@@ -95,14 +95,14 @@ class LinesToAsk {
   size_t num_left() const {
     return LinesOf(now_.end - now_.next) + LinesOf(then_.end - then_.next);
   }
-  void Ask(size_t num_lines) {
+  void Prefetch(size_t num_lines) {
     for (size_t i = 0; i < num_lines; ++i) {
       if (now_.next >= now_.end) {
         now_ = then_;
         then_ = {};
         if (now_.next >= now_.end) return;
       }
-      AskForLine<2>(now_.next);
+      PrefetchLine<2>(now_.next);
       now_.next += kLineBytes;
     }
   }

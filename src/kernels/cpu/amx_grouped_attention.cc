@@ -3,7 +3,7 @@
 // that has sixteen at a time. Memory, not arithmetic, is to be the limit here:
 // while vectors split what is read, eight lines at a time, the tiles'
 // instructions work on what was split before, and with every line that is split
-// one is asked for far ahead and one near by. In bursts each of these would
+// one is prefetched far ahead and one near by. In bursts each of these would
 // wait for the others.
 //
 // More queries meet what was split in blocks of up to eight.

@@ -1,5 +1,5 @@
 // A call of amx_grouped_attention.cc: what its scratch holds, and how far ahead
-// it asks for what it reads.
+// it prefetches what it reads.
 #ifndef THERMOCLINE_KERNELS_CPU_AMX_GROUPED_CALL_H_
 #define THERMOCLINE_KERNELS_CPU_AMX_GROUPED_CALL_H_
 
@@ -20,10 +20,10 @@
 namespace thermocline::kernels {
 namespace {
 
-// What is asked for, so far ahead of what is split: into the first level of the
-// cache, and into the second. Values are read 64 columns at a time of a whole
-// piece but asked for in their order: half a piece more, so that the last rows'
-// first columns are there.
+// What is prefetched, so far ahead of what is split: into the first level of
+// the cache, and into the second. Values are read 64 columns at a time of a
+// whole piece but prefetched in their order: half a piece more, so that the
+// last rows' first columns are there.
 constexpr size_t kBytesNear = 1024;
 constexpr size_t kKeyBytesAhead = 16384;
 constexpr size_t kValueBytesAhead = 40960;

@@ -63,7 +63,7 @@ class GroupedScores : private AmxGroupedCall {
         LinesOf(num_bytes), args_.num_pieces * num_blocks_ * block_queries_);
     ForEachQuery([&](size_t piece, size_t block, size_t i) {
       for (size_t line = 0; line < num_lines; ++line) {
-        AskForLine<2>(ahead.Take(1));
+        PrefetchLine<2>(ahead.Take(1));
       }
       Weigh(piece, block, i);
     });
@@ -141,14 +141,14 @@ class GroupedScores : private AmxGroupedCall {
         kSplit ? WholeRows<kTile, kRowBytes>(keys, unit, tail) : nullptr;
     const uintptr_t behind =
         kSplit ? RowsBehind<kTile, kRowBytes>(keys, unit, first) : 0;
-    const uintptr_t asked = kSplit ? ahead.Take(kSteps * kTile) : 0;
+    const uintptr_t prefetched = kSplit ? ahead.Take(kSteps * kTile) : 0;
     const auto split = [=](size_t part) __attribute__((always_inline)) {
       if constexpr (kSplit) {
 #pragma GCC unroll 8
         for (size_t i = part * kRows; i < (part + 1) * kRows; ++i) {
-          SplitKeyAndAsk(first + i * kRowBytes, asked + i * kRowBytes,
-                         Near<kTile, kRowBytes>(first, behind, i),
-                         lines + i * kTileLineBytes);
+          SplitKeyAndPrefetch(first + i * kRowBytes, prefetched + i * kRowBytes,
+                              Near<kTile, kRowBytes>(first, behind, i),
+                              lines + i * kTileLineBytes);
         }
       }
     };
@@ -197,14 +197,14 @@ class GroupedScores : private AmxGroupedCall {
     }
   }
 
-  [[gnu::always_inline]] static void SplitKeyAndAsk(const std::byte* key,
-                                                    uintptr_t asked,
-                                                    uintptr_t near,
-                                                    std::byte* line) {
+  [[gnu::always_inline]] static void SplitKeyAndPrefetch(const std::byte* key,
+                                                         uintptr_t prefetched,
+                                                         uintptr_t near,
+                                                         std::byte* line) {
 #pragma GCC unroll 4
     for (size_t step = 0; step < kSteps; ++step) {
-      AskForLine<2>(asked + step * kLineBytes);
-      AskForLine<3>(near + step * kLineBytes);
+      PrefetchLine<2>(prefetched + step * kLineBytes);
+      PrefetchLine<3>(near + step * kLineBytes);
       SplitKeyStep(key + step * kTileLineBytes, line + step * kHalfTiles);
     }
   }

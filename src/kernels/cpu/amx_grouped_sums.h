@@ -92,15 +92,15 @@ class GroupedSums : private AmxGroupedCall {
                                               first - column_bytes) +
                      column_bytes
                : 0;
-    const uintptr_t asked = kSplit ? ahead.Take(kLinesOfUnit) : 0;
+    const uintptr_t prefetched = kSplit ? ahead.Take(kLinesOfUnit) : 0;
     const auto split = [=](size_t part) __attribute__((always_inline)) {
       if constexpr (kSplit) {
 #pragma GCC unroll 4
         for (size_t i = part * kPairs; i < (part + 1) * kPairs; ++i) {
-          SplitValuesAndAsk(first + 2 * i * kRowBytes,
-                            asked + i * kColumnTiles * kLineBytes,
-                            Near<kStep, kRowBytes>(first, behind, 2 * i),
-                            lines + i * kTileLineBytes);
+          SplitValuesAndPrefetch(first + 2 * i * kRowBytes,
+                                 prefetched + i * kColumnTiles * kLineBytes,
+                                 Near<kStep, kRowBytes>(first, behind, 2 * i),
+                                 lines + i * kTileLineBytes);
         }
       }
     };
@@ -116,16 +116,15 @@ class GroupedSums : private AmxGroupedCall {
   }
 
   // A value and the next.
-  [[gnu::always_inline]] static void SplitValuesAndAsk(const std::byte* even,
-                                                       uintptr_t asked,
-                                                       uintptr_t near,
-                                                       std::byte* line) {
+  [[gnu::always_inline]] static void SplitValuesAndPrefetch(
+      const std::byte* even, uintptr_t prefetched, uintptr_t near,
+      std::byte* line) {
     const std::byte* odd = even + kRowBytes;
 #pragma GCC unroll 4
     for (size_t i = 0; i < kColumnTiles; ++i) {
-      AskForLine<2>(asked + i * kLineBytes);
-      AskForLine<3>(near + i / (kColumnTiles / 2) * kRowBytes +
-                    i % (kColumnTiles / 2) * kLineBytes);
+      PrefetchLine<2>(prefetched + i * kLineBytes);
+      PrefetchLine<3>(near + i / (kColumnTiles / 2) * kRowBytes +
+                      i % (kColumnTiles / 2) * kLineBytes);
       Store(SplitPairs(LoadF16(even + i * kStep), LoadF16(odd + i * kStep)),
             line + i * kHalfTiles);
     }

@@ -121,7 +121,7 @@ class SumsWriter {
     const size_t token = part_ % 8 * 4;
     const std::byte* from = sums_ + part_ / 4 * kTileBytes + part_ % 4 * 16;
     ++part_;
-    AskFor(part_ + kAskAhead);
+    PrefetchFor(part_ + kPrefetchAhead);
     if (row >= num_rows_ || token >= num_tokens_) return;
     // Lane l of v[i]: row 4l + i of four tokens.
     __m512 v[4];
@@ -153,10 +153,11 @@ class SumsWriter {
  private:
   static constexpr size_t kParts = 16;
   // The lines of a part come from beyond the second-level cache, and are too
-  // far apart to be guessed. Asking for them first gave 5% (Q4_0, 512 tokens).
-  static constexpr size_t kAskAhead = 3;
+  // far apart to be guessed. Prefetching them first gave 5% (Q4_0, 512
+  // tokens).
+  static constexpr size_t kPrefetchAhead = 3;
 
-  void AskFor(size_t part) {
+  void PrefetchFor(size_t part) {
     const size_t row = part / 8 * kTile;
     const size_t token = part % 8 * 4;
     if (part >= kParts || row >= num_rows_ || token + 4 > num_tokens_) return;

@@ -29,8 +29,8 @@ HWY_INLINE void AddPass(const std::byte* const (&rows)[kRows],
   size_t c = 0;
   for (; c + kLanes <= n; c += kLanes) {
     if (c * Row::kBytesOf32 / 32 % kLineBytes == 0) {
-      const AskedLines ask = lines.Take<kRows>();
-      if (ask) AskForPart<kRows, 1>(ask, 0);
+      const PrefetchedLines prefetch = lines.Take<kRows>();
+      if (prefetch) PrefetchPart<kRows, 1>(prefetch, 0);
     }
     FloatVec sum = hn::LoadU(Floats(), out + c);
     for (size_t r = 0; r < kRows; ++r) {

@@ -408,7 +408,7 @@ void AllValues(const AttentionArgs& args, const Stored<Row>& values,
 // four heads, 1.05 for seven, on the one Xeon where it was measured. Not on
 // AMD's CPUs, where products are slower so. No result shows it, so it is not a
 // matter of MakeTable().
-bool AsksIntoFirstLevel(const AttentionArgs& args) {
+bool PrefetchesIntoFirstLevel(const AttentionArgs& args) {
   static const bool kIsAmd = IsAmd();
   const size_t num_queries = args.num_tokens * args.num_heads;
   return !kIsAmd && args.num_pieces > 1 && num_queries > 2 &&
@@ -421,7 +421,7 @@ HWY_INLINE void WithRow(const AttentionArgs& args, DType dtype, Function f) {
   if (dtype == DType::kF32) return f(F32Row());
   if (dtype == DType::kQ8_0) return f(Q8Row());
   if constexpr (HWY_TARGET == HWY_AVX3) {
-    if (AsksIntoFirstLevel(args)) return f(IntoFirstLevel<F16Row>());
+    if (PrefetchesIntoFirstLevel(args)) return f(IntoFirstLevel<F16Row>());
   }
   f(F16Row());
 }
@@ -469,15 +469,15 @@ Stored<Row> StoredOf(const AttentionArgs& args, const PagesOfRows& rows,
 }
 
 // In the pieces behind the first, all at once, what the call before would have
-// asked for had it known more than one page of these keys. (Otherwise four
+// prefetched had it known more than one page of these keys. (Otherwise four
 // heads of 128 elements take 1.06 times as long with 64 MiB of F16, on a newer
 // Xeon.)
-void AskForPieces(const PagesOfRows& keys, size_t num_pieces) {
+void PrefetchPieces(const PagesOfRows& keys, size_t num_pieces) {
   const size_t num_bytes =
       std::min(kAheadBytes / num_pieces, kKvPage * keys.row_bytes);
   for (size_t i = 1; i < num_pieces; ++i) {
-    AskForBytes<2>(reinterpret_cast<uintptr_t>(keys.OfPiece(i).row(0)),
-                   num_bytes);
+    PrefetchBytes<2>(reinterpret_cast<uintptr_t>(keys.OfPiece(i).row(0)),
+                     num_bytes);
   }
 }
 
@@ -491,10 +491,10 @@ void Attention(const AttentionArgs& args) {
                             kPiecePages};
   const PagesOfRows values = {args.v, args.v_stride_bytes, begin, num_rows,
                               kPiecePages};
-  // One page, which all pieces ask for.
+  // One page, which all pieces prefetch.
   const PagesOfRows next_keys = {&args.next_k, args.k_stride_bytes, 0,
                                  args.next_k == nullptr ? 0 : kKvPage, 0};
-  if (args.num_pieces > 1) AskForPieces(keys, args.num_pieces);
+  if (args.num_pieces > 1) PrefetchPieces(keys, args.num_pieces);
   UnpackQueries(args, work);
   WithRow(args, args.k_dtype, [&]<class Row>(Row) HWY_ATTR {
     AllScores(StoredOf<Row>(args, keys, values, kKeys), work);

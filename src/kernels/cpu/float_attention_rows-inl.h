@@ -23,15 +23,15 @@ namespace thermocline::kernels::HWY_NAMESPACE {
 // 1.1 to 1.3 times as fast with this.
 constexpr size_t kAheadBytes = 8192;
 
-// Rows that are asked for into the first level of the cache, which pays in a
-// few cases (AsksIntoFirstLevel()). Else it is the second: in the first they
-// would push out what is used now.
+// Rows that are prefetched into the first level of the cache, which pays in a
+// few cases (PrefetchesIntoFirstLevel()). Else it is the second: in the first
+// they would push out what is used now.
 template <class Row>
 struct IntoFirstLevel : Row {
   static constexpr bool kIntoFirstLevel = true;
 };
 
-// A few rows of a page, as they lie in the cache, and what is asked for while
+// A few rows of a page, as they lie in the cache, and what is prefetched while
 // they are read: an address, as it may be past what a pointer may point to.
 template <class Row>
 struct StoredRows {
@@ -46,12 +46,12 @@ struct StoredRows {
   HWY_INLINE FloatVec Load(size_t r, size_t i) const {
     return Row::Load(row(r), i);
   }
-  // Asks for what lies as the elements [i, i + n) of row r do. The hardware
-  // alone stops at every page of memory, and sees nothing coming while few
-  // instructions read.
+  // Prefetches what lies as the elements [i, i + n) of row r do. The
+  // hardware alone stops at every page of memory, and sees nothing coming while
+  // few instructions read.
   HWY_INLINE void Prefetch(size_t r, size_t i, size_t n) const {
     constexpr int kLocality = requires { Row::kIntoFirstLevel; } ? 3 : 2;
-    AskForBytes<kLocality>(
+    PrefetchBytes<kLocality>(
         ahead + r * ahead_row_bytes + i * Row::kBytesOf32 / 32,
         n * Row::kBytesOf32 / 32);
   }
@@ -84,7 +84,7 @@ struct Stored {
   // both are multiples.
   size_t together;
   size_t end;         // the first one behind the last row
-  size_t rows_ahead;  // of what is read, asked for
+  size_t rows_ahead;  // of what is read, prefetched
 
   HWY_INLINE size_t begin() const { return rows.begin; }
   HWY_INLINE size_t num_rows() const { return rows.num_rows; }
@@ -97,8 +97,8 @@ struct Stored {
   }
 
   // Rows that are read together, from row r on: all in one page, and so are
-  // those that are asked for. Where nothing is read next, they are what is read
-  // now.
+  // those that are prefetched. Where nothing is read next, they are what is
+  // read now.
   HWY_INLINE StoredRows<Row> At(size_t r) const {
     const std::byte* here = rows.row(r);
     const size_t later = r + rows_ahead;

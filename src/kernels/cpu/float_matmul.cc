@@ -18,21 +18,21 @@
 HWY_BEFORE_NAMESPACE();
 namespace thermocline::kernels::HWY_NAMESPACE {
 
-// How far ahead of its use a weight is asked for in its stream, into the first
+// How far ahead of its use a weight is prefetched in its stream, into the first
 // level of the cache; into the second kStreamAheadBytes. At once into the
 // first, 2 KiB ahead, F16 takes 1.07 times as long; at 512 bytes 1.03 times.
 constexpr size_t kNearBytes = 1024;
 
-// What is asked for while kRows rows are multiplied with one token or the first
-// few: Line() is called once per cache line of a row, `offset` bytes behind the
-// rows' beginnings.
-struct AskNothing {
+// What is prefetched while kRows rows are multiplied with one token or the
+// first few: Line() is called once per cache line of a row, `offset` bytes
+// behind the rows' beginnings.
+struct PrefetchNothing {
   template <size_t kRows>
   HWY_INLINE void Line(const std::byte* const (&)[kRows], size_t) const {}
 };
 
 // Streams, of which left_bytes begin with these rows.
-struct AskStreams {
+struct PrefetchStreams {
   size_t left_bytes;
   size_t bytes_past_end;  // of the way to what comes behind a stream
 
@@ -43,30 +43,31 @@ struct AskStreams {
     const size_t far = kStreamAheadBytes + (is_past_end ? bytes_past_end : 0);
     for (const std::byte* row : rows) {
       const uintptr_t line = reinterpret_cast<uintptr_t>(row) + offset;
-      AskForLine<2>(line + far);
-      AskForLine<3>(line + kNearBytes);
+      PrefetchLine<2>(line + far);
+      PrefetchLine<3>(line + kNearBytes);
     }
   }
 };
 
-// Listed rows, which have been asked for: the caller's lines.
-struct AskList {
+// Listed rows, which have been prefetched: the caller's lines.
+struct PrefetchList {
   AheadCursor lines;
 
   template <size_t kRows>
   HWY_INLINE void Line(const std::byte* const (&)[kRows], size_t) {
-    const AskedLines now = lines.Take<kRows>();
-    if (now) AskForPart<kRows, 1>(now, 0);
+    const PrefetchedLines now = lines.Take<kRows>();
+    if (now) PrefetchPart<kRows, 1>(now, 0);
   }
 };
 
 // out[t * out_stride + r] = dot(weight row r, x[t]) for kRows rows and kTokens
 // tokens. One accumulator per element, lane i taking the terms i, i + kLanes,
 // ..: the block size changes which sums run side by side, never a sum.
-template <class Row, size_t kRows, size_t kTokens, class Ask>
-HWY_INLINE void DotBlock(const std::byte* const (&rows)[kRows], Ask& ask,
-                         const std::byte* x, size_t x_stride_bytes, size_t n,
-                         float* out, size_t out_stride) {
+template <class Row, size_t kRows, size_t kTokens, class Prefetch>
+HWY_INLINE void DotBlock(const std::byte* const (&rows)[kRows],
+                         Prefetch& prefetch, const std::byte* x,
+                         size_t x_stride_bytes, size_t n, float* out,
+                         size_t out_stride) {
   const Floats floats;
   FloatVec sums[kRows][kTokens];
   for (size_t r = 0; r < kRows; ++r) {
@@ -75,7 +76,7 @@ HWY_INLINE void DotBlock(const std::byte* const (&rows)[kRows], Ask& ask,
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     const size_t offset = i * Row::kBytesOf32 / 32;
-    if (offset % kLineBytes == 0) ask.Line(rows, offset);
+    if (offset % kLineBytes == 0) prefetch.Line(rows, offset);
     FloatVec x_lanes[kTokens];
     for (size_t t = 0; t < kTokens; ++t) {
       x_lanes[t] = F32Row::Load(x + t * x_stride_bytes, i);
@@ -108,46 +109,47 @@ struct Tokens {
   size_t out_stride;
 };
 
-// DotBlock() for tokens [t, t_end). Asks with the first of them.
-template <class Row, size_t kRows, class Ask>
-HWY_INLINE void DotTokens(const std::byte* const (&rows)[kRows], Ask& ask,
-                          const Tokens& tokens, size_t t, size_t t_end) {
-  const auto dot = [&]<size_t kT>(auto& ask_now) HWY_ATTR {
+// DotBlock() for tokens [t, t_end). Prefetches with the first of them.
+template <class Row, size_t kRows, class Prefetch>
+HWY_INLINE void DotTokens(const std::byte* const (&rows)[kRows],
+                          Prefetch& prefetch, const Tokens& tokens, size_t t,
+                          size_t t_end) {
+  const auto dot = [&]<size_t kT>(auto& prefetch_now) HWY_ATTR {
     const std::byte* x = tokens.x + t * tokens.x_stride_bytes;
     float* out = tokens.out + t * tokens.out_stride;
     // 4 x 4 accumulators do not fit the 16 registers of AVX2.
     if constexpr (kRows == 4 && kT == 4 && HWY_TARGET == HWY_AVX2) {
-      DotBlock<Row, 2, kT>({rows[0], rows[1]}, ask_now, x,
+      DotBlock<Row, 2, kT>({rows[0], rows[1]}, prefetch_now, x,
                            tokens.x_stride_bytes, tokens.n, out,
                            tokens.out_stride);
-      DotBlock<Row, 2, kT>({rows[2], rows[3]}, ask_now, x,
+      DotBlock<Row, 2, kT>({rows[2], rows[3]}, prefetch_now, x,
                            tokens.x_stride_bytes, tokens.n, out + 2,
                            tokens.out_stride);
     } else {
-      DotBlock<Row, kRows, kT>(rows, ask_now, x, tokens.x_stride_bytes,
+      DotBlock<Row, kRows, kT>(rows, prefetch_now, x, tokens.x_stride_bytes,
                                tokens.n, out, tokens.out_stride);
     }
     t += kT;
   };
-  AskNothing nothing;
+  PrefetchNothing nothing;
   bool is_first = true;
-  const auto dot_asking = [&]<size_t kT>() HWY_ATTR {
+  const auto dot_prefetching = [&]<size_t kT>() HWY_ATTR {
     if (is_first) {
-      dot.template operator()<kT>(ask);
+      dot.template operator()<kT>(prefetch);
     } else {
       dot.template operator()<kT>(nothing);
     }
     is_first = false;
   };
-  while (t + 4 <= t_end) dot_asking.template operator()<4>();
-  while (t + 2 <= t_end) dot_asking.template operator()<2>();
-  if (t < t_end) dot_asking.template operator()<1>();
+  while (t + 4 <= t_end) dot_prefetching.template operator()<4>();
+  while (t + 2 <= t_end) dot_prefetching.template operator()<2>();
+  if (t < t_end) dot_prefetching.template operator()<1>();
 }
 
 // One token and the rows from number `row` on, one by one.
 template <class Row>
 void MultiplyRest(const MatMulArgs& args, size_t row) {
-  AskNothing nothing;
+  PrefetchNothing nothing;
   for (; row < args.num_rows; ++row) {
     DotBlock<Row, 1, 1>({args.weights + row * args.row_bytes}, nothing, args.x,
                         args.x_stride_bytes, args.n, args.out + row,
@@ -157,17 +159,17 @@ void MultiplyRest(const MatMulArgs& args, size_t row) {
 
 // One token. Streams, each a part of the rows from its first to its last:
 // memory delivers more to a few streams than to one, and a stream that goes on
-// forever can be asked for ahead of its use, by the hardware or here.
-template <class Row, size_t kCount, bool kAsks>
+// forever can be prefetched ahead of its use, by the hardware or here.
+template <class Row, size_t kCount, bool kPrefetches>
 void MultiplyStreams(const MatMulArgs& args) {
   const size_t stream_rows = args.num_rows / kCount;
   const size_t stream_bytes = stream_rows * args.row_bytes;
   const auto dot = [&]<size_t kRows>(const std::byte* const(&rows)[kRows],
-                                     auto& ask, float* out) HWY_ATTR {
-    DotBlock<Row, kRows, 1>(rows, ask, args.x, args.x_stride_bytes, args.n, out,
-                            args.out_stride);
+                                     auto& prefetch, float* out) HWY_ATTR {
+    DotBlock<Row, kRows, 1>(rows, prefetch, args.x, args.x_stride_bytes, args.n,
+                            out, args.out_stride);
   };
-  AskNothing nothing;
+  PrefetchNothing nothing;
   for (size_t r = 0; r < stream_rows; ++r) {
     const size_t begin = r * args.row_bytes;
     const std::byte* rows[kCount];
@@ -175,11 +177,12 @@ void MultiplyStreams(const MatMulArgs& args) {
       rows[s] = args.weights + begin + s * stream_bytes;
     }
     float dots[kCount];
-    if (kAsks && args.num_rows >= kStreamRows) {
+    if (kPrefetches && args.num_rows >= kStreamRows) {
       // Past the streams' ends the caller's next rows begin, whose first stream
       // is where the last of these ends.
-      AskStreams ask = {stream_bytes - begin, (kCount - 1) * stream_bytes};
-      dot(rows, ask, dots);
+      PrefetchStreams prefetch = {stream_bytes - begin,
+                                  (kCount - 1) * stream_bytes};
+      dot(rows, prefetch, dots);
     } else {
       dot(rows, nothing, dots);
     }
@@ -252,7 +255,7 @@ class StaggeredStreams {
       for (size_t s = 0; s < kCount; ++s) {
         const Place& place = places[s];
         if (offset % kLineBytes == 0) {
-          AskStreams{place.left_bytes, bytes_past_end}.template Line<1>(
+          PrefetchStreams{place.left_bytes, bytes_past_end}.template Line<1>(
               {place.weights}, offset);
         }
         sums[s] = hn::MulAdd(Row::Load(place.weights, i),
@@ -285,31 +288,31 @@ class StaggeredStreams {
 // Four streams read best. But where the input fills half of a first-level cache
 // of 32 KiB, the weights of a few rows push it out before the next rows want
 // it: there Zen 4 reads six rows for each load of it at 1.13 times the speed.
-template <class Row, bool kAsks>
+template <class Row, bool kPrefetches>
 void MultiplyOne(const MatMulArgs& args) {
   constexpr size_t kWideBytes = 16 << 10;
-  if (!kAsks && args.n * sizeof(float) > kWideBytes) {
-    MultiplyStreams<Row, 6, kAsks>(args);
-  } else if (kAsks && StaggeredStreams<Row>::Fit(args)) {
+  if (!kPrefetches && args.n * sizeof(float) > kWideBytes) {
+    MultiplyStreams<Row, 6, kPrefetches>(args);
+  } else if (kPrefetches && StaggeredStreams<Row>::Fit(args)) {
     StaggeredStreams<Row>(args).Run();
   } else {
-    MultiplyStreams<Row, kStreams, kAsks>(args);
+    MultiplyStreams<Row, kStreams, kPrefetches>(args);
   }
 }
 
 // The contract of MatMulFn for float rows. Four rows at a time, so that each
 // load of x serves four; tokens in chunks whose x stays in the L2 cache while
 // all rows pass by.
-template <class Row, bool kAsks>
+template <class Row, bool kPrefetches>
 void FloatMatMul(const MatMulArgs& args) {
   if (args.num_tokens == 1) {
-    MultiplyOne<Row, kAsks>(args);
+    MultiplyOne<Row, kPrefetches>(args);
     return;
   }
   constexpr size_t kChunkBytes = 256 * 1024;
   const size_t x_bytes = std::max<size_t>(args.n, 1) * sizeof(float);
   const size_t chunk = std::max<size_t>(kChunkBytes / x_bytes, 4) / 4 * 4;
-  AskNothing nothing;
+  PrefetchNothing nothing;
   const auto row_at = [&](size_t r) HWY_ATTR {
     return args.weights + r * args.row_bytes;
   };
@@ -334,7 +337,7 @@ void FloatMatMul(const MatMulArgs& args) {
 // The contract of DotRowsFn for float rows.
 template <class Row>
 void FloatDotRows(const DotRowsArgs& args) {
-  AskList ask = {.lines = AheadCursor(args.ahead)};
+  PrefetchList prefetch = {.lines = AheadCursor(args.ahead)};
   const auto row_at = [&](size_t i) HWY_ATTR {
     return args.rows + args.ids[i] * args.row_bytes;
   };
@@ -344,21 +347,21 @@ void FloatDotRows(const DotRowsArgs& args) {
   for (; i + 4 <= args.num_rows; i += 4) {
     tokens.out = args.out + i;
     DotTokens<Row, 4>({row_at(i), row_at(i + 1), row_at(i + 2), row_at(i + 3)},
-                      ask, tokens, 0, args.num_tokens);
+                      prefetch, tokens, 0, args.num_tokens);
   }
   for (; i < args.num_rows; ++i) {
     tokens.out = args.out + i;
-    DotTokens<Row, 1>({row_at(i)}, ask, tokens, 0, args.num_tokens);
+    DotTokens<Row, 1>({row_at(i)}, prefetch, tokens, 0, args.num_tokens);
   }
-  ask.lines.Finish();
+  prefetch.lines.Finish();
 }
 
-void FillMatMuls(bool asks, KernelTable& table) {
+void FillMatMuls(bool prefetches, KernelTable& table) {
   const auto fill = [&]<class Row>(DType dtype) {
     const auto id = static_cast<uint32_t>(dtype);
     table.matmul_by_type[id] =
-        asks ? FloatMatMul<Row, true> : FloatMatMul<Row, false>;
-    if (!asks) table.call_bytes_by_type[id] = kUnaskedCallBytes;
+        prefetches ? FloatMatMul<Row, true> : FloatMatMul<Row, false>;
+    if (!prefetches) table.call_bytes_by_type[id] = kNoPrefetchCallBytes;
     table.dot_rows_by_type[id] = FloatDotRows<Row>;
   };
   fill.template operator()<F32Row>(DType::kF32);

@@ -97,17 +97,17 @@ TEST_P(FloatMatMulTest, AgreesWithScalarAtOddSizes) {
   }
 }
 
-// As many streams as there are, asked for or not, and a wide input too.
+// As many streams as there are, prefetched or not, and a wide input too.
 TEST_P(FloatMatMulTest, AmdsVersionGivesTheSameBits) {
-  const KernelTable asked = MakeTable(GetParam(), false);
-  const KernelTable unasked = MakeTable(GetParam(), true);
+  const KernelTable prefetched = MakeTable(GetParam(), false);
+  const KernelTable unprefetched = MakeTable(GetParam(), true);
   for (DType dtype : kFloatTypes) {
     for (size_t n : {37, 4096, 4099, 5000}) {
       for (size_t num_rows : {1, 5, 6, 7, 16, 23, 47}) {
         const Product p(dtype, num_rows, n, 1);
-        const std::vector<float> out = p.Run(asked);
+        const std::vector<float> out = p.Run(prefetched);
         ExpectClose(p, out, p.Run(scalar()));
-        ASSERT_TRUE(SameBits(p.Run(unasked), out))
+        ASSERT_TRUE(SameBits(p.Run(unprefetched), out))
             << NameOf(dtype) << " n " << n << " rows " << num_rows;
       }
     }
@@ -117,13 +117,13 @@ TEST_P(FloatMatMulTest, AmdsVersionGivesTheSameBits) {
 // Streams a multiple of a page apart, also by what is between their rows, and
 // others.
 TEST_P(FloatMatMulTest, StaggeredStreamsGiveTheSameBits) {
-  const KernelTable asked = MakeTable(GetParam(), false);
+  const KernelTable prefetched = MakeTable(GetParam(), false);
   const auto expect_same = [&](const Product& p) {
     std::vector<float> row_by_row = p.NewOut();
     for (size_t r = 0; r < p.num_rows; ++r) {
-      p.Run(asked, r, r + 1, 0, 1, row_by_row);
+      p.Run(prefetched, r, r + 1, 0, 1, row_by_row);
     }
-    ASSERT_TRUE(SameBits(p.Run(asked), row_by_row))
+    ASSERT_TRUE(SameBits(p.Run(prefetched), row_by_row))
         << NameOf(p.dtype) << " n " << p.n << " rows " << p.num_rows;
   };
   for (DType dtype : kFloatTypes) {

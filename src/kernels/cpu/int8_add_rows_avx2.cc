@@ -241,16 +241,17 @@ struct Kernel : Format {
     if constexpr (Format::kZero != 0) store(offsets, out.offsets);
   }
 
-  template <size_t kHalves, bool kAsk>
+  template <size_t kHalves, bool kPrefetch>
   [[gnu::always_inline]] static void AddStep(
       const std::byte* const (&blocks)[kHalves * kHalfRows],
-      const StepCoefs& coefs, const AskedLines& ask, float* out) {
+      const StepCoefs& coefs, const PrefetchedLines& prefetch, float* out) {
     constexpr size_t kPassRows = kHalves * kHalfRows;
     constexpr size_t kParts = kStepGroups / 2;
 #pragma clang loop unroll(full)
     for (size_t i = 0; i < kParts; ++i) {
-      if constexpr (kAsk) {
-        AskForPart<LinesOf(kPassRows * Format::kStepBytes), kParts>(ask, i);
+      if constexpr (kPrefetch) {
+        PrefetchPart<LinesOf(kPassRows * Format::kStepBytes), kParts>(prefetch,
+                                                                      i);
       }
       // Columns 0-7 and 8-15 of both halves.
       __m256i low[2], high[2];

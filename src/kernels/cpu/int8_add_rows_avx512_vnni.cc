@@ -1,11 +1,11 @@
 // Sums of listed rows for AVX-512 with VNNI.
 //
-// Turned round, a product of bytes does four rows at once: the nibbles of the
-// same column of four rows lie side by side and meet four coefficients. What a
-// quant is to be multiplied with, coefficient times scale of its block, differs
-// from row to row, so that product is rounded to a byte, against the largest of
-// eight rows in this block: as an activation is rounded in its block of 32.
-// Per nibble that is half the work of quant_add_rows.cc.
+// Transposed, a product of bytes does four rows at once: the nibbles of
+// the same column of four rows lie side by side and meet four coefficients.
+// What a quant is to be multiplied with, coefficient times scale of its block,
+// differs from row to row, so that product is rounded to a byte, against the
+// largest of eight rows in this block: as an activation is rounded in its block
+// of 32. Per nibble that is half the work of quant_add_rows.cc.
 #include <immintrin.h>
 
 #include "kernels/cpu/ahead.h"
@@ -221,15 +221,15 @@ struct Kernel : Format {
                                                     6, 10, 14, 3, 7, 11, 15)));
   }
 
-  template <size_t kHalves, bool kAsk>
+  template <size_t kHalves, bool kPrefetch>
   [[gnu::always_inline]] static void AddStep(
       const std::byte* const (&blocks)[kHalves * kHalfRows],
-      const StepCoefs& coefs, const AskedLines& ask, float* out) {
+      const StepCoefs& coefs, const PrefetchedLines& prefetch, float* out) {
     constexpr size_t kLines = LinesOf(kHalves * kHalfRows * Format::kStepBytes);
     const __m512i nibble = _mm512_set1_epi8(0x0F);
 #pragma clang loop unroll(full)
     for (size_t i = 0; i < kStepGroups; ++i) {
-      if constexpr (kAsk) AskForPart<kLines, kStepGroups>(ask, i);
+      if constexpr (kPrefetch) PrefetchPart<kLines, kStepGroups>(prefetch, i);
       const size_t low = Format::LowElem(i);
       const size_t high = Format::HighElem(i);
       __m512i low_sum = _mm512_set1_epi32(coefs.offsets[low / 32]);

@@ -1,5 +1,5 @@
 // The loops that int8 sums of listed rows (AddRowsFn) share: passes of a group
-// of rows, panels of columns, the lines that are asked for, and the end of a
+// of rows, panels of columns, the lines that are prefetched, and the end of a
 // row. What a step of 256 columns computes is a Kernel, written per ISA and
 // weight type.
 //
@@ -10,11 +10,12 @@
 //   RowCoefs CoefsOf(const float* coefs, size_t num_rows)    1 to 8 rows
 //   void MakeStepCoefs(const std::byte* const (&blocks)[kPassRows],
 //                      const RowCoefs&, StepCoefs& out)
-//   void AddStep<kHalves, kAsk>(const std::byte* const (&blocks)[4 * kHalves],
-//                               const StepCoefs&, const AskedLines& ask,
+//   void AddStep<kHalves, kPrefetch>(const std::byte* const (&blocks)[4 *
+//   kHalves],
+//                               const StepCoefs&, const PrefetchedLines& ask,
 //                               float* out)
-//     out [256] += the step's sums; asks, if kAsk, for as many lines of the
-//     list `ask` as its blocks have bytes for (LinesOf)
+//     out [256] += the step's sums; prefetches, if kPrefetch, as many lines of
+//     the list `prefetch` as its blocks have bytes for (LinesOf)
 //
 // As in int8_driver.h, Kernels live in unnamed namespaces, so that the linker
 // cannot give one ISA's code to another, and nothing here is an ordinary inline
@@ -98,14 +99,14 @@ class Int8AddRows {
     }
     if (whole == args.n) return;
     constexpr size_t kLines = LinesOf(kPassRows * Kernel::kStepBytes);
-    const AskedLines ask = lines.template Take<kLines>();
-    if (ask) AskForPart<kLines, 1>(ask, 0);
+    const PrefetchedLines prefetch = lines.template Take<kLines>();
+    if (prefetch) PrefetchPart<kLines, 1>(prefetch, 0);
     AddRest<kHalves>(rows, coefs, whole, args.n - whole, args.out + whole);
   }
 
   // Columns [begin, begin + count) of rows. What comes next begins
   // `next_offset` bytes into rows `next`, which lie in the second level of the
-  // cache at least, and is asked for into the first unless the list did that.
+  // cache at least, and is prefetched into the first unless the list did that.
   template <size_t kHalves>
   static void AddPanel(const std::byte* const (&rows)[kHalves * kHalfRows],
                        const std::byte* const (&next)[kHalves * kHalfRows],
@@ -125,21 +126,21 @@ class Int8AddRows {
       for (size_t r = 0; r < kPassRows; ++r) {
         blocks[r] = rows[r] + BytesOf(begin + c);
       }
-      const AskedLines ask =
+      const PrefetchedLines prefetch =
           lines.template Take<LinesOf(kPassRows * Kernel::kStepBytes)>();
       float* sums = out + begin + c;
-      if (!ask) {
+      if (!prefetch) {
         Kernel::template AddStep<kHalves, false>(blocks, coefs[c / kStepElems],
-                                                 ask, sums);
+                                                 prefetch, sums);
         continue;
       }
       for (size_t r = 0; r < kPassRows && !lines.into_first_level(); ++r) {
-        AskForBytes<3>(
+        PrefetchBytes<3>(
             reinterpret_cast<uintptr_t>(next[r]) + next_offset + BytesOf(c),
             Kernel::kStepBytes);
       }
       Kernel::template AddStep<kHalves, true>(blocks, coefs[c / kStepElems],
-                                              ask, sums);
+                                              prefetch, sums);
     }
   }
 

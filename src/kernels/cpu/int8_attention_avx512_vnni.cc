@@ -49,7 +49,7 @@ Groups GroupsOf(const AttentionArgs& args, const std::byte* const* pages,
           .num_blocks = n / kBlock};
 }
 
-// Where nothing comes next, what was read already is asked for.
+// Where nothing comes next, what was read already is prefetched.
 PieceAhead AheadOf(const AttentionArgs& args, const Groups& keys,
                    const Groups& values) {
   const auto next = reinterpret_cast<uintptr_t>(

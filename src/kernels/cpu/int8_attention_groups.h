@@ -32,7 +32,7 @@ constexpr size_t kPieceGroups = kAttentionPiece / kKvGroup;
 // Read of a piece in turn: what a block has of 16 keys, or 16 of its values.
 constexpr size_t kTurnLines = 8;
 constexpr size_t kTurnBytes = kTurnLines * kLineBytes;
-// Asked for ahead of what is read, in all pieces together, into the second
+// Prefetched ahead of what is read, in all pieces together, into the second
 // level of the cache; and of each piece into the first.
 constexpr size_t kFarBytes = 8192;
 constexpr size_t kNearBytes = 1024;
@@ -94,31 +94,31 @@ struct Groups {
   }
 };
 
-// Lines that are asked for while others are read.
-struct Asking {
+// Lines that are prefetched while others are read.
+struct Prefetching {
   uintptr_t far;
   uintptr_t near;
   [[gnu::always_inline]] void ForLine(size_t i) const {
-    AskForLine<2>(far + i * kLineBytes);
-    AskForLine<3>(near + i * kLineBytes);
+    PrefetchLine<2>(far + i * kLineBytes);
+    PrefetchLine<3>(near + i * kLineBytes);
   }
 };
 
-// Where lines are asked for while keys and values of a piece are read, once
+// Where lines are prefetched while keys and values of a piece are read, once
 // each.
 struct PieceAhead {
   StreamsAhead far;
   StreamsAhead near;
-  [[gnu::always_inline]] Asking Take(size_t num_lines) {
+  [[gnu::always_inline]] Prefetching Take(size_t num_lines) {
     return {far.Take(num_lines), near.Take(num_lines)};
   }
 };
 
-// Asks while the scales of a group are read.
-inline void AskForScales(size_t num_blocks, PieceAhead* ahead) {
+// Prefetches while the scales of a group are read.
+inline void PrefetchScales(size_t num_blocks, PieceAhead* ahead) {
   const size_t num_lines = LinesOf(ScaleInGroup(num_blocks, 0));
-  const Asking asking = ahead->Take(num_lines);
-  for (size_t i = 0; i < num_lines; ++i) asking.ForLine(i);
+  const Prefetching prefetching = ahead->Take(num_lines);
+  for (size_t i = 0; i < num_lines; ++i) prefetching.ForLine(i);
 }
 
 // A call's scratch, and where its sums go.

@@ -63,11 +63,11 @@ inline void RoundQueries(const AttentionArgs& args, const Work& work) {
 }
 
 // What a block adds to the scores of kNum queries with 16 keys.
-template <bool kAsks, size_t kNum>
+template <bool kPrefetches, size_t kNum>
 [[gnu::always_inline]] inline void AddProducts(const std::byte* quants,
                                                __m256i scales,
                                                const QueryBlock* queries,
-                                               const Asking& asking,
+                                               const Prefetching& prefetching,
                                                __m512 (&sums)[kNum]) {
   __m512i dots[kNum];
 #pragma clang loop unroll(full)
@@ -76,7 +76,7 @@ template <bool kAsks, size_t kNum>
   }
 #pragma clang loop unroll(full)
   for (size_t i = 0; i < kTurnLines; ++i) {
-    if constexpr (kAsks) asking.ForLine(i);
+    if constexpr (kPrefetches) prefetching.ForLine(i);
     const __m512i key = _mm512_load_si512(quants + i * kLineBytes);
 #pragma clang loop unroll(full)
     for (size_t j = 0; j < kNum; ++j) {
@@ -97,8 +97,8 @@ template <bool kAsks, size_t kNum>
 }
 
 // Scores of kNum queries from number `query` with 16 keys from position p of
-// kPieces pieces. [kAttentionPieces]: what is asked for.
-template <bool kAsks, size_t kPieces, size_t kNum>
+// kPieces pieces. [kAttentionPieces]: what is prefetched.
+template <bool kPrefetches, size_t kPieces, size_t kNum>
 void ScoreKeys(const Work& work, const Groups& keys, PieceAhead* ahead,
                size_t first_piece, size_t p, size_t query) {
   const size_t position = p % kKvGroup;
@@ -111,8 +111,8 @@ void ScoreKeys(const Work& work, const Groups& keys, PieceAhead* ahead,
     const std::byte* group = piece.group(p / kKvGroup);
     scales[i] = group + ScaleInGroup(0, position);
     quants[i] = group + KeyInGroup(keys.num_blocks, 0, position, 0);
-    if (kAsks && position == 0) {
-      AskForScales(keys.num_blocks, &ahead[first_piece + i]);
+    if (kPrefetches && position == 0) {
+      PrefetchScales(keys.num_blocks, &ahead[first_piece + i]);
     }
 #pragma clang loop unroll(full)
     for (size_t j = 0; j < kNum; ++j) sums[i][j] = _mm512_setzero_ps();
@@ -121,12 +121,12 @@ void ScoreKeys(const Work& work, const Groups& keys, PieceAhead* ahead,
     const QueryBlock* queries = work.queries + b * work.num_queries + query;
 #pragma clang loop unroll(full)
     for (size_t i = 0; i < kPieces; ++i) {
-      const Asking asking =
-          kAsks ? ahead[first_piece + i].Take(kTurnLines) : Asking();
-      AddProducts<kAsks, kNum>(
+      const Prefetching prefetching =
+          kPrefetches ? ahead[first_piece + i].Take(kTurnLines) : Prefetching();
+      AddProducts<kPrefetches, kNum>(
           quants[i],
           _mm256_load_si256(reinterpret_cast<const __m256i*>(scales[i])),
-          queries, asking, sums[i]);
+          queries, prefetching, sums[i]);
       quants[i] += kTurnBytes;
       scales[i] += ScaleInGroup(1, 0);
     }

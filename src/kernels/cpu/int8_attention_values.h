@@ -60,7 +60,7 @@ inline __mmask16 ReadScales(const Groups& values, size_t g, size_t position,
 
 inline void ReadGroupScales(const Groups& values, size_t g, PieceAhead* ahead,
                             GroupScales* scales) {
-  AskForScales(values.num_blocks, ahead);
+  PrefetchScales(values.num_blocks, ahead);
   __mmask16 finite = FirstLanes(kLanes);
   for (size_t p = 0; p < kKvGroup; p += kLanes) {
     finite &= ReadScales(values, g, p, scales);
@@ -181,7 +181,7 @@ struct ValueBlock {
 };
 
 // Adds the products of values and weights to the sums.
-template <bool kAsks, size_t kPieces, size_t kNum>
+template <bool kPrefetches, size_t kPieces, size_t kNum>
 [[gnu::always_inline]] inline void AddBlock(
     const ValueBlock<kPieces, kNum>& block) {
   Sums sums[kPieces][kNum];
@@ -196,12 +196,13 @@ template <bool kAsks, size_t kPieces, size_t kNum>
 #pragma clang loop unroll(full)
     for (size_t i = 0; i < kPieces; ++i) {
       const std::byte* turn = block.quants[i] + t * 2 * kLineBytes;
-      const Asking asking = kAsks ? block.ahead[i].Take(kTurnLines) : Asking();
+      const Prefetching prefetching =
+          kPrefetches ? block.ahead[i].Take(kTurnLines) : Prefetching();
 #pragma clang loop unroll(full)
       for (size_t k = 0; k < kTurnQuads; ++k) {
-        if constexpr (kAsks) {
-          asking.ForLine(2 * k);
-          asking.ForLine(2 * k + 1);
+        if constexpr (kPrefetches) {
+          prefetching.ForLine(2 * k);
+          prefetching.ForLine(2 * k + 1);
         }
         const __m512i first = _mm512_load_si512(turn + 2 * k * kLineBytes);
         const __m512i second =
@@ -258,7 +259,7 @@ void AddGroup(const AttentionArgs& args, const Work& work, const Groups& values,
     if (query == 0) {
       AddBlock<true>(block);
     } else {
-      AddBlock<false>(block);  // what is read next has been asked for
+      AddBlock<false>(block);  // what is read next has been prefetched
     }
     for (size_t i = 0; i < kPieces; ++i) {
       block.quants[i] += kKvGroup * kBlock;

@@ -36,8 +36,8 @@ struct NarrowDot {
 
 }  // namespace
 
-void FillInt8MatMulsAvx2(bool asks_ahead, KernelTable& table) {
-  FillBlocks32<NarrowDot>(asks_ahead, table);
+void FillInt8MatMulsAvx2(bool prefetches_ahead, KernelTable& table) {
+  FillBlocks32<NarrowDot>(prefetches_ahead, table);
 }
 
 }  // namespace thermocline::kernels

@@ -207,12 +207,12 @@ template <class Format, size_t kRows>
 struct SideBySide : RowSums<__m256, kRows> {
   using RowSums<__m256, kRows>::RowSums;
 
-  template <class AskRow>
+  template <class PrefetchRow>
   [[gnu::always_inline]] void Step(const std::byte* const (&rows)[kRows],
                                    size_t offset,
                                    const typename Format::Input& input,
-                                   const AskRow& ask) {
-    for (size_t r = 0; r < kRows; ++r) ask(r);
+                                   const PrefetchRow& prefetch) {
+    for (size_t r = 0; r < kRows; ++r) prefetch(r);
     Format::template Add<kRows>(PackedRows<Format, kRows>{rows, offset}, input,
                                 this->sums);
   }
@@ -233,7 +233,7 @@ struct GroupOfRows<Format, kRows> {
 //   Scales, UnpackScales(blocks), UnpackPair(blocks, i)
 //   Add<kRows>(weights, input, acc): of kRows rows
 //   Pairs<kRows>: if it likes, a Group of rows that come two and two
-template <class Format, bool kAsks>
+template <class Format, bool kPrefetches>
 struct Avx2Format : Format {
   using Acc = __m256;
   using typename Format::Input;
@@ -241,7 +241,7 @@ struct Avx2Format : Format {
   template <size_t kRows>
   using Group = typename GroupOfRows<Format, kRows>::Type;
 
-  static constexpr bool kLeavesAskingToHardware = !kAsks;
+  static constexpr bool kLeavesPrefetchToHardware = !kPrefetches;
 
   static Weights Unpack(const std::byte* blocks) { return Weights(blocks); }
 
@@ -263,14 +263,14 @@ struct Avx2Format : Format {
 
 // Sets a type's products; listed rows have a way of asking of their own.
 template <class Format>
-void FillAvx2Format(DType dtype, bool asks_ahead, KernelTable& table) {
-  using Asked = Int8MatMul<Avx2Format<Format, true>>;
-  if (asks_ahead) {
-    Asked::FillMatMul(dtype, table);
+void FillAvx2Format(DType dtype, bool prefetches_ahead, KernelTable& table) {
+  using Prefetched = Int8MatMul<Avx2Format<Format, true>>;
+  if (prefetches_ahead) {
+    Prefetched::FillMatMul(dtype, table);
   } else {
     Int8MatMul<Avx2Format<Format, false>>::FillMatMul(dtype, table);
   }
-  Asked::FillDotRows(dtype, table);
+  Prefetched::FillDotRows(dtype, table);
 }
 
 }  // namespace

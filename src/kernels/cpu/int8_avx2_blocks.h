@@ -225,12 +225,12 @@ struct Q5_1 : NibbleBlocks<Dot, BlockQ5_1, true, Offset::kMin> {};
 
 // Sets the products of all of them.
 template <class Dot>
-void FillBlocks32(bool asks_ahead, KernelTable& table) {
-  FillAvx2Format<Q8_0<Dot>>(DType::kQ8_0, asks_ahead, table);
-  FillAvx2Format<Q4_0<Dot>>(DType::kQ4_0, asks_ahead, table);
-  FillAvx2Format<Q4_1<Dot>>(DType::kQ4_1, asks_ahead, table);
-  FillAvx2Format<Q5_0<Dot>>(DType::kQ5_0, asks_ahead, table);
-  FillAvx2Format<Q5_1<Dot>>(DType::kQ5_1, asks_ahead, table);
+void FillBlocks32(bool prefetches_ahead, KernelTable& table) {
+  FillAvx2Format<Q8_0<Dot>>(DType::kQ8_0, prefetches_ahead, table);
+  FillAvx2Format<Q4_0<Dot>>(DType::kQ4_0, prefetches_ahead, table);
+  FillAvx2Format<Q4_1<Dot>>(DType::kQ4_1, prefetches_ahead, table);
+  FillAvx2Format<Q5_0<Dot>>(DType::kQ5_0, prefetches_ahead, table);
+  FillAvx2Format<Q5_1<Dot>>(DType::kQ5_1, prefetches_ahead, table);
 }
 
 }  // namespace

@@ -204,11 +204,11 @@ struct Q4_K : SubBlocks32<BlockQ4_K, false> {
       }
     }
 
-    template <class AskRow>
+    template <class PrefetchRow>
     [[gnu::always_inline]] void Step(const std::byte* const (&rows)[kRows],
                                      size_t offset, const Input& x,
-                                     const AskRow& ask) {
-      for (size_t r = 0; r < kRows; ++r) ask(r);
+                                     const PrefetchRow& prefetch) {
+      for (size_t r = 0; r < kRows; ++r) prefetch(r);
       const auto pair = [&](size_t p) __attribute__((always_inline)) {
         return BlockPair{rows[2 * p] + offset, rows[2 * p + 1] + offset};
       };
@@ -340,10 +340,10 @@ struct Q6_K : Block256<BlockQ6_K> {
 
 }  // namespace
 
-void FillInt8MatMulsAvx2K(bool asks_ahead, KernelTable& table) {
-  FillAvx2Format<Q4_K>(DType::kQ4_K, asks_ahead, table);
-  FillAvx2Format<Q5_K>(DType::kQ5_K, asks_ahead, table);
-  FillAvx2Format<Q6_K>(DType::kQ6_K, asks_ahead, table);
+void FillInt8MatMulsAvx2K(bool prefetches_ahead, KernelTable& table) {
+  FillAvx2Format<Q4_K>(DType::kQ4_K, prefetches_ahead, table);
+  FillAvx2Format<Q5_K>(DType::kQ5_K, prefetches_ahead, table);
+  FillAvx2Format<Q6_K>(DType::kQ6_K, prefetches_ahead, table);
 }
 
 }  // namespace thermocline::kernels

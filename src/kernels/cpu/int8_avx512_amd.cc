@@ -128,8 +128,8 @@ struct MovedQ6 : Q6_K<GfniDot> {
 // From memory Zen 4 reads 1.09 times as fast like this, with one thread. Types
 // with more arithmetic for each line hide from the hardware what comes next:
 // Q4_0 and Q4_K are 0.97 to 1.01 times as fast, in the same long calls.
-struct UnaskedQ8 : VnniQ8 {
-  static constexpr bool kLeavesAskingToHardware = true;
+struct NoPrefetchQ8 : VnniQ8 {
+  static constexpr bool kLeavesPrefetchToHardware = true;
 };
 
 }  // namespace
@@ -142,9 +142,9 @@ void FillInt8MatMulsAmd(KernelTable& table) {
   Int8MatMul<RowAfterRow<Q4_K<GfniDot>>>::Fill(DType::kQ4_K, table);
   Int8MatMul<RowAfterRow<Q5_K<GfniDot>>>::Fill(DType::kQ5_K, table);
   Int8MatMul<RowAfterRow<MovedQ6>>::Fill(DType::kQ6_K, table);
-  Int8MatMul<UnaskedQ8>::Fill(DType::kQ8_0, table);
+  Int8MatMul<NoPrefetchQ8>::Fill(DType::kQ8_0, table);
   table.call_bytes_by_type[static_cast<uint32_t>(DType::kQ8_0)] =
-      kUnaskedCallBytes;
+      kNoPrefetchCallBytes;
 }
 
 }  // namespace thermocline::kernels

@@ -6,7 +6,7 @@
 namespace thermocline::kernels {
 namespace {
 
-// For streams: rows one after another, each with what is asked for spread over
+// For streams: rows one after another, each with what is prefetched spread over
 // its work, since many requests at once hold up what is behind them. The input
 // stays in registers: loaded anew for each row it would compete with them.
 // Listed rows, whose lines are not read ahead by the hardware, gain nothing.
@@ -16,23 +16,23 @@ struct Spread : Format {
   struct Group : RowSums<__m512, kRows> {
     using RowSums<__m512, kRows>::RowSums;
 
-    template <class AskRows>
+    template <class PrefetchRows>
     [[gnu::always_inline]] void Step(const std::byte* const (&rows)[kRows],
                                      size_t offset, const StepActivations& x,
-                                     const AskRows& ask) {
+                                     const PrefetchRows& prefetch) {
       StepActivations input = x;
       for (__m512i& q : input.q) KeepInRegister(q);
       KeepInRegister(input.addend);
       KeepInRegister(input.d);
 #pragma clang loop unroll(full)
       for (size_t r = 0; r < kRows; ++r) {
-        ask.template Share<3>(r, 0);
+        prefetch.template Share<3>(r, 0);
         StepWeights weights = Format::Unpack(rows[r] + offset);
         for (__m512i& q : weights.q) KeepInRegister(q);
-        ask.template Share<3>(r, 1);
+        prefetch.template Share<3>(r, 1);
         this->sums[r] = Format::Step(weights, input, this->sums[r]);
         KeepInRegister(this->sums[r]);
-        ask.template Share<3>(r, 2);
+        prefetch.template Share<3>(r, 2);
       }
     }
   };

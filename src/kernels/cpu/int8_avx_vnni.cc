@@ -35,7 +35,7 @@ struct VnniDot {
 }  // namespace
 
 void FillInt8MatMulsAvxVnni(KernelTable& table) {
-  FillBlocks32<VnniDot>(/*asks_ahead=*/true, table);
+  FillBlocks32<VnniDot>(/*prefetches_ahead=*/true, table);
 }
 
 }  // namespace thermocline::kernels

@@ -17,13 +17,13 @@
 //   Input Prepare(const StepInput&)
 //   Acc Zero()
 //   Acc Step(const Weights&, const Input&, Acc)   acc + the step's product
-//   kLeavesAskingToHardware   if so: streams are not asked for ahead
+//   kLeavesPrefetchToHardware   if so: streams are not prefetched ahead
 //   Group<kRows>   if it likes: the sums of several rows, with
 //       Group(const Acc[kRows]), Store(Acc[kRows]) and
-//       Step(rows, offset, const Input&, ask): adds the products of the steps
-//       that lie `offset` bytes behind rows[r]; calls ask(r) before row r, or,
-//       of streams alone, ask.Share<kShares>(r, share) for all shares of row r,
-//       spread over its work
+//       Step(rows, offset, const Input&, prefetch): adds the products of the
+//       steps that lie `offset` bytes behind rows[r]; calls prefetch(r) before
+//       row r, or, of streams alone, prefetch.Share<kShares>(r, share) for all
+//       shares of row r, spread over its work
 //   float Reduce(Acc)
 //
 // The files that include this are compiled for one ISA each. Formats live in
@@ -38,7 +38,7 @@
 
 #include "kernels/activation_row.h"
 #include "kernels/cpu/ahead.h"
-#include "kernels/cpu/int8_ask.h"
+#include "kernels/cpu/int8_prefetch.h"
 #include "kernels/kernels.h"
 
 namespace thermocline::kernels {
@@ -83,7 +83,7 @@ class Int8MatMul {
   // A DotRowsFn.
   static void RunListed(const DotRowsArgs& args) {
     Input own_panel[kPanelInputs];
-    AskListed ask = {.lines = AheadCursor(args.ahead)};
+    PrefetchListed prefetch = {.lines = AheadCursor(args.ahead)};
     const bool is_kept = args.prepared != nullptr && args.num_tokens == 1 &&
                          args.n <= kPanelInputs * kStepElems;
     auto* panel =
@@ -91,10 +91,10 @@ class Int8MatMul {
     bool is_ready = is_kept && IsPreparedFor(args);
     for (size_t row = 0; row < args.num_rows; row += kRowBlock) {
       MultiplyListed(args, row, AtMost(kRowBlock, args.num_rows - row), panel,
-                     is_ready, ask);
+                     is_ready, prefetch);
       is_ready = args.n <= kPanelInputs / args.num_tokens * kStepElems;
     }
-    ask.lines.Finish();
+    prefetch.lines.Finish();
     if (is_kept && args.num_rows > 0) {
       args.prepared->x = args.x;
       args.prepared->n = args.n;
@@ -135,9 +135,9 @@ class Int8MatMul {
   static_assert(kPanelInputs >= kTokenBlock);
   static_assert(kTokenBlock >= kListedTokens);
 
-  static constexpr bool kLeavesAskingToHardware =
-      requires { requires Format::kLeavesAskingToHardware; };
-  using AskListed = AskList<kStepBytes>;
+  static constexpr bool kLeavesPrefetchToHardware =
+      requires { requires Format::kLeavesPrefetchToHardware; };
+  using PrefetchListed = PrefetchList<kStepBytes>;
 
   static constexpr size_t AtMost(size_t max, size_t count) {
     return count < max ? count : max;
@@ -198,9 +198,9 @@ class Int8MatMul {
         for (size_t r = 0; r < kRows; ++r) {
           rows[r] = args.weights + offset + r * stream_bytes;
         }
-        AskStreams<kStepBytes, kLeavesAskingToHardware> ask = {
+        PrefetchStreams<kStepBytes, kLeavesPrefetchToHardware> prefetch = {
             .stream_bytes = stream_bytes, .left_bytes = stream_bytes - offset};
-        MultiplyRows(rows, readable_end, num_elems, panel, ask, acc[i]);
+        MultiplyRows(rows, readable_end, num_elems, panel, prefetch, acc[i]);
       }
       elem += num_elems;
     }
@@ -236,10 +236,10 @@ class Int8MatMul {
       }
       const std::byte* part =
           weights + elem / Format::kBlockElems * Format::kBlockBytes;
-      AskTokens<kStepBytes> ask;
+      PrefetchTokens<kStepBytes> prefetch;
       for (size_t r = 0; r < num_rows; ++r) {
         MultiplyTokens(part + r * args.row_bytes, num_elems, panel, num_tokens,
-                       ask, acc[r]);
+                       prefetch, acc[r]);
       }
       elem += num_elems;
     }
@@ -260,7 +260,7 @@ class Int8MatMul {
   // all of them, prepared.
   static void MultiplyListed(const DotRowsArgs& args, size_t first_row,
                              size_t num_rows, Input* panel, bool is_ready,
-                             AskListed& ask) {
+                             PrefetchListed& prefetch) {
     const size_t num_tokens = args.num_tokens;
     const MatMulArgs product = {
         .n = args.n, .x = args.x, .x_stride_bytes = args.x_stride_bytes};
@@ -279,7 +279,8 @@ class Int8MatMul {
         rows[r] = args.rows + args.ids[first_row + r] * args.row_bytes +
                   elem / Format::kBlockElems * Format::kBlockBytes;
       }
-      MultiplyParts(rows, num_rows, num_elems, panel, num_tokens, ask, acc);
+      MultiplyParts(rows, num_rows, num_elems, panel, num_tokens, prefetch,
+                    acc);
       elem += num_elems;
     }
     for (size_t t = 0; t < num_tokens; ++t) {
@@ -294,28 +295,29 @@ class Int8MatMul {
   // token, one at a time for many.
   static void MultiplyParts(const std::byte* const* rows, size_t num_rows,
                             size_t num_elems, const Input* panel,
-                            size_t num_tokens, AskListed& ask, Acc* acc) {
+                            size_t num_tokens, PrefetchListed& prefetch,
+                            Acc* acc) {
     if (num_tokens > 1) {
       for (size_t r = 0; r < num_rows; ++r) {
-        MultiplyTokens(rows[r], num_elems, panel, num_tokens, ask,
+        MultiplyTokens(rows[r], num_elems, panel, num_tokens, prefetch,
                        acc + r * num_tokens);
       }
       return;
     }
-    ask.part_bytes = num_elems / Format::kBlockElems * Format::kBlockBytes;
+    prefetch.part_bytes = num_elems / Format::kBlockElems * Format::kBlockBytes;
     size_t r = 0;
     for (; r + kStreams <= num_rows; r += kStreams) {
       const std::byte* group[kStreams];
       for (size_t i = 0; i < kStreams; ++i) {
         group[i] = rows[r + i];
         const size_t next = AtMost(num_rows - 1, r + kStreams + i);
-        ask.following[i] =
-            reinterpret_cast<uintptr_t>(rows[next]) - ask.part_bytes;
+        prefetch.following[i] =
+            reinterpret_cast<uintptr_t>(rows[next]) - prefetch.part_bytes;
       }
-      MultiplyRows(group, nullptr, num_elems, panel, ask, acc + r);
+      MultiplyRows(group, nullptr, num_elems, panel, prefetch, acc + r);
     }
     for (; r < num_rows; ++r) {
-      MultiplyRows({rows[r]}, nullptr, num_elems, panel, ask, acc + r);
+      MultiplyRows({rows[r]}, nullptr, num_elems, panel, prefetch, acc + r);
     }
   }
 
@@ -360,17 +362,17 @@ class Int8MatMul {
   }
 
   // What a group calls while its rows take a step.
-  template <size_t kRows, class Ask>
-  struct AskRows {
+  template <size_t kRows, class Prefetch>
+  struct PrefetchRows {
     [[gnu::always_inline]] void operator()(size_t r) const {
-      ask.template Row<kRows>(rows[r], offset, r);
+      prefetch.template Row<kRows>(rows[r], offset, r);
     }
     template <size_t kShares>
     [[gnu::always_inline]] void Share(size_t r, size_t share) const {
-      ask.template Share<kRows, kShares>(rows[r], offset, share);
+      prefetch.template Share<kRows, kShares>(rows[r], offset, share);
     }
 
-    const Ask& ask;
+    const Prefetch& prefetch;
     const std::byte* const (&rows)[kRows];
     size_t offset;
   };
@@ -380,13 +382,13 @@ class Int8MatMul {
   struct RowByRow : RowSums<Acc, kRows> {
     using RowSums<Acc, kRows>::RowSums;
 
-    template <class AskRow>
+    template <class PrefetchRow>
     [[gnu::always_inline]] void Step(const std::byte* const (&rows)[kRows],
                                      size_t offset, const Input& input,
-                                     const AskRow& ask) {
+                                     const PrefetchRow& prefetch) {
 #pragma clang loop unroll(full)
       for (size_t r = 0; r < kRows; ++r) {
-        ask(r);
+        prefetch(r);
         this->sums[r] = Format::Step(Format::Unpack(rows[r] + offset), input,
                                      this->sums[r]);
       }
@@ -405,10 +407,10 @@ class Int8MatMul {
 
   // Adds the products of kRows rows' parts with one token's panel to acc.
   // readable_end: up to there weights of the same type follow; or null.
-  template <size_t kRows, class Ask>
+  template <size_t kRows, class Prefetch>
   static void MultiplyRows(const std::byte* const (&rows)[kRows],
                            const std::byte* readable_end, size_t num_elems,
-                           const Input* panel, Ask& ask, Acc* acc) {
+                           const Input* panel, Prefetch& prefetch, Acc* acc) {
     const size_t num_whole = num_elems / kStepElems;
     const bool has_rest = num_elems % kStepElems != 0;
     // What a row's last step reads of the next row meets zeros: nothing is left
@@ -419,16 +421,16 @@ class Int8MatMul {
     typename GroupOf<kRows, Format>::Type group(acc);
     for (size_t s = 0; s < num_steps; ++s) {
       const size_t offset = s * kStepBytes;
-      ask.template Begin<kRows>(offset);
+      prefetch.template Begin<kRows>(offset);
       group.Step(rows, offset, panel[s],
-                 AskRows<kRows, Ask>{ask, rows, offset});
+                 PrefetchRows<kRows, Prefetch>{prefetch, rows, offset});
     }
     group.Store(acc);
     if (!has_rest || reads_on) return;
     const size_t offset = num_whole * kStepBytes;
-    ask.template Begin<kRows>(offset);
+    prefetch.template Begin<kRows>(offset);
     for (size_t r = 0; r < kRows; ++r) {
-      ask.template Row<kRows>(rows[r], offset, r);
+      prefetch.template Row<kRows>(rows[r], offset, r);
       acc[r] = Format::Step(UnpackRest(rows[r], num_elems), panel[num_whole],
                             acc[r]);
     }
@@ -447,10 +449,10 @@ class Int8MatMul {
   }
 
   // Adds the products of one row's part with the panel of num_tokens tokens.
-  template <class Ask>
+  template <class Prefetch>
   static void MultiplyTokens(const std::byte* weights, size_t num_elems,
-                             const Input* panel, size_t num_tokens, Ask& ask,
-                             Acc* acc) {
+                             const Input* panel, size_t num_tokens,
+                             Prefetch& prefetch, Acc* acc) {
     const auto add_step = [&](const Weights& w, const Input* inputs) {
       for (size_t t = 0; t < num_tokens; ++t) {
         acc[t] = Format::Step(w, inputs[t], acc[t]);
@@ -459,13 +461,13 @@ class Int8MatMul {
     const size_t num_steps = num_elems / kStepElems;
     for (size_t s = 0; s < num_steps; ++s) {
       const std::byte* step = weights + s * kStepBytes;
-      ask.template Begin<1>(s * kStepBytes);
-      ask.template Row<1>(weights, s * kStepBytes, 0);
+      prefetch.template Begin<1>(s * kStepBytes);
+      prefetch.template Row<1>(weights, s * kStepBytes, 0);
       add_step(Format::Unpack(step), panel + s * num_tokens);
     }
     if (num_elems % kStepElems != 0) {
-      ask.template Begin<1>(num_steps * kStepBytes);
-      ask.template Row<1>(weights, num_steps * kStepBytes, 0);
+      prefetch.template Begin<1>(num_steps * kStepBytes);
+      prefetch.template Row<1>(weights, num_steps * kStepBytes, 0);
       add_step(UnpackRest(weights, num_elems), panel + num_steps * num_tokens);
     }
   }

@@ -4,7 +4,7 @@ namespace thermocline::kernels {
 namespace {
 
 #if defined(__x86_64__)
-// Zen 3 reads four streams as well on its own, and instructions that ask for
+// Zen 3 reads four streams as well on its own, and instructions that prefetch
 // them cost 4 (Q4_0, Q4_K) to 7 % (Q8_0) of a token. Intel's CPUs read 1.02
 // (Q8_0) to 1.3 times (Q6_K) as fast if asked.
 void FillAvx2(bool is_amd, KernelTable& table) {
@@ -13,7 +13,8 @@ void FillAvx2(bool is_amd, KernelTable& table) {
   if (!is_amd) return;
   for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
                       DType::kQ8_0, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
-    table.call_bytes_by_type[static_cast<uint32_t>(dtype)] = kUnaskedCallBytes;
+    table.call_bytes_by_type[static_cast<uint32_t>(dtype)] =
+        kNoPrefetchCallBytes;
   }
 }
 

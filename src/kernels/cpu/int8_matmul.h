@@ -18,10 +18,10 @@ namespace thermocline::kernels {
 void FillInt8MatMuls(Isa isa, bool is_amd, KernelTable& table);
 
 // The parts of FillInt8MatMuls; each is compiled with the flags of its ISA.
-// asks_ahead: whether streams are asked for ahead of their use. AVX2 leaves K
-// types to FillInt8MatMulsAvx2K; AVX-VNNI has those of AVX2.
-void FillInt8MatMulsAvx2(bool asks_ahead, KernelTable& table);
-void FillInt8MatMulsAvx2K(bool asks_ahead, KernelTable& table);
+// prefetches_ahead: whether streams are prefetched ahead of their use. AVX2
+// leaves K types to FillInt8MatMulsAvx2K; AVX-VNNI has those of AVX2.
+void FillInt8MatMulsAvx2(bool prefetches_ahead, KernelTable& table);
+void FillInt8MatMulsAvx2K(bool prefetches_ahead, KernelTable& table);
 void FillInt8MatMulsAvxVnni(KernelTable& table);
 void FillInt8MatMulsAvx512(KernelTable& table);
 void FillInt8MatMulsAvx512Vnni(KernelTable& table);

@@ -306,16 +306,16 @@ std::vector<float> MultiplyTwice(const KernelTable& kernels, DType dtype,
 }
 
 TEST_P(Int8MatMulTest, AmdsVersionGivesTheSameBits) {
-  const KernelTable asked = MakeTable(isa(), false);
-  const KernelTable unasked = MakeTable(isa(), true);
+  const KernelTable prefetched = MakeTable(isa(), false);
+  const KernelTable unprefetched = MakeTable(isa(), true);
   for (size_t n : Lengths()) {
     for (const size_t rows : {1, 9, 16, 23, 65}) {
       for (const size_t tokens : {1, 2, 5, 8}) {
         for (const size_t gap : {0, 3}) {
           Problem problem(dtype(), n, rows, tokens, rows % 3, Fill::kRandom, 0,
                           n, gap);
-          ASSERT_EQ(MultiplyTwice(unasked, dtype(), problem, rows, tokens),
-                    MultiplyTwice(asked, dtype(), problem, rows, tokens))
+          ASSERT_EQ(MultiplyTwice(unprefetched, dtype(), problem, rows, tokens),
+                    MultiplyTwice(prefetched, dtype(), problem, rows, tokens))
               << "n " << n << ", rows " << rows << ", tokens " << tokens
               << ", gap " << gap;
         }

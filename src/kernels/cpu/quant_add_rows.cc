@@ -17,18 +17,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace thermocline::kernels::HWY_NAMESPACE {
 
-// Steps of kRows rows, and with kAsk the lines to be asked for. Their terms
-// come to out [kStepElems] one after the other, so that the number of rows
-// changes how often out is loaded, never a sum.
-template <class Format, bool kAsk, size_t kRows>
+// Steps of kRows rows, and with kPrefetch the lines to be prefetched. Their
+// terms come to out [kStepElems] one after the other, so that the number of
+// rows changes how often out is loaded, never a sum.
+template <class Format, bool kPrefetch, size_t kRows>
 HWY_INLINE void AddQuants(const QuantStep (&steps)[kRows], const float* coefs,
-                          const AskedLines& ask, float* out) {
+                          const PrefetchedLines& prefetch, float* out) {
   constexpr size_t kLines = LinesOf(kRows * Format::kStepBytes);
   constexpr size_t kVectors = 32 / kLanes;
   const hn::Rebind<int8_t, Floats> bytes;
   const hn::Rebind<int32_t, Floats> ints;
   for (size_t e = 0; e < kStepElems; e += 32) {
-    if constexpr (kAsk) AskForPart<kLines, kStepElems / 32>(ask, e / 32);
+    if constexpr (kPrefetch)
+      PrefetchPart<kLines, kStepElems / 32>(prefetch, e / 32);
     FloatVec sums[kVectors];
     for (size_t v = 0; v < kVectors; ++v) {
       sums[v] = hn::LoadU(Floats(), out + e + v * kLanes);
@@ -78,9 +79,9 @@ HWY_INLINE NibbleTable TableOf(const QuantStep& step, float coef, size_t idx) {
 
 // As AddQuants, from nibbles straight to what they are worth: nothing is
 // unpacked to bytes and converted.
-template <class Format, bool kAsk, size_t kRows>
+template <class Format, bool kPrefetch, size_t kRows>
 HWY_INLINE void AddNibbles(const QuantStep (&steps)[kRows], const float* coefs,
-                           const AskedLines& ask, float* out) {
+                           const PrefetchedLines& prefetch, float* out) {
   constexpr size_t kLines = LinesOf(kRows * Format::kStepBytes);
   constexpr bool kIsSplit = Format::kNibbles == Nibbles::kSubBlocks;
   const auto add = [](const NibbleTable& table, __m512i nibbles,
@@ -90,7 +91,8 @@ HWY_INLINE void AddNibbles(const QuantStep (&steps)[kRows], const float* coefs,
     return hn::MulAdd(values, table.factor, sum);
   };
   for (size_t e = 0; e < kStepElems; e += 64) {
-    if constexpr (kAsk) AskForPart<kLines, kStepElems / 64>(ask, e / 64);
+    if constexpr (kPrefetch)
+      PrefetchPart<kLines, kStepElems / 64>(prefetch, e / 64);
     FloatVec sums[4];
     for (size_t v = 0; v < 4; ++v) {
       sums[v] = hn::LoadU(Floats(), out + e + v * kLanes);
@@ -120,9 +122,10 @@ HWY_INLINE void AddNibbles(const QuantStep (&steps)[kRows], const float* coefs,
 }
 #endif
 
-template <class Format, bool kAsk, size_t kRows>
+template <class Format, bool kPrefetch, size_t kRows>
 HWY_INLINE void AddStep(const std::byte* const (&blocks)[kRows],
-                        const float* coefs, const AskedLines& ask, float* out) {
+                        const float* coefs, const PrefetchedLines& prefetch,
+                        float* out) {
   QuantStep steps[kRows];
   for (size_t r = 0; r < kRows; ++r) {
     steps[r].blocks = blocks[r];
@@ -130,18 +133,18 @@ HWY_INLINE void AddStep(const std::byte* const (&blocks)[kRows],
   }
 #if HWY_TARGET == HWY_AVX3
   if constexpr (Format::kNibbles != Nibbles::kNone) {
-    AddNibbles<Format, kAsk>(steps, coefs, ask, out);
+    AddNibbles<Format, kPrefetch>(steps, coefs, prefetch, out);
     return;
   }
 #endif
   for (size_t r = 0; r < kRows; ++r) Format::UnpackQuants(steps[r]);
-  AddQuants<Format, kAsk>(steps, coefs, ask, out);
+  AddQuants<Format, kPrefetch>(steps, coefs, prefetch, out);
 }
 
 // The last columns, fewer than a step has: on copies filled up with zeros.
 template <class Format, size_t kRows>
 void AddRest(const std::byte* const (&rows)[kRows], const float* coefs,
-             size_t count, const AskedLines& ask, float* out) {
+             size_t count, const PrefetchedLines& prefetch, float* out) {
   std::byte padded[kRows][Format::kStepBytes] = {};
   const std::byte* blocks[kRows];
   for (size_t r = 0; r < kRows; ++r) {
@@ -149,8 +152,8 @@ void AddRest(const std::byte* const (&rows)[kRows], const float* coefs,
                 count / Format::kBlockElems * Format::kBlockBytes);
     blocks[r] = padded[r];
   }
-  if (ask) {
-    AskForPart<LinesOf(kRows * Format::kStepBytes), 1>(ask, 0);
+  if (prefetch) {
+    PrefetchPart<LinesOf(kRows * Format::kStepBytes), 1>(prefetch, 0);
   }
   HWY_ALIGN float sums[kStepElems] = {};
   std::memcpy(sums, out, count * sizeof(float));
@@ -164,18 +167,18 @@ HWY_INLINE const std::byte* RowOf(const AddRowsArgs& args, size_t i) {
 }
 
 // How far ahead of its use a listed row, which is in the second level of the
-// cache at least, is asked for into the first.
+// cache at least, is prefetched into the first.
 constexpr size_t kNearBytes = 512;
 
-// Asks for what comes kNearBytes behind `offset` in each of kRows rows: in the
-// row, or behind its end in the row that follows.
+// Prefetches what comes kNearBytes behind `offset` in each of kRows rows:
+// in the row, or behind its end in the row that follows.
 template <size_t kStepBytes, size_t kRows>
-HWY_INLINE void AskNear(const std::byte* const (&rows)[kRows],
-                        const std::byte* const (&following)[kRows],
-                        size_t offset, size_t row_bytes) {
+HWY_INLINE void PrefetchNear(const std::byte* const (&rows)[kRows],
+                             const std::byte* const (&following)[kRows],
+                             size_t offset, size_t row_bytes) {
   const size_t near = offset + kNearBytes;
   for (size_t r = 0; r < kRows; ++r) {
-    AskForBytes<3>(
+    PrefetchBytes<3>(
         near < row_bytes
             ? reinterpret_cast<uintptr_t>(rows[r]) + near
             : reinterpret_cast<uintptr_t>(following[r]) + near - row_bytes,
@@ -197,19 +200,20 @@ void AddPass(const AddRowsArgs& args, size_t first_row, AheadCursor& lines) {
     return num_elems / Format::kBlockElems * Format::kBlockBytes;
   };
   for (size_t c = 0; c < args.n; c += kStepElems) {
-    const AskedLines ask = lines.Take<LinesOf(kRows * Format::kStepBytes)>();
+    const PrefetchedLines prefetch =
+        lines.Take<LinesOf(kRows * Format::kStepBytes)>();
     const std::byte* blocks[kRows];
     for (size_t r = 0; r < kRows; ++r) blocks[r] = rows[r] + bytes_of(c);
     const size_t count = std::min(kStepElems, args.n - c);
     float* out = args.out + c;
     if (count < kStepElems) {
-      AddRest<Format>(blocks, coefs, count, ask, out);
-    } else if (!ask) {
-      AddStep<Format, false>(blocks, coefs, ask, out);
+      AddRest<Format>(blocks, coefs, count, prefetch, out);
+    } else if (!prefetch) {
+      AddStep<Format, false>(blocks, coefs, prefetch, out);
     } else {
-      AskNear<Format::kStepBytes>(rows, following, bytes_of(c),
-                                  bytes_of(args.n));
-      AddStep<Format, true>(blocks, coefs, ask, out);
+      PrefetchNear<Format::kStepBytes>(rows, following, bytes_of(c),
+                                       bytes_of(args.n));
+      AddStep<Format, true>(blocks, coefs, prefetch, out);
     }
   }
 }

@@ -35,7 +35,7 @@ TEST_P(QuantAddRowsTest, WorksOffListsOfEveryLength) {
     const std::vector<float> expected =
         AddAll(kernels(), dtype, rows, kRows, n, nullptr);
     const size_t read_lines = kRows * BytesOf(dtype, n) / 64;
-    // Addresses are asked for only: they need not be of anything.
+    // Addresses are prefetched only: they need not be of anything.
     const std::vector<uintptr_t> lines(3 * read_lines, 0x40);
     for (size_t length = 0; length <= lines.size(); ++length) {
       LinesAhead ahead = {lines.data(), lines.data() + length};

@@ -230,7 +230,7 @@ class TileMatMul {
   struct Meeting {
     const Block* tile;
     const Input* input;
-    size_t next_input;  // bytes to what to ask memory for; 0: nothing
+    size_t next_input;  // bytes to what to prefetch; 0: nothing
     size_t num_blocks;
     bool is_first;  // of the panels
   };

@@ -183,7 +183,7 @@ TEST_P(DotRowsTest, WorksOffListsOfEveryLength) {
     const DotProduct product(dtype, kRows, 768, 2);
     const std::vector<uint32_t> ids = SomeRows(kRows, kRows);
     const size_t read_lines = kRows * BytesOf(dtype, product.n) / 64;
-    // Addresses are asked for only: they need not be of anything.
+    // Addresses are prefetched only: they need not be of anything.
     const std::vector<uintptr_t> lines(3 * read_lines, 0x40);
     for (size_t t : {1, 2}) {
       const std::vector<float> expected = product.Dot(kernels(), ids, t);

@@ -1,4 +1,4 @@
-#include "engine/ffn/turned_down.h"
+#include "engine/ffn/transposed_down.h"
 
 #include <algorithm>
 #include <array>
@@ -11,13 +11,13 @@
 namespace thermocline::engine {
 namespace {
 
-// Columns that are turned at once: whole blocks of every type.
+// Columns that are transposed at once: whole blocks of every type.
 constexpr size_t kBlockColumns = 256;
 constexpr size_t kFloatColumns = 64;
 // Neurons that are decoded at once: a block of what they become.
 constexpr size_t kNeurons = 32;
 
-DType TurnedType(DType dtype) {
+DType TransposedType(DType dtype) {
   if (!IsFloat(dtype)) return DType::kQ8_0;
   return dtype == DType::kF16 ? DType::kF16 : DType::kF32;
 }
@@ -49,7 +49,8 @@ void Decode(const compute::Compute& compute, const TensorView& matrix,
   }
 }
 
-// Four by four at a time: up to three columns behind the last are turned too.
+// Four by four at a time: up to three columns behind the last are transposed
+// too.
 void Transpose(const Rows32& rows, size_t count, Columns32& columns) {
   using Four = float __attribute__((ext_vector_type(4)));
   const auto load = [](const float* from) {
@@ -65,13 +66,13 @@ void Transpose(const Rows32& rows, size_t count, Columns32& columns) {
       const Four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
       const Four de_low = __builtin_shufflevector(d, e, 0, 4, 1, 5);
       const Four de_high = __builtin_shufflevector(d, e, 2, 6, 3, 7);
-      const Four turned[] = {
+      const Four transposed[] = {
           __builtin_shufflevector(ab_low, de_low, 0, 1, 4, 5),
           __builtin_shufflevector(ab_low, de_low, 2, 3, 6, 7),
           __builtin_shufflevector(ab_high, de_high, 0, 1, 4, 5),
           __builtin_shufflevector(ab_high, de_high, 2, 3, 6, 7)};
       for (size_t k = 0; k < 4; ++k) {
-        std::memcpy(&columns[c + k][i], &turned[k], sizeof(Four));
+        std::memcpy(&columns[c + k][i], &transposed[k], sizeof(Four));
       }
     }
   }
@@ -81,17 +82,17 @@ void Transpose(const Rows32& rows, size_t count, Columns32& columns) {
 void Turn(const compute::Compute& compute, const TensorView& down_t,
           size_t first, size_t count, std::byte* out) {
   const size_t num_neurons = down_t.shape.num_rows();
-  const DType turned = TurnedType(down_t.dtype);
-  const size_t row_bytes = BytesOf(turned, num_neurons);
+  const DType transposed = TransposedType(down_t.dtype);
+  const size_t row_bytes = BytesOf(transposed, num_neurons);
   alignas(64) Rows32 rows = {};
   alignas(64) Columns32 columns;
   for (size_t n = 0; n < num_neurons; n += kNeurons) {
     const size_t num_here = std::min(kNeurons, num_neurons - n);
     Decode(compute, down_t, n, num_here, first, count, rows);
     Transpose(rows, count, columns);
-    std::byte* place = out + BytesOf(turned, n);
+    std::byte* place = out + BytesOf(transposed, n);
     for (size_t c = 0; c < count; ++c) {
-      compute.kernels->store_row(turned, columns[c], num_here,
+      compute.kernels->store_row(transposed, columns[c], num_here,
                                  place + c * row_bytes);
     }
   }
@@ -99,7 +100,7 @@ void Turn(const compute::Compute& compute, const TensorView& down_t,
 
 }  // namespace
 
-uint64_t TurnedBytes(uint64_t num_neurons) {
+uint64_t TransposedBytes(uint64_t num_neurons) {
   // The limits of model::Config keep both far below 2^64.
   return RoundUp<uint64_t>(
       std::max(kFloatColumns * num_neurons * sizeof(float),
@@ -110,21 +111,22 @@ uint64_t TurnedBytes(uint64_t num_neurons) {
 
 bool CanTurnDown(const compute::Compute& compute, const FfnScratch& scratch,
                  const TensorView& down_t) {
-  return scratch.turned_bytes > 0 && compute.kernels->batch &&
+  return scratch.transposed_bytes > 0 && compute.kernels->batch &&
          (IsFloat(down_t.dtype) || down_t.shape.num_rows() % 32 == 0);
 }
 
-void MultiplyTurned(const compute::Compute& compute, const FfnScratch& scratch,
-                    const RowSums& sums, size_t num_rows) {
+void MultiplyTransposed(const compute::Compute& compute,
+                        const FfnScratch& scratch, const RowSums& sums,
+                        size_t num_rows) {
   const TensorView& down_t = sums.matrix;
   const size_t num_neurons = down_t.shape.num_rows();
-  TC_CHECK(TurnedBytes(num_neurons) <= scratch.turned_bytes);
+  TC_CHECK(TransposedBytes(num_neurons) <= scratch.transposed_bytes);
   TensorView weight;
-  weight.dtype = TurnedType(down_t.dtype);
+  weight.dtype = TransposedType(down_t.dtype);
   weight.shape = {.ne = {num_neurons, down_t.shape.ne[0], 1, 1}, .rank = 2};
   auto make = [&](size_t first, size_t count, int worker_idx) {
-    std::byte* rows =
-        scratch.turned + static_cast<size_t>(worker_idx) * scratch.turned_bytes;
+    std::byte* rows = scratch.transposed + static_cast<size_t>(worker_idx) *
+                                               scratch.transposed_bytes;
     Turn(compute, down_t, first, count, rows);
     return static_cast<const std::byte*>(rows);
   };

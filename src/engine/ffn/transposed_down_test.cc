@@ -1,4 +1,4 @@
-#include "engine/ffn/turned_down.h"
+#include "engine/ffn/transposed_down.h"
 
 #include <gtest/gtest.h>
 
@@ -28,10 +28,11 @@ model::Config RecordsConfig(size_t width, size_t num_neurons) {
 
 constexpr size_t kAllTokens = 96;
 
-// Of kAllTokens tokens, num_tokens at a time; the sums of rows if not `turned`.
+// Of kAllTokens tokens, num_tokens at a time; the sums of rows if not
+// `transposed`.
 std::vector<float> Multiply(const TensorView& down_t, const TensorView& bias,
                             kernels::Isa isa, int num_threads,
-                            size_t num_tokens, bool turned) {
+                            size_t num_tokens, bool transposed) {
   const size_t num_neurons = down_t.shape.num_rows();
   const model::Config config = RecordsConfig(down_t.shape.ne[0], num_neurons);
   ComputeFixture fixture(
@@ -49,8 +50,8 @@ std::vector<float> Multiply(const TensorView& down_t, const TensorView& bias,
       std::copy_n(hidden.data() + (begin + t) * num_neurons, num_neurons,
                   scratch.up.row(t));
     }
-    if (turned) {
-      MultiplyTurned(fixture.compute(), scratch, sums, num_tokens);
+    if (transposed) {
+      MultiplyTransposed(fixture.compute(), scratch, sums, num_tokens);
     } else {
       SumRows(fixture.compute(), sums, num_tokens);
     }
@@ -62,7 +63,7 @@ std::vector<float> Multiply(const TensorView& down_t, const TensorView& bias,
   return out;
 }
 
-TEST(TurnedDown, IsTheSumOfRows) {
+TEST(TransposedDown, IsTheSumOfRows) {
   for (const kernels::Isa isa : kernels::SupportedIsas()) {
     if (!kernels::KernelsFor(isa).batch) continue;
     for (const DType dtype :
@@ -90,7 +91,7 @@ TEST(TurnedDown, IsTheSumOfRows) {
   }
 }
 
-TEST(TurnedDown, IsForWholeBlocksWithRoom) {
+TEST(TransposedDown, IsForWholeBlocksWithRoom) {
   const OwnedTensor down_t(DType::kQ8_0, RandomFloats(32 * 64, 1), 32);
   const OwnedTensor odd(DType::kQ8_0, RandomFloats(32 * 65, 1), 32);
   const kernels::Isa isa = kernels::BestIsa();
@@ -108,7 +109,7 @@ TEST(TurnedDown, IsForWholeBlocksWithRoom) {
   matrices.records.clear();
   EXPECT_FALSE(can(ComputeFixture(matrices, shape, isa), down_t.view()));
   ComputeFixture scalar(RecordsConfig(32, 64), shape, kernels::Isa::kScalar);
-  EXPECT_EQ(scalar.ffn_scratch().turned_bytes, 0u);
+  EXPECT_EQ(scalar.ffn_scratch().transposed_bytes, 0u);
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
-// What the int8 products ask memory for while they compute (int8_driver.h), one
+// What the int8 products prefetch while they compute (int8_driver.h), one
 // step of kStepBytes of each row at a time.
 //
 // Begin<kRows>() is called before kRows rows take a step, `offset` bytes behind
 // where their parts begin, and Row<kRows>() before row r does; or, of streams,
-// Share<kRows, kShares>() for each of so many shares of what that asks for.
+// Share<kRows, kShares>() for each of so many shares of what that prefetches.
 //
 // Everything is always inlined: files compiled for different instruction sets
 // use it, and the linker would keep one copy for all.
-#ifndef THERMOCLINE_KERNELS_CPU_INT8_ASK_H_
-#define THERMOCLINE_KERNELS_CPU_INT8_ASK_H_
+#ifndef THERMOCLINE_KERNELS_CPU_INT8_PREFETCH_H_
+#define THERMOCLINE_KERNELS_CPU_INT8_PREFETCH_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +17,22 @@
 
 namespace thermocline::kernels {
 
-// Asks for one of kShares shares of the lines of kNumBytes from an address on.
+// Prefetches one of kShares shares of the lines of kNumBytes from an
+// address on.
 template <int kLocality, size_t kNumBytes, size_t kShares>
-[[gnu::always_inline]] inline void AskForShare(uintptr_t begin, size_t share) {
+[[gnu::always_inline]] inline void PrefetchShare(uintptr_t begin,
+                                                 size_t share) {
   constexpr size_t kLines = LinesOf(kNumBytes);
   const size_t end = kLines * (share + 1) / kShares;
   for (size_t i = kLines * share / kShares; i < end; ++i) {
-    AskForLine<kLocality>(begin + i * kLineBytes);
+    PrefetchLine<kLocality>(begin + i * kLineBytes);
   }
 }
 
 // The streams of one token: memory delivers more to a few of them than to one,
-// and a stream that goes on forever can be asked for ahead of its use. They are
-// stream_bytes long; left_bytes of them begin with these parts. A single row is
-// none. kNotAtAll: the hardware reads ahead as well.
+// and a stream that goes on forever can be prefetched ahead of its use. They
+// are stream_bytes long; left_bytes of them begin with these parts. A single
+// row is none. kNotAtAll: the hardware reads ahead as well.
 //
 // How far ahead: into the second level of the cache, then into the first. From
 // memory (Intel, two threads, VNNI, pages of 4 KiB; first step at 2 KiB; all of
@@ -41,7 +43,7 @@ template <int kLocality, size_t kNumBytes, size_t kShares>
 // 0.99 of such a loop for Q4_0, 0.86 with 2 KiB; 4 KiB is as good for Q4_0,
 // worse for Q8_0.
 template <size_t kStepBytes, bool kNotAtAll>
-struct AskStreams {
+struct PrefetchStreams {
   static constexpr size_t kFarBytes = kStreamAheadBytes;
   static constexpr size_t kNearBytes = 1024;
 
@@ -66,14 +68,14 @@ struct AskStreams {
                                     size_t share) const {
     if constexpr (kRows == 1 || kNotAtAll) return;
     const uintptr_t begin = reinterpret_cast<uintptr_t>(row) + offset;
-    AskForShare<2, kStepBytes, kShares>(begin + far, share);
-    AskForShare<3, kStepBytes, kShares>(begin + kNearBytes, share);
+    PrefetchShare<2, kStepBytes, kShares>(begin + far, share);
+    PrefetchShare<3, kStepBytes, kShares>(begin + kNearBytes, share);
   }
 };
 
 // One stream that many tokens share.
 template <size_t kStepBytes>
-struct AskTokens {
+struct PrefetchTokens {
   static constexpr size_t kFarBytes = 8192;
 
   template <size_t kRows>
@@ -81,23 +83,23 @@ struct AskTokens {
   template <size_t kRows>
   [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
                                   size_t /*r*/) const {
-    AskForBytes<2>(reinterpret_cast<uintptr_t>(row) + offset + kFarBytes,
-                   kStepBytes);
+    PrefetchBytes<2>(reinterpret_cast<uintptr_t>(row) + offset + kFarBytes,
+                     kStepBytes);
   }
 };
 
-// Listed rows, which have been asked for: the caller's lines, into the level
+// Listed rows, which have been prefetched: the caller's lines, into the level
 // that its list says; of several rows, the bytes that are next, into the first,
 // where they may not be: in the same rows' parts, and behind their end in those
 // that follow.
 template <size_t kStepBytes>
-struct AskList {
+struct PrefetchList {
   static constexpr size_t kNearBytes = 512;
 
   AheadCursor lines;
   size_t part_bytes = 0;
   uintptr_t following[kStreams] = {};  // less part_bytes
-  AskedLines now;
+  PrefetchedLines now;
   bool is_near_end = false;
 
   template <size_t kRows>
@@ -108,14 +110,14 @@ struct AskList {
   template <size_t kRows>
   [[gnu::always_inline]] void Row(const std::byte* row, size_t offset,
                                   size_t r) const {
-    if (now) AskForPart<LinesOf(kRows * kStepBytes), kRows>(now, r);
+    if (now) PrefetchPart<LinesOf(kRows * kStepBytes), kRows>(now, r);
     if (kRows == 1 || lines.into_first_level()) return;
     const uintptr_t near =
         is_near_end ? following[r] : reinterpret_cast<uintptr_t>(row);
-    AskForBytes<3>(near + offset + kNearBytes, kStepBytes);
+    PrefetchBytes<3>(near + offset + kNearBytes, kStepBytes);
   }
 };
 
 }  // namespace thermocline::kernels
 
-#endif  // THERMOCLINE_KERNELS_CPU_INT8_ASK_H_
+#endif  // THERMOCLINE_KERNELS_CPU_INT8_PREFETCH_H_
