@@ -169,7 +169,7 @@ class SparseTest(cli_support.CliTest):
                 "unknown argument", "--sparse-threshold", code=2)
         self.assert_fails(
             run("run", "-m", GOLDEN, "-p", "a", "--predictor", "x"),
-            "auto, trained, free, none", code=2)
+            "auto, trained, training-free, none", code=2)
 
     def test_the_mode_is_printed(self):
         for args, name in [

@@ -25,7 +25,8 @@ TEST(InModesTest, APredictorIsForTheModesThatAskOne) {
   const auto predictors = [](std::vector<engine::FfnMode> modes) {
     std::vector<PredictorChoice> out;
     for (const engine::SessionOptions& options :
-         InModes({.context = 7, .predictor = PredictorChoice::kFree}, modes)) {
+         InModes({.context = 7, .predictor = PredictorChoice::kTrainingFree},
+                 modes)) {
       EXPECT_EQ(options.context, 7);
       EXPECT_EQ(options.ffn, modes[out.size()]);
       out.push_back(options.predictor);
@@ -33,12 +34,14 @@ TEST(InModesTest, APredictorIsForTheModesThatAskOne) {
     return out;
   };
   using ::testing::ElementsAre;
-  EXPECT_THAT(predictors({kDense, kFast, kExact, kAuto}),
-              ElementsAre(PredictorChoice::kAuto, PredictorChoice::kFree,
-                          PredictorChoice::kAuto, PredictorChoice::kFree));
+  EXPECT_THAT(
+      predictors({kDense, kFast, kExact, kAuto}),
+      ElementsAre(PredictorChoice::kAuto, PredictorChoice::kTrainingFree,
+                  PredictorChoice::kAuto, PredictorChoice::kTrainingFree));
   // For the engine to refuse.
   EXPECT_THAT(predictors({kDense, kExact}),
-              ElementsAre(PredictorChoice::kFree, PredictorChoice::kFree));
+              ElementsAre(PredictorChoice::kTrainingFree,
+                          PredictorChoice::kTrainingFree));
 }
 
 TEST(CheckSessionsFitTest, AddsUpSessionsAndLogits) {

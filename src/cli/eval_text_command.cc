@@ -93,7 +93,7 @@ Status CheckBaseMode(const model::Model& base,
        options.predictor == engine::PredictorChoice::kTrained);
   if (!needs_one ||
       base.config().predictor.kind != model::PredictorKind::kNone ||
-      base.config().has_free_predictors) {
+      base.config().has_training_free) {
     return {};
   }
   return Fail(ErrorCode::kInvalidArgument,

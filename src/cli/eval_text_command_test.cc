@@ -155,8 +155,9 @@ TEST_F(EvalKlCommandTest, ComparesAPredictorWithDenseAndWithItself) {
   const MainResult itself = compare({"--ffn", "fast", "--base", kDemoModel});
   ASSERT_EQ(itself.exit_code, 0) << itself.err;
   EXPECT_THAT(itself.out, HasSubstr("mean KLD:        0 +/- 0\n"));
-  EXPECT_THAT(compare({"--ffn", "exact", "--base-mode", "dense"}).err,
-              HasSubstr("--predictor free: --ffn exact asks no predictor"));
+  EXPECT_THAT(
+      compare({"--ffn", "exact", "--base-mode", "dense"}).err,
+      HasSubstr("--predictor training-free: --ffn exact asks no predictor"));
 }
 
 // Of two modes of one file; another file keeps its own threshold.

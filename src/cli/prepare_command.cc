@@ -21,6 +21,7 @@
 #include "cli/terminal.h"
 #include "engine/session.h"
 #include "pack/pack.h"
+#include "pack/part_file.h"
 #include "training/find_options.h"
 #include "training/prepare.h"
 
@@ -105,7 +106,7 @@ Status RunOnText(const PrepareFlags& flags) {
                       OpenFindInputs(flags, MoreInputs(flags), progress));
   TC_ASSIGN_OR_RETURN(const auto down_source, OpenDownSource(flags));
   inputs.options.predictors = !flags.no_predictor;
-  inputs.options.free_predictors = !flags.no_predictor;
+  inputs.options.training_free = !flags.no_predictor;
   if (flags.density > 0) inputs.options.density = DecimalNear(flags.density);
   if (flags.ppl_cost > 0) {
     inputs.options.max_ppl_cost = DecimalNear(flags.ppl_cost);
@@ -132,7 +133,7 @@ Status CheckBelong(const model::Model& model,
   const std::string path = parts->path();
   TC_ASSIGN_OR_RETURN(const auto together, model.WithParts(std::move(parts)));
   if (together->config().predictor.kind == model::PredictorKind::kNone &&
-      !together->config().has_free_predictors) {
+      !together->config().has_training_free) {
     return {};
   }
   const auto session =

@@ -140,8 +140,8 @@ std::string FormatTrained(const training::Findings& findings) {
   return out + FormatWhetherTheyPay(findings);
 }
 
-std::string FormatFreeOf(size_t layer_idx,
-                         const training::LayerFindings& layer) {
+std::string FormatTrainingFreeOf(size_t layer_idx,
+                                 const training::LayerFindings& layer) {
   if (layer.free_sign_candidates_per_fired == 0) {
     return fmt::format("{:>5}  none: nothing fired in held-out text",
                        layer_idx);
@@ -154,13 +154,13 @@ std::string FormatFreeOf(size_t layer_idx,
          fmt::format(" {:>14.2f}", layer.free_sign_candidates_per_fired);
 }
 
-std::string FormatFree(const training::Findings& findings) {
-  if (findings.parts.free_predictors.empty()) return "";
+std::string FormatTrainingFree(const training::Findings& findings) {
+  if (findings.parts.training_free.empty()) return "";
   std::string out = fmt::format(
       "\ntraining-free predictors, on held-out text\n{}  (signs alone)\n",
       kPredictorHead);
   for (size_t i = 0; i < findings.layers.size(); ++i) {
-    out += FormatFreeOf(i, findings.layers[i]) + "\n";
+    out += FormatTrainingFreeOf(i, findings.layers[i]) + "\n";
   }
   return out;
 }
@@ -308,7 +308,7 @@ std::string FormatFindings(const training::Findings& findings,
     out += fmt::format("\nno predictors: {}\n", findings.no_predictors);
   }
   out += FormatOrder(findings) + FormatTrained(findings) +
-         FormatFree(findings) + FormatAhead(findings) +
+         FormatTrainingFree(findings) + FormatAhead(findings) +
          FormatThresholds(findings);
   if (!findings.stages.empty()) out += "\n";
   for (const training::Stage& stage : findings.stages) {

@@ -20,7 +20,7 @@ using ::testing::Not;
 training::Findings TwoLayers() {
   training::Findings findings;
   findings.parts.predictors.resize(2);
-  findings.parts.free_predictors.resize(2);
+  findings.parts.training_free.resize(2);
   findings.layers.resize(2);
   findings.layers[0] = {.density = 0.125,
                         .skew = 0.26,
@@ -111,7 +111,7 @@ TEST(FormatFindingsTest, AMixturesDensityIsOfTheExpertsInUse) {
 TEST(FormatFindingsTest, WhatIsNotThereIsNotShown) {
   training::Findings findings = TwoLayers();
   findings.parts.predictors.clear();
-  findings.parts.free_predictors.clear();
+  findings.parts.training_free.clear();
   for (auto& layer : findings.layers) {
     layer.recall_ahead.clear();
     layer.fired_per_group = 0;  // as without samples
@@ -128,7 +128,7 @@ TEST(FormatFindingsTest, WhatIsNotThereIsNotShown) {
 TEST(FormatFindingsTest, WhyThereAreNoPredictors) {
   training::Findings findings = TwoLayers();
   findings.parts.predictors.clear();
-  findings.parts.free_predictors.clear();
+  findings.parts.training_free.clear();
   findings.no_predictors = "of a mixture's experts";
   EXPECT_THAT(FormatFindings(findings, false),
               HasSubstr("\nno predictors: of a mixture's experts\n"));

@@ -41,9 +41,9 @@ Status StoreIsa(const std::string& text, kernels::Isa& isa) {
 }
 
 std::string DescribePredictor(const engine::Session& session) {
-  if (session.predictor() == engine::PredictorChoice::kFree) {
+  if (session.predictor() == engine::PredictorChoice::kTrainingFree) {
     return session.memory().host.signs == 0
-               ? "free predictors"
+               ? "training-free predictors"
                : fmt::format("signs of the weights, {}",
                              FormatBytes(session.memory().host.signs));
   }

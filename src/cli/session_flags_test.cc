@@ -128,7 +128,8 @@ TEST(CheckScoresAreUsedTest, OneModeAsksTheFilesPredictors) {
   using enum engine::FfnMode;
   using engine::PredictorChoice;
   ModelFlags flags;
-  EXPECT_NO_THROW(CheckScoresAreUsed(flags, PredictorChoice::kFree, {kDense}));
+  EXPECT_NO_THROW(
+      CheckScoresAreUsed(flags, PredictorChoice::kTrainingFree, {kDense}));
   flags.overrides.predictor_threshold = 1.0f;
   for (const PredictorChoice own :
        {PredictorChoice::kAuto, PredictorChoice::kTrained}) {
@@ -138,7 +139,7 @@ TEST(CheckScoresAreUsedTest, OneModeAsksTheFilesPredictors) {
                  CLI::ValidationError);
   }
   for (const PredictorChoice other :
-       {PredictorChoice::kFree, PredictorChoice::kNone}) {
+       {PredictorChoice::kTrainingFree, PredictorChoice::kNone}) {
     EXPECT_THROW(CheckScoresAreUsed(flags, other, {kFast}),
                  CLI::ValidationError);
   }

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "engine/batch.h"
 #include "engine/engine_options.h"
-#include "engine/ffn/sparse_totals.h"
+#include "engine/ffn/ffn_observer.h"
 #include "engine/forward/forward.h"
 #include "engine/kv/kv_pool.h"
 #include "model/model.h"
@@ -57,7 +57,7 @@ class Engine {
   }
 
   virtual FfnMode ffn() const = 0;  // of what is generated: never kAuto
-  // Of kFast kTrained or kFree, else kNone.
+  // Of kFast kTrained or kTrainingFree, else kNone.
   virtual PredictorChoice predictor() const = 0;
   // What generated rows have read so far; all 0 in kDense.
   virtual SparseTotals sparse_totals() const = 0;

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "engine/ffn/ffn_mode.h"
-#include "engine/ffn/observer.h"
+#include "engine/ffn/ffn_observer.h"
 #include "engine/ffn/record_store.h"
 #include "kernels/isa.h"
 

@@ -20,7 +20,7 @@ struct EnginePlan {
   std::vector<LayerPlan> layers;
   ScratchShape scratch;
   uint64_t scratch_bytes = 0;  // activations of one batch, per-thread scratch
-  uint64_t sign_bytes = 0;     // of weights, for PredictorChoice::kFree
+  uint64_t sign_bytes = 0;     // of weights, for PredictorChoice::kTrainingFree
 };
 
 // kInvalidArgument: a context < 1 or beyond learned positions, max_rows < 1, a

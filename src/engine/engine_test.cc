@@ -186,7 +186,7 @@ TEST(Engine, EachSequenceIsAsAloneInSparseModes) {
       ExpectEachAsAlone(
           *bundled, {.ffn = FfnMode::kExact, .dense_prompts = dense_prompts});
       ExpectEachAsAlone(*bundled, {.ffn = FfnMode::kFast,
-                                   .predictor = PredictorChoice::kFree,
+                                   .predictor = PredictorChoice::kTrainingFree,
                                    .dense_prompts = dense_prompts});
     }
   }
@@ -218,8 +218,8 @@ TEST(Engine, EachSequenceIsAsAloneWhereLayersDiffer) {
   const auto bundled = testing::OpenTinyModel(relu, {.bundle_at_load = true});
   ASSERT_TRUE(bundled.has_value()) << bundled.error().message;
   ExpectEachAsAlone(*bundled, {.ffn = FfnMode::kExact});
-  ExpectEachAsAlone(
-      *bundled, {.ffn = FfnMode::kFast, .predictor = PredictorChoice::kFree});
+  ExpectEachAsAlone(*bundled, {.ffn = FfnMode::kFast,
+                               .predictor = PredictorChoice::kTrainingFree});
   TinySpec ahead;
   ahead.architecture = "bamboo";
   testing::UseUnlikeLayers(0, ahead);

@@ -23,7 +23,7 @@ struct TierBytes {
   uint64_t slots = 0;    // for records that come and go; none do yet
   uint64_t kv = 0;       // pages of keys and values
   uint64_t scratch = 0;  // activations of one batch, per-thread scratch
-  uint64_t signs = 0;    // of weights, for PredictorChoice::kFree
+  uint64_t signs = 0;    // of weights, for PredictorChoice::kTrainingFree
 
   // Saturates.
   uint64_t total() const;

@@ -87,10 +87,10 @@ TEST(RuntimePlan, TrainingFreePredictorsOfTheFileCount) {
   for (model::LayerSpec& layer : config.layers) {
     layer.ffn.activation = Activation::kRelu;
   }
-  const SessionOptions free = {.predictor = PredictorChoice::kFree};
+  const SessionOptions free = {.predictor = PredictorChoice::kTrainingFree};
   EXPECT_GT(PlanMemory(config, free)->host.signs, 0u);
   EXPECT_FALSE(PlanMemory(config, {.ffn = FfnMode::kFast}).has_value());
-  config.has_free_predictors = true;
+  config.has_training_free = true;
   EXPECT_EQ(PlanMemory(config, free)->host.signs, 0u);
   EXPECT_TRUE(PlanMemory(config, {.ffn = FfnMode::kFast}).has_value());
 }

@@ -55,7 +55,7 @@ class Session {
   virtual int num_threads() const = 0;
   virtual kernels::Isa isa() const = 0;
   virtual FfnMode ffn() const = 0;  // of what is generated: never kAuto
-  // Of kFast kTrained or kFree, else kNone.
+  // Of kFast kTrained or kTrainingFree, else kNone.
   virtual PredictorChoice predictor() const { return PredictorChoice::kNone; }
   // What generated tokens have read so far; all 0 in kDense.
   virtual SparseTotals sparse_totals() const { return {}; }

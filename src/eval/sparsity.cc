@@ -39,11 +39,11 @@ uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
                ? bytes_of(layer.predictor.up, layer.predictor.down)
                : 0;
   }
-  if (choice != engine::PredictorChoice::kFree) return 0;
-  const model::TrainingFreeWeights& free = layer.free_predictor;
+  if (choice != engine::PredictorChoice::kTrainingFree) return 0;
+  const model::TrainingFreeWeights& free = layer.training_free;
   // A file's layer without one tests all its neurons; of a file that has none
   // at all, the session took signs of its own, as many.
-  if (!free.signs && config.has_free_predictors) return 0;
+  if (!free.signs && config.has_training_free) return 0;
   const uint64_t sign_bytes = num_used * num_neurons *
                               static_cast<uint64_t>((config.width + 63) / 64) *
                               sizeof(uint64_t);

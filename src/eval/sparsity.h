@@ -11,8 +11,8 @@
 
 #include "base/progress.h"
 #include "base/status.h"
+#include "engine/ffn/ffn_observer.h"
 #include "engine/ffn/gate_probe.h"
-#include "engine/ffn/observer.h"
 #include "engine/session.h"
 #include "eval/divergence.h"
 
@@ -78,7 +78,7 @@ class SparsityMeter {
 
 struct Sparsity {
   std::string mode;                    // "fast"
-  std::string predictor;               // "trained", "free", "none"
+  std::string predictor;               // "trained", "training-free", "none"
   std::vector<SparsityCounts> layers;  // [L], at every position
   SparsityCounts total;                // of all layers together
   Divergence divergence;               // from the dense session

@@ -148,8 +148,8 @@ TEST(MeasureSparsityTest, SignsOfOneLayerAlone) {
   std::filesystem::remove(path);
   ASSERT_TRUE(model.has_value()) << MessageOf(model);
   const Sparsity sparsity =
-      Measure(*model, FfnMode::kFast, engine::PredictorChoice::kFree);
-  EXPECT_EQ(sparsity.predictor, "free");
+      Measure(*model, FfnMode::kFast, engine::PredictorChoice::kTrainingFree);
+  EXPECT_EQ(sparsity.predictor, "training-free");
   ASSERT_EQ(sparsity.layers.size(), 2u);
   EXPECT_EQ(sparsity.layers[0].num_predictor_bytes,
             kPositions * num_neurons * sign_bytes);

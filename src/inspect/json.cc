@@ -103,7 +103,7 @@ Json Prepared(const InspectReport& report) {
   return {{"version", prepared.version},
           {"records", Records(prepared.records)},
           {"lookahead", OrNull(prepared.lookahead)},
-          {"free_layers", prepared.num_free_layers},
+          {"free_layers", prepared.num_training_free_layers},
           {"thresholds", std::move(thresholds)},
           {"profile_tokens", OrNull(prepared.profile_tokens)},
           {"density", OrNull(prepared.density)},

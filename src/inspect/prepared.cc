@@ -29,7 +29,8 @@ bool IsOf(const TensorRow& row, const char* name) {
 
 void CountTensors(std::span<const TensorRow> rows, PreparedFacts& prepared) {
   for (const TensorRow& row : rows) {
-    prepared.num_free_layers += IsOf(row, prepared::kFreeSigns) ? 1 : 0;
+    prepared.num_training_free_layers +=
+        IsOf(row, prepared::kFreeSigns) ? 1 : 0;
     prepared.num_free_margins += IsOf(row, prepared::kFreeDown) ? 1 : 0;
     prepared.num_profile_layers += IsOf(row, prepared::kProfileCounts) ? 1 : 0;
     if (IsOf(row, prepared::kTestInputs)) {
@@ -95,10 +96,10 @@ std::vector<PreparedFact> DescribeFindings(const PreparedFacts& prepared) {
                       ? "predictors read their own layer's"
                       : "predictors read that of the layer before"});
   }
-  if (prepared.num_free_layers > 0) {
+  if (prepared.num_training_free_layers > 0) {
     facts.push_back(
         {"free", fmt::format("training-free predictors, signs of {}{}",
-                             Plural(prepared.num_free_layers, "layer"),
+                             Plural(prepared.num_training_free_layers, "layer"),
                              prepared.num_free_margins > 0
                                  ? fmt::format(", margins of {}",
                                                prepared.num_free_margins)

@@ -44,7 +44,7 @@ TEST(InspectPreparedTest, ReadsWhatPrepareWrote) {
   EXPECT_TRUE(prepared.has_model);
   EXPECT_EQ(prepared.records.size(), 2u);
   EXPECT_EQ(prepared.lookahead, 1);
-  EXPECT_EQ(prepared.num_free_layers, 1);
+  EXPECT_EQ(prepared.num_training_free_layers, 1);
   EXPECT_EQ(prepared.num_free_margins, 1);
   EXPECT_EQ(prepared.thresholds.size(), 2u);
   EXPECT_EQ(prepared.profile_tokens, 1000);

@@ -82,7 +82,7 @@ struct PreparedFacts {
   bool has_model = true;  // false: predictors of `train` alone
   std::vector<neuron::RecordLayout> records;  // [L], or none
   std::optional<int64_t> lookahead;           // of trained predictors
-  int64_t num_free_layers = 0;                // with training-free predictors
+  int64_t num_training_free_layers = 0;       // with training-free predictors
   int64_t num_free_margins = 0;               // of them, with a second step
   std::vector<float> thresholds;              // [L], or none
   int64_t num_profile_layers = 0;

@@ -25,7 +25,7 @@ Result<neuron::RecordLayout> LayoutOf(const FfnMatrices& matrices,
 }
 
 bool HasPredictor(const LayerWeights& layer) {
-  return layer.predictor.up || layer.free_predictor.signs;
+  return layer.predictor.up || layer.training_free.signs;
 }
 
 std::span<FfnMatrices> ExpertsOf(FfnWeights& ffn) {

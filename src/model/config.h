@@ -60,7 +60,7 @@ struct Config {
   int64_t position_offset = 0;  // rows of the table before position 0's
   PredictorConfig predictor;
   // Whether any layer of a prepared file brings a training-free predictor.
-  bool has_free_predictors = false;
+  bool has_training_free = false;
   // For --ffn threshold: a neuron of layer l whose opened gate |f(gate x)| is
   // below thresholds[l] counts as at rest (CATS). [L], or empty.
   std::vector<float> thresholds;

@@ -109,7 +109,7 @@ tl::unexpected<Error> OutOfMemory(const std::string& path) {
 Status ReadPartsConfig(const gguf::File& parts, Config& config) {
   Config read = config;
   read.predictor = {};
-  read.has_free_predictors = false;
+  read.has_training_free = false;
   read.thresholds.clear();
   read.records.clear();
   TC_RETURN_IF_ERROR(ReadPrepared(parts, read));
@@ -126,7 +126,7 @@ Status BindParts(const gguf::File& parts, const Config& config,
     LayerWeights& layer = layers[i];
     const auto layer_idx = static_cast<int64_t>(i);
     layer.predictor = {};
-    layer.free_predictor = {};
+    layer.training_free = {};
     layer.self_test = {};
     layer.profile_counts = {};
     layer.order = {};

@@ -90,7 +90,7 @@ struct LayerWeights {
   AttentionWeights attention;
   FfnWeights ffn;
   PredictorWeights predictor;
-  TrainingFreeWeights free_predictor;
+  TrainingFreeWeights training_free;
   // Of prepared files; N is NeuronsPerLayer(). Or empty.
   SelfTest self_test;
   TensorView profile_counts;  // I32 [N] how often each neuron fired

@@ -112,10 +112,10 @@ TEST(Model, WithPartsReplacesItsOwn) {
         gguf::File::Open(folder.Write("p.gguf", parts)).value());
     ASSERT_TRUE(bare) << bare.error().message;
     EXPECT_EQ((*bare)->config().predictor.kind, PredictorKind::kNone);
-    EXPECT_FALSE((*bare)->config().has_free_predictors);
+    EXPECT_FALSE((*bare)->config().has_training_free);
     const LayerWeights& layer = (*bare)->weights().layers[1];
     EXPECT_FALSE(layer.predictor.up);
-    EXPECT_FALSE(layer.free_predictor.signs);
+    EXPECT_FALSE(layer.training_free.signs);
     EXPECT_FALSE(layer.self_test.inputs);
     EXPECT_FALSE(layer.order);
     EXPECT_TRUE(layer.ffn.bundled);

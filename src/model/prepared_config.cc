@@ -53,7 +53,7 @@ bool HasInAnyLayer(const gguf::File& file, int64_t num_layers,
 }
 
 Status ReadPredictors(const gguf::File& file, Config& config) {
-  config.has_free_predictors =
+  config.has_training_free =
       HasInAnyLayer(file, config.num_layers, prepared::kFreeSigns);
   if (!HasInAnyLayer(file, config.num_layers,
                      std::string(prepared::kPredictorUp) + ".weight")) {

@@ -39,7 +39,7 @@ TEST(ReadPreparedTest, PlainFilesAreNotPrepared) {
   ASSERT_TRUE(config.has_value());
   EXPECT_EQ(config->prepared_version, 0);
   EXPECT_TRUE(config->records.empty());
-  EXPECT_FALSE(config->has_free_predictors);
+  EXPECT_FALSE(config->has_training_free);
   EXPECT_TRUE(config->thresholds.empty());
 }
 
@@ -66,7 +66,7 @@ TEST(ReadPreparedTest, EverythingIsRead) {
   EXPECT_EQ(config->predictor.kind, PredictorKind::kThermocline);
   EXPECT_EQ(config->predictor.lookahead, 1);
   EXPECT_EQ(config->predictor.threshold, 0.0f);
-  EXPECT_TRUE(config->has_free_predictors);  // though layer 0 has none
+  EXPECT_TRUE(config->has_training_free);  // though layer 0 has none
   EXPECT_THAT(config->thresholds, ElementsAre(0.25f, 0.5f));
 }
 

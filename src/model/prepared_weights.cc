@@ -45,8 +45,8 @@ int64_t RowsOf(const TensorBinder& binder, const std::string& name) {
 
 // Step 2 of the training-free predictor: nothing, or all of it but for the
 // bias, which may be missing.
-Status BindFreeMargin(TensorBinder& binder, const Config& config,
-                      int64_t layer_idx, TrainingFreeWeights& free) {
+Status BindTrainingFreeMargin(TensorBinder& binder, const Config& config,
+                              int64_t layer_idx, TrainingFreeWeights& free) {
   const std::string up = prepared::OfLayer(layer_idx, prepared::kFreeUp);
   const std::string down = prepared::OfLayer(layer_idx, prepared::kFreeDown);
   const std::string bias = prepared::OfLayer(layer_idx, prepared::kFreeBias);
@@ -69,8 +69,8 @@ Status BindFreeMargin(TensorBinder& binder, const Config& config,
   return {};
 }
 
-Status BindFree(TensorBinder& binder, const Config& config, int64_t layer_idx,
-                TrainingFreeWeights& free) {
+Status BindTrainingFree(TensorBinder& binder, const Config& config,
+                        int64_t layer_idx, TrainingFreeWeights& free) {
   const std::string name = prepared::OfLayer(layer_idx, prepared::kFreeSigns);
   if (!binder.Has(name)) return {};
   const auto num_words = static_cast<int64_t>(
@@ -94,7 +94,7 @@ Status BindFree(TensorBinder& binder, const Config& config, int64_t layer_idx,
                 binder.file().path(), prepared::kMaxDifferences, name);
   }
   free.max_differences = (*limits)[static_cast<size_t>(layer_idx)];
-  return BindFreeMargin(binder, config, layer_idx, free);
+  return BindTrainingFreeMargin(binder, config, layer_idx, free);
 }
 
 // Sets of neurons [S]: bits behind the last neuron are zero.
@@ -225,7 +225,8 @@ Status BindRecords(TensorBinder& binder, const Config& config,
 Status BindPrepared(TensorBinder& binder, const Config& config,
                     int64_t layer_idx, LayerWeights& layer) {
   if (config.prepared_version == 0) return {};
-  TC_RETURN_IF_ERROR(BindFree(binder, config, layer_idx, layer.free_predictor));
+  TC_RETURN_IF_ERROR(
+      BindTrainingFree(binder, config, layer_idx, layer.training_free));
   TC_RETURN_IF_ERROR(BindSelfTest(binder, config, layer_idx, layer.self_test));
   TC_ASSIGN_OR_RETURN(
       layer.profile_counts,

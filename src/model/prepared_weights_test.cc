@@ -127,16 +127,16 @@ TEST(BindPreparedTest, EverythingIsBound) {
   const LayerWeights& layer = bound.layer(1);
   EXPECT_EQ(layer.predictor.up.shape.num_rows(), 32u);
   EXPECT_TRUE(layer.predictor.up_bias && layer.predictor.down_bias);
-  EXPECT_EQ(layer.free_predictor.signs.row_bytes(), 8u);
-  EXPECT_EQ(layer.free_predictor.max_differences, 12);
-  EXPECT_EQ(layer.free_predictor.up.shape.num_rows(), 8u);
-  EXPECT_TRUE(layer.free_predictor.bias);
+  EXPECT_EQ(layer.training_free.signs.row_bytes(), 8u);
+  EXPECT_EQ(layer.training_free.max_differences, 12);
+  EXPECT_EQ(layer.training_free.up.shape.num_rows(), 8u);
+  EXPECT_TRUE(layer.training_free.bias);
   EXPECT_EQ(layer.self_test.inputs.shape.num_rows(), 3u);
   EXPECT_TRUE(layer.self_test.candidates);
   EXPECT_EQ(layer.profile_counts.shape.ne[0], 64u);
   EXPECT_EQ(layer.order.shape.ne[0], 64u);
   EXPECT_FALSE(bound.layer(0).predictor.up);
-  EXPECT_FALSE(bound.layer(0).free_predictor.signs);
+  EXPECT_FALSE(bound.layer(0).training_free.signs);
   EXPECT_FALSE(bound.layer(0).self_test.candidates);
 }
 
@@ -205,7 +205,7 @@ TEST(BindPreparedTest, FreePredictorsThatCannotBe) {
                                 .RemoveTensor("blk.1.tc_free_down.weight")
                                 .RemoveTensor("blk.1.tc_free.bias"));
   ASSERT_TRUE(bound.weights) << bound.weights.error().message;
-  EXPECT_FALSE(bound.layer(1).free_predictor.down);
+  EXPECT_FALSE(bound.layer(1).training_free.down);
 }
 
 TEST(BindPreparedTest, SelfTestsThatCannotBe) {

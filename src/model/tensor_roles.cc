@@ -309,7 +309,7 @@ void ForEachLayerTensor(const LayerWeights& layer, const VisitTensor& visit) {
           } else if constexpr (std::is_same_v<T, TensorView P::*>) {
             visit(role, layer.predictor.*slot);
           } else if constexpr (std::is_same_v<T, TensorView Free::*>) {
-            visit(role, layer.free_predictor.*slot);
+            visit(role, layer.training_free.*slot);
           }
         },
         role.slot);

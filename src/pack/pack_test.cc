@@ -16,6 +16,7 @@
 #include "model/test_prepared.h"
 #include "model/test_random_model.h"
 #include "os/test_folder.h"
+#include "pack/part_file.h"
 #include "pack/test_parts.h"
 #include "tensor/codec.h"
 
@@ -292,7 +293,7 @@ TEST_F(PackTest, GatesAreWithTheRecordsWherePredictorsChoose) {
     const char* matrix =
         is_mixture ? "blk.0.ffn_gate_exps.weight" : "blk.0.ffn_gate.weight";
     PreparedParts parts = TestParts(source->config());
-    parts.free_predictors.clear();
+    parts.training_free.clear();
     parts.lookahead = 0;  // mixtures have no other
     const ModelPtr packed = PackAndOpen(source, parts);
     EXPECT_EQ(packed->config().records[0].gate, std::nullopt);

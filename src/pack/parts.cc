@@ -12,12 +12,10 @@
 #include "base/permutation.h"
 #include "base/quote.h"
 #include "gguf/writer.h"
-#include "model/model.h"
 #include "model/predictor_weights.h"
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
 #include "model/prepared_weights.h"
-#include "pack/tensors.h"
 #include "tensor/codec.h"
 
 namespace thermocline::pack {
@@ -151,8 +149,8 @@ Status PartChecker::Free(const LayerTrainingFree& free) const {
 
 Status PartChecker::TrainingFreePredictors(const PreparedParts& parts) {
   TC_RETURN_IF_ERROR(
-      LayerCount("the training-free predictor", parts.free_predictors.size()));
-  for (const auto& free : parts.free_predictors) {
+      LayerCount("the training-free predictor", parts.training_free.size()));
+  for (const auto& free : parts.training_free) {
     if (free) TC_RETURN_IF_ERROR(Free(*free));
     ++layer_idx_;
   }
@@ -310,33 +308,24 @@ Status CheckParts(const PreparedParts& parts, const model::Config& config) {
   return PartChecker::Keys(parts);
 }
 
-Status WriteParts(const PreparedParts& parts, const model::Config& config,
-                  const std::string& path) {
-  using enum gguf::ValueType;
-  TC_RETURN_IF_ERROR(CheckParts(parts, config));
-  TC_ASSIGN_OR_RETURN(const auto writer, gguf::Writer::Create(path));
-  TC_RETURN_IF_ERROR(writer->AddString("general.type", prepared::kPartsType));
-  TC_RETURN_IF_ERROR(
-      writer->AddString("general.architecture", config.architecture));
-  if (!config.name.empty()) {
-    TC_RETURN_IF_ERROR(writer->AddString("general.name", config.name));
+bool IsPartKey(const PreparedParts& parts, std::string_view key) {
+  if (key == prepared::kActivation) return parts.activation.has_value();
+  if (key == prepared::kFfnThreshold) return parts.ffn_threshold.has_value();
+  for (const std::string_view own :
+       {prepared::kVersionKey, prepared::kRecordTypes, prepared::kRecordStride,
+        prepared::kLookahead, prepared::kMaxDifferences, prepared::kThresholds,
+        prepared::kOrderGroupSize, prepared::kPartsLayers,
+        prepared::kPartsWidth, prepared::kPartsNeurons}) {
+    if (key == own) return true;
   }
-  TC_RETURN_IF_ERROR(
-      writer->AddInt(prepared::kPartsLayers, kU32, config.num_layers));
-  TC_RETURN_IF_ERROR(writer->AddInt(prepared::kPartsWidth, kU32, config.width));
-  TC_RETURN_IF_ERROR(
-      writer->AddInt(prepared::kPartsNeurons, kU64, NeuronsPerLayer(config)));
-  TC_RETURN_IF_ERROR(AddPartKeys(parts, *writer));
-  const std::vector<PartTensor> tensors = TensorsOf(parts, config);
-  for (const PartTensor& tensor : tensors) {
-    TC_RETURN_IF_ERROR(
-        writer->DeclareTensor(tensor.name, tensor.dtype, tensor.shape));
-  }
-  TC_RETURN_IF_ERROR(writer->Start());
-  for (const PartTensor& tensor : tensors) {
-    TC_RETURN_IF_ERROR(writer->WriteTensorData(tensor.data()));
-  }
-  return writer->Finish();
+  if (IsFigureKey(key)) return true;
+  return std::ranges::find(parts.keys, key, &gguf::KeyValue::key) !=
+         parts.keys.end();
+}
+
+bool IsFigureKey(std::string_view key) {
+  return key.starts_with(prepared::kProfilePrefix) ||
+         key.starts_with(prepared::kTrainingPrefix);
 }
 
 }  // namespace thermocline::pack

@@ -10,12 +10,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "gguf/gguf.h"
 #include "model/config.h"
-#include "model/model.h"
 #include "tensor/dtype.h"
 #include "tensor/op_kinds.h"
 
@@ -82,8 +82,8 @@ struct PreparedParts {
   std::optional<float> ffn_threshold;
 
   int64_t lookahead = 0;  // 0 or 1; of `predictors`
-  std::vector<std::optional<LayerPredictor>> predictors;          // of layers
-  std::vector<std::optional<LayerTrainingFree>> free_predictors;  // of layers
+  std::vector<std::optional<LayerPredictor>> predictors;        // of layers
+  std::vector<std::optional<LayerTrainingFree>> training_free;  // of layers
   std::vector<float> thresholds;  // of layers; CATS, >= 0
   // Of layers: how often each of the N neurons fired, at most INT32_MAX.
   std::vector<std::vector<uint32_t>> profile_counts;
@@ -105,24 +105,13 @@ struct PreparedParts {
 // of neurons differ.
 Status CheckParts(const PreparedParts& parts, const model::Config& config);
 
-// The parts without the model, which `config` describes: a file of `prepare`'s
-// own that no engine runs. Appears whole or not at all. CheckParts' errors;
-// kIo.
-Status WriteParts(const PreparedParts& parts, const model::Config& config,
-                  const std::string& path);
+// Whether the parts say what is stored under `key`: a source's own value is
+// left out then. Also of all keys that belong to parts which they lack.
+bool IsPartKey(const PreparedParts& parts, std::string_view key);
 
-// The parts in such a file, or in a prepared model (its weights stay). The
-// bytes come from anywhere: kCorrupt names file and key or tensor; also if the
-// file is of a model with other extents. kUnsupported: neither of the two;
-// written by a newer version; an unknown activation; CheckEqualWidths' of the
-// model.
-Result<PreparedParts> ReadParts(const gguf::File& file,
-                                const model::Config& config);
-
-// kInvalidArgument, with what differs: the parts were made for another model,
-// as the fingerprint says that they come with. Files without one pass.
-// kCorrupt: a fingerprint that is none.
-Status CheckPartsAreOf(const model::Model& model, const gguf::File& file);
+// Of those the figures that PreparedParts::keys has: of the profile, and of how
+// predictors were trained and how good they were.
+bool IsFigureKey(std::string_view key);
 
 }  // namespace thermocline::pack
 

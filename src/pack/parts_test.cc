@@ -8,6 +8,7 @@
 #include <string>
 
 #include "os/test_folder.h"
+#include "pack/part_file.h"
 #include "pack/test_parts.h"
 #include "tensor/codec.h"
 
@@ -73,12 +74,11 @@ TEST(CheckPartsTest, EveryMistakeIsNamed) {
        [](auto& p) { p.predictors[1]->up.dtype = DType::kI8; }},
       {"a bias of 1", [](auto& p) { p.predictors[1]->up_bias = {1}; }},
       {"a bias of 2", [](auto& p) { p.predictors[1]->down_bias = {1, 2}; }},
-      {"words of signs",
-       [](auto& p) { p.free_predictors[2]->signs.pop_back(); }},
+      {"words of signs", [](auto& p) { p.training_free[2]->signs.pop_back(); }},
       {"differences",
-       [](auto& p) { p.free_predictors[2]->max_differences = 97; }},
+       [](auto& p) { p.training_free[2]->max_differences = 97; }},
       {"layer 2, the training-free predictor: the first matrix",
-       [](auto& p) { p.free_predictors[2]->up = {}; }},
+       [](auto& p) { p.training_free[2]->up = {}; }},
       {"the self-test: 1 layers", [](auto& p) { p.self_test.resize(1); }},
       {"1 sets for 2 samples",
        [](auto& p) { p.self_test[1].fired.pop_back(); }},
@@ -145,6 +145,23 @@ TEST(WritePartsTest, NothingIsWrittenOfWhatDoesNotFit) {
   const os::TestFolder folder;
   EXPECT_FALSE(WriteParts(parts, config, folder / "m.pred.gguf").has_value());
   EXPECT_EQ(folder.num_entries(), 0);
+}
+
+TEST(IsPartKeyTest, PartsOwnWhatTheySayAndWhatTheyLack) {
+  PreparedParts parts;
+  EXPECT_FALSE(IsPartKey(parts, "thermocline.ffn.activation"));
+  EXPECT_FALSE(IsPartKey(parts, "thermocline.synthetic"));
+  EXPECT_FALSE(IsPartKey(parts, "llama.block_count"));
+  EXPECT_TRUE(IsPartKey(parts, "thermocline.version"));
+  EXPECT_TRUE(IsPartKey(parts, "thermocline.profile.locality"));
+  EXPECT_TRUE(IsPartKey(parts, "thermocline.training.recall"));
+  EXPECT_TRUE(IsPartKey(parts, "thermocline.predictor.lookahead"));
+  parts.activation = Activation::kRelu;
+  parts.keys.push_back({.key = "thermocline.synthetic",
+                        .type = gguf::ValueType::kBool,
+                        .value = true});
+  EXPECT_TRUE(IsPartKey(parts, "thermocline.ffn.activation"));
+  EXPECT_TRUE(IsPartKey(parts, "thermocline.synthetic"));
 }
 
 }  // namespace

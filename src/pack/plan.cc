@@ -52,9 +52,9 @@ std::vector<bool> LayersThatBundleGates(const model::Model& source,
     const bool has_predictor = parts.predictors.empty()
                                    ? keeps_foreign && layer.predictor.up
                                    : parts.predictors[i].has_value();
-    const bool has_free =
-        !parts.free_predictors.empty() && parts.free_predictors[i].has_value();
-    bundles_gate.push_back(for_storage || has_predictor || has_free);
+    const bool has_training_free =
+        !parts.training_free.empty() && parts.training_free[i].has_value();
+    bundles_gate.push_back(for_storage || has_predictor || has_training_free);
   }
   return bundles_gate;
 }

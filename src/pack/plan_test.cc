@@ -52,7 +52,7 @@ TEST(PlanRecordsTest, GatesAreInTheRecordsWherePredictorsChoose) {
   PreparedParts parts;
   parts.predictors = {LayerPredictor(), std::nullopt};
   EXPECT_EQ(BundledGates(*source, parts), std::vector({true, false}));
-  parts.free_predictors = {std::nullopt, LayerTrainingFree()};
+  parts.training_free = {std::nullopt, LayerTrainingFree()};
   EXPECT_EQ(BundledGates(*source, parts), std::vector({true, true}));
   // One read is to bring all of a neuron.
   EXPECT_EQ(BundledGates(*source, {},

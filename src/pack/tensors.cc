@@ -77,8 +77,8 @@ void AddPredictor(const LayerPredictor& predictor, LayerTensors& layer) {
   layer.AddVector(down + ".bias", DType::kF32, predictor.down_bias);
 }
 
-void AddFree(const LayerTrainingFree& free, uint64_t num_neurons,
-             LayerTensors& layer) {
+void AddTrainingFree(const LayerTrainingFree& free, uint64_t num_neurons,
+                     LayerTensors& layer) {
   const uint64_t row_bytes = free.signs.size() / num_neurons * sizeof(uint64_t);
   layer.Add(prepared::kFreeSigns, DType::kI8, {row_bytes, num_neurons},
             BytesIn(free.signs));
@@ -103,10 +103,10 @@ Status AddPerLayer(const std::string& key, gguf::ValueType type,
   return writer.AddArray(key, {.elem_type = type, .values = std::move(values)});
 }
 
-Status AddFreeKeys(const PreparedParts& parts, gguf::Writer& writer) {
-  if (parts.free_predictors.empty()) return {};
+Status AddTrainingFreeKeys(const PreparedParts& parts, gguf::Writer& writer) {
+  if (parts.training_free.empty()) return {};
   std::vector<int64_t> limits;
-  for (const auto& free : parts.free_predictors) {
+  for (const auto& free : parts.training_free) {
     limits.push_back(free ? free->max_differences : 0);
   }
   return AddPerLayer(prepared::kMaxDifferences, gguf::ValueType::kI64,
@@ -124,8 +124,8 @@ std::vector<PartTensor> TensorsOf(const PreparedParts& parts,
     if (!parts.predictors.empty() && parts.predictors[i]) {
       AddPredictor(*parts.predictors[i], layer);
     }
-    if (!parts.free_predictors.empty() && parts.free_predictors[i]) {
-      AddFree(*parts.free_predictors[i], num_neurons, layer);
+    if (!parts.training_free.empty() && parts.training_free[i]) {
+      AddTrainingFree(*parts.training_free[i], num_neurons, layer);
     }
     if (!parts.self_test.empty()) {
       AddSelfTest(parts.self_test[i], config, layer);
@@ -157,7 +157,7 @@ Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(
         writer.AddInt(prepared::kLookahead, kU32, parts.lookahead));
   }
-  TC_RETURN_IF_ERROR(AddFreeKeys(parts, writer));
+  TC_RETURN_IF_ERROR(AddTrainingFreeKeys(parts, writer));
   if (!parts.thresholds.empty()) {
     TC_RETURN_IF_ERROR(writer.AddArray(
         prepared::kThresholds,
@@ -173,26 +173,6 @@ Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
   }
   return {};
-}
-
-bool IsPartKey(const PreparedParts& parts, std::string_view key) {
-  if (key == prepared::kActivation) return parts.activation.has_value();
-  if (key == prepared::kFfnThreshold) return parts.ffn_threshold.has_value();
-  for (const std::string_view own :
-       {prepared::kVersionKey, prepared::kRecordTypes, prepared::kRecordStride,
-        prepared::kLookahead, prepared::kMaxDifferences, prepared::kThresholds,
-        prepared::kOrderGroupSize, prepared::kPartsLayers,
-        prepared::kPartsWidth, prepared::kPartsNeurons}) {
-    if (key == own) return true;
-  }
-  if (IsFigureKey(key)) return true;
-  return std::ranges::find(parts.keys, key, &gguf::KeyValue::key) !=
-         parts.keys.end();
-}
-
-bool IsFigureKey(std::string_view key) {
-  return key.starts_with(prepared::kProfilePrefix) ||
-         key.starts_with(prepared::kTrainingPrefix);
 }
 
 }  // namespace thermocline::pack

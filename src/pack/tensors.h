@@ -35,14 +35,6 @@ std::vector<PartTensor> TensorsOf(const PreparedParts& parts,
 // The version, and every key of the parts.
 Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer);
 
-// Whether the parts say what is stored under `key`: a source's own value is
-// left out then. Also of all keys that belong to parts which they lack.
-bool IsPartKey(const PreparedParts& parts, std::string_view key);
-
-// Of those the figures that PreparedParts::keys has: of the profile, and of how
-// predictors were trained and how good they were.
-bool IsFigureKey(std::string_view key);
-
 }  // namespace thermocline::pack
 
 #endif  // THERMOCLINE_PACK_TENSORS_H_

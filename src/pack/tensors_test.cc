@@ -68,22 +68,5 @@ TEST(TensorsOfTest, SetsAreBitsFromTheLowestOn) {
                                         std::byte{0x00}, std::byte{0x01}));
 }
 
-TEST(IsPartKeyTest, PartsOwnWhatTheySayAndWhatTheyLack) {
-  PreparedParts parts;
-  EXPECT_FALSE(IsPartKey(parts, "thermocline.ffn.activation"));
-  EXPECT_FALSE(IsPartKey(parts, "thermocline.synthetic"));
-  EXPECT_FALSE(IsPartKey(parts, "llama.block_count"));
-  EXPECT_TRUE(IsPartKey(parts, "thermocline.version"));
-  EXPECT_TRUE(IsPartKey(parts, "thermocline.profile.locality"));
-  EXPECT_TRUE(IsPartKey(parts, "thermocline.training.recall"));
-  EXPECT_TRUE(IsPartKey(parts, "thermocline.predictor.lookahead"));
-  parts.activation = Activation::kRelu;
-  parts.keys.push_back({.key = "thermocline.synthetic",
-                        .type = gguf::ValueType::kBool,
-                        .value = true});
-  EXPECT_TRUE(IsPartKey(parts, "thermocline.ffn.activation"));
-  EXPECT_TRUE(IsPartKey(parts, "thermocline.synthetic"));
-}
-
 }  // namespace
 }  // namespace thermocline::pack

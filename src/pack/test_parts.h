@@ -33,7 +33,7 @@ inline PreparedParts TestParts(const model::Config& config) {
   for (int64_t l = 0; l < config.num_layers; ++l) {
     if (l == 0) {
       parts.predictors.emplace_back();
-      parts.free_predictors.emplace_back();
+      parts.training_free.emplace_back();
     } else {
       parts.predictors.push_back(LayerPredictor{
           .up =
@@ -42,7 +42,7 @@ inline PreparedParts TestParts(const model::Config& config) {
           .down = EncodeMatrix(DType::kQ8_0, num_neurons, 32,
                                CountingFloats(num_neurons * 32)),
           .down_bias = CountingFloats(num_neurons)});
-      parts.free_predictors.push_back(LayerTrainingFree{
+      parts.training_free.push_back(LayerTrainingFree{
           .signs = std::vector<uint64_t>(num_neurons * ((width + 63) / 64),
                                          0x123456789abcdef0),
           .max_differences = 10 + l,
@@ -83,7 +83,7 @@ inline void ExpectSameParts(const PreparedParts& a, const PreparedParts& b) {
   EXPECT_EQ(a.ffn_threshold, b.ffn_threshold);
   EXPECT_EQ(a.lookahead, b.lookahead);
   EXPECT_TRUE(a.predictors == b.predictors);
-  EXPECT_TRUE(a.free_predictors == b.free_predictors);
+  EXPECT_TRUE(a.training_free == b.training_free);
   EXPECT_EQ(a.thresholds, b.thresholds);
   EXPECT_EQ(a.profile_counts, b.profile_counts);
   EXPECT_EQ(a.order, b.order);

@@ -160,7 +160,7 @@ size_t WordsPerRow(const model::Config& config) {
 
 }  // namespace
 
-std::unique_ptr<Selector> MakeFreeSelector(
+std::unique_ptr<Selector> MakeTrainingFreeSelector(
     const model::TrainingFreeWeights& weights, const compute::Compute* compute,
     const SelectorScratch* scratch) {
   TC_CHECK(weights.signs);

@@ -23,7 +23,7 @@ namespace thermocline::predictor {
 // three with a margin, and for several rows as MultiplyAll says. Cost: reads a
 // bit per weight of the tested matrix, then `up` and the rows of `down` of
 // neurons that the signs let through. Source: SparseInfer 4.
-std::unique_ptr<Selector> MakeFreeSelector(
+std::unique_ptr<Selector> MakeTrainingFreeSelector(
     const model::TrainingFreeWeights& weights, const compute::Compute* compute,
     const SelectorScratch* scratch);
 

@@ -46,8 +46,8 @@ class TrainingFreeSelector : public ::testing::Test {
     }
   }
   size_t Select() {
-    const auto selector =
-        MakeFreeSelector(weights_, &fixture_.compute(), &fixture_.scratch());
+    const auto selector = MakeTrainingFreeSelector(
+        weights_, &fixture_.compute(), &fixture_.scratch());
     EXPECT_TRUE(selector->Select(compute::ProductForm::kRow, fixture_.x(), 2,
                                  fixture_.sets()));
     return selector->num_bytes();
@@ -99,7 +99,8 @@ TEST_F(TrainingFreeSelector, RefusesAMarginThatIsNotFinite) {
     weights_.up = up.view();
     weights_.down = down.view();
     weights_.bias = bias.view();
-    return MakeFreeSelector(weights_, &fixture_.compute(), &fixture_.scratch())
+    return MakeTrainingFreeSelector(weights_, &fixture_.compute(),
+                                    &fixture_.scratch())
         ->Select(compute::ProductForm::kRow, fixture_.x(), 2, fixture_.sets());
   };
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(),

@@ -115,7 +115,7 @@ std::vector<uint64_t> SignsOf(std::span<const float> x) {
   return words;
 }
 
-std::vector<std::vector<uint32_t>> FreeSets(
+std::vector<std::vector<uint32_t>> TrainingFreeSets(
     const Gemm& gemm, const Neurons& neurons,
     const pack::LayerTrainingFree& free, const std::vector<float>& inputs,
     const std::vector<std::vector<uint32_t>>& fired) {
@@ -154,9 +154,9 @@ void AddCandidates(const Gemm& gemm, const Neurons& neurons,
           gemm, neurons, *parts.predictors[i],
           parts.self_test[i - std::min(i, lookahead)].inputs, test.fired);
     }
-    if (i < parts.free_predictors.size() && parts.free_predictors[i]) {
-      test.free = FreeSets(gemm, neurons, *parts.free_predictors[i],
-                           test.inputs, test.fired);
+    if (i < parts.training_free.size() && parts.training_free[i]) {
+      test.free = TrainingFreeSets(gemm, neurons, *parts.training_free[i],
+                                   test.inputs, test.fired);
     }
   }
 }

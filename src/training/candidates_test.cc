@@ -63,7 +63,7 @@ TEST(CandidatesTest, OfTheFreePredictorsToo) {
   parts.predictors.clear();
   pack::LayerTrainingFree free = {.signs = {0b00, 0b01, 0b11},
                                   .max_differences = 1};
-  parts.free_predictors = {free, std::nullopt};
+  parts.training_free = {free, std::nullopt};
   const Gemm gemm(pool.get());
   AddCandidates(gemm, {.num_neurons = 3}, parts);
   EXPECT_THAT(parts.self_test[0].free,
@@ -76,7 +76,7 @@ TEST(CandidatesTest, OfTheFreePredictorsToo) {
   free.down = pack::EncodeMatrix(DType::kF16, 3, 1, down);
   free.bias = {-1, 0, 0};
   // It reads its own layer's inputs, -3 and 0, whatever trained ones read.
-  parts.free_predictors = {free, free};
+  parts.training_free = {free, free};
   AddCandidates(gemm, {.num_neurons = 3}, parts);
   EXPECT_THAT(parts.self_test[0].free,
               ElementsAre(ElementsAre(0, 1), ElementsAre(1)));

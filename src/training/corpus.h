@@ -14,7 +14,7 @@
 
 #include "base/progress.h"
 #include "base/status.h"
-#include "engine/ffn/observer.h"
+#include "engine/ffn/ffn_observer.h"
 #include "engine/session.h"
 #include "model/model.h"
 

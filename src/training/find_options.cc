@@ -150,7 +150,7 @@ std::string DescribeWork(const model::Model& model, const Corpus& corpus,
       options.goal.recall, options.goal.recall_floor,
       options.goal.max_candidates, options.lookahead, options.seed,
       options.num_steps, options.max_samples, options.max_memory_bytes,
-      options.predictors, options.free_predictors, options.reports_ahead,
+      options.predictors, options.training_free, options.reports_ahead,
       Optional(options.density), Optional(options.max_ppl_cost),
       NameOf(options.session.isa));
 }

@@ -25,7 +25,7 @@ struct FindOptions {
   size_t num_steps = 800;
   size_t max_samples = size_t{1} << 16;
   bool predictors = true;
-  bool free_predictors = true;
+  bool training_free = true;
   // Whether to measure what looking 1 to kMaxAhead layers ahead costs: trains a
   // fourth as many steps as a predictor takes, for each of them.
   bool reports_ahead = false;
@@ -39,7 +39,7 @@ struct FindOptions {
   bool wants_thresholds() const {
     return density.has_value() || max_ppl_cost.has_value();
   }
-  bool wants_predictors() const { return predictors || free_predictors; }
+  bool wants_predictors() const { return predictors || training_free; }
   // Layers before its own whose inputs a layer's predictors are fitted with.
   size_t num_layers_before() const;
 };

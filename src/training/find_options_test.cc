@@ -84,7 +84,7 @@ TEST(DescribeWorkTest, OneLineForWhatDiffers) {
       [](FindOptions& o) { o.max_samples = 4096; },
       [](FindOptions& o) { o.max_memory_bytes = 1 << 30; },
       [](FindOptions& o) { o.predictors = false; },
-      [](FindOptions& o) { o.free_predictors = false; },
+      [](FindOptions& o) { o.training_free = false; },
       [](FindOptions& o) { o.reports_ahead = true; },
       [](FindOptions& o) { o.density = 0.25; },
       [](FindOptions& o) { o.max_ppl_cost = 0.25; },

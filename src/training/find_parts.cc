@@ -196,7 +196,7 @@ Status Finder::Assemble() {
   pack::PreparedParts& parts = out_.parts;
   parts.lookahead = options_.lookahead;
   parts.predictors.resize(num_layers);
-  parts.free_predictors.resize(num_layers);
+  parts.training_free.resize(num_layers);
   const Neurons neurons = NeuronsOf(model_->config());
   parts.order_group_size =
       static_cast<int64_t>(OrderGroupSize(neurons.ffn_width()));
@@ -212,7 +212,7 @@ Status Finder::Assemble() {
     }
     TC_ASSIGN_OR_RETURN(LayerFile layer, ReadLayer(i));
     parts.predictors[i] = std::move(layer.trained);
-    parts.free_predictors[i] = std::move(layer.free);
+    parts.training_free[i] = std::move(layer.free);
     parts.order.push_back(std::move(layer.order));
     out_.layers.push_back(std::move(layer.findings));
   }
@@ -221,8 +221,8 @@ Status Finder::Assemble() {
     parts.predictors.clear();
     parts.lookahead = 0;
   }
-  if (std::ranges::none_of(parts.free_predictors, is_there)) {
-    parts.free_predictors.clear();
+  if (std::ranges::none_of(parts.training_free, is_there)) {
+    parts.training_free.clear();
   }
   if (is_fitted_) AddCandidates(*gemm_, neurons, parts);
   // As they were here, whatever flags had a part in it.

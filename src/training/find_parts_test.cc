@@ -45,8 +45,7 @@ class FindPartsTest : public ::testing::Test {
 };
 
 bool SameParts(const pack::PreparedParts& a, const pack::PreparedParts& b) {
-  return a.predictors == b.predictors &&
-         a.free_predictors == b.free_predictors &&
+  return a.predictors == b.predictors && a.training_free == b.training_free &&
          a.thresholds == b.thresholds && a.self_test == b.self_test &&
          a.profile_counts == b.profile_counts && a.order == b.order &&
          a.order_group_size == b.order_group_size && a.lookahead == b.lookahead;
@@ -154,7 +153,7 @@ TEST_F(FindPartsTest, TheSameForEveryNumberOfThreads) {
 
 TEST_F(FindPartsTest, LittleMemoryTakesMoreRunsForTheSameParts) {
   const auto model = OpenTiny();
-  options_.free_predictors = false;
+  options_.training_free = false;
   const auto whole = Find(model);
   ASSERT_TRUE(whole);
   fs::remove_all(path_);
@@ -182,11 +181,11 @@ TEST_F(FindPartsTest, LittleMemoryTakesMoreRunsForTheSameParts) {
 
 TEST_F(FindPartsTest, LookingOneLayerAhead) {
   options_.lookahead = 1;
-  options_.free_predictors = false;
+  options_.training_free = false;
   const auto found = Find(OpenTiny());
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->parts.lookahead, 1);
-  EXPECT_TRUE(found->parts.free_predictors.empty());
+  EXPECT_TRUE(found->parts.training_free.empty());
   EXPECT_EQ(found->parts.predictors.size(), 2u);
 }
 

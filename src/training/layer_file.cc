@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/permutation.h"
+#include "pack/part_file.h"
 
 namespace thermocline::training {
 namespace {
@@ -155,8 +156,8 @@ Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
     parts.predictors[layer_idx] = layer.trained;
   }
   if (layer.free) {
-    parts.free_predictors.resize(num_layers);
-    parts.free_predictors[layer_idx] = layer.free;
+    parts.training_free.resize(num_layers);
+    parts.training_free[layer_idx] = layer.free;
   }
   parts.keys.push_back(Doubles(kFigures, FiguresOf(layer.findings)));
   parts.keys.push_back(Doubles(kRecallAhead, layer.findings.recall_ahead));
@@ -178,8 +179,8 @@ Result<LayerFile> ReadLayerFile(const gguf::File& file, size_t layer_idx,
   if (!parts.predictors.empty()) {
     out.trained = std::move(parts.predictors[layer_idx]);
   }
-  if (!parts.free_predictors.empty()) {
-    out.free = std::move(parts.free_predictors[layer_idx]);
+  if (!parts.training_free.empty()) {
+    out.free = std::move(parts.training_free[layer_idx]);
   }
   TC_ASSIGN_OR_RETURN(const bool has_findings,
                       ReadFindings(file, parts, out.findings));

@@ -25,7 +25,7 @@ struct LayerFile {
   bool operator==(const LayerFile&) const = default;
 };
 
-// A parts file (pack/parts.h) with one layer's predictors, and the
+// A parts file (pack/part_file.h) with one layer's predictors, and the
 // findings as keys. Appears whole or not at all. kIo.
 Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
                       int64_t lookahead, const model::Config& config,

@@ -43,7 +43,7 @@ void CheckLayer(const LayerFile& layer, const model::Config& config) {
   }
   pack::PreparedParts parts;
   parts.predictors = {std::nullopt, layer.trained};
-  parts.free_predictors = {std::nullopt, layer.free};
+  parts.training_free = {std::nullopt, layer.free};
   parts.order = {layer.order, layer.order};
   TC_CHECK(pack::CheckParts(parts, config).has_value());
 }

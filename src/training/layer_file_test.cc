@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "pack/part_file.h"
 #include "training/testing.h"
 
 namespace thermocline::training {

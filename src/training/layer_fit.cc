@@ -9,8 +9,8 @@
 
 #include "kernels/kernels.h"
 #include "training/fit.h"
-#include "training/free_fit.h"
 #include "training/neuron_order.h"
+#include "training/training_free_fit.h"
 
 namespace thermocline::training {
 namespace {
@@ -52,7 +52,7 @@ class LayerFitter {
   Gate OwnGate(float input_scale) const;
   void AddOrder();
   Status AddTrained(const FitData& data);
-  void AddFree(const FitData& own_data);
+  void AddTrainingFree(const FitData& own_data);
   Status AddAhead();
 
   const Gemm& gemm_;
@@ -142,12 +142,12 @@ Status LayerFitter::AddTrained(const FitData& data) {
   return {};
 }
 
-void LayerFitter::AddFree(const FitData& own_data) {
-  FittedFree fitted =
-      FitFree(gemm_, own_data,
-              {.goal = options_.goal,
-               .seed = options_.seed,
-               .kernels = &kernels::KernelsFor(options_.session.isa)});
+void LayerFitter::AddTrainingFree(const FitData& own_data) {
+  FittedTrainingFree fitted =
+      FitTrainingFree(gemm_, own_data,
+                      {.goal = options_.goal,
+                       .seed = options_.seed,
+                       .kernels = &kernels::KernelsFor(options_.session.isa)});
   out_.free = std::move(fitted.predictor);
   out_.findings.free_sign_candidates_per_fired =
       fitted.signs.candidates_per_fired();
@@ -184,7 +184,7 @@ Result<LayerFile> LayerFitter::Fit() {
     TC_RETURN_IF_ERROR(
         AddTrained(DataOf(layer_idx_ - std::min(layer_idx_, lookahead))));
   }
-  if (options_.free_predictors) AddFree(DataOf(layer_idx_));
+  if (options_.training_free) AddTrainingFree(DataOf(layer_idx_));
   if (options_.reports_ahead) TC_RETURN_IF_ERROR(AddAhead());
   return std::move(out_);
 }

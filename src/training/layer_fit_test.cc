@@ -66,7 +66,7 @@ TEST_F(FitLayerTest, WhatWasAskedFor) {
   EXPECT_FALSE(free->trained);
   EXPECT_EQ(free->free, both->free);
   options_.predictors = true;
-  options_.free_predictors = false;
+  options_.training_free = false;
   const auto trained = Fit(1);
   ASSERT_TRUE(trained);
   EXPECT_FALSE(trained->free);
@@ -75,7 +75,7 @@ TEST_F(FitLayerTest, WhatWasAskedFor) {
 
 // The first layer has none before it and reads its own input.
 TEST_F(FitLayerTest, TheInputOfTheLayerBefore) {
-  options_.free_predictors = false;
+  options_.training_free = false;
   const auto own_first = Fit(0);
   const auto own_second = Fit(1);
   options_.lookahead = 1;
@@ -88,7 +88,7 @@ TEST_F(FitLayerTest, TheInputOfTheLayerBefore) {
 }
 
 TEST_F(FitLayerTest, ReportsOnLookaheads) {
-  options_.free_predictors = false;
+  options_.training_free = false;
   options_.reports_ahead = true;
   for (const size_t layer_idx : {0u, 1u}) {
     const auto layer = Fit(layer_idx);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "engine/ffn/ffn_choice.h"
+#include "pack/part_file.h"
 #include "training/find_parts.h"
 #include "training/work_folder.h"
 

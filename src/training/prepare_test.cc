@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/session.h"
+#include "pack/part_file.h"
 #include "training/testing.h"
 #include "training/threshold_search.h"
 #include "training/work_folder.h"
@@ -33,7 +34,7 @@ class PrepareTest : public ::testing::Test {
     options_.corpus_name = "valid.txt";
     options_.session = {.num_threads = 2};
     options_.num_steps = 20;
-    options_.free_predictors = false;
+    options_.training_free = false;
   }
   ~PrepareTest() override { fs::remove_all(folder_); }
 
@@ -196,8 +197,8 @@ TEST_F(PrepareTest, AMixtureRunsFast) {
   ASSERT_TRUE(prepared) << prepared.error().message;
   const auto model = model::Model::Open(output_);
   ASSERT_TRUE(model) << model.error().message;
-  for (const auto predictor :
-       {engine::PredictorChoice::kTrained, engine::PredictorChoice::kFree}) {
+  for (const auto predictor : {engine::PredictorChoice::kTrained,
+                               engine::PredictorChoice::kTrainingFree}) {
     const auto session = engine::Session::Create(
         *model, {.ffn = engine::FfnMode::kFast, .predictor = predictor});
     ASSERT_TRUE(session) << session.error().message;

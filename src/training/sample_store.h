@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/ffn/observer.h"
+#include "engine/ffn/ffn_observer.h"
 #include "training/corpus.h"
 #include "training/low_rank.h"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/ffn/observer.h"
+#include "engine/ffn/ffn_observer.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "neuron/profile.h"

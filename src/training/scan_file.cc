@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "pack/part_file.h"
+
 namespace thermocline::training {
 namespace {
 

@@ -23,7 +23,7 @@ struct ScanFile {
   bool operator==(const ScanFile&) const = default;
 };
 
-// A parts file (pack/parts.h), and the choice as keys. Appears whole or
+// A parts file (pack/part_file.h), and the choice as keys. Appears whole or
 // not at all. kIo.
 Status WriteScanFile(const ScanFile& scan, const model::Config& config,
                      const std::string& path);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "pack/part_file.h"
 #include "training/testing.h"
 
 namespace thermocline::training {

@@ -5,8 +5,7 @@
 #include <span>
 
 #include "compute/stage_times.h"
-#include "engine/ffn/observed_sets.h"
-#include "engine/ffn/sum_rows.h"
+#include "engine/ffn/ffn_observer.h"
 #include "engine/ffn/transposed_down.h"
 
 namespace thermocline::engine {
@@ -63,7 +62,7 @@ class DenseFfn final : public FfnExecutor {
                           .coefs = scratch_->up,
                           .out = call.out};
     if (call.phase == Phase::kPrompt &&
-        CanTurnDown(*compute_, *scratch_, weights_->down_t)) {
+        CanMultiplyTransposed(*compute_, *scratch_, weights_->down_t)) {
       MultiplyTransposed(*compute_, *scratch_, sums, call.num_rows);
     } else {
       SumRows(*compute_, sums, call.num_rows);

@@ -58,8 +58,8 @@ Status CheckThreshold(const model::Config& config) {
 Status CheckFast(const model::Config& config, PredictorChoice predictor) {
   const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
   const bool is_there =
-      (predictor != PredictorChoice::kFree && has_trained) ||
-      (predictor != PredictorChoice::kTrained && config.has_free_predictors);
+      (predictor != PredictorChoice::kTrainingFree && has_trained) ||
+      (predictor != PredictorChoice::kTrained && config.has_training_free);
   const std::optional<Activation> smooth = FindActivation(config, false);
   if (!is_there && smooth) {
     return Fail(
@@ -76,23 +76,24 @@ Status CheckFast(const model::Config& config, PredictorChoice predictor) {
                 "neurons fire: 'thermocline train' makes them; --predictor "
                 "free needs none");
   }
-  if (is_there || predictor == PredictorChoice::kFree) return {};
+  if (is_there || predictor == PredictorChoice::kTrainingFree) return {};
   return Fail(ErrorCode::kInvalidArgument,
               "--ffn fast: the model brings no predictors of which neurons "
               "fire, as PowerInfer's, KAIROX's and prepared files do: use "
-              "--predictor free, --ffn exact or --ffn dense");
+              "--predictor training-free, --ffn exact or --ffn dense");
 }
 
 }  // namespace
 
 Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
                             PredictorChoice predictor) {
-  const bool has_free = config.has_free_predictors;
+  const bool has_training_free = config.has_training_free;
   const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
   FfnChoice choice;
-  choice.mode = mode == FfnMode::kAuto
-                    ? ModeFor(config, has_trained || has_free, predictor)
-                    : mode;
+  choice.mode =
+      mode == FfnMode::kAuto
+          ? ModeFor(config, has_trained || has_training_free, predictor)
+          : mode;
   if (choice.mode != FfnMode::kFast && predictor != PredictorChoice::kAuto &&
       predictor != PredictorChoice::kNone) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -108,11 +109,11 @@ Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
     TC_RETURN_IF_ERROR(CheckThreshold(config));
   } else if (choice.mode == FfnMode::kFast) {
     TC_RETURN_IF_ERROR(CheckFast(config, predictor));
-    const bool is_free = predictor == PredictorChoice::kFree ||
+    const bool is_free = predictor == PredictorChoice::kTrainingFree ||
                          (predictor == PredictorChoice::kAuto && !has_trained);
     choice.predictor =
-        is_free ? PredictorChoice::kFree : PredictorChoice::kTrained;
-    choice.own_signs = is_free && !has_free;
+        is_free ? PredictorChoice::kTrainingFree : PredictorChoice::kTrained;
+    choice.own_signs = is_free && !has_training_free;
   }
   return choice;
 }

@@ -11,7 +11,7 @@ namespace thermocline::engine {
 struct FfnChoice {
   FfnMode mode = FfnMode::kDense;                      // not kAuto
   PredictorChoice predictor = PredictorChoice::kNone;  // kFast: trained or free
-  bool own_signs = false;  // kFree, and the file has no signs
+  bool own_signs = false;  // kTrainingFree, and the file has no signs
 };
 
 // kInvalidArgument, with what to do instead: fast without predictors; exact

@@ -24,9 +24,9 @@ model::Config WithPredictor(Activation activation) {
 
 FfnChoice Choose(const model::Config& config, FfnMode mode,
                  PredictorChoice predictor = PredictorChoice::kAuto,
-                 bool has_free = false) {
+                 bool has_training_free = false) {
   model::Config with_free = config;
-  with_free.has_free_predictors = has_free;
+  with_free.has_training_free = has_training_free;
   const auto choice = ChooseFfn(with_free, mode, predictor);
   EXPECT_TRUE(choice.has_value()) << choice.error().message;
   return choice.value_or(FfnChoice());
@@ -62,20 +62,22 @@ TEST(FfnChoice, PredictorsAreTrainedFreeOrNone) {
   const model::Config plain = ConfigOf(Activation::kRelu);
   const model::Config trained = WithPredictor(Activation::kRelu);
   const FfnChoice of_signs =
-      Choose(plain, FfnMode::kAuto, PredictorChoice::kFree);
+      Choose(plain, FfnMode::kAuto, PredictorChoice::kTrainingFree);
   EXPECT_EQ(of_signs.mode, FfnMode::kFast);
-  EXPECT_EQ(of_signs.predictor, PredictorChoice::kFree);
+  EXPECT_EQ(of_signs.predictor, PredictorChoice::kTrainingFree);
   EXPECT_TRUE(of_signs.own_signs);
   EXPECT_FALSE(
-      Choose(plain, FfnMode::kFast, PredictorChoice::kFree, true).own_signs);
+      Choose(plain, FfnMode::kFast, PredictorChoice::kTrainingFree, true)
+          .own_signs);
   EXPECT_EQ(
       Choose(plain, FfnMode::kFast, PredictorChoice::kAuto, true).predictor,
-      PredictorChoice::kFree);
+      PredictorChoice::kTrainingFree);
   EXPECT_EQ(
       Choose(trained, FfnMode::kFast, PredictorChoice::kAuto, true).predictor,
       PredictorChoice::kTrained);
-  EXPECT_EQ(Choose(trained, FfnMode::kFast, PredictorChoice::kFree).predictor,
-            PredictorChoice::kFree);
+  EXPECT_EQ(
+      Choose(trained, FfnMode::kFast, PredictorChoice::kTrainingFree).predictor,
+      PredictorChoice::kTrainingFree);
   EXPECT_EQ(Choose(trained, FfnMode::kFast, PredictorChoice::kNone).mode,
             FfnMode::kExact);
   EXPECT_EQ(Choose(trained, FfnMode::kAuto, PredictorChoice::kNone).mode,
@@ -94,26 +96,27 @@ TEST(FfnChoice, RefusalsSayWhatToDo) {
               ::testing::AllOf(HasSubstr("silu lets every neuron through"),
                                HasSubstr("--ffn dense")));
   for (const model::Config& config : {silu, WithPredictor(Activation::kGelu)}) {
-    EXPECT_THAT(Refusal(config, FfnMode::kAuto, PredictorChoice::kFree),
+    EXPECT_THAT(Refusal(config, FfnMode::kAuto, PredictorChoice::kTrainingFree),
                 HasSubstr("lets every neuron through"));
   }
   EXPECT_THAT(Refusal(silu, FfnMode::kThreshold), HasSubstr("no thresholds"));
   EXPECT_THAT(Refusal(relu, FfnMode::kThreshold), HasSubstr("--ffn exact"));
   EXPECT_THAT(Refusal(relu, FfnMode::kFast),
               ::testing::AllOf(HasSubstr("brings no predictors"),
-                               HasSubstr("--predictor free")));
+                               HasSubstr("--predictor training-free")));
   EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kTrained),
               ::testing::AllOf(HasSubstr("lets every neuron through"),
-                               ::testing::Not(HasSubstr("free"))));
+                               ::testing::Not(HasSubstr("training-free"))));
   EXPECT_THAT(Refusal(relu, FfnMode::kAuto, PredictorChoice::kTrained),
               HasSubstr("thermocline train"));
   EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kNone),
               HasSubstr("silu"));
-  EXPECT_THAT(Refusal(relu, FfnMode::kDense, PredictorChoice::kFree),
+  EXPECT_THAT(Refusal(relu, FfnMode::kDense, PredictorChoice::kTrainingFree),
               HasSubstr("--ffn dense asks no predictor"));
   model::Config mixture = relu;
   for (auto& layer : mixture.layers) layer.ffn.num_experts = 8;
-  EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kFree), "");
+  EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrainingFree),
+            "");
   mixture.predictor.kind = model::PredictorKind::kThermocline;
   EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrained), "");
 }

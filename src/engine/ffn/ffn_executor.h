@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "compute/rows.h"
 #include "engine/batch.h"
-#include "engine/ffn/sparse_totals.h"
+#include "engine/ffn/ffn_observer.h"
 #include "neuron/active_sets.h"
 
 namespace thermocline::engine {

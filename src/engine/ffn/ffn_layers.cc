@@ -18,30 +18,30 @@ namespace {
 using model::LayerWeights;
 using model::PredictorKind;
 
-const model::TrainingFreeWeights& FreeOf(const FfnParts& parts,
-                                         size_t layer_idx) {
+const model::TrainingFreeWeights& TrainingFreeOf(const FfnParts& parts,
+                                                 size_t layer_idx) {
   if (parts.signs != nullptr) return parts.signs->layer(layer_idx);
-  return parts.model->weights().layers[layer_idx].free_predictor;
+  return parts.model->weights().layers[layer_idx].training_free;
 }
 
 // In kFast.
 bool HasPredictor(const FfnParts& parts, size_t layer_idx) {
   const auto& layers = parts.model->weights().layers;
   if (layer_idx >= layers.size()) return false;
-  if (parts.predictor == PredictorChoice::kFree) {
-    return static_cast<bool>(FreeOf(parts, layer_idx).signs);
+  if (parts.predictor == PredictorChoice::kTrainingFree) {
+    return static_cast<bool>(TrainingFreeOf(parts, layer_idx).signs);
   }
   return static_cast<bool>(layers[layer_idx].predictor.up);
 }
 
 bool IsMask(const FfnParts& parts) {
-  return parts.predictor != PredictorChoice::kFree &&
+  return parts.predictor != PredictorChoice::kTrainingFree &&
          parts.model->config().predictor.kind != PredictorKind::kThermocline;
 }
 
 // The layer whose FFN input the candidates of a layer are chosen from.
 size_t SourceOf(const FfnParts& parts, size_t layer_idx) {
-  const bool looks_ahead = parts.predictor != PredictorChoice::kFree &&
+  const bool looks_ahead = parts.predictor != PredictorChoice::kTrainingFree &&
                            parts.model->config().predictor.lookahead > 0;
   return looks_ahead && layer_idx > 0 ? layer_idx - 1 : layer_idx;
 }
@@ -56,11 +56,12 @@ Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
       &parts.scratch[layer_idx].selector;
   std::string title =
       fmt::format("{}: layer {}", parts.model->file().path(), layer_idx);
-  if (parts.predictor == PredictorChoice::kFree) {
-    return {std::move(title),
-            predictor::MakeFreeSelector(
-                predictor::PartOf(FreeOf(parts, layer_idx), first, count),
-                parts.compute, scratch)};
+  if (parts.predictor == PredictorChoice::kTrainingFree) {
+    return {
+        std::move(title),
+        predictor::MakeTrainingFreeSelector(
+            predictor::PartOf(TrainingFreeOf(parts, layer_idx), first, count),
+            parts.compute, scratch)};
   }
   const model::PredictorConfig& config = parts.model->config().predictor;
   const LayerWeights& layer = parts.model->weights().layers[layer_idx];

@@ -21,9 +21,9 @@ namespace thermocline::engine {
 // What the executors share; all of it outlives them.
 struct FfnParts {
   const model::Model* model = nullptr;
-  // Of kFast: kTrained or kFree.
+  // Of kFast: kTrained or kTrainingFree.
   PredictorChoice predictor = PredictorChoice::kTrained;
-  // kFree: those of a file that has none
+  // kTrainingFree: those of a file that has none
   const predictor::OwnSigns* signs = nullptr;
   const compute::Compute* compute = nullptr;
   std::span<const FfnScratch> scratch;  // [L], made for the modes

@@ -182,7 +182,7 @@ TEST(FreeFfn, SignsChooseMostOfWhatFires) {
   size_t num_candidates = 0;
   size_t num_neurons = 0;
   SessionOptions options = {.ffn = FfnMode::kFast,
-                            .predictor = PredictorChoice::kFree};
+                            .predictor = PredictorChoice::kTrainingFree};
   options.observer = [&](const FfnObservation& seen) {
     num_candidates += seen.candidates.size();
     num_neurons += static_cast<size_t>(spec.ffn_width);

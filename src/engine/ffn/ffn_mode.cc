@@ -11,8 +11,10 @@ namespace {
 // In the order of the enumerations.
 constexpr std::array<std::string_view, 5> kModeNames = {
     "auto", "dense", "exact", "fast", "threshold"};
-constexpr std::array<std::string_view, 4> kChoiceNames = {"auto", "trained",
-                                                          "free", "none"};
+constexpr std::array<std::string_view, 4> kChoiceNames = {
+    "auto", "trained", "training-free", "none"};
+// What scripts of before say, and what papers call it.
+constexpr std::string_view kTrainingFreeAliases[] = {"free", "signs"};
 
 template <typename Enum, size_t kCount>
 std::string_view NameIn(const std::array<std::string_view, kCount>& names,
@@ -44,6 +46,9 @@ std::string_view NameOf(PredictorChoice choice) {
 }
 
 std::optional<PredictorChoice> ParsePredictorChoice(std::string_view name) {
+  for (const std::string_view alias : kTrainingFreeAliases) {
+    if (name == alias) return PredictorChoice::kTrainingFree;
+  }
   return FindIn<PredictorChoice>(kChoiceNames, name);
 }
 

@@ -26,16 +26,17 @@ std::optional<FfnMode> ParseFfnMode(std::string_view name);
 
 // Whose candidates kFast takes.
 enum class PredictorChoice {
-  kAuto,     // the file's: trained, else free
-  kTrained,  // the file's low-rank matrices
-  kFree,     // the file's training-free one, or signs of the gates as they are
-  kNone,     // nobody's: exact
+  kAuto,          // the file's: trained, else training-free
+  kTrained,       // the file's low-rank matrices
+  kTrainingFree,  // the file's training-free one, or signs of the gates as they
+                  // are
+  kNone,          // nobody's: exact
 };
 
-// Values of --predictor: "auto", "trained", "free", "none".
+// "auto", "trained", "training-free" ("free" and "signs" are read too), "none".
 inline constexpr PredictorChoice kPredictorChoices[] = {
-    PredictorChoice::kAuto, PredictorChoice::kTrained, PredictorChoice::kFree,
-    PredictorChoice::kNone};
+    PredictorChoice::kAuto, PredictorChoice::kTrained,
+    PredictorChoice::kTrainingFree, PredictorChoice::kNone};
 std::string_view NameOf(PredictorChoice choice);
 std::optional<PredictorChoice> ParsePredictorChoice(std::string_view name);
 

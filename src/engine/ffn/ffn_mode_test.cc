@@ -18,6 +18,9 @@ TEST(PredictorChoice, NamesRoundTrip) {
     EXPECT_EQ(ParsePredictorChoice(NameOf(choice)), choice);
   }
   EXPECT_EQ(ParsePredictorChoice("fast"), std::nullopt);
+  for (const char* alias : {"free", "signs"}) {
+    EXPECT_EQ(ParsePredictorChoice(alias), PredictorChoice::kTrainingFree);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // What a thread of NeuronFfn does: takes pieces of the lists of neurons, tests
 // gates, computes the hidden elements of the neurons that pass, adds their
-// columns into the piece's sums, and meanwhile asks memory for the next rows.
+// columns into the piece's sums, and meanwhile prefetches the next rows.
+#include "engine/ffn/neuron_worker.h"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -8,9 +10,7 @@
 #include <utility>
 
 #include "compute/stream_rows.h"
-#include "engine/ffn/line_list.h"
 #include "engine/ffn/neuron_ffn.h"
-#include "engine/ffn/piece_chunks.h"
 #include "kernels/activation_row.h"
 
 namespace thermocline::engine {

@@ -67,7 +67,7 @@ class SelfTests {
     if (!fired.IsGood()) {
       return Refuse(layer_idx, "neurons that fired", fired);
     }
-    const bool is_free = parts_.predictor == PredictorChoice::kFree;
+    const bool is_free = parts_.predictor == PredictorChoice::kTrainingFree;
     const TensorView& stored = is_free ? test.free : test.candidates;
     // Files of before have none of the training-free predictor.
     if (!stored) return {};
@@ -178,9 +178,9 @@ class SelfTests {
   // Of the predictor in use, with what was stored of it.
   std::unique_ptr<predictor::Selector> MakeSelector(size_t layer_idx) const {
     const model::LayerWeights& layer = layers_[layer_idx];
-    if (parts_.predictor == PredictorChoice::kFree) {
-      return predictor::MakeFreeSelector(
-          predictor::PartOf(layer.free_predictor, first_, num_neurons_),
+    if (parts_.predictor == PredictorChoice::kTrainingFree) {
+      return predictor::MakeTrainingFreeSelector(
+          predictor::PartOf(layer.training_free, first_, num_neurons_),
           parts_.compute, &scratch_->selector);
     }
     return predictor::MakeLowRankSelector(
@@ -193,7 +193,7 @@ class SelfTests {
   Result<Agreement> CheckCandidates(size_t layer_idx,
                                     const TensorView& stored) const {
     const auto lookahead =
-        parts_.predictor == PredictorChoice::kFree
+        parts_.predictor == PredictorChoice::kTrainingFree
             ? size_t{0}
             : static_cast<size_t>(parts_.model->config().predictor.lookahead);
     const size_t source = layer_idx - std::min(layer_idx, lookahead);
@@ -241,7 +241,7 @@ Status CheckSelfTests(const FfnParts& parts, FfnMode mode,
   for (size_t i = 0; i < layers.size(); ++i) {
     // Signs that the session took itself are of its model.
     const TensorView& predictor =
-        is_trained ? layers[i].predictor.up : layers[i].free_predictor.signs;
+        is_trained ? layers[i].predictor.up : layers[i].training_free.signs;
     if (layers[i].self_test.inputs && predictor) tested.push_back(i);
   }
   const size_t count = std::min(tested.size(), kSelfTestLayers);

@@ -135,7 +135,8 @@ TEST(SelfTest, SignsOfAnotherModelAreRefused) {
   for (const bool has_signs : {true, false}) {
     parts.has_signs = has_signs;
     const auto open_with = [&](const auto& source) {
-      return OpenWith(source, parts, FfnMode::kFast, PredictorChoice::kFree);
+      return OpenWith(source, parts, FfnMode::kFast,
+                      PredictorChoice::kTrainingFree);
     };
     const Status own = open_with(model);
     EXPECT_TRUE(own.has_value()) << own.error().message;
@@ -159,7 +160,7 @@ TEST(SelfTest, OtherSignsAreRefused) {
     parts.has_signs = parts.spoils_signs = true;
     parts.Gather(model);
     const Status refused =
-        OpenWith(model, parts, FfnMode::kFast, PredictorChoice::kFree);
+        OpenWith(model, parts, FfnMode::kFast, PredictorChoice::kTrainingFree);
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code, ErrorCode::kCorrupt);
     EXPECT_THAT(refused.error().message, HasSubstr("candidates when layer 0"));

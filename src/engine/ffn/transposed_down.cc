@@ -11,6 +11,44 @@
 namespace thermocline::engine {
 namespace {
 
+// A slice of a row is at least this long: two cache lines of 16-bit floats.
+constexpr size_t kMinColumns = 64;
+// What a slice of the matrix may take of a core's own cache.
+constexpr size_t kCacheBytes = 512 << 10;
+
+// Whole blocks, of a size that changes no bit of the result. One token reads
+// long slices, a few per thread; a batch slices that fit the cache.
+size_t ColumnsPerPiece(const RowSums& sums, int num_threads,
+                       size_t num_tokens) {
+  const size_t width = sums.matrix.shape.ne[0];
+  size_t columns = CeilDiv<size_t>(width, 2 * static_cast<size_t>(num_threads));
+  if (num_tokens > 1) {
+    const size_t column_bytes =
+        std::max<size_t>(sums.matrix.num_bytes() / width, 1);
+    columns = std::min(columns, kCacheBytes / column_bytes);
+  }
+  const size_t block = InfoOf(sums.matrix.dtype).block_elems;
+  return RoundUp(std::max(columns, kMinColumns), std::max(block, kMinColumns));
+}
+
+void SumPiece(const compute::Compute& compute, const RowSums& sums,
+              size_t token_idx, size_t first_column, size_t num_columns) {
+  const TensorView& matrix = sums.matrix;
+  float* out = sums.out.row(token_idx) + first_column;
+  std::fill_n(out, num_columns, 0.0f);
+  compute.kernels->add_rows(matrix.dtype)(
+      {.rows = matrix.data + BytesOf(matrix.dtype, first_column),
+       .row_bytes = matrix.row_stride(),
+       .ids = nullptr,
+       .coefs = sums.coefs.row(token_idx),
+       .num_rows = matrix.shape.num_rows(),
+       .n = num_columns,
+       .out = out});
+  if (!sums.bias) return;
+  const float* bias = reinterpret_cast<const float*>(sums.bias.data);
+  compute.kernels->add(bias + first_column, num_columns, out);
+}
+
 // Columns that are transposed at once: whole blocks of every type.
 constexpr size_t kBlockColumns = 256;
 constexpr size_t kFloatColumns = 64;
@@ -79,8 +117,8 @@ void Transpose(const Rows32& rows, size_t count, Columns32& columns) {
 }
 
 // Columns [first, first + count) of down_t [F, D] as rows of F.
-void Turn(const compute::Compute& compute, const TensorView& down_t,
-          size_t first, size_t count, std::byte* out) {
+void TransposeColumns(const compute::Compute& compute, const TensorView& down_t,
+                      size_t first, size_t count, std::byte* out) {
   const size_t num_neurons = down_t.shape.num_rows();
   const DType transposed = TransposedType(down_t.dtype);
   const size_t row_bytes = BytesOf(transposed, num_neurons);
@@ -100,6 +138,19 @@ void Turn(const compute::Compute& compute, const TensorView& down_t,
 
 }  // namespace
 
+void SumRows(const compute::Compute& compute, const RowSums& sums,
+             size_t num_tokens) {
+  const size_t width = sums.matrix.shape.ne[0];
+  const size_t columns =
+      ColumnsPerPiece(sums, compute.pool->num_threads(), num_tokens);
+  compute.pool->ParallelFor(width, columns,
+                            [&](size_t begin, size_t end, int /*worker_idx*/) {
+                              for (size_t t = 0; t < num_tokens; ++t) {
+                                SumPiece(compute, sums, t, begin, end - begin);
+                              }
+                            });
+}
+
 uint64_t TransposedBytes(uint64_t num_neurons) {
   // The limits of model::Config keep both far below 2^64.
   return RoundUp<uint64_t>(
@@ -109,8 +160,9 @@ uint64_t TransposedBytes(uint64_t num_neurons) {
       64);
 }
 
-bool CanTurnDown(const compute::Compute& compute, const FfnScratch& scratch,
-                 const TensorView& down_t) {
+bool CanMultiplyTransposed(const compute::Compute& compute,
+                           const FfnScratch& scratch,
+                           const TensorView& down_t) {
   return scratch.transposed_bytes > 0 && compute.kernels->batch &&
          (IsFloat(down_t.dtype) || down_t.shape.num_rows() % 32 == 0);
 }
@@ -127,7 +179,7 @@ void MultiplyTransposed(const compute::Compute& compute,
   auto make = [&](size_t first, size_t count, int worker_idx) {
     std::byte* rows = scratch.transposed + static_cast<size_t>(worker_idx) *
                                                scratch.transposed_bytes;
-    Turn(compute, down_t, first, count, rows);
+    TransposeColumns(compute, down_t, first, count, rows);
     return static_cast<const std::byte*>(rows);
   };
   const std::array<compute::Product, 1> down = {

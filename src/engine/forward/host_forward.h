@@ -7,8 +7,7 @@
 
 #include "compute/matmul.h"
 #include "engine/ffn/ffn_layers.h"
-#include "engine/ffn/observer.h"
-#include "engine/ffn/sparse_totals.h"
+#include "engine/ffn/ffn_observer.h"
 #include "engine/forward/forward.h"
 #include "engine/layer_plan.h"
 #include "engine/scratch.h"

@@ -80,7 +80,7 @@ TEST(MixturePredictors, SameBitsForEveryThreadCountAndCut) {
   ASSERT_NE(model, nullptr);
   const auto tokens = testing::RandomTokens(19, 50);
   for (const auto predictor :
-       {PredictorChoice::kAuto, PredictorChoice::kFree}) {
+       {PredictorChoice::kAuto, PredictorChoice::kTrainingFree}) {
     SessionOptions options = {
         .num_threads = 2, .ffn = FfnMode::kFast, .predictor = predictor};
     const auto expected = DecodeAll(model, tokens, options);
@@ -104,7 +104,7 @@ TEST(MixturePredictors, NoneAreNeededForSigns) {
   const auto model = testing::MakeTinyModel(spec);
   ASSERT_NE(model, nullptr);
   SessionOptions options = {.ffn = FfnMode::kFast,
-                            .predictor = PredictorChoice::kFree};
+                            .predictor = PredictorChoice::kTrainingFree};
   const auto need = PlanMemory(model->config(), options);
   ASSERT_TRUE(need.has_value());
   EXPECT_EQ(need->host.signs,

@@ -89,7 +89,8 @@ std::shared_ptr<const model::Model> OpenRelu(const std::string& architecture) {
 
 SessionOptions OptionsOf(FfnMode mode, int num_threads = 2) {
   SessionOptions options = {.num_threads = num_threads, .ffn = mode};
-  if (mode == FfnMode::kFast) options.predictor = PredictorChoice::kFree;
+  if (mode == FfnMode::kFast)
+    options.predictor = PredictorChoice::kTrainingFree;
   return options;
 }
 

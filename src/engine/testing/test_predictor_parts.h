@@ -120,7 +120,7 @@ class PredictorParts {
         add(i, "tc_free_signs.weight", DType::kI8, sign_bytes, num_neurons,
             std::vector<std::byte>(num_neurons * sign_bytes));
         add(i, "tc_selftest.free", DType::kI8, (num_neurons + 7) / 8,
-            kNumSamples, BytesOfAll(FreeSets()));
+            kNumSamples, BytesOfAll(TrainingFreeSets()));
       }
     }
     return tensors;
@@ -191,7 +191,7 @@ class PredictorParts {
   }
 
   // Every neuron of every sample.
-  std::vector<uint8_t> FreeSets() const {
+  std::vector<uint8_t> TrainingFreeSets() const {
     const size_t num_neurons = NumNeurons();
     std::vector<uint8_t> set((num_neurons + 7) / 8, 0xff);
     if (num_neurons % 8 != 0) {

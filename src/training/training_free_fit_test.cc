@@ -1,12 +1,12 @@
-#include "training/free_fit.h"
+#include "training/training_free_fit.h"
 
 #include "training/testing.h"
 
 namespace thermocline::training {
 namespace {
 
-FittedFree Fit(size_t width, double max_bytes_share, size_t num_experts = 1,
-               size_t num_used = 1) {
+FittedTrainingFree Fit(size_t width, double max_bytes_share,
+                       size_t num_experts = 1, size_t num_used = 1) {
   const auto pool = TestPool(2);
   const Gemm gemm(pool.get());
   const SyntheticLayer layer(width, 256 * num_experts, 6, 1500, 1, num_experts,
@@ -15,13 +15,14 @@ FittedFree Fit(size_t width, double max_bytes_share, size_t num_experts = 1,
                         .held_out = layer.HeldOut(500),
                         .gate = layer.ScaledGate(),
                         .ffn_bytes = 3 * width * 256 * 2};
-  return FitFree(gemm, data,
-                 {.max_bytes_share = max_bytes_share,
-                  .kernels = &kernels::KernelsFor(kernels::Isa::kScalar)});
+  return FitTrainingFree(
+      gemm, data,
+      {.max_bytes_share = max_bytes_share,
+       .kernels = &kernels::KernelsFor(kernels::Isa::kScalar)});
 }
 
-TEST(FreeFitTest, SignsThenTheMargin) {
-  const FittedFree fitted = Fit(128, 0.5);
+TEST(TrainingFreeFitTest, SignsThenTheMargin) {
+  const FittedTrainingFree fitted = Fit(128, 0.5);
   ASSERT_TRUE(fitted.predictor.has_value());
   EXPECT_EQ(fitted.predictor->signs.size(), 256u * 2);
   EXPECT_EQ(fitted.num_sign_bytes, 256u * 16);
@@ -39,8 +40,8 @@ TEST(FreeFitTest, SignsThenTheMargin) {
 }
 
 // Bytes are those of one expert; neurons of others count nowhere.
-TEST(FreeFitTest, AMixture) {
-  const FittedFree fitted = Fit(128, 0.5, 4, 2);
+TEST(TrainingFreeFitTest, AMixture) {
+  const FittedTrainingFree fitted = Fit(128, 0.5, 4, 2);
   ASSERT_TRUE(fitted.predictor.has_value());
   EXPECT_EQ(fitted.predictor->signs.size(), 4u * 256 * 2);
   EXPECT_EQ(fitted.num_sign_bytes, 256u * 16);
@@ -53,7 +54,7 @@ TEST(FreeFitTest, AMixture) {
 }
 
 // Neurons that fire whatever the gate says let no sign tell them apart.
-TEST(FreeFitTest, NoneThatLetsNearlyEveryNeuronPass) {
+TEST(TrainingFreeFitTest, NoneThatLetsNearlyEveryNeuronPass) {
   const auto pool = TestPool(2);
   const Gemm gemm(pool.get());
   SyntheticLayer layer(128, 256, 6, 1500, 1);
@@ -61,22 +62,22 @@ TEST(FreeFitTest, NoneThatLetsNearlyEveryNeuronPass) {
                         .held_out = layer.HeldOut(500),
                         .gate = layer.ScaledGate(),
                         .ffn_bytes = 3 * 128 * 256 * 2};
-  const FreeOptions options = {
+  const TrainingFreeOptions options = {
       .max_bytes_share = 0.5,
       .kernels = &kernels::KernelsFor(kernels::Isa::kScalar)};
   Random random(2);
   for (uint64_t& word : layer.fired) word = random.Next();
-  FittedFree fitted = FitFree(gemm, data, options);
+  FittedTrainingFree fitted = FitTrainingFree(gemm, data, options);
   EXPECT_FALSE(fitted.predictor.has_value());
   EXPECT_NEAR(fitted.accuracy.density(), 0.5, 0.01);
   std::ranges::fill(layer.fired, 0u);
-  fitted = FitFree(gemm, data, options);
+  fitted = FitTrainingFree(gemm, data, options);
   EXPECT_FALSE(fitted.predictor.has_value());
   EXPECT_EQ(fitted.accuracy.num_fired, 0u);
 }
 
-TEST(FreeFitTest, SignsAloneWhereBytesAreFew) {
-  const FittedFree fitted = Fit(128, 0.03);
+TEST(TrainingFreeFitTest, SignsAloneWhereBytesAreFew) {
+  const FittedTrainingFree fitted = Fit(128, 0.03);
   ASSERT_TRUE(fitted.predictor.has_value());
   EXPECT_EQ(fitted.rank, 0u);
   EXPECT_TRUE(fitted.predictor->up.empty());

@@ -1,7 +1,7 @@
 // One layer's predictor that needs no training: the signs of the gate rows,
 // then the margin of a low-rank image of the gate.
-#ifndef THERMOCLINE_TRAINING_FREE_FIT_H_
-#define THERMOCLINE_TRAINING_FREE_FIT_H_
+#ifndef THERMOCLINE_TRAINING_TRAINING_FREE_FIT_H_
+#define THERMOCLINE_TRAINING_TRAINING_FREE_FIT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace thermocline::training {
 
-struct FreeOptions {
+struct TrainingFreeOptions {
   RecallGoal goal;
   double max_bytes_share = kMaxBytesShare;  // signs included
   uint64_t seed = 0;
   const kernels::KernelTable* kernels = nullptr;
 };
 
-struct FittedFree {
+struct FittedTrainingFree {
   std::optional<pack::LayerTrainingFree> predictor;  // absent: it is useless
   size_t rank = 0;                                   // 0: signs alone
   uint64_t num_sign_bytes = 0;                       // that one FFN reads
@@ -40,9 +40,9 @@ struct FittedFree {
 // Cost: counting differences of at most 2048 samples, and one FitImage.
 // Source: signs are SparseInfer (2411.12692); the margin is the truncated
 // factorisation of the gate, weighted by the inputs' covariance (2603.14110).
-FittedFree FitFree(const Gemm& gemm, const FitData& data,
-                   const FreeOptions& options);
+FittedTrainingFree FitTrainingFree(const Gemm& gemm, const FitData& data,
+                                   const TrainingFreeOptions& options);
 
 }  // namespace thermocline::training
 
-#endif  // THERMOCLINE_TRAINING_FREE_FIT_H_
+#endif  // THERMOCLINE_TRAINING_TRAINING_FREE_FIT_H_

@@ -1,4 +1,4 @@
-// ReadParts on files from anywhere.
+#include "pack/part_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,6 @@
 #include "model/test_prepared.h"
 #include "model/test_random_model.h"
 #include "os/test_folder.h"
-#include "pack/parts.h"
 #include "pack/test_parts.h"
 
 namespace thermocline::pack {
@@ -68,7 +67,7 @@ TEST(ReadPartsTest, OfAFileOfPartsAndOfAPreparedModel) {
   ExpectSameParts(*from_model, *from_parts);
   EXPECT_FALSE(from_parts->predictors[0].has_value());
   EXPECT_EQ(from_parts->predictors[1]->up.num_rows, 32u);
-  EXPECT_EQ(from_parts->free_predictors[1]->max_differences, 12);
+  EXPECT_EQ(from_parts->training_free[1]->max_differences, 12);
   EXPECT_EQ(from_parts->thresholds[1], 0.5f);
   EXPECT_EQ(from_parts->order[0].front(), 63u);
   EXPECT_EQ(from_parts->order_group_size, 4);

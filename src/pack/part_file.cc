@@ -1,4 +1,4 @@
-// ReadParts: the parts of a prepared model, out of a file.
+#include "pack/part_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "base/quote.h"
-#include "model/model.h"
+#include "gguf/writer.h"
 #include "model/predictor_weights.h"
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
 #include "model/prepared_weights.h"
 #include "model/profile_file.h"
 #include "model/tensor_binder.h"
-#include "pack/parts.h"
 #include "pack/tensors.h"
 
 namespace thermocline::pack {
@@ -124,7 +123,7 @@ LayerParts CopyLayer(const model::LayerWeights& layer) {
                        .down = CopyMatrix(p.down),
                        .down_bias = CopyValues<float>(p.down_bias)};
   }
-  if (const model::TrainingFreeWeights& f = layer.free_predictor; f.signs) {
+  if (const model::TrainingFreeWeights& f = layer.training_free; f.signs) {
     parts.free = {.signs = CopyValues<uint64_t>(f.signs),
                   .max_differences = f.max_differences,
                   .up = CopyMatrix(f.up),
@@ -174,7 +173,7 @@ Status ReadLayers(const gguf::File& file, const model::Config& config,
   for (int64_t i = 0; i < config.num_layers; ++i) {
     TC_ASSIGN_OR_RETURN(LayerParts layer, ReadLayer(binder, config, i));
     parts.predictors.push_back(std::move(layer.predictor));
-    parts.free_predictors.push_back(std::move(layer.free));
+    parts.training_free.push_back(std::move(layer.free));
     if (!layer.self_test.inputs.empty()) {
       parts.self_test.push_back(std::move(layer.self_test));
     }
@@ -184,7 +183,7 @@ Status ReadLayers(const gguf::File& file, const model::Config& config,
     if (!layer.order.empty()) parts.order.push_back(std::move(layer.order));
   }
   if (!HasAny(parts.predictors)) parts.predictors.clear();
-  if (!HasAny(parts.free_predictors)) parts.free_predictors.clear();
+  if (!HasAny(parts.training_free)) parts.training_free.clear();
   TC_RETURN_IF_ERROR(CheckComplete(file, prepared::kTestInputs,
                                    parts.self_test.size(), config.num_layers));
   TC_RETURN_IF_ERROR(CheckComplete(file, prepared::kProfileCounts,
@@ -256,6 +255,35 @@ Status CheckPartsAreOf(const model::Model& model, const gguf::File& file) {
                       model::ReadModelFingerprint(file));
   if (!fingerprint) return {};
   return model::CheckSameModel(*fingerprint, model, file.path() + ": was made");
+}
+
+Status WriteParts(const PreparedParts& parts, const model::Config& config,
+                  const std::string& path) {
+  using enum gguf::ValueType;
+  TC_RETURN_IF_ERROR(CheckParts(parts, config));
+  TC_ASSIGN_OR_RETURN(const auto writer, gguf::Writer::Create(path));
+  TC_RETURN_IF_ERROR(writer->AddString("general.type", prepared::kPartsType));
+  TC_RETURN_IF_ERROR(
+      writer->AddString("general.architecture", config.architecture));
+  if (!config.name.empty()) {
+    TC_RETURN_IF_ERROR(writer->AddString("general.name", config.name));
+  }
+  TC_RETURN_IF_ERROR(
+      writer->AddInt(prepared::kPartsLayers, kU32, config.num_layers));
+  TC_RETURN_IF_ERROR(writer->AddInt(prepared::kPartsWidth, kU32, config.width));
+  TC_RETURN_IF_ERROR(
+      writer->AddInt(prepared::kPartsNeurons, kU64, NeuronsPerLayer(config)));
+  TC_RETURN_IF_ERROR(AddPartKeys(parts, *writer));
+  const std::vector<PartTensor> tensors = TensorsOf(parts, config);
+  for (const PartTensor& tensor : tensors) {
+    TC_RETURN_IF_ERROR(
+        writer->DeclareTensor(tensor.name, tensor.dtype, tensor.shape));
+  }
+  TC_RETURN_IF_ERROR(writer->Start());
+  for (const PartTensor& tensor : tensors) {
+    TC_RETURN_IF_ERROR(writer->WriteTensorData(tensor.data()));
+  }
+  return writer->Finish();
 }
 
 }  // namespace thermocline::pack

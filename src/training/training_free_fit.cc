@@ -1,4 +1,4 @@
-#include "training/free_fit.h"
+#include "training/training_free_fit.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ bool Fired(const Samples& samples, size_t sample_idx, size_t neuron) {
 class TrainingFreeFitter {
  public:
   TrainingFreeFitter(const Gemm& gemm, const FitData& data,
-                     const FreeOptions& options)
+                     const TrainingFreeOptions& options)
       : gemm_(gemm),
         data_(data),
         options_(options),
@@ -34,7 +34,7 @@ class TrainingFreeFitter {
         num_words_((samples_.width + 63) / 64),
         num_neurons_(samples_.num_neurons) {}
 
-  FittedFree Fit();
+  FittedTrainingFree Fit();
 
  private:
   // Of one FFN.
@@ -55,11 +55,11 @@ class TrainingFreeFitter {
   size_t FindMaxDifferences() const;
   Accuracy MeasureSigns(size_t max_differences) const;
   size_t MarginRank() const;
-  void AddMargin(size_t rank, size_t max_differences, FittedFree& out);
+  void AddMargin(size_t rank, size_t max_differences, FittedTrainingFree& out);
 
   const Gemm& gemm_;
   const FitData& data_;
-  const FreeOptions& options_;
+  const TrainingFreeOptions& options_;
   Samples samples_;
   size_t width_;
   size_t num_words_;
@@ -143,7 +143,7 @@ size_t TrainingFreeFitter::MarginRank() const {
 }
 
 void TrainingFreeFitter::AddMargin(size_t rank, size_t max_differences,
-                                   FittedFree& out) {
+                                   FittedTrainingFree& out) {
   const InputMoments moments = ComputeMoments(gemm_, data_.train);
   const GateImage image =
       FitImage(gemm_, data_.gate, num_neurons_, moments, rank, options_.seed);
@@ -191,8 +191,8 @@ void TrainingFreeFitter::AddMargin(size_t rank, size_t max_differences,
   out.predictor->bias = linear.down_bias;
 }
 
-FittedFree TrainingFreeFitter::Fit() {
-  FittedFree out;
+FittedTrainingFree TrainingFreeFitter::Fit() {
+  FittedTrainingFree out;
   PackGate();
   CountDifferences();
   const size_t max_differences = FindMaxDifferences();
@@ -213,8 +213,8 @@ FittedFree TrainingFreeFitter::Fit() {
 
 }  // namespace
 
-FittedFree FitFree(const Gemm& gemm, const FitData& data,
-                   const FreeOptions& options) {
+FittedTrainingFree FitTrainingFree(const Gemm& gemm, const FitData& data,
+                                   const TrainingFreeOptions& options) {
   TC_CHECK(options.kernels != nullptr && data.held_out.width < 65536);
   return TrainingFreeFitter(gemm, data, options).Fit();
 }

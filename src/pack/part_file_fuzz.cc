@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "gguf/gguf.h"
-#include "pack/parts.h"
+#include "pack/part_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace thermocline;

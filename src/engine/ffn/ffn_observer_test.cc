@@ -1,4 +1,4 @@
-#include "engine/ffn/observer.h"
+#include "engine/ffn/ffn_observer.h"
 
 #include <gtest/gtest.h>
 
