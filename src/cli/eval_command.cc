@@ -42,7 +42,7 @@ Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
                         uint64_t logits_bytes, uint64_t weight_bytes,
                         uint64_t ram_bytes) {
   const std::string what =
-      fmt::format("{} sessions{}", needs.size(),
+      fmt::format("{}{}", Plural(needs.size(), "session"),
                   weight_bytes == 0 ? " and their logits"
                                     : ", their logits and the weights");
   uint64_t sum = CheckedAdd(logits_bytes, weight_bytes)

@@ -66,7 +66,7 @@ TEST(CheckSessionsFitTest, CountsWeightsInRam) {
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(CheckSessionsFit(needs, 512, 512, 2048).has_value());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "memory of 1 sessions, their logits and the weights: 2.00 "
+            "memory of 1 session, their logits and the weights: 2.00 "
             "KiB\n");
   EXPECT_FALSE(CheckSessionsFit(needs, 512, 513, 2048).has_value());
   EXPECT_FALSE(CheckSessionsFit(needs, 512, ~uint64_t{0}, 2048).has_value());
