@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Runs the house rules on the tree; prints what is broken; exits 1 if any is.
 
-rules.py [RULE...]   all rules, or the named ones: layers pairs text sizes format
+rules.py [RULE...]   all rules, or the named ones: layers pairs text flags sizes
+                     format
 """
 
 import pathlib
 import sys
 import time
 
+import rule_flags
 import rule_format
 import rule_layers
 import rule_pairs
@@ -19,6 +21,7 @@ RULES = {
     'layers': rule_layers,
     'pairs': rule_pairs,
     'text': rule_text,
+    'flags': rule_flags,
     'sizes': rule_sizes,
     'format': rule_format,
 }

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import unittest
 
+import rule_flags
 import rule_format
 import rule_layers
 import rule_pairs
@@ -239,6 +240,35 @@ class TextTest(RuleTest):
         self.write('testdata/a.txt', '/home' + '/someone/')
         self.write('docs/a.bin', b'\0/home' + b'/someone/')
         self.expect_kept(rule_text)
+
+
+class FlagsTest(RuleTest):
+
+    def expect_literal(self, path, text, *parts):
+        self.write(path, f'return Fail(code,\n            "{text}");\n')
+        if parts:
+            self.expect_one(rule_flags, f'{path}:2:', *parts)
+        else:
+            self.expect_kept(rule_flags)
+
+    def test_flags_in_libraries(self):
+        for text, flag in (('use --ffn dense', '--ffn'),
+                           ('--top-p {}: what', '--top-p'),
+                           ('-c {}: too large', '-c'),
+                           ('a smaller context (-c)', '-c'),
+                           ('use -ctk f32', '-ctk')):
+            self.expect_literal('src/engine/x.cc', text, f'{flag} is a flag')
+
+    def test_where_flags_are_at_home(self):
+        for path in ('src/cli/x.cc', 'src/bench/x.cc', 'src/engine/x_test.cc'):
+            self.expect_literal(path, 'use --ffn dense')
+
+    def test_what_only_looks_like_a_flag(self):
+        for text in ('.a{--hue:2;--sat:3%}', '<!-- {} -->', 'a -- b', 'x-c y',
+                     'from -1 to 1', 'a -b2'):
+            self.expect_literal('src/inspect/x.cc', text)
+        self.write('src/engine/y.h', 'int x;  // "what --ffn dense" means\n')
+        self.expect_kept(rule_flags)
 
 
 class SizesTest(RuleTest):

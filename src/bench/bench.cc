@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/remedy.h"
 #include "bench/logits_hash.h"
 #include "bench/roof_probe.h"
 #include "bench/samples.h"
@@ -228,9 +229,9 @@ class Bench {
       sample.seconds += std::max(watch.Seconds(), 1e-9);
       const std::optional<uint64_t> hash = FoldLogits(logits_, sample.hash);
       if (!hash.has_value()) {
-        return Fail(ErrorCode::kCorrupt,
+        return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
                     "bench {}: logits are not finite; the model's weights are "
-                    "damaged (see --check-tensors)",
+                    "damaged",
                     test.name());
       }
       sample.hash = *hash;

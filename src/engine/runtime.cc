@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/math.h"
+#include "base/remedy.h"
 #include "engine/engine_plan.h"
 #include "kernels/kv_group.h"
 #include "os/memory.h"
@@ -24,9 +25,9 @@ int64_t ContextOf(const model::Config& config, const SessionOptions& options) {
 Result<int> NumThreadsOf(const SessionOptions& options) {
   if (options.num_threads < 0 ||
       options.num_threads > os::ThreadPool::kMaxThreads) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "-t {}: the number of threads is 1 to {}, or 0 for one per "
-                "physical core",
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kThreads},
+                "{} threads: there are 1 to {}, or 0 for one per physical "
+                "core",
                 options.num_threads, os::ThreadPool::kMaxThreads);
   }
   if (options.num_threads > 0) return options.num_threads;
@@ -68,7 +69,7 @@ int64_t LongestTrained(const model::Config& config) {
 
 void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   if (model.neuron_order() != nullptr && mode == FfnMode::kDense) {
-    LogInfo("the split's order of neurons changes nothing with --ffn dense");
+    LogInfo("the split's order of neurons changes nothing in dense FFNs");
   }
   const int64_t trained = LongestTrained(model.config());
   if (trained > 0 && plan.engine.context > trained) {
@@ -95,7 +96,7 @@ Result<RuntimePlan> PlanRuntime(const model::Config& config,
                                 const SessionOptions& options,
                                 const WeightMemory& weights) {
   if (options.num_sequences < 1) {
-    return Fail(ErrorCode::kInvalidArgument,
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kSequences},
                 "{} sequences: there is at least one", options.num_sequences);
   }
   RuntimePlan plan;
@@ -118,9 +119,9 @@ Result<RuntimePlan> PlanRuntime(const model::Config& config,
   host.bundles = weights.bundle_bytes;
   plan.memory.holds_weights = weights.are_held;
   if (host.total() == UINT64_MAX) {
-    return Fail(ErrorCode::kResourceExhausted,
+    return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLessMemory},
                 "a context of {} positions needs more memory than can be "
-                "addressed: use a smaller one (-c)",
+                "addressed",
                 plan.engine.context);
   }
   return plan;

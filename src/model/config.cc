@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "base/quote.h"
+#include "base/remedy.h"
 #include "model/architectures.h"
 #include "model/key_reader.h"
 #include "model/prepared_config.h"
@@ -37,9 +38,8 @@ Result<const Architecture*> ReadArchitecture(const gguf::File& file) {
   }
   const Architecture* architecture = FindArchitecture(*name);
   if (IsSplitFile(file)) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: a split file, which lies beside a model: give the model "
-                "with -m and this file with --split",
+    return Fail(ErrorCode::kUnsupported, Advice{Remedy::kSplitFile},
+                "{}: a split file, which lies beside a model and is none",
                 file.path());
   }
   if (architecture != nullptr) return architecture;

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "base/remedy.h"
 #include "model/test_model.h"
 #include "model/test_split.h"
 
@@ -222,7 +223,7 @@ TEST(ReadConfig, SplitFilesAreNotModels) {
   for (TestFile file : {TestOrder(2, 8), TestHot(2, 8)}) {
     const Error error = Refusal(file);
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-    EXPECT_THAT(error.message, HasSubstr("with --split"));
+    EXPECT_EQ(error.advice.remedy, Remedy::kSplitFile);
   }
 }
 
