@@ -2,13 +2,14 @@
 """Runs the house rules on the tree; prints what is broken; exits 1 if any is.
 
 rules.py [RULE...]   all rules, or the named ones: layers pairs text flags sizes
-                     format
+                     format commits
 """
 
 import pathlib
 import sys
 import time
 
+import rule_commits
 import rule_flags
 import rule_format
 import rule_layers
@@ -24,6 +25,7 @@ RULES = {
     'flags': rule_flags,
     'sizes': rule_sizes,
     'format': rule_format,
+    'commits': rule_commits,
 }
 
 
@@ -37,6 +39,10 @@ def main(names):
     num_broken = 0
     for name in names or RULES:
         start = time.monotonic()
+        reason = getattr(RULES[name], 'skip', lambda _: None)(tree)
+        if reason:
+            print(f'{name:8}{"skipped":16}{reason}')
+            continue
         violations = RULES[name].check(tree)
         num_broken += bool(violations)
         verdict = f'{len(violations)} violations' if violations else 'kept'
