@@ -32,7 +32,8 @@ TEST(EnginePlan, FastNeedsPredictorsAndRoomForWhatTheyChoose) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused.error().advice.remedy, Remedy::kFreePredictor);
-  config.predictor.kind = model::PredictorKind::kPowerInfer;
+  config.predictor = {.kind = model::PredictorKind::kPowerInfer,
+                      .is_mask = true};
   const auto automatic = PlanEngine(config, {.context = 64}, 2);
   const auto dense =
       PlanEngine(config, {.context = 64, .ffn = FfnMode::kDense}, 2);

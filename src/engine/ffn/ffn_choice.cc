@@ -55,7 +55,7 @@ Status CheckThreshold(const model::Config& config) {
 }
 
 Status CheckFast(const model::Config& config, PredictorChoice predictor) {
-  const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
+  const bool has_trained = config.predictor.is_there();
   const bool is_there =
       (predictor != PredictorChoice::kFree && has_trained) ||
       (predictor != PredictorChoice::kTrained && config.has_free_predictors);
@@ -83,7 +83,7 @@ Status CheckFast(const model::Config& config, PredictorChoice predictor) {
 Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
                             PredictorChoice predictor) {
   const bool has_free = config.has_free_predictors;
-  const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
+  const bool has_trained = config.predictor.is_there();
   FfnChoice choice;
   choice.mode = mode == FfnMode::kAuto
                     ? ModeFor(config, has_trained || has_free, predictor)
