@@ -23,6 +23,7 @@ int64_t ContextOf(const model::Config& config, const SessionOptions& options) {
 }
 
 Result<int> NumThreadsOf(const SessionOptions& options) {
+  if (options.threads != nullptr) return options.threads->num_threads();
   if (options.num_threads < 0 ||
       options.num_threads > os::ThreadPool::kMaxThreads) {
     return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kThreads},
@@ -81,6 +82,13 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
 }
 
 }  // namespace
+
+Result<std::shared_ptr<os::ThreadPool>> MakeThreads(
+    const SessionOptions& options) {
+  if (options.threads != nullptr) return options.threads;
+  TC_ASSIGN_OR_RETURN(const int num_threads, NumThreadsOf(options));
+  return os::ThreadPool::Create({.num_threads = num_threads});
+}
 
 WeightMemory WeightMemory::Of(const model::Model& model) {
   const gguf::File& file = model.file();
@@ -142,7 +150,7 @@ uint64_t KvBytesPerToken(const model::Config& config,
   return static_cast<uint64_t>(position + 1) * layout->position_bytes();
 }
 
-Runtime::Runtime(RuntimePlan plan, std::unique_ptr<os::ThreadPool> pool,
+Runtime::Runtime(RuntimePlan plan, std::shared_ptr<os::ThreadPool> pool,
                  std::unique_ptr<KvPool> kv, std::unique_ptr<Engine> engine)
     : plan_(std::move(plan)),
       pool_(std::move(pool)),
@@ -158,8 +166,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Create(
                                   os::ReadMemoryInfo().total_bytes);
   if (!fits.has_value()) return Annotate(model->file().path(), fits.error());
   TC_ASSIGN_OR_RETURN(auto kv, KvPool::Create(plan.kv, plan.num_kv_pages));
-  TC_ASSIGN_OR_RETURN(
-      auto pool, os::ThreadPool::Create({.num_threads = plan.num_threads}));
+  TC_ASSIGN_OR_RETURN(auto pool, MakeThreads(options));
   TC_ASSIGN_OR_RETURN(auto engine,
                       Engine::Create(model, plan.engine, pool.get()));
   WarnOf(*model, plan, engine->ffn());

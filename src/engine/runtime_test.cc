@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <string_view>
-
 #include <cstdint>
+#include <string_view>
 
 #include "base/remedy.h"
 #include "base/units.h"
@@ -135,6 +134,24 @@ TEST(RuntimePlan, RefusesOptionsByName) {
         << need.error().message;
     EXPECT_EQ(need.error().advice.remedy, remedy) << message;
   }
+}
+
+// Pinned to the same cores, threads of two runtimes would spin against each
+// other.
+TEST(Runtime, RuntimesThatRunInTurnsShareThreads) {
+  const auto model = testing::MakeTinyModel(testing::TinySpec());
+  ASSERT_NE(model, nullptr);
+  SessionOptions options = {.context = 16, .num_threads = 2};
+  const auto alone = Runtime::Create(model, options);
+  options.threads = MakeThreads(options).value();
+  options.num_threads = 7;  // those that are given count
+  const auto first = Runtime::Create(model, options);
+  const auto second = Runtime::Create(model, options);
+  ASSERT_TRUE(alone && first && second);
+  EXPECT_NE(&(*alone)->pool(), &(*first)->pool());
+  EXPECT_EQ(&(*first)->pool(), &(*second)->pool());
+  EXPECT_EQ((*second)->plan().num_threads, 2);
+  EXPECT_EQ(MakeThreads(options).value(), options.threads);
 }
 
 TEST(RuntimePlan, HugeContextsOverflowCleanly) {
