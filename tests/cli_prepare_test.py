@@ -218,7 +218,7 @@ class RecordsTest(cli_support.CliTest):
         self.assert_fails(
             run("prepare", STORIES, "--corpus", VALID, "--density", "0.5",
                 "--down-type", "q4_k", "-o", self.folder / "x"), "layer 0",
-            "Q4_K", "--down-type can be Q8_0 or Q4_0")
+            "Q4_K", "down can be Q8_0 or Q4_0", "--down-type")
         source = self.folder / "source.gguf"
         source.write_bytes(pathlib.Path(DEMO).read_bytes())
         self.assert_fails(

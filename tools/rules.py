@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Runs the house rules on the tree; prints what is broken; exits 1 if any is.
 
-rules.py [RULE...]   all rules, or the named ones: layers pairs text sizes format
+rules.py [RULE...]   all rules, or the named ones: layers pairs text flags sizes
+                     format commits
 """
 
 import pathlib
 import sys
 import time
 
+import rule_commits
+import rule_flags
 import rule_format
 import rule_layers
 import rule_pairs
@@ -19,8 +22,10 @@ RULES = {
     'layers': rule_layers,
     'pairs': rule_pairs,
     'text': rule_text,
+    'flags': rule_flags,
     'sizes': rule_sizes,
     'format': rule_format,
+    'commits': rule_commits,
 }
 
 
@@ -34,6 +39,10 @@ def main(names):
     num_broken = 0
     for name in names or RULES:
         start = time.monotonic()
+        reason = getattr(RULES[name], 'skip', lambda _: None)(tree)
+        if reason:
+            print(f'{name:8}{"skipped":16}{reason}')
+            continue
         violations = RULES[name].check(tree)
         num_broken += bool(violations)
         verdict = f'{len(violations)} violations' if violations else 'kept'

@@ -3,9 +3,13 @@
 
 import pathlib
 import shutil
+import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
+import rule_commits
+import rule_flags
 import rule_format
 import rule_layers
 import rule_pairs
@@ -241,34 +245,150 @@ class TextTest(RuleTest):
         self.expect_kept(rule_text)
 
 
+class FlagsTest(RuleTest):
+
+    def expect_literal(self, path, text, *parts):
+        self.write(path, f'return Fail(code,\n            "{text}");\n')
+        if parts:
+            self.expect_one(rule_flags, f'{path}:2:', *parts)
+        else:
+            self.expect_kept(rule_flags)
+
+    def test_flags_in_libraries(self):
+        for text, flag in (('use --ffn dense', '--ffn'),
+                           ('--top-p {}: what', '--top-p'),
+                           ('-c {}: too large', '-c'),
+                           ('a smaller context (-c)', '-c'),
+                           ('use -ctk f32', '-ctk')):
+            self.expect_literal('src/engine/x.cc', text, f'{flag} is a flag')
+
+    def test_where_flags_are_at_home(self):
+        for path in ('src/cli/x.cc', 'src/bench/x.cc', 'src/engine/x_test.cc'):
+            self.expect_literal(path, 'use --ffn dense')
+
+    def test_what_only_looks_like_a_flag(self):
+        for text in ('.a{--hue:2;--sat:3%}', '<!-- {} -->', 'a -- b', 'x-c y',
+                     'from -1 to 1', 'a -b2'):
+            self.expect_literal('src/inspect/x.cc', text)
+        self.write('src/engine/y.h', 'int x;  // "what --ffn dense" means\n')
+        self.expect_kept(rule_flags)
+
+
 class SizesTest(RuleTest):
 
-    def test_file_at_the_limit(self):
+    def write_function(self, path, num_lines, before=''):
+        body = '  x();\n' * (num_lines - 2)
+        self.write(path, f'{before}int F(int x) {{\n{body}}}\n')
+
+    def test_files_at_the_limit(self):
         self.write('src/os/a.cc', '\n' * rule_sizes.MAX_FILE_LINES)
+        self.write('src/os/a_test.cc', '\n' * rule_sizes.MAX_TEST_LINES)
         self.expect_kept(rule_sizes)
 
-    def test_file_past_the_limit(self):
-        self.write('src/os/a.cc', '\n' * (rule_sizes.MAX_FILE_LINES + 1))
-        self.expect_one(rule_sizes, 'src/os/a.cc', '701 lines')
-        self.write(rule_sizes.EXCEPTIONS_PATH, 'src/os/a.cc: a table\n')
-        self.expect_kept(rule_sizes)
-
-    def test_exception_that_is_not_needed(self):
-        self.write('src/os/a.cc', '\n')
-        self.write(rule_sizes.EXCEPTIONS_PATH, 'src/os/a.cc: a table\n')
-        self.expect_one(rule_sizes, 'needs no exception')
-
-    def test_long_files_and_functions_are_reported(self):
-        body = '  x();\n' * (rule_sizes.REPORT_FUNCTION_LINES - 2)
+    def test_files_past_the_limit(self):
         self.write('src/os/a.cc', '\n' * 401)
-        self.write('src/os/b.cc', 'namespace a {\n'
-                   f'int Short(int x) {{\n{body}}}\n\n'
-                   'struct S {\n' + '  int x;\n' * 100 + '};\n'
-                   f'int Long(int x,\n         int y) {{\n{body}}}\n')
-        notes = rule_sizes.report(Tree(self.root))
-        self.assertEqual(notes, [
-            'src/os/a.cc: 401 lines',
-            'src/os/b.cc:175: a function of about 71 lines'])
+        self.expect_one(rule_sizes, 'src/os/a.cc', '401 lines')
+        self.write('src/os/a.cc', '\n' * 400)
+        self.write('src/os/a_test.cc', '\n' * 501)
+        self.expect_one(rule_sizes, 'src/os/a_test.cc', '501 lines')
+
+    def test_exceptions_may_only_shrink(self):
+        for size, *parts in ((401,), (410,), (411, 'only shrink'),
+                             (400, 'needs no exception')):
+            self.write('src/os/a.cc', '\n' * size)
+            self.write(rule_sizes.EXCEPTIONS_PATH, 'src/os/a.cc: 410 a table\n')
+            if parts:
+                self.expect_one(rule_sizes, *parts)
+            else:
+                self.expect_kept(rule_sizes)
+
+    def test_exceptions_without_number_or_reason(self):
+        self.write('src/os/a.cc', '\n' * 401)
+        for text, part in (('a table', 'its number of lines'),
+                           ('410', 'and a reason'), ('', 'no reason')):
+            self.write(rule_sizes.EXCEPTIONS_PATH, f'src/os/a.cc: {text}\n')
+            self.expect_one(rule_sizes, ':1:', part)
+
+    def test_long_functions(self):
+        before = 'namespace a {\nstruct S {\n' + '  int x;\n' * 100 + '};\n'
+        self.write_function('src/os/a.cc', 60, before)
+        self.expect_kept(rule_sizes)
+        self.write_function('src/os/a.cc', 61, before)
+        self.expect_one(rule_sizes, 'src/os/a.cc:104:', 'about 61 lines')
+        self.write(rule_sizes.EXCEPTIONS_PATH, 'src/os/a.cc(): 61 a table\n')
+        self.expect_kept(rule_sizes)
+        self.write_function('src/os/a.cc', 62, before)
+        self.expect_one(rule_sizes, 'about 62 lines')
+
+    def test_functions_past_the_aim_are_counted(self):
+        self.write_function('src/os/a.cc', 41)
+        self.write_function('src/os/b.cc', 40)
+        with unittest.mock.patch.object(rule_sizes, 'MOST_LONG_FUNCTIONS', 0):
+            self.expect_one(rule_sizes, '1 functions of more than 40 lines')
+        self.expect_kept(rule_sizes)
+
+    def test_small_files_are_counted(self):
+        self.write('src/os/a.cc', '\n' * 29)
+        self.write('src/os/b.cc', '\n' * 30)
+        self.write('src/kernels/cpu/a_avx2.cc', '\n')
+        self.write('src/kernels/cpu/a-inl.h', '\n')
+        self.write('src/kernels/CMakeLists.txt', 'tc_isa_file(a_avx2.cc "x")\n')
+        self.assertEqual(rule_sizes.small_files(Tree(self.root)),
+                         ['src/os/a.cc'])
+        with unittest.mock.patch.object(rule_sizes, 'MOST_SMALL_FILES', 0):
+            self.expect_one(rule_sizes, '1 files of less than 30 lines')
+
+
+class CommitsTest(RuleTest):
+
+    WHY = 'Because the old one was wrong where a file\nhas no tensors.'
+
+    def git(self, *args):
+        return subprocess.run(
+            ['git', '-c', 'user.name=a', '-c', 'user.email=a@b', *args],
+            cwd=self.root, check=True, capture_output=True,
+            text=True).stdout.strip()
+
+    def setUp(self):
+        super().setUp()
+        self.git('init', '-q')
+        self.commit('Short')
+        patch = unittest.mock.patch.object(rule_commits, 'START',
+                                           self.git('rev-parse', 'HEAD'))
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def commit(self, message):
+        self.git('commit', '-q', '--allow-empty', '-m', message)
+
+    def test_commits_that_say_why(self):
+        self.commit(f'Short\n\n{self.WHY}')
+        self.assertIsNone(rule_commits.skip(Tree(self.root)))
+        self.expect_kept(rule_commits)
+
+    def test_commits_that_do_not(self):
+        for body in ('', 'It was wrong.',
+                     'Signed-off-by: A B <a@b>, one of eight words here'):
+            self.commit(f'Change\n\n{body}')
+            self.expect_one(rule_commits, 'commit ', "'Change' has no body")
+            self.git('reset', '-q', '--soft', 'HEAD~1')
+
+    def test_merges_are_exempt(self):
+        self.git('checkout', '-q', '-b', 'other')
+        self.commit(f'One\n\n{self.WHY}')
+        self.git('checkout', '-q', '-')
+        self.commit(f'Two\n\n{self.WHY}')
+        self.git('merge', '-q', '--no-ff', '-m', 'Merge', 'other')
+        self.expect_kept(rule_commits)
+
+    def test_without_the_history_it_is_skipped(self):
+        with unittest.mock.patch.object(rule_commits, 'START', '0' * 40):
+            self.commit('No body')
+            self.assertIn('does not reach back',
+                          rule_commits.skip(Tree(self.root)))
+            self.expect_kept(rule_commits)
+        shutil.rmtree(self.root / '.git')
+        self.assertIn('no git', rule_commits.skip(Tree(self.root)))
 
 
 @unittest.skipUnless(shutil.which(rule_format.PROGRAM),

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -22,10 +23,21 @@ enum class ErrorCode {
   kCancelled,          // the user asked to stop
 };
 
+// Which setting of the caller would mend an error: base/remedy.h. A program
+// words it in what it calls its settings, a flag or a field of a request;
+// messages of libraries name the fault alone.
+enum class Remedy : uint8_t;
+
+struct Advice {
+  Remedy remedy = Remedy{0};  // kNone
+  int64_t value = 0;          // of the setting, where the remedy has one
+};
+
 // One sentence for a person: the object, what is wrong, the likely cause.
 struct Error {
   ErrorCode code;
   std::string message;
+  Advice advice = {};
 };
 
 // Success, or an Error. Default-constructed: success.
@@ -51,11 +63,21 @@ template <typename... Args>
       Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
+// The same for a fault that the caller's settings can mend:
+//   return Fail(ErrorCode::kIo, Advice{Remedy::kSeed}, "no random seed");
+template <typename... Args>
+[[nodiscard]] tl::unexpected<Error> Fail(ErrorCode code, Advice advice,
+                                         fmt::format_string<Args...> format,
+                                         Args&&... args) {
+  return tl::unexpected<Error>(
+      Error{code, fmt::format(format, std::forward<Args>(args)...), advice});
+}
+
 // The same error, its message prefixed with "context: ".
 [[nodiscard]] inline tl::unexpected<Error> Annotate(std::string_view context,
                                                     const Error& error) {
-  return tl::unexpected<Error>(
-      Error{error.code, fmt::format("{}: {}", context, error.message)});
+  return tl::unexpected<Error>(Error{
+      error.code, fmt::format("{}: {}", context, error.message), error.advice});
 }
 
 }  // namespace thermocline

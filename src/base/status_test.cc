@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "base/remedy.h"
+
 namespace thermocline {
 namespace {
 
@@ -38,6 +40,16 @@ TEST(StatusTest, AnnotateKeepsTheCode) {
   const Status status = Annotate("row 7", Half(3).error());
   EXPECT_EQ(status.error().message, "row 7: 3 is odd");
   EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(StatusTest, AdviceTravels) {
+  EXPECT_EQ(Half(3).error().advice.remedy, Remedy::kNone);
+  const Status status = Fail(ErrorCode::kInvalidArgument,
+                             Advice{Remedy::kContext, 9}, "{} of {}", 3, 4);
+  const Status annotated = Annotate("row 7", status.error());
+  EXPECT_EQ(annotated.error().message, "row 7: 3 of 4");
+  EXPECT_EQ(annotated.error().advice.remedy, Remedy::kContext);
+  EXPECT_EQ(annotated.error().advice.value, 9);
 }
 
 TEST(StatusTest, MoveOnlyValuesWork) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/remedy.h"
 #include "bench/logits_hash.h"
 #include "bench/roof_probe.h"
 #include "bench/samples.h"
@@ -36,9 +37,10 @@ void ApplyTotals(const engine::Session& session,
                  const engine::SparseTotals& totals, BenchRow& row) {
   if (row.num_generate == 0 || totals.num_tokens == 0) return;
   const model::Model& model = session.model();
-  row.bytes_per_token += model::FixedWeightBytes(model.weights(), 1) +
-                         totals.num_bytes / totals.num_tokens -
-                         engine::WeightBytesPerToken(model, session.ffn());
+  row.bytes_per_token +=
+      model::FixedWeightBytes(model.weights(), 1) +
+      totals.num_bytes / totals.num_tokens -
+      engine::WeightBytesPerToken(model, session.ffn(), session.predictor());
   row.bytes_are_bound = false;
   const auto num_neurons = static_cast<double>(totals.num_neurons);
   row.candidate_share =
@@ -63,7 +65,7 @@ uint64_t BytesPerToken(const engine::Session& session,
         model,
         IsDense(session, options, test) ? engine::FfnMode::kDense
                                         : session.ffn(),
-        static_cast<uint64_t>(end - begin));
+        session.predictor(), static_cast<uint64_t>(end - begin));
     total += static_cast<double>(weight_bytes) +
              row_bytes * static_cast<double>(test.depth + end);
   }
@@ -228,9 +230,9 @@ class Bench {
       sample.seconds += std::max(watch.Seconds(), 1e-9);
       const std::optional<uint64_t> hash = FoldLogits(logits_, sample.hash);
       if (!hash.has_value()) {
-        return Fail(ErrorCode::kCorrupt,
+        return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
                     "bench {}: logits are not finite; the model's weights are "
-                    "damaged (see --check-tensors)",
+                    "damaged",
                     test.name());
       }
       sample.hash = *hash;

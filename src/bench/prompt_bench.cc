@@ -156,7 +156,8 @@ class PromptBench {
   }
   uint64_t DenseBytesAt(const engine::Session& session,
                         int64_t position) const {
-    return engine::WeightBytesPerToken(*model_, session.ffn()) +
+    return engine::WeightBytesPerToken(*model_, session.ffn(),
+                                       session.predictor()) +
            KvBytesAt(position);
   }
 

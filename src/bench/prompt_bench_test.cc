@@ -120,7 +120,8 @@ TEST(RunPromptBenchTest, CountsWhatSparseTokensRead) {
   EXPECT_GT(row.candidate_share, row.open_share);
   EXPECT_GT(row.open_share, 0.0);
   EXPECT_LT(row.bytes_per_token,
-            engine::WeightBytesPerToken(*model, engine::FfnMode::kFast) +
+            engine::WeightBytesPerToken(*model, engine::FfnMode::kFast,
+                                        engine::PredictorChoice::kTrained) +
                 engine::KvBytesPerToken(model->config(), options.session, 4));
 }
 

@@ -180,7 +180,8 @@ void CountBytes(const model::Model& model, engine::FfnMode ffn,
   row.weight_bytes_per_pass =
       row.is_sparse ? model::FixedWeightBytes(model.weights(), num_rows) +
                           totals.num_bytes / totals.num_passes
-                    : engine::WeightBytesPerBatch(model, ffn, num_rows);
+                    : engine::WeightBytesPerBatch(
+                          model, ffn, engine::PredictorChoice::kNone, num_rows);
   row.bytes_are_bound = !row.is_sparse && num_rows > 1 &&
                         model::CommonFfn(model.config()).num_experts > 0;
   // Pass i of N reads the rows of P + i positions; i is (N + 1) / 2 on average.
@@ -256,8 +257,9 @@ class SequenceBench {
   uint64_t LargestPassBytes(const SequenceGroup& group,
                             const engine::SessionOptions& session) const {
     const auto num_rows = static_cast<uint64_t>(session.num_sequences);
-    return engine::WeightBytesPerBatch(*model_, group.runtime().engine().ffn(),
-                                       num_rows) +
+    const engine::Engine& engine = group.runtime().engine();
+    return engine::WeightBytesPerBatch(*model_, engine.ffn(),
+                                       engine.predictor(), num_rows) +
            num_rows * engine::KvBytesPerToken(model_->config(), session,
                                               session.context - 1);
   }

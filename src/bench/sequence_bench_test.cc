@@ -75,7 +75,8 @@ TEST(RunSequenceBenchTest, GivesARowPerNumberAndThreadCount) {
     // Weights once per pass; of each its own 6, 7 and 8 positions.
     EXPECT_EQ(
         row.weight_bytes_per_pass,
-        engine::WeightBytesPerBatch(*model, engine::FfnMode::kDense, num_rows));
+        engine::WeightBytesPerBatch(*model, engine::FfnMode::kDense,
+                                    engine::PredictorChoice::kNone, num_rows));
     EXPECT_EQ(row.kv_bytes_per_token,
               engine::KvBytesPerToken(model->config(), options.session, 6));
     EXPECT_EQ(row.bytes_per_token,
@@ -162,7 +163,8 @@ TEST(RunSequenceBenchTest, CountsWhatFiresForAnyAndForEach) {
   EXPECT_EQ(one.union_open_share, one.open_share);
   EXPECT_GT(three.union_open_share, 1.2 * three.open_share);
   EXPECT_LT(three.weight_bytes_per_pass,
-            engine::WeightBytesPerBatch(*model, engine::FfnMode::kFast, 3));
+            engine::WeightBytesPerBatch(*model, engine::FfnMode::kFast,
+                                        engine::PredictorChoice::kTrained, 3));
   EXPECT_LT(one.weight_bytes_per_pass, three.weight_bytes_per_pass);
   EXPECT_LT(three.bytes_per_token, one.bytes_per_token);
 }

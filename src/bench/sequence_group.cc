@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/remedy.h"
 #include "bench/logits_hash.h"
 
 namespace thermocline::bench {
@@ -134,9 +135,9 @@ Result<double> SequenceGroup::RunPass(size_t first, size_t count, size_t pass) {
     const std::optional<uint64_t> hash = FoldLogits(
         logits.subspan(i * vocab_size(), vocab_size()), hashes_[first + i]);
     if (!hash.has_value()) {
-      return Fail(ErrorCode::kCorrupt,
+      return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
                   "logits of sequence {} are not finite; the model's weights "
-                  "are damaged (see --check-tensors)",
+                  "are damaged",
                   first + i + 1);
     }
     hashes_[first + i] = *hash;

@@ -10,6 +10,7 @@
 #include "base/quote.h"
 #include "base/units.h"
 #include "cli/chat_save.h"
+#include "cli/remedies.h"
 #include "cli/run_report.h"
 
 namespace thermocline::cli {
@@ -137,7 +138,7 @@ class ChatLoop {
             ? fmt::format("saved {} to {}",
                           Plural(conversation_.messages().size(), "message"),
                           path)
-            : fmt::format("not saved: {}", saved.error().message));
+            : fmt::format("not saved: {}", Explain(saved.error())));
     return {};
   }
 
@@ -204,7 +205,7 @@ class ChatLoop {
     if (!partner_.is_person || error.code != ErrorCode::kResourceExhausted) {
       return tl::unexpected(error);
     }
-    partner_.tell(error.message);
+    partner_.tell(Explain(error));
     return {};
   }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/remedies.h"
 #include "cli/test_files.h"
 #include "cli/test_lines.h"
 #include "cli/test_main.h"
@@ -369,7 +370,7 @@ TEST_F(ChatLoopTest, AMessageTooLargeForAnyContext) {
   is_person = false;
   const Outcome program = Chat({large, "Hello"});
   ASSERT_FALSE(program.status.has_value());
-  EXPECT_EQ(program.status.error().message, person.told[0]);
+  EXPECT_EQ(Explain(program.status.error()), person.told[0]);
   EXPECT_EQ(program.answers, "");
   // Where something was said, /clear would not help either.
   is_person = true;

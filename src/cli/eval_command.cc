@@ -30,6 +30,13 @@ std::vector<engine::SessionOptions> InModes(
   return out;
 }
 
+Status ShareThreads(std::span<engine::SessionOptions> sessions) {
+  TC_ASSIGN_OR_RETURN(const auto threads,
+                      engine::MakeThreads(sessions.front()));
+  for (engine::SessionOptions& session : sessions) session.threads = threads;
+  return {};
+}
+
 void PrintSession(std::string_view role, const engine::Session& session,
                   const engine::SessionOptions& options) {
   const gguf::File& file = session.model().file();

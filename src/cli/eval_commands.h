@@ -29,6 +29,10 @@ std::vector<engine::SessionOptions> InModes(
     const engine::SessionOptions& options,
     std::span<const engine::FfnMode> modes);
 
+// Gives sessions that compute in turns the same threads, as many as the first
+// asks for.
+Status ShareThreads(std::span<engine::SessionOptions> sessions);
+
 // Tells on standard error what runs: "model: a.gguf (3.56 GiB): dense, ...".
 void PrintSession(std::string_view role, const engine::Session& session,
                   const engine::SessionOptions& options);

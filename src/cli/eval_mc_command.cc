@@ -122,6 +122,7 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
   TC_RETURN_IF_ERROR(CheckSessionsFit(
       needs, eval::ScoringBytes(config.vocab_size),
       WeightsThatCount(model, options.budget), RamFor(options.budget)));
+  TC_RETURN_IF_ERROR(ShareThreads(modes));
   return modes;
 }
 

@@ -68,9 +68,9 @@ TEST(EvalMcCommandTest, ComparesAPredictorWithDense) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("dense, "));
   EXPECT_THAT(result.err, HasSubstr("fast (signs of the weights, "));
-  EXPECT_THAT(
-      run("dense,exact").err,
-      HasSubstr("--predictor training-free: --ffn dense asks no predictor"));
+  EXPECT_THAT(run("dense,exact").err,
+              HasSubstr("predictor training-free: FFNs in mode dense ask none: "
+                        "use --ffn fast"));
 }
 
 TEST(EvalMcCommandTest, ExamplesChangeTheScores) {

@@ -27,6 +27,7 @@ Status RunSparsity(const TextFlags& flags) {
   auto options = InModes(
       ChunkOptions(flags.session, model->config(), chunk, opening), modes);
   options[0].observer = meter.observer();
+  TC_RETURN_IF_ERROR(ShareThreads(options));
   const std::array<Side, 2> sides = {
       {{"model", model, options[0]}, {"base", model, options[1]}}};
   TC_RETURN_IF_ERROR(CheckSides(sides, chunk));

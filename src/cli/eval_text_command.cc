@@ -91,8 +91,7 @@ Status CheckBaseMode(const model::Model& base,
       options.ffn == engine::FfnMode::kFast &&
       (options.predictor == engine::PredictorChoice::kAuto ||
        options.predictor == engine::PredictorChoice::kTrained);
-  if (!needs_one ||
-      base.config().predictor.kind != model::PredictorKind::kNone ||
+  if (!needs_one || base.config().predictor.is_there() ||
       base.config().has_training_free) {
     return {};
   }
@@ -112,10 +111,11 @@ Status RunKl(const KlFlags& flags) {
       std::min(model->config().context_length, base->config().context_length));
   TC_ASSIGN_OR_RETURN(const auto tokens,
                       TokensOfBoth(flags, *model, *base, text, chunk));
-  const auto options =
+  auto options =
       InModes(ChunkOptions(flags.session, model->config(), chunk, opening),
               flags.modes());
   TC_RETURN_IF_ERROR(CheckBaseMode(*base, options[1]));
+  TC_RETURN_IF_ERROR(ShareThreads(options));
   const std::array<Side, 2> sides = {
       {{"model", model, options[0]}, {"base", base, options[1]}}};
   TC_RETURN_IF_ERROR(CheckSides(sides, chunk));

@@ -155,9 +155,9 @@ TEST_F(EvalKlCommandTest, ComparesAPredictorWithDenseAndWithItself) {
   const MainResult itself = compare({"--ffn", "fast", "--base", kDemoModel});
   ASSERT_EQ(itself.exit_code, 0) << itself.err;
   EXPECT_THAT(itself.out, HasSubstr("mean KLD:        0 +/- 0\n"));
-  EXPECT_THAT(
-      compare({"--ffn", "exact", "--base-mode", "dense"}).err,
-      HasSubstr("--predictor training-free: --ffn exact asks no predictor"));
+  EXPECT_THAT(compare({"--ffn", "exact", "--base-mode", "dense"}).err,
+              HasSubstr("predictor training-free: FFNs in mode exact ask none: "
+                        "use --ffn fast"));
 }
 
 // Of two modes of one file; another file keeps its own threshold.
@@ -219,7 +219,7 @@ TEST_F(EvalKlCommandTest, ErrorsSayWhichOfTheTwo) {
                 "use --base-mode dense"));
   EXPECT_THAT(error({"-m", kLlamaQ4_0, "--base", kLlamaF16, "--ffn", "fast",
                      "--base-mode", "dense"}),
-              HasSubstr("error: model " + kLlamaQ4_0 + ": --ffn fast: "));
+              HasSubstr("error: model " + kLlamaQ4_0 + ": fast FFNs: "));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/parse_text.h"
+#include "cli/remedies.h"
 
 namespace thermocline::cli {
 namespace {
@@ -91,7 +92,7 @@ CLI::Option* AddParsed(CLI::App& app, const std::string& names,
   const auto call = [names, store](const CLI::results_t& results) {
     const Status status = store(results.back());
     if (status.has_value()) return true;
-    throw CLI::ValidationError(DisplayNames(names), status.error().message);
+    throw CLI::ValidationError(DisplayNames(names), Explain(status.error()));
   };
   return app.add_option(names, call, description)
       ->option_text(placeholder)

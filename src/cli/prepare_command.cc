@@ -132,7 +132,7 @@ Status CheckBelong(const model::Model& model,
   TC_RETURN_IF_ERROR(pack::CheckPartsAreOf(model, *parts));
   const std::string path = parts->path();
   TC_ASSIGN_OR_RETURN(const auto together, model.WithParts(std::move(parts)));
-  if (together->config().predictor.kind == model::PredictorKind::kNone &&
+  if (!together->config().predictor.is_there() &&
       !together->config().has_training_free) {
     return {};
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cli/remedies.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -22,7 +23,7 @@ int Failure(const Error& error) {
   if (error.code == ErrorCode::kCancelled) {
     return InterruptSignal() != 0 ? 128 + InterruptSignal() : 0;
   }
-  WriteStderr(FormatError(error.message, StderrTakesColour()));
+  WriteStderr(FormatError(Explain(error), StderrTakesColour()));
   return kExitFailure;
 }
 

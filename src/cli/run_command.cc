@@ -35,9 +35,10 @@ TokenBytes BytesPerGeneratedToken(const engine::Session& session,
                 totals.num_bytes / totals.num_tokens + kv_bytes,
             false};
   }
-  return {
-      engine::WeightBytesPerToken(session.model(), session.ffn()) + kv_bytes,
-      session.ffn() != engine::FfnMode::kDense};
+  return {engine::WeightBytesPerToken(session.model(), session.ffn(),
+                                      session.predictor()) +
+              kv_bytes,
+          session.ffn() != engine::FfnMode::kDense};
 }
 
 Status Continue(const RunFlags& flags) {

@@ -48,17 +48,13 @@ std::string DescribePredictor(const engine::Session& session) {
                              FormatBytes(session.memory().host.signs));
   }
   const model::PredictorConfig& predictor = session.model().config().predictor;
-  switch (predictor.kind) {
-    case model::PredictorKind::kKairox:
-      return fmt::format("KAIROX predictors, threshold {}",
-                         predictor.threshold);
-    case model::PredictorKind::kThermocline:
-      return fmt::format("trained predictors{}",
-                         predictor.lookahead > 0 ? " of the next layer" : "");
-    default:
-      return fmt::format("PowerInfer predictors, threshold {}",
-                         predictor.threshold);
+  const std::string_view name = NameOf(predictor.kind);
+  if (predictor.is_mask) {
+    return fmt::format("{} predictors, threshold {}", name,
+                       predictor.threshold);
   }
+  return fmt::format("{} predictors{}", name,
+                     predictor.lookahead > 0 ? " of the next layer" : "");
 }
 
 std::string DescribeFfn(const engine::Session& session,

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/remedies.h"
 #include "cli/signals.h"
 #include "cli/test_files.h"
 #include "cli/test_main.h"
@@ -198,11 +199,11 @@ TEST(OpenModelTest, RefusesWhatIsHeldWithItsSessionBeforeReading) {
   flags.hold.read = true;
   const auto refused = OpenModel(flags, progress, &session);
   ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(refused.error().message, HasSubstr("--no-mmap"));
+  EXPECT_THAT(Explain(refused.error()), HasSubstr("--no-mmap"));
   const auto model = OpenModel(flags, progress);
   ASSERT_TRUE(model.has_value()) << model.error().message;
   EXPECT_THAT(
-      CreateSession(*model, {.context = *session.context}).error().message,
+      Explain(CreateSession(*model, {.context = *session.context}).error()),
       HasSubstr("--no-mmap"));
 }
 

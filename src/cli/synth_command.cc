@@ -12,6 +12,7 @@
 #include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/parse_text.h"
+#include "cli/remedies.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "gguf/gguf.h"
@@ -213,7 +214,7 @@ void AddSynthCommand(CLI::App& parent, Action& action) {
           "--for-storage has no effect with --plain: there are no records");
     }
     Result<synth::SynthPlan> plan = PlanOf(*flags);
-    if (!plan) throw CLI::ValidationError(plan.error().message);
+    if (!plan) throw CLI::ValidationError(Explain(plan.error()));
     action = [flags, plan = *std::move(plan)] { return Run(*flags, plan); };
   });
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/remedy.h"
 #include "text/utf8.h"
 
 namespace thermocline::decode {
@@ -100,23 +101,23 @@ Status Conversation::CheckFits(std::string_view text,
     TC_ASSIGN_OR_RETURN(const std::vector<TokenId> system,
                         EncodeTurn("", /*is_first=*/true));
     if (static_cast<int64_t>(system.size()) > context) {
-      return Fail(ErrorCode::kResourceExhausted,
+      return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLargerContext},
                   "the system prompt takes {} positions with what belongs to "
-                  "it, but the context has {}: use a larger one (-c)",
+                  "it, but the context has {}",
                   system.size(), context);
     }
   }
   TC_ASSIGN_OR_RETURN(const std::vector<TokenId> alone,
                       EncodeTurn(text, /*is_first=*/true));
   if (static_cast<int64_t>(alone.size()) > context) {
-    return Fail(ErrorCode::kResourceExhausted,
+    return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLargerContext},
                 "the message takes {} positions with what belongs to it, but "
-                "the context has {}: use a larger one (-c)",
+                "the context has {}",
                 alone.size(), context);
   }
-  return Fail(ErrorCode::kResourceExhausted,
+  return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kStartOver},
               "the message takes {} positions with what belongs to it, but "
-              "{} of {} are used: /clear starts over",
+              "{} of {} are used",
               num_all - session_.position(), session_.position(), context);
 }
 

@@ -350,19 +350,18 @@ TEST(ConversationTest, RefusalsNameWhatIsTooLong) {
   const std::string too_large = "the message takes " +
                                 size_of("USER: " + large + " ASSISTANT:") +
                                 " positions with what belongs to it, but the "
-                                "context has 40: use a larger one (-c)";
+                                "context has 40";
   EXPECT_EQ(refusal(*conversation, large), too_large);
   Say(*conversation, "Who?");
   EXPECT_EQ(refusal(*conversation, large), too_large);
   EXPECT_THAT(refusal(*conversation, "xxxxxxxxxxxxxxx"),
-              HasSubstr("of 40 are used: /clear starts over"));
+              HasSubstr("of 40 are used"));
 
   ScriptedSession other(Stories(), {}, 40);
   conversation = Start(other, "vicuna", large);
   EXPECT_EQ(refusal(*conversation, "Who?"),
             "the system prompt takes " + size_of(large + " USER:  ASSISTANT:") +
-                " positions with what belongs to it, but the context has 40: "
-                "use a larger one (-c)");
+                " positions with what belongs to it, but the context has 40");
   conversation = Start(other, "vicuna", "Be kind");
   EXPECT_THAT(refusal(*conversation, large), HasSubstr("the message takes"));
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/remedy.h"
 #include "base/units.h"
 #include "decode/stop_matcher.h"
 
@@ -176,16 +177,16 @@ Status CheckRequest(const engine::Session& session,
   }
   const int64_t num_left = session.context() - session.position();
   if (prompt.size() > static_cast<uint64_t>(num_left)) {
-    return Fail(ErrorCode::kResourceExhausted,
+    return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kContextOrPrompt},
                 "the prompt has {}, but the context of {} "
-                "has {} left: use a larger one (-c) or a shorter prompt",
+                "has {} left",
                 Plural(prompt.size(), "token"),
                 Plural(session.context(), "position"), num_left);
   }
   if (options.max_tokens < -1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "-n {}: must be a number of tokens, or -1 for as many as the "
-                "context holds",
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kMaxTokens},
+                "{} tokens to generate: must be a number of tokens, or -1 for "
+                "as many as the context holds",
                 options.max_tokens);
   }
   if (session.model().tokenizer() == nullptr) {

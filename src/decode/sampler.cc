@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/remedy.h"
 
 namespace thermocline::decode {
 namespace {
@@ -220,29 +221,32 @@ class SamplerImpl final : public Sampler {
   size_t num_sorted_ = 0;  // of them in order, from the first on
 };
 
-Status CheckFinite(std::string_view flag, float value) {
+Status CheckFinite(Remedy remedy, std::string_view name, float value) {
   if (std::isfinite(value)) return {};
-  return Fail(ErrorCode::kInvalidArgument, "{} {}: not a number to sample with",
-              flag, value);
+  return Fail(ErrorCode::kInvalidArgument, Advice{remedy},
+              "{} {}: not a number to sample with", name, value);
 }
 
 Status CheckOptions(const SamplerOptions& options) {
-  TC_RETURN_IF_ERROR(CheckFinite("--temp", options.temperature));
-  TC_RETURN_IF_ERROR(CheckFinite("--top-p", options.top_p));
-  TC_RETURN_IF_ERROR(CheckFinite("--min-p", options.min_p));
-  TC_RETURN_IF_ERROR(CheckFinite("--repeat-penalty", options.repeat_penalty));
   TC_RETURN_IF_ERROR(
-      CheckFinite("--presence-penalty", options.presence_penalty));
-  TC_RETURN_IF_ERROR(
-      CheckFinite("--frequency-penalty", options.frequency_penalty));
+      CheckFinite(Remedy::kTemperature, "temperature", options.temperature));
+  TC_RETURN_IF_ERROR(CheckFinite(Remedy::kTopP, "top-p", options.top_p));
+  TC_RETURN_IF_ERROR(CheckFinite(Remedy::kMinP, "min-p", options.min_p));
+  TC_RETURN_IF_ERROR(CheckFinite(Remedy::kRepeatPenalty, "repeat penalty",
+                                 options.repeat_penalty));
+  TC_RETURN_IF_ERROR(CheckFinite(Remedy::kPresencePenalty, "presence penalty",
+                                 options.presence_penalty));
+  TC_RETURN_IF_ERROR(CheckFinite(Remedy::kFrequencyPenalty, "frequency penalty",
+                                 options.frequency_penalty));
   if (options.repeat_penalty <= 0.0f) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--repeat-penalty {}: must be above 0 (1 is off)",
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kRepeatPenalty},
+                "repeat penalty {}: must be above 0 (1 is off)",
                 options.repeat_penalty);
   }
   if (options.repeat_last_n < -1 || options.repeat_last_n > kMaxRepeatLastN) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--repeat-last-n {}: must be 0 (none), -1 (all), or a number "
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kRepeatLastN},
+                "a repeat penalty over the last {} tokens: must be 0 (none), "
+                "-1 (all), or a number "
                 "of tokens up to {}",
                 options.repeat_last_n, kMaxRepeatLastN);
   }
@@ -254,9 +258,8 @@ Result<uint32_t> SeedOf(const SamplerOptions& options) {
   try {
     return std::random_device()();
   } catch (const std::exception& error) {
-    return Fail(ErrorCode::kIo,
-                "the system gives no random seed ({}): set one with --seed",
-                error.what());
+    return Fail(ErrorCode::kIo, Advice{Remedy::kSeed},
+                "the system gives no random seed ({})", error.what());
   }
 }
 

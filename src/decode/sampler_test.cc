@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/remedy.h"
 
 namespace thermocline::decode {
 namespace {
@@ -297,28 +298,30 @@ TEST(Sampler, LogitsOfMinusInfinityAreNeverDrawn) {
 }
 
 TEST(Sampler, RefusesOptionsByName) {
-  const auto refused = [](auto change, const std::string& flag) {
+  const auto refused = [](auto change, Remedy remedy) {
     SamplerOptions options;
     change(options);
     const auto sampler = Sampler::Create(options, 10);
-    ASSERT_FALSE(sampler.has_value()) << flag;
+    ASSERT_FALSE(sampler.has_value());
     EXPECT_EQ(sampler.error().code, ErrorCode::kInvalidArgument);
-    EXPECT_NE(sampler.error().message.find(flag), std::string::npos)
-        << sampler.error().message;
+    EXPECT_EQ(sampler.error().advice.remedy, remedy) << sampler.error().message;
   };
   const float nan = std::nanf("");
   using Options = SamplerOptions;
-  refused([&](Options& o) { o.temperature = nan; }, "--temp");
-  refused([&](Options& o) { o.temperature = kInf; }, "--temp");
-  refused([&](Options& o) { o.top_p = nan; }, "--top-p");
-  refused([&](Options& o) { o.min_p = nan; }, "--min-p");
-  refused([&](Options& o) { o.repeat_penalty = 0.0f; }, "--repeat-penalty");
-  refused([&](Options& o) { o.repeat_penalty = -1.0f; }, "--repeat-penalty");
-  refused([&](Options& o) { o.presence_penalty = nan; }, "--presence-penalty");
+  refused([&](Options& o) { o.temperature = nan; }, Remedy::kTemperature);
+  refused([&](Options& o) { o.temperature = kInf; }, Remedy::kTemperature);
+  refused([&](Options& o) { o.top_p = nan; }, Remedy::kTopP);
+  refused([&](Options& o) { o.min_p = nan; }, Remedy::kMinP);
+  refused([&](Options& o) { o.repeat_penalty = 0.0f; }, Remedy::kRepeatPenalty);
+  refused([&](Options& o) { o.repeat_penalty = -1.0f; },
+          Remedy::kRepeatPenalty);
+  refused([&](Options& o) { o.presence_penalty = nan; },
+          Remedy::kPresencePenalty);
   refused([&](Options& o) { o.frequency_penalty = kInf; },
-          "--frequency-penalty");
-  refused([&](Options& o) { o.repeat_last_n = -2; }, "--repeat-last-n");
-  refused([&](Options& o) { o.repeat_last_n = INT32_MAX; }, "--repeat-last-n");
+          Remedy::kFrequencyPenalty);
+  refused([&](Options& o) { o.repeat_last_n = -2; }, Remedy::kRepeatLastN);
+  refused([&](Options& o) { o.repeat_last_n = INT32_MAX; },
+          Remedy::kRepeatLastN);
 }
 
 }  // namespace

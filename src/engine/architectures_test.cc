@@ -244,10 +244,10 @@ TEST(Opt, ContextBeyondTheLearnedPositionsIsRefused) {
       ASSERT_FALSE(session.has_value());
       EXPECT_EQ(session.error().code, ErrorCode::kInvalidArgument);
       const std::string& message = session.error().message;
-      EXPECT_NE(message.find("-c " + std::to_string(context)),
+      EXPECT_NE(message.find("context of " + std::to_string(context)),
                 std::string::npos)
           << message;
-      EXPECT_NE(message.find("64 positions"), std::string::npos) << message;
+      EXPECT_NE(message.find("learned 64"), std::string::npos) << message;
     }
     // All of them can be used, and no more than the session holds.
     const auto logits = DecodeAll(model, RandomTokens(64, 50), {.context = 64});

@@ -25,11 +25,12 @@ namespace thermocline::engine {
 //          sequences by what batches name.
 // Threads  one caller at a time.
 // Invariants
-//   1. A row's logits depend on the tokens of its sequence and their phases,
-//      the model (with its split's order of neurons), ISA, KV types, and on
-//      whom the mode and the predictor choose: not on the number of threads, on
-//      what logits are asked for, on other rows, or on how a sequence was cut
-//      into batches.
+//   1. A row's logits depend on the tokens of its sequence and their phases;
+//      on the model, with its split's order of neurons (the order of sums) and
+//      its thresholds, of predictors and of FFNs; on ISA and KV types; and on
+//      the options that choose neurons: mode, predictor, dense prompts. Not on
+//      the number of threads, on what logits are asked for, on other rows, or
+//      on how a sequence was cut into batches.
 //   2. After an error no sequence has grown.
 //   3. Run allocates nothing.
 class Engine {

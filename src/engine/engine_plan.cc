@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/remedy.h"
 #include "predictor/training_free.h"
 
 namespace thermocline::engine {
@@ -9,16 +10,19 @@ namespace thermocline::engine {
 Result<EnginePlan> PlanEngine(const model::Config& config,
                               const EngineOptions& options, int num_threads) {
   if (options.max_rows < 1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "-b {}: a batch has at least one token", options.max_rows);
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kBatch},
+                "a batch of {} tokens: there is at least one",
+                options.max_rows);
   }
   if (options.context < 1) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "-c {}: a context has at least one position", options.context);
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kContext},
+                "a context of {} positions: there is at least one",
+                options.context);
   }
   if (config.num_positions > 0 && options.context > config.num_positions) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "-c {}: this model learned {} positions and has no others",
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kContext},
+                "a context of {} positions: this model learned {} and has no "
+                "others",
                 options.context, config.num_positions);
   }
   EnginePlan plan;

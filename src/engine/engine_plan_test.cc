@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/remedy.h"
+
 namespace thermocline::engine {
 namespace {
 
@@ -29,8 +31,9 @@ TEST(EnginePlan, FastNeedsPredictorsAndRoomForWhatTheyChoose) {
       PlanEngine(config, {.context = 64, .ffn = FfnMode::kFast}, 2);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(refused.error().message.find("--ffn dense"), std::string::npos);
-  config.predictor.kind = model::PredictorKind::kPowerInfer;
+  EXPECT_EQ(refused.error().advice.remedy, Remedy::kTrainingFreePredictor);
+  config.predictor = {.kind = model::PredictorKind::kPowerInfer,
+                      .is_mask = true};
   const auto automatic = PlanEngine(config, {.context = 64}, 2);
   const auto dense =
       PlanEngine(config, {.context = 64, .ffn = FfnMode::kDense}, 2);

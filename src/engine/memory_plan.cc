@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/math.h"
+#include "base/remedy.h"
 #include "base/units.h"
 
 namespace thermocline::engine {
@@ -92,13 +93,12 @@ Status CheckMemory(const MemoryPlan& plan, const Budget& budget,
   if (plan.anonymous() <= ram_bytes) return {};
   TierBytes anonymous = plan.host;
   if (!plan.holds_weights) anonymous.weights = 0;
-  return Fail(ErrorCode::kResourceExhausted,
-              "{} are needed ({}), more than the {} of RAM here: use a smaller "
-              "context (-c), an 8-bit KV cache (-ctk q8_0 -ctv q8_0) or a "
-              "smaller batch (-b){}",
-              FormatBytes(anonymous.total()), Join(anonymous, ""),
-              FormatBytes(ram_bytes),
-              plan.holds_weights ? ", or leave out --no-mmap and --mlock" : "");
+  return Fail(
+      ErrorCode::kResourceExhausted,
+      Advice{plan.holds_weights ? Remedy::kMappedMemory : Remedy::kLessMemory},
+      "{} are needed ({}), more than the {} of RAM here",
+      FormatBytes(anonymous.total()), Join(anonymous, ""),
+      FormatBytes(ram_bytes));
 }
 
 }  // namespace thermocline::engine

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/math.h"
+#include "base/remedy.h"
 #include "engine/engine_plan.h"
 #include "kernels/kv_group.h"
 #include "os/memory.h"
@@ -22,11 +23,12 @@ int64_t ContextOf(const model::Config& config, const SessionOptions& options) {
 }
 
 Result<int> NumThreadsOf(const SessionOptions& options) {
+  if (options.threads != nullptr) return options.threads->num_threads();
   if (options.num_threads < 0 ||
       options.num_threads > os::ThreadPool::kMaxThreads) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "-t {}: the number of threads is 1 to {}, or 0 for one per "
-                "physical core",
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kThreads},
+                "{} threads: there are 1 to {}, or 0 for one per physical "
+                "core",
                 options.num_threads, os::ThreadPool::kMaxThreads);
   }
   if (options.num_threads > 0) return options.num_threads;
@@ -68,7 +70,7 @@ int64_t LongestTrained(const model::Config& config) {
 
 void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   if (model.neuron_order() != nullptr && mode == FfnMode::kDense) {
-    LogInfo("the split's order of neurons changes nothing with --ffn dense");
+    LogInfo("the split's order of neurons changes nothing in dense FFNs");
   }
   const int64_t trained = LongestTrained(model.config());
   if (trained > 0 && plan.engine.context > trained) {
@@ -80,6 +82,13 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
 }
 
 }  // namespace
+
+Result<std::shared_ptr<os::ThreadPool>> MakeThreads(
+    const SessionOptions& options) {
+  if (options.threads != nullptr) return options.threads;
+  TC_ASSIGN_OR_RETURN(const int num_threads, NumThreadsOf(options));
+  return os::ThreadPool::Create({.num_threads = num_threads});
+}
 
 WeightMemory WeightMemory::Of(const model::Model& model) {
   const gguf::File& file = model.file();
@@ -95,7 +104,7 @@ Result<RuntimePlan> PlanRuntime(const model::Config& config,
                                 const SessionOptions& options,
                                 const WeightMemory& weights) {
   if (options.num_sequences < 1) {
-    return Fail(ErrorCode::kInvalidArgument,
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kSequences},
                 "{} sequences: there is at least one", options.num_sequences);
   }
   RuntimePlan plan;
@@ -118,9 +127,9 @@ Result<RuntimePlan> PlanRuntime(const model::Config& config,
   host.bundles = weights.bundle_bytes;
   plan.memory.holds_weights = weights.are_held;
   if (host.total() == UINT64_MAX) {
-    return Fail(ErrorCode::kResourceExhausted,
+    return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLessMemory},
                 "a context of {} positions needs more memory than can be "
-                "addressed: use a smaller one (-c)",
+                "addressed",
                 plan.engine.context);
   }
   return plan;
@@ -141,7 +150,7 @@ uint64_t KvBytesPerToken(const model::Config& config,
   return static_cast<uint64_t>(position + 1) * layout->position_bytes();
 }
 
-Runtime::Runtime(RuntimePlan plan, std::unique_ptr<os::ThreadPool> pool,
+Runtime::Runtime(RuntimePlan plan, std::shared_ptr<os::ThreadPool> pool,
                  std::unique_ptr<KvPool> kv, std::unique_ptr<Engine> engine)
     : plan_(std::move(plan)),
       pool_(std::move(pool)),
@@ -157,8 +166,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Create(
                                   os::ReadMemoryInfo().total_bytes);
   if (!fits.has_value()) return Annotate(model->file().path(), fits.error());
   TC_ASSIGN_OR_RETURN(auto kv, KvPool::Create(plan.kv, plan.num_kv_pages));
-  TC_ASSIGN_OR_RETURN(
-      auto pool, os::ThreadPool::Create({.num_threads = plan.num_threads}));
+  TC_ASSIGN_OR_RETURN(auto pool, MakeThreads(options));
   TC_ASSIGN_OR_RETURN(auto engine,
                       Engine::Create(model, plan.engine, pool.get()));
   WarnOf(*model, plan, engine->ffn());

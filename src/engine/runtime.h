@@ -23,8 +23,12 @@ namespace thermocline::engine {
 inline constexpr int64_t kDefaultContextMax = 4096;
 
 struct SessionOptions {
-  int64_t context = 0;         // positions; 0: the model's, at most 4096
-  int num_threads = 0;         // 0: physical cores, or fewer by a quota
+  int64_t context = 0;  // positions; 0: the model's, at most 4096
+  int num_threads = 0;  // 0: physical cores, or fewer by a quota
+  // Those of MakeThreads, for runtimes that run in turns: threads of their own
+  // would be pinned to the same cores, where the one's spin while the other's
+  // work. Counts instead of num_threads. Null: threads of its own.
+  std::shared_ptr<os::ThreadPool> threads;
   DType k_type = DType::kF16;  // F32, F16, Q8_0
   DType v_type = DType::kF16;
   int64_t batch = 512;  // rows computed together, at most
@@ -40,6 +44,11 @@ struct SessionOptions {
   ProgressFn progress;                        // tokens of a long prompt
   compute::StageTimes* times = nullptr;       // EngineOptions::times
 };
+
+// What several runtimes may have as their `threads`: as many as the options
+// say. kInvalidArgument, kIo as of Runtime::Create.
+Result<std::shared_ptr<os::ThreadPool>> MakeThreads(
+    const SessionOptions& options);
 
 // The weights, as far as memory is concerned.
 struct WeightMemory {
@@ -96,11 +105,11 @@ class Runtime {
   }
 
  private:
-  Runtime(RuntimePlan plan, std::unique_ptr<os::ThreadPool> pool,
+  Runtime(RuntimePlan plan, std::shared_ptr<os::ThreadPool> pool,
           std::unique_ptr<KvPool> kv, std::unique_ptr<Engine> engine);
 
   RuntimePlan plan_;
-  std::unique_ptr<os::ThreadPool> pool_;
+  std::shared_ptr<os::ThreadPool> pool_;
   std::unique_ptr<KvPool> kv_;
   std::unique_ptr<Engine> engine_;
 };

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string_view>
 
+#include "base/remedy.h"
 #include "base/units.h"
 #include "engine/testing/tiny_model.h"
 #include "model/test_log.h"
@@ -111,19 +113,45 @@ TEST(RuntimePlan, CountsTheKnownCacheOfA7BModel) {
 }
 
 TEST(RuntimePlan, RefusesOptionsByName) {
-  const model::Config config = SevenBillion();
-  const auto message = [&](const SessionOptions& options) {
-    const auto need = PlanMemory(config, options);
-    EXPECT_FALSE(need.has_value());
-    if (need.has_value()) return std::string();
-    EXPECT_EQ(need.error().code, ErrorCode::kInvalidArgument);
-    return need.error().message;
+  struct Case {
+    SessionOptions options;
+    std::string_view message;
+    Remedy remedy;
   };
-  EXPECT_NE(message({.context = -1}).find("-c -1"), std::string::npos);
-  EXPECT_NE(message({.batch = 0}).find("-b 0"), std::string::npos);
-  EXPECT_NE(message({.num_threads = -2}).find("-t -2"), std::string::npos);
-  EXPECT_NE(message({.num_threads = 100000}).find("-t"), std::string::npos);
-  EXPECT_NE(message({.k_type = DType::kBF16}).find("-ctk"), std::string::npos);
+  const Case cases[] = {
+      {{.context = -1}, "a context of -1 positions", Remedy::kContext},
+      {{.batch = 0}, "a batch of 0 tokens", Remedy::kBatch},
+      {{.num_threads = -2}, "-2 threads", Remedy::kThreads},
+      {{.num_threads = 100000}, "100000 threads", Remedy::kThreads},
+      {{.k_type = DType::kBF16}, "keys in BF16", Remedy::kKeyType},
+      {{.v_type = DType::kBF16}, "values in BF16", Remedy::kValueType},
+  };
+  for (const auto& [options, message, remedy] : cases) {
+    const auto need = PlanMemory(SevenBillion(), options);
+    ASSERT_FALSE(need.has_value()) << message;
+    EXPECT_EQ(need.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(need.error().message.find(message), std::string::npos)
+        << need.error().message;
+    EXPECT_EQ(need.error().advice.remedy, remedy) << message;
+  }
+}
+
+// Pinned to the same cores, threads of two runtimes would spin against each
+// other.
+TEST(Runtime, RuntimesThatRunInTurnsShareThreads) {
+  const auto model = testing::MakeTinyModel(testing::TinySpec());
+  ASSERT_NE(model, nullptr);
+  SessionOptions options = {.context = 16, .num_threads = 2};
+  const auto alone = Runtime::Create(model, options);
+  options.threads = MakeThreads(options).value();
+  options.num_threads = 7;  // those that are given count
+  const auto first = Runtime::Create(model, options);
+  const auto second = Runtime::Create(model, options);
+  ASSERT_TRUE(alone && first && second);
+  EXPECT_NE(&(*alone)->pool(), &(*first)->pool());
+  EXPECT_EQ(&(*first)->pool(), &(*second)->pool());
+  EXPECT_EQ((*second)->plan().num_threads, 2);
+  EXPECT_EQ(MakeThreads(options).value(), options.threads);
 }
 
 TEST(RuntimePlan, HugeContextsOverflowCleanly) {
@@ -132,7 +160,7 @@ TEST(RuntimePlan, HugeContextsOverflowCleanly) {
         PlanMemory(SevenBillion(), {.context = context, .batch = context});
     ASSERT_FALSE(need.has_value());
     EXPECT_EQ(need.error().code, ErrorCode::kResourceExhausted);
-    EXPECT_NE(need.error().message.find("-c"), std::string::npos);
+    EXPECT_EQ(need.error().advice.remedy, Remedy::kLessMemory);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/remedy.h"
 
 namespace thermocline::engine {
 namespace {
@@ -98,9 +99,9 @@ Result<uint64_t> ScratchBytes(const model::Config& config,
   Carver carver(nullptr);
   Carve(config, shape, carver);
   if (carver.overflowed()) {
-    return Fail(ErrorCode::kResourceExhausted,
+    return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLessMemory},
                 "activations of {} tokens over {} positions need more memory "
-                "than can be addressed: use a smaller context (-c)",
+                "than can be addressed",
                 shape.batch, shape.context);
   }
   return carver.used();

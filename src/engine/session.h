@@ -23,8 +23,10 @@ namespace thermocline::engine {
 // Owns     runtime and sequence. Keeps the model alive.
 // Threads  one caller at a time.
 // Invariants
-//   1. Logits are those of Engine: they depend on which tokens came by Prompt
-//      and which by Generate, not on how these calls and batches cut them.
+//   1. Logits are those of Engine (its invariant 1): besides model, split,
+//      thresholds, mode, predictor, ISA and KV types they depend on which
+//      tokens came by Prompt and which by Generate, not on how these calls and
+//      batches cut them.
 //   2. After an error, position() is what it was before the call.
 //   3. Neither allocates anything.
 class Session {

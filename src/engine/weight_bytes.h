@@ -12,14 +12,16 @@ namespace thermocline::engine {
 // Bytes of weights that num_tokens tokens computed together read when every
 // neuron is computed: all matrices but those of experts, of which as many as
 // they can choose, at most, and the embedding tables, of which a row each (all
-// of it when it is the head too). kFast: with the trained predictors' own,
-// which makes it an upper bound; how much less the FFN reads depends on what
-// fires.
+// of it when it is the head too). kFast: with the predictors' own, trained or
+// training-free as Engine::predictor() says; files that bring none of the
+// latter have the signs that a session makes. That makes it an upper bound; how
+// much less the FFN reads depends on what fires.
 uint64_t WeightBytesPerBatch(const model::Model& model, FfnMode ffn,
-                             uint64_t num_tokens);
-inline uint64_t WeightBytesPerToken(const model::Model& model,
-                                    FfnMode ffn = FfnMode::kDense) {
-  return WeightBytesPerBatch(model, ffn, 1);
+                             PredictorChoice predictor, uint64_t num_tokens);
+inline uint64_t WeightBytesPerToken(
+    const model::Model& model, FfnMode ffn = FfnMode::kDense,
+    PredictorChoice predictor = PredictorChoice::kNone) {
+  return WeightBytesPerBatch(model, ffn, predictor, 1);
 }
 
 }  // namespace thermocline::engine

@@ -37,7 +37,8 @@ TEST(WeightBytes, CountTheExpertsThatATokenUses) {
   EXPECT_EQ(WeightBytesPerToken(*experts) - WeightBytesPerToken(*dense),
             4 * (2 * 3 * 96 * 160 + 5 * 96));
   // Four tokens can choose all five, and read a row of embeddings each.
-  EXPECT_EQ(WeightBytesPerBatch(*experts, FfnMode::kDense, 4) -
+  EXPECT_EQ(WeightBytesPerBatch(*experts, FfnMode::kDense,
+                                PredictorChoice::kNone, 4) -
                 WeightBytesPerToken(*experts),
             4 * (2 * 3 * 96 * 160 + 3 * 96));
 }
@@ -66,8 +67,14 @@ TEST(WeightBytes, CountPredictorsThatRun) {
   const auto model = MakeTinyModel(spec);
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(
-      WeightBytesPerToken(*model, FfnMode::kFast) - WeightBytesPerToken(*model),
+      WeightBytesPerToken(*model, FfnMode::kFast, PredictorChoice::kTrained) -
+          WeightBytesPerToken(*model),
       4 * (13 * (96 + 1 + 160) + 2 * 160));
+  // A bit of each of 96 columns, in whole words; the trained ones rest.
+  EXPECT_EQ(WeightBytesPerToken(*model, FfnMode::kFast,
+                                PredictorChoice::kTrainingFree) -
+                WeightBytesPerToken(*model),
+            3 * 160 * 2 * 8);
 }
 
 }  // namespace

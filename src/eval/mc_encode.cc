@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "base/remedy.h"
+
 namespace thermocline::eval {
 namespace {
 
@@ -56,9 +58,11 @@ Result<McTokens> EncodeShortItem(const text::Tokenizer& tokenizer,
   const int64_t need = tokens.num_positions();
   if (need <= options.max_positions) return tokens;
   return Fail(ErrorCode::kResourceExhausted,
-              "needs {} positions, the context has {}: use -c {} or more{}",
-              need, options.max_positions, need,
-              options.examples.empty() ? "" : ", or fewer --shots");
+              Advice{options.examples.empty() ? Remedy::kContext
+                                              : Remedy::kContextOrShots,
+                     need},
+              "needs {} positions, the context has {}", need,
+              options.max_positions);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/remedy.h"
 #include "eval/testing.h"
 
 namespace thermocline::eval {
@@ -117,13 +118,15 @@ TEST(EncodeMcTaskTest, RefusesTheFirstItemThatIsTooLong) {
   ASSERT_FALSE(items.has_value());
   EXPECT_EQ(items.error().code, ErrorCode::kResourceExhausted);
   EXPECT_EQ(items.error().message,
-            "t.jsonl: line 3: needs 4 positions, the context has 3: use -c 4 "
-            "or more");
-  EXPECT_THAT(
-      MessageOf(EncodeMcTask(*tokenizer, task,
-                             {.examples = "b", .max_positions = 3})),
-      HasSubstr("line 1: needs 4 positions, the context has 3: use -c 4 or "
-                "more, or fewer --shots"));
+            "t.jsonl: line 3: needs 4 positions, the context has 3");
+  EXPECT_EQ(items.error().advice.remedy, Remedy::kContext);
+  EXPECT_EQ(items.error().advice.value, 4);
+  const auto with_examples =
+      EncodeMcTask(*tokenizer, task, {.examples = "b", .max_positions = 3});
+  ASSERT_FALSE(with_examples.has_value());
+  EXPECT_THAT(with_examples.error().message,
+              HasSubstr("line 1: needs 4 positions, the context has 3"));
+  EXPECT_EQ(with_examples.error().advice.remedy, Remedy::kContextOrShots);
 }
 
 TEST(EncodeMcTaskTest, ReportsProgressAndStopsWhenCancelled) {

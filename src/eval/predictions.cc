@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/remedy.h"
 #include "base/units.h"
 
 namespace thermocline::eval {
@@ -127,9 +128,9 @@ Status CheckChunks(int64_t num_tokens, int64_t chunk) {
                 Plural(chunk, "token"), kMinChunk);
   }
   if (num_tokens / 2 < chunk) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "the text has {}, but at least two chunks of {} are "
-                "needed; use a longer text or a smaller -c",
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kSmallerContext},
+                "the text has {}, but at least two chunks of {} are needed; a "
+                "longer text or shorter chunks would do",
                 Plural(num_tokens, "token"), chunk);
   }
   return {};

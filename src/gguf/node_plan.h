@@ -25,6 +25,9 @@ struct NodeBytes {
 // tensors' data lie. Cuts are moved to the nearest huge page of a buffer that
 // starts with one, so smaller tensors may lie on one node. In the order of the
 // file; empty where there is one node.
+// The shares are those of whole matrices. A sparse FFN cuts lists of neurons
+// (engine/ffn/neuron_pieces.h): its workers find their neurons on their node
+// only as far as candidates are spread evenly over the rows. Not measured.
 std::vector<NodeBytes> PlanNodes(std::span<const TensorInfo> tensors,
                                  int shard_idx,
                                  std::span<const std::byte> bytes,

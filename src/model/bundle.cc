@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/remedy.h"
 #include "base/units.h"
 #include "os/thread_pool.h"
 
@@ -128,9 +129,8 @@ Result<Bundles> BundleFfns(const std::string& path, int num_threads,
       num_done += expert_bytes;
     }
     if (!std::isfinite(bundles.cost.squared_error)) {
-      return Fail(ErrorCode::kCorrupt,
-                  "{}: layer {}: weights of the FFN are not finite (damaged? "
-                  "--check-tensors finds where)",
+      return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
+                  "{}: layer {}: weights of the FFN are not finite: damaged",
                   path, i);
     }
     bundles.layers.push_back(*std::move(buffer));

@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "base/quote.h"
+#include "base/remedy.h"
 #include "model/architectures.h"
 #include "model/key_reader.h"
 #include "model/prepared_config.h"
@@ -37,9 +38,8 @@ Result<const Architecture*> ReadArchitecture(const gguf::File& file) {
   }
   const Architecture* architecture = FindArchitecture(*name);
   if (IsSplitFile(file)) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: a split file, which lies beside a model: give the model "
-                "with -m and this file with --split",
+    return Fail(ErrorCode::kUnsupported, Advice{Remedy::kSplitFile},
+                "{}: a split file, which lies beside a model and is none",
                 file.path());
   }
   if (architecture != nullptr) return architecture;
@@ -216,7 +216,9 @@ Status ReadPredictor(const KeyReader& keys, const Config& config,
                      PredictorConfig& predictor) {
   const gguf::File& file = keys.file();
   if (IsPowerInfer(file)) {
-    predictor.kind = PredictorKind::kPowerInfer;
+    predictor = {.kind = PredictorKind::kPowerInfer,
+                 .input = PredictorInput::kStream,
+                 .is_mask = true};
     const KeyReader own(file, "powerinfer");
     TC_ASSIGN_OR_RETURN(const double threshold,
                         own.FloatOr("sparse_threshold", -kMaxFloat, kMaxFloat,
@@ -225,12 +227,14 @@ Status ReadPredictor(const KeyReader& keys, const Config& config,
   }
   for (int64_t i = 0; i < config.num_layers; ++i) {
     if (file.FindTensor(fmt::format("blk.{}.ffn_pred_up.weight", i))) {
+      // The adjacent predictor of KAIROX.
       predictor.kind = PredictorKind::kKairox;
+      predictor.input = PredictorInput::kNormed;
       predictor.lookahead = 1;
+      predictor.is_mask = true;
     }
   }
-  if (predictor.kind != PredictorKind::kNone &&
-      CommonFfn(config).num_experts > 0) {
+  if (predictor.is_there() && CommonFfn(config).num_experts > 0) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: predictors together with experts do not run in this "
                 "version",
@@ -244,13 +248,27 @@ Status OverridePredictor(const gguf::File& file,
                          PredictorConfig& predictor) {
   if (!overrides.predictor_threshold) return {};
   predictor.threshold = *overrides.predictor_threshold;
-  if (predictor.kind != PredictorKind::kNone) return {};
+  if (predictor.is_there()) return {};
   return Fail(ErrorCode::kInvalidArgument,
               "{}: a threshold for predictors is given, but the file has none",
               file.path());
 }
 
 }  // namespace
+
+std::string_view NameOf(PredictorKind kind) {
+  switch (kind) {
+    case PredictorKind::kNone:
+      return "no";
+    case PredictorKind::kPowerInfer:
+      return "PowerInfer";
+    case PredictorKind::kKairox:
+      return "KAIROX";
+    case PredictorKind::kThermocline:
+      return "trained";
+  }
+  return "";
+}
 
 const FfnSpec& CommonFfn(const Config& config) {
   return config.layers.front().ffn;

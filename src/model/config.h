@@ -17,27 +17,35 @@
 
 namespace thermocline::model {
 
-// Whose predictors a file brings: what they read, and which layer they speak
-// of.
-enum class PredictorKind {
-  kNone,
-  // Layer l reads the stream that its FFN's norm reads, not normed: behind the
-  // attention, or the layer's input in a parallel block.
-  kPowerInfer,
-  // Layer l reads the normed FFN input of layer l - 1, layer 0 its own: the
-  // adjacent predictor of KAIROX.
-  kKairox,
-  // Ours: layer l reads the normed FFN input of layer l - PredictorConfig::
-  // lookahead; the first layers, which have no such layer, their own.
-  kThermocline,
+// Whose predictors a file brings: what its tensors are called. What is computed
+// with them is the rest of PredictorConfig; only who reads and writes files
+// asks for the kind.
+enum class PredictorKind { kNone, kPowerInfer, kKairox, kThermocline };
+// For people: "PowerInfer", "KAIROX", "trained" for ours, "no".
+std::string_view NameOf(PredictorKind kind);
+
+enum class PredictorInput : uint8_t {
+  kNormed,  // what the FFN reads
+  // What the FFN's norm reads: the stream behind the attention, or the layer's
+  // input in a parallel block.
+  kStream,
 };
 
 struct PredictorConfig {
   PredictorKind kind = PredictorKind::kNone;
+  PredictorInput input = PredictorInput::kNormed;
+  // Layer l reads the input of layer l - lookahead; the first layers, which
+  // have no such layer, their own. 0 or 1.
+  int64_t lookahead = 0;
+  // What the candidates leave out counts as 0, also where it would fire: so
+  // PowerInfer's and KAIROX's files define what their models compute. Else they
+  // are guesses of what fires.
+  bool is_mask = false;
   // Neuron i is a candidate unless score[i] < threshold (NaN: it is one).
   // KAIROX's sigmoid(score) >= 0.5 is score >= 0.
   float threshold = 0.0f;
-  int64_t lookahead = 0;  // 1 for kKairox; 0 or 1 for kThermocline
+
+  bool is_there() const { return kind != PredictorKind::kNone; }
 };
 
 struct Config {

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "base/remedy.h"
 #include "model/test_model.h"
 #include "model/test_split.h"
 
@@ -158,14 +159,22 @@ TEST(ReadConfig, PowerInferPredictors) {
   // The tensors tell when a tool has rewritten the first bytes.
   TestFile plain = TestPowerInferModel();
   plain.magic = "GGUF";
-  EXPECT_EQ(Read(plain).predictor.kind, PredictorKind::kPowerInfer);
+  const PredictorConfig predictor = Read(plain).predictor;
+  EXPECT_EQ(predictor.kind, PredictorKind::kPowerInfer);
+  EXPECT_EQ(predictor.input, PredictorInput::kStream);
+  EXPECT_EQ(predictor.lookahead, 0);
+  EXPECT_TRUE(predictor.is_mask);
   ExpectCorrupt(
       TestPowerInferModel().SetText("powerinfer.sparse_threshold", "0.5"),
       "powerinfer.sparse_threshold");
 }
 
 TEST(ReadConfig, KairoxPredictors) {
-  EXPECT_EQ(Read(TestKairoxModel()).predictor.kind, PredictorKind::kKairox);
+  const PredictorConfig kairox = Read(TestKairoxModel()).predictor;
+  EXPECT_EQ(kairox.kind, PredictorKind::kKairox);
+  EXPECT_EQ(kairox.input, PredictorInput::kNormed);
+  EXPECT_EQ(kairox.lookahead, 1);
+  EXPECT_TRUE(kairox.is_mask);
   EXPECT_EQ(Read(TestModel("prosparse-llama")).predictor.kind,
             PredictorKind::kNone);
 }
@@ -218,11 +227,29 @@ TEST(ReadConfig, OtherArchitecturesAreNamed) {
                 "general.architecture");
 }
 
+// Whoever wrote the file: room for prompts is planned by it.
+TEST(ReadConfig, TransposedDownMatricesAreToldByTheTensors) {
+  const auto are_transposed = [](TestFile file) {
+    std::vector<bool> layers;
+    for (const LayerSpec& layer : Read(file).layers) {
+      layers.push_back(layer.ffn.down_is_transposed);
+    }
+    return layers;
+  };
+  TestFile file = TestModel();
+  EXPECT_EQ(are_transposed(file), (std::vector{false, false}));
+  file.SetTensor("blk.1.ffn_down_t.weight", DType::kF32, {32, 64});
+  EXPECT_EQ(are_transposed(file), (std::vector{false, false}));
+  file.RemoveTensor("blk.1.ffn_down.weight");
+  EXPECT_EQ(are_transposed(file), (std::vector{false, true}));
+  EXPECT_EQ(are_transposed(TestPowerInferModel()), (std::vector{true, true}));
+}
+
 TEST(ReadConfig, SplitFilesAreNotModels) {
   for (TestFile file : {TestOrder(2, 8), TestHot(2, 8)}) {
     const Error error = Refusal(file);
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-    EXPECT_THAT(error.message, HasSubstr("with --split"));
+    EXPECT_EQ(error.advice.remedy, Remedy::kSplitFile);
   }
 }
 

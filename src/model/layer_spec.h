@@ -44,9 +44,10 @@ struct FfnSpec {
   Activation activation = Activation::kSilu;
   float threshold = 0.0f;  // FATReLU
   bool gated = true;
-  int64_t width = 0;             // F, of a mixture those of one expert
-  int64_t num_experts = 0;       // E; 0: one FFN for all tokens
-  int64_t num_experts_used = 0;  // of them, by each token; 1 to E
+  int64_t width = 0;                // F, of a mixture those of one expert
+  bool down_is_transposed = false;  // the file has ffn_down_t alone
+  int64_t num_experts = 0;          // E; 0: one FFN for all tokens
+  int64_t num_experts_used = 0;     // of them, by each token; 1 to E
 };
 
 struct LayerSpec {

@@ -131,7 +131,7 @@ Status BindParts(const gguf::File& parts, const Config& config,
     layer.profile_counts = {};
     layer.order = {};
     TC_RETURN_IF_ERROR(BindPrepared(binder, config, layer_idx, layer));
-    if (config.predictor.kind == PredictorKind::kNone) continue;
+    if (!config.predictor.is_there()) continue;
     TC_ASSIGN_OR_RETURN(layer.predictor,
                         BindPredictor(binder, config, layer_idx));
   }

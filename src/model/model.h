@@ -53,7 +53,7 @@ struct FfnWeights : FfnMatrices {
   std::vector<FfnMatrices> experts;  // E; then the matrices above are empty
 };
 
-// score = down relu(up x + up_bias) + down_bias, x as PredictorKind says.
+// score = down relu(up x + up_bias) + down_bias, x as PredictorConfig says.
 struct PredictorWeights {
   TensorView up;         // [R, D]; empty: this layer has no predictor
   TensorView up_bias;    // [R], or empty

@@ -87,6 +87,16 @@ Status ReadFfnWidths(const KeyReader& keys, const Architecture& architecture,
   return {};
 }
 
+// Told by the tensors: no key says it.
+void FindTransposedDowns(const gguf::File& file, Config& config) {
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    const std::string block = fmt::format("blk.{}.", i);
+    config.layers[i].ffn.down_is_transposed =
+        file.FindTensor(block + "ffn_down_t.weight") != nullptr &&
+        file.FindTensor(block + "ffn_down.weight") == nullptr;
+  }
+}
+
 Result<RopeScaling> ReadScalingKind(const KeyReader& keys) {
   const std::string key = keys.FullKey("rope.scaling.type");
   TC_ASSIGN_OR_RETURN(const auto type, keys.file().String(key));
@@ -203,6 +213,7 @@ Status ReadLayers(const KeyReader& keys, const Architecture& architecture,
   TC_RETURN_IF_ERROR(ReadExperts(keys, architecture, layer.ffn));
   config.layers.assign(static_cast<size_t>(config.num_layers), layer);
   TC_RETURN_IF_ERROR(ReadFfnWidths(keys, architecture, config));
+  FindTransposedDowns(keys.file(), config);
   TC_RETURN_IF_ERROR(ReadHeads(keys, config));
   return ReadRopes(keys, architecture.rope, config);
 }

@@ -73,4 +73,10 @@ uint64_t PredictorBytes(const LayerWeights& layer) {
   return num_bytes;
 }
 
+uint64_t TrainingFreeBytes(const LayerWeights& layer) {
+  const TrainingFreeWeights& weights = layer.training_free;
+  return BytesOf(weights.signs) + BytesOf(weights.up) + BytesOf(weights.down) +
+         BytesOf(weights.bias);
+}
+
 }  // namespace thermocline::model

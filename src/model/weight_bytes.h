@@ -21,6 +21,9 @@ uint64_t FfnMatrixBytes(const FfnSpec& spec, const FfnWeights& weights,
 // The trained predictor's.
 uint64_t PredictorBytes(const LayerWeights& layer);
 
+// The training-free predictor's.
+uint64_t TrainingFreeBytes(const LayerWeights& layer);
+
 }  // namespace thermocline::model
 
 #endif  // THERMOCLINE_MODEL_WEIGHT_BYTES_H_

@@ -69,5 +69,21 @@ TEST(WeightBytes, OfATiedHeadAndAPredictor) {
             3 * BytesOf(parsed, "blk.0.ffn_up.weight"));
 }
 
+TEST(WeightBytes, OfATrainingFreePredictor) {
+  const auto view = [](DType dtype, uint64_t width, uint64_t num_rows) {
+    return TensorView{.dtype = dtype,
+                      .shape = {.ne = {width, num_rows, 1, 1}, .rank = 2}};
+  };
+  LayerWeights layer;
+  EXPECT_EQ(TrainingFreeBytes(layer), 0u);
+  layer.training_free.signs = view(DType::kI8, 8, 16);
+  EXPECT_EQ(TrainingFreeBytes(layer), 8u * 16);
+  layer.training_free.up = view(DType::kF32, 32, 2);
+  layer.training_free.down = view(DType::kF32, 2, 16);
+  layer.training_free.bias = view(DType::kF32, 16, 1);
+  EXPECT_EQ(TrainingFreeBytes(layer), 8u * 16 + 4 * (64 + 32 + 16));
+  EXPECT_EQ(PredictorBytes(layer), 0u);
+}
+
 }  // namespace
 }  // namespace thermocline::model

@@ -30,7 +30,8 @@ struct PoolCounters {
 //      (acquire/release: what it wrote is visible to the caller).
 //   2. No allocation after Create.
 //   3. Between bursts workers spin for spin_us, then park: an idle pool burns
-//      nothing.
+//      nothing. But for that time the workers of two pinned pools are in each
+//      other's way: who computes in turns shares one.
 class ThreadPool {
  public:
   struct Options {

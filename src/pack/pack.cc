@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "base/quote.h"
+#include "base/remedy.h"
 #include "gguf/split.h"
 #include "gguf/writer.h"
 #include "model/bundle.h"
@@ -285,10 +286,10 @@ Status Packer::WriteRecords(size_t layer_idx, gguf::Writer& writer) {
   // A type that cannot hold the values loses most of them, or gives infinity.
   constexpr double kMostError = 0.5;
   if (layers_[layer_idx].down_error <= kMostError) return {};
-  return Fail(ErrorCode::kCorrupt,
+  return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
               "{}: layer {}: the down columns as {} differ from the weights by "
-              "{:.2g} of them: weights that are not finite (a damaged file? "
-              "--check-tensors finds where) or too large for the type",
+              "{:.2g} of them: weights that are not finite (a damaged file?) "
+              "or too large for the type",
               source_.file().path(), layer_idx,
               NameOf(layers_[layer_idx].layout->down),
               layers_[layer_idx].down_error);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/remedy.h"
 #include "model/bundle.h"
 #include "pack/down_source.h"
 
@@ -22,18 +23,16 @@ PackedLayer PlanLayer(const model::FfnWeights& down_from,
 
 // The model is named in the error already. Gate and up rows have D elements in
 // the source too: what does not fit is the type of down, or of none of them.
-std::string AdviseFor(const model::Config& config, const PackOptions& options,
-                      const Error& error) {
+Error AdviseFor(const model::Config& config, const PackOptions& options,
+                const Error& error) {
   const char* fits = config.width % 32 == 0
                          ? "Q8_0 or Q4_0, whose blocks of 32 do"
                          : "F16, which has no blocks";
-  if (options.down_dtype) {
-    return fmt::format("{}; --down-type can be {}", error.message, fits);
-  }
-  return fmt::format(
-      "{}; give down another type with --down-type, or quantise the model, to "
-      "{}",
-      error.message, fits);
+  return {
+      error.code,
+      fmt::format("{}; {}down can be {}", error.message,
+                  options.down_dtype ? "" : "quantise the model, or ", fits),
+      Advice{Remedy::kDownType}};
 }
 
 // Of layers: whose gate rows are in the records. Without a predictor all gates
@@ -77,8 +76,8 @@ Result<std::vector<PackedLayer>> PlanRecords(const model::Model& source,
          .alignment = options.record_alignment,
          .bundles_gate = LayersThatBundleGates(source, parts, options)});
     if (!planned) {
-      return Fail(planned.error().code, "{}",
-                  AdviseFor(source.config(), options, planned.error()));
+      return tl::unexpected(
+          AdviseFor(source.config(), options, planned.error()));
     }
     layouts = *std::move(planned);
   }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/quote.h"
+#include "base/remedy.h"
 #include "model/prepared_names.h"
 #include "model/split_file.h"
 #include "quantize/rules.h"
@@ -187,10 +188,9 @@ Status CheckConvertible(const gguf::TensorInfo& tensor, DType dtype,
                 Quote(tensor.name), NameOf(tensor.dtype));
   }
   if (!IsFloat(tensor.dtype) && !options.allow_requantize) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "tensor {} is {} already, and {}; start from F16 or F32, or "
-                "give --allow-requantize",
-                Quote(tensor.name), NameOf(tensor.dtype),
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kRequantize},
+                "tensor {} is {} already, and {}", Quote(tensor.name),
+                NameOf(tensor.dtype),
                 IsFloat(dtype)
                     ? fmt::format("{} is larger, but brings back nothing",
                                   NameOf(dtype))

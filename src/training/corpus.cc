@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/remedy.h"
 #include "base/units.h"
 
 namespace thermocline::training {
@@ -83,9 +84,10 @@ Result<std::vector<text::TokenId>> PickStretches(
   return out;
 }
 
-Status CheckLength(const std::string& name, size_t num_tokens, size_t chunk) {
+Status CheckLength(const std::string& name, size_t num_tokens, size_t chunk,
+                   Advice advice = {}) {
   if (num_tokens >= kMinChunks * chunk) return {};
-  return Fail(ErrorCode::kInvalidArgument,
+  return Fail(ErrorCode::kInvalidArgument, advice,
               "{}: {}, too few to learn from; at least {} are "
               "needed ({} chunks of {})",
               name, Plural(num_tokens, "token"), kMinChunks * chunk, kMinChunks,
@@ -109,7 +111,8 @@ Result<size_t> MostChunks(const CorpusOptions& options, size_t chunk) {
   if (!options.max_tokens.has_value()) {
     return std::max(kMinChunks, options.default_max_tokens / chunk);
   }
-  TC_RETURN_IF_ERROR(CheckLength("-n", *options.max_tokens, chunk));
+  TC_RETURN_IF_ERROR(CheckLength("the most tokens to read", *options.max_tokens,
+                                 chunk, Advice{Remedy::kMaxTokens}));
   return *options.max_tokens / chunk;
 }
 

@@ -95,7 +95,7 @@ TEST(CorpusTest, AsFewTokensAsNoTextIsLearntFromAreRefused) {
       Corpus::Create(*model, text, "text", {.chunk = 64, .max_tokens = 1023});
   ASSERT_FALSE(corpus);
   EXPECT_THAT(corpus.error().message,
-              AllOf(HasSubstr("-n: 1023 tokens"), HasSubstr("1024")));
+              AllOf(HasSubstr("to read: 1023 tokens"), HasSubstr("1024")));
   EXPECT_TRUE(
       Corpus::Create(*model, text, "text", {.chunk = 64, .max_tokens = 1024}));
 }

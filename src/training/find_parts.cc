@@ -26,7 +26,7 @@ std::string WhyNone(const model::FfnSpec& ffn) {
   if (!HasZeros(ffn.activation)) {
     return fmt::format(
         "{} is nowhere 0, and what thresholds shut is not "
-        "predicted: all gates are computed, with --ffn "
+        "predicted: all gates are computed, in FFN mode "
         "threshold",
         NameOf(ffn.activation));
   }

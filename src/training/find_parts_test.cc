@@ -215,7 +215,7 @@ TEST_F(FindPartsTest, ThresholdsOfASiluModel) {
   EXPECT_EQ(found->parts.thresholds.size(), 5u);
   EXPECT_THAT(found->parts.thresholds, ::testing::Each(::testing::Gt(0)));
   EXPECT_TRUE(found->parts.predictors.empty());
-  EXPECT_THAT(found->no_predictors, HasSubstr("--ffn threshold"));
+  EXPECT_THAT(found->no_predictors, HasSubstr("mode threshold"));
   // Without samples, by how often each was open.
   ASSERT_EQ(found->parts.order.size(), 5u);
   EXPECT_EQ(found->parts.order[3], OrderByHeat(NeuronsOf(model->config()),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/remedy.h"
 #include "base/units.h"
 #include "training/fit.h"
 #include "training/layer_fit.h"
@@ -82,12 +83,10 @@ Result<FitPlan> PlanFit(const model::Model& model, const Corpus& corpus,
       std::min(wanted, static_cast<size_t>(left / num_least / sample_bytes));
   if (num_samples < std::min(wanted, kMinSamples)) {
     const uint64_t least = num_least * kMinSamples * sample_bytes;
-    return Fail(ErrorCode::kResourceExhausted,
+    return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kSmallerFit},
                 "{}: predictors need {} of memory, of which {} are the least "
                 "samples of {}, and {} are allowed, a fourth of the model and "
-                "1 GiB; without --report-lookahead or, if its context is "
-                "large, with a smaller -c it is less, and --no-predictor "
-                "prepares it without them",
+                "1 GiB",
                 model.file().path(), FormatBytes(used + least),
                 FormatBytes(least),
                 num_least == 1 ? "one layer"

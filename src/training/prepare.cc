@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/remedy.h"
 #include "engine/ffn/ffn_choice.h"
 #include "pack/part_file.h"
 #include "training/find_parts.h"
@@ -55,11 +56,9 @@ void AddKeys(const Corpus& corpus, const FindOptions& options,
 Status CheckTrainable(const model::Model& model) {
   const model::FfnSpec& ffn = CommonFfn(model.config());
   if (!HasZeros(ffn.activation)) {
-    return Fail(ErrorCode::kUnsupported,
+    return Fail(ErrorCode::kUnsupported, Advice{Remedy::kCalibrate},
                 "{}: its activation is {}, which is nowhere 0: every neuron "
-                "fires, and nothing is there to predict; 'thermocline "
-                "prepare' with --density or --ppl-cost calibrates thresholds, "
-                "which need no predictors",
+                "fires, and nothing is there to predict",
                 model.file().path(), NameOf(ffn.activation));
   }
   return {};

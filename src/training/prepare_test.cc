@@ -6,6 +6,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/remedy.h"
 #include "engine/session.h"
 #include "pack/part_file.h"
 #include "training/testing.h"
@@ -227,14 +228,14 @@ TEST_F(PrepareTest, NothingToTrain) {
   };
   const Case cases[] = {
       {OpenTestModel("testdata/models/stories260K.gguf"),
-       {"stories260K.gguf", "silu", "--density", "--ppl-cost"}},
-      {OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"),
-       {"silu", "--density", "--ppl-cost"}}};
+       {"stories260K.gguf", "silu"}},
+      {OpenTestModel("testdata/golden/mixtral-8x2-f16.gguf"), {"silu"}}};
   for (const Case& c : cases) {
     const auto trained =
         TrainTo(c.model, SmallCorpus(*c.model, 16), options_, output_);
     ASSERT_FALSE(trained);
     EXPECT_EQ(trained.error().code, ErrorCode::kUnsupported);
+    EXPECT_EQ(trained.error().advice.remedy, Remedy::kCalibrate);
     for (const std::string& part : c.parts) {
       EXPECT_THAT(trained.error().message, HasSubstr(part));
     }

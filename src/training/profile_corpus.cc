@@ -3,29 +3,32 @@
 #include <string>
 #include <utility>
 
+#include "base/remedy.h"
 #include "engine/ffn/ffn_choice.h"
 #include "training/low_rank.h"
 
 namespace thermocline::training {
 namespace {
 
+struct Cause {
+  std::string why;
+  Remedy remedy;
+};
+
 // Why nearly all neurons of a model fire, and what someone can do with it.
-std::string WhyAndWayOut(const model::Config& config) {
+Cause WhyAllFire(const model::Config& config) {
   const model::FfnSpec& ffn = CommonFfn(config);
   if (HasZeros(ffn.activation)) {
-    return fmt::format(
-        "although its activation, {}, has zeros; run it with --ffn dense",
-        NameOf(ffn.activation));
+    return {fmt::format("although its activation, {}, has zeros",
+                        NameOf(ffn.activation)),
+            Remedy::kDense};
   }
   if (!config.thresholds.empty()) {
-    return "with the thresholds in the file; 'thermocline prepare' with a "
-           "lower --density or a higher --ppl-cost brings more of them to rest";
+    return {"with the thresholds in the file", Remedy::kMoreRest};
   }
-  return fmt::format(
-      "since its activation, {}, is never 0; 'thermocline prepare' with "
-      "--density or --ppl-cost calibrates thresholds that bring neurons to "
-      "rest, at a cost in perplexity that it states",
-      NameOf(ffn.activation));
+  return {fmt::format("since its activation, {}, is never 0",
+                      NameOf(ffn.activation)),
+          Remedy::kCalibrateForRest};
 }
 
 }  // namespace
@@ -38,13 +41,14 @@ engine::FfnMode ProfileMode(const model::Config& config) {
 Status CheckSparsity(const model::Model& model, double density,
                      uint64_t num_tokens) {
   if (density <= kMaxProfileDensity) return {};
+  const Cause cause = WhyAllFire(model.config());
   return Fail(
-      ErrorCode::kUnsupported,
+      ErrorCode::kUnsupported, Advice{cause.remedy},
       "{}: has no sparsity: {:.1f} % of the neurons{} fire on average "
       "over {} tokens, {}",
       model.file().path(), 100.0 * density,
       CommonFfn(model.config()).num_experts > 0 ? " of a token's experts" : "",
-      num_tokens, WhyAndWayOut(model.config()));
+      num_tokens, cause.why);
 }
 
 Result<neuron::Profile> CountFired(

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/remedy.h"
 #include "kernels/kernels.h"
 #include "training/profile_corpus.h"
 #include "training/scan.h"
@@ -45,10 +46,10 @@ Status ChooseThresholds(const std::shared_ptr<const model::Model>& model,
   };
   TC_ASSIGN_OR_RETURN(const double dense, perplexity_at({}));
   if (!std::isfinite(dense)) {
-    return Fail(ErrorCode::kUnsupported,
+    return Fail(ErrorCode::kUnsupported, Advice{Remedy::kDensity},
                 "{}: its perplexity on held-out text is not finite, so nothing "
-                "can be said of what thresholds cost (are its weights whole, "
-                "is --ffn-act its activation?): --density chooses them without",
+                "can be said of what thresholds cost: its weights are damaged, "
+                "or it has another activation than was said",
                 model->file().path());
   }
   TC_ASSIGN_OR_RETURN(

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/remedy.h"
 #include "base/units.h"
 
 namespace thermocline::training {
@@ -56,9 +57,9 @@ Result<double> MeasurePerplexity(
     const std::vector<float>& thresholds) {
   if (corpus.chunk_tokens() < kMinChunkTokens) {
     return Fail(ErrorCode::kInvalidArgument,
-                "chunks of {} are too short to measure a perplexity in: "
-                "give -c {} or more",
-                Plural(corpus.chunk_tokens(), "token"), kMinChunkTokens);
+                Advice{Remedy::kContext, kMinChunkTokens},
+                "chunks of {} are too short to measure a perplexity in",
+                Plural(corpus.chunk_tokens(), "token"));
   }
   std::shared_ptr<const model::Model> measured = model;
   engine::SessionOptions session_options = options;

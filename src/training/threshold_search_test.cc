@@ -3,6 +3,7 @@
 #include <cmath>
 #include <span>
 
+#include "base/remedy.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -137,7 +138,8 @@ TEST(MeasurePerplexityTest, ChunksThatAreTooShort) {
                                          {.num_threads = 1}, {});
     ASSERT_FALSE(value);
     EXPECT_EQ(value.error().code, ErrorCode::kInvalidArgument);
-    EXPECT_THAT(value.error().message, ::testing::HasSubstr("-c 4"));
+    EXPECT_EQ(value.error().advice.remedy, Remedy::kContext);
+    EXPECT_EQ(value.error().advice.value, 4);
   }
   EXPECT_TRUE(MeasurePerplexity(model, SmallCorpus(*model, 4), 2,
                                 {.num_threads = 1}, {}));

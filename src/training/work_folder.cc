@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/quote.h"
+#include "base/remedy.h"
 #include "neuron/crc32.h"
 #include "os/file.h"
 
@@ -79,18 +80,17 @@ Status CheckSame(const std::string& path, const std::string& found,
                  const std::string& wanted) {
   if (found == wanted) return {};
   if (!found.ends_with(kLastLine)) {
-    return Fail(ErrorCode::kInvalidArgument,
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kOutput},
                 "{}: is no folder of an interrupted preparation, or its {} is "
-                "damaged: delete the folder to begin anew, or choose another "
-                "-o",
+                "damaged: delete the folder to begin anew",
                 path, kDescription);
   }
   const auto lines = FirstDifference(found, wanted);
   const auto [was, is] = QuoteBoth(lines.first, lines.second);
-  return Fail(ErrorCode::kInvalidArgument,
+  return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kOutput},
               "{}: holds a preparation that was interrupted, with {}, now {}: "
               "give the same model, text and options to go on with it, or "
-              "delete the folder to begin anew, or choose another -o",
+              "delete the folder to begin anew",
               path, was, is);
 }
 

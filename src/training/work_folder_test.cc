@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/remedy.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -167,7 +168,7 @@ TEST_F(WorkFolderTest, AFolderOfSomebodyElse) {
   const auto opened = WorkFolder::Open(path_, "model: a\n");
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("is no folder of"));
-  EXPECT_THAT(opened.error().message, HasSubstr("choose another -o"));
+  EXPECT_EQ(opened.error().advice.remedy, Remedy::kOutput);
   EXPECT_TRUE(fs::exists(path_ + "/letter.txt"));
 }
 

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "base/remedy.h"
+
 namespace thermocline::engine {
 namespace {
 
@@ -32,55 +34,49 @@ FfnMode ModeFor(const model::Config& config, bool has_predictors,
 Status CheckExact(const model::Config& config, PredictorChoice predictor) {
   const std::optional<Activation> smooth = FindActivation(config, false);
   if (!smooth) return {};
-  return Fail(
-      ErrorCode::kInvalidArgument,
-      "{}: {} lets every neuron through, so none can be left out: use "
-      "--ffn dense, or --ffn threshold with a file for which "
-      "'thermocline prepare' found thresholds",
-      predictor == PredictorChoice::kNone ? "--predictor none" : "--ffn exact",
-      NameOf(*smooth));
+  return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kDenseOrThreshold},
+              "{}: {} lets every neuron through, so none can be left out",
+              predictor == PredictorChoice::kNone ? "FFNs without a predictor"
+                                                  : "exact FFNs",
+              NameOf(*smooth));
 }
 
 Status CheckThreshold(const model::Config& config) {
   const std::optional<Activation> with_zeros = FindActivation(config, true);
   if (with_zeros) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--ffn threshold: {} closes neurons by itself, and thresholds "
-                "are for {}: use --ffn exact",
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kExact},
+                "FFNs with thresholds: {} closes neurons by itself, and "
+                "thresholds are for {}",
                 NameOf(*with_zeros), ListActivations(false));
   }
   if (!config.thresholds.empty()) return {};
-  return Fail(ErrorCode::kInvalidArgument,
-              "--ffn threshold: the file has no thresholds: 'thermocline "
-              "prepare' finds them; use --ffn dense without");
+  return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kFindThresholds},
+              "FFNs with thresholds: the file has no thresholds");
 }
 
 Status CheckFast(const model::Config& config, PredictorChoice predictor) {
-  const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
+  const bool has_trained = config.predictor.is_there();
   const bool is_there =
       (predictor != PredictorChoice::kTrainingFree && has_trained) ||
       (predictor != PredictorChoice::kTrained && config.has_training_free);
   const std::optional<Activation> smooth = FindActivation(config, false);
   if (!is_there && smooth) {
     return Fail(
-        ErrorCode::kInvalidArgument,
-        "--ffn fast: the model brings no predictors of this kind, and {} lets "
-        "every neuron through, so that signs cannot tell which to "
-        "leave out: use --ffn dense, or --ffn threshold with a file "
-        "for which 'thermocline prepare' found thresholds",
+        ErrorCode::kInvalidArgument, Advice{Remedy::kDenseOrThreshold},
+        "fast FFNs: the model brings no predictors of this kind, and {} lets "
+        "every neuron through, so that signs cannot tell which to leave out",
         NameOf(*smooth));
   }
   if (predictor == PredictorChoice::kTrained && !has_trained) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--predictor trained: the model brings no predictors of which "
-                "neurons fire: 'thermocline train' makes them; --predictor "
-                "free needs none");
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kTrainPredictor},
+                "trained predictors: the model brings none of which neurons "
+                "fire");
   }
   if (is_there || predictor == PredictorChoice::kTrainingFree) return {};
   return Fail(ErrorCode::kInvalidArgument,
-              "--ffn fast: the model brings no predictors of which neurons "
-              "fire, as PowerInfer's, KAIROX's and prepared files do: use "
-              "--predictor training-free, --ffn exact or --ffn dense");
+              Advice{Remedy::kTrainingFreePredictor},
+              "fast FFNs: the model brings no predictors of which neurons "
+              "fire, as PowerInfer's, KAIROX's and prepared files do");
 }
 
 }  // namespace
@@ -88,7 +84,7 @@ Status CheckFast(const model::Config& config, PredictorChoice predictor) {
 Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
                             PredictorChoice predictor) {
   const bool has_training_free = config.has_training_free;
-  const bool has_trained = config.predictor.kind != model::PredictorKind::kNone;
+  const bool has_trained = config.predictor.is_there();
   FfnChoice choice;
   choice.mode =
       mode == FfnMode::kAuto
@@ -96,9 +92,9 @@ Result<FfnChoice> ChooseFfn(const model::Config& config, FfnMode mode,
           : mode;
   if (choice.mode != FfnMode::kFast && predictor != PredictorChoice::kAuto &&
       predictor != PredictorChoice::kNone) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--predictor {}: --ffn {} asks no predictor: use --ffn fast",
-                NameOf(predictor), NameOf(choice.mode));
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kFast},
+                "predictor {}: FFNs in mode {} ask none", NameOf(predictor),
+                NameOf(choice.mode));
   }
   if (choice.mode == FfnMode::kFast && predictor == PredictorChoice::kNone) {
     choice.mode = FfnMode::kExact;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
+#include "base/remedy.h"
 
 namespace thermocline::engine {
 namespace {
@@ -30,14 +30,6 @@ FfnChoice Choose(const model::Config& config, FfnMode mode,
   const auto choice = ChooseFfn(with_free, mode, predictor);
   EXPECT_TRUE(choice.has_value()) << choice.error().message;
   return choice.value_or(FfnChoice());
-}
-
-std::string Refusal(const model::Config& config, FfnMode mode,
-                    PredictorChoice predictor = PredictorChoice::kAuto) {
-  const auto choice = ChooseFfn(config, mode, predictor);
-  if (choice.has_value()) return "";
-  EXPECT_EQ(choice.error().code, ErrorCode::kInvalidArgument);
-  return choice.error().message;
 }
 
 TEST(FfnChoice, AutoTakesWhatTheFileIsFor) {
@@ -87,38 +79,51 @@ TEST(FfnChoice, PredictorsAreTrainedFreeOrNone) {
 TEST(FfnChoice, RefusalsSayWhatToDo) {
   const model::Config relu = ConfigOf(Activation::kRelu);
   const model::Config silu = ConfigOf(Activation::kSilu);
-  EXPECT_THAT(
-      Refusal(silu, FfnMode::kExact),
-      ::testing::AllOf(HasSubstr("silu"), HasSubstr("--ffn threshold")));
-  EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kNone),
-              ::testing::StartsWith("--predictor none: silu lets"));
-  EXPECT_THAT(Refusal(silu, FfnMode::kFast),
-              ::testing::AllOf(HasSubstr("silu lets every neuron through"),
-                               HasSubstr("--ffn dense")));
-  for (const model::Config& config : {silu, WithPredictor(Activation::kGelu)}) {
-    EXPECT_THAT(Refusal(config, FfnMode::kAuto, PredictorChoice::kTrainingFree),
-                HasSubstr("lets every neuron through"));
+  const model::Config gelu = WithPredictor(Activation::kGelu);
+  struct Case {
+    const model::Config* config;
+    FfnMode mode;
+    PredictorChoice predictor;
+    const char* message;
+    Remedy remedy;
+  };
+  const Case cases[] = {
+      {&silu, FfnMode::kExact, PredictorChoice::kAuto,
+       "exact FFNs: silu lets every neuron through", Remedy::kDenseOrThreshold},
+      {&silu, FfnMode::kAuto, PredictorChoice::kNone,
+       "FFNs without a predictor: silu lets", Remedy::kDenseOrThreshold},
+      {&silu, FfnMode::kFast, PredictorChoice::kAuto,
+       "silu lets every neuron through", Remedy::kDenseOrThreshold},
+      {&silu, FfnMode::kAuto, PredictorChoice::kTrainingFree,
+       "silu lets every neuron through", Remedy::kDenseOrThreshold},
+      {&gelu, FfnMode::kAuto, PredictorChoice::kTrainingFree,
+       "gelu lets every neuron through", Remedy::kDenseOrThreshold},
+      {&silu, FfnMode::kAuto, PredictorChoice::kTrained,
+       "silu lets every neuron through", Remedy::kDenseOrThreshold},
+      {&silu, FfnMode::kThreshold, PredictorChoice::kAuto,
+       "the file has no thresholds", Remedy::kFindThresholds},
+      {&relu, FfnMode::kThreshold, PredictorChoice::kAuto,
+       "relu closes neurons by itself", Remedy::kExact},
+      {&relu, FfnMode::kFast, PredictorChoice::kAuto, "brings no predictors",
+       Remedy::kTrainingFreePredictor},
+      {&relu, FfnMode::kAuto, PredictorChoice::kTrained,
+       "trained predictors: the model brings none", Remedy::kTrainPredictor},
+      {&relu, FfnMode::kDense, PredictorChoice::kTrainingFree,
+       "predictor training-free: FFNs in mode dense", Remedy::kFast},
+  };
+  for (const Case& c : cases) {
+    const auto choice = ChooseFfn(*c.config, c.mode, c.predictor);
+    ASSERT_FALSE(choice.has_value()) << c.message;
+    EXPECT_EQ(choice.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(choice.error().message, HasSubstr(c.message));
+    EXPECT_EQ(choice.error().advice.remedy, c.remedy) << c.message;
   }
-  EXPECT_THAT(Refusal(silu, FfnMode::kThreshold), HasSubstr("no thresholds"));
-  EXPECT_THAT(Refusal(relu, FfnMode::kThreshold), HasSubstr("--ffn exact"));
-  EXPECT_THAT(Refusal(relu, FfnMode::kFast),
-              ::testing::AllOf(HasSubstr("brings no predictors"),
-                               HasSubstr("--predictor training-free")));
-  EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kTrained),
-              ::testing::AllOf(HasSubstr("lets every neuron through"),
-                               ::testing::Not(HasSubstr("training-free"))));
-  EXPECT_THAT(Refusal(relu, FfnMode::kAuto, PredictorChoice::kTrained),
-              HasSubstr("thermocline train"));
-  EXPECT_THAT(Refusal(silu, FfnMode::kAuto, PredictorChoice::kNone),
-              HasSubstr("silu"));
-  EXPECT_THAT(Refusal(relu, FfnMode::kDense, PredictorChoice::kTrainingFree),
-              HasSubstr("--ffn dense asks no predictor"));
   model::Config mixture = relu;
   for (auto& layer : mixture.layers) layer.ffn.num_experts = 8;
-  EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrainingFree),
-            "");
+  EXPECT_TRUE(
+      ChooseFfn(mixture, FfnMode::kFast, PredictorChoice::kTrainingFree));
   mixture.predictor.kind = model::PredictorKind::kThermocline;
-  EXPECT_EQ(Refusal(mixture, FfnMode::kFast, PredictorChoice::kTrained), "");
+  EXPECT_TRUE(ChooseFfn(mixture, FfnMode::kFast, PredictorChoice::kTrained));
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ namespace thermocline::engine {
 namespace {
 
 using model::LayerWeights;
-using model::PredictorKind;
 
 const model::TrainingFreeWeights& TrainingFreeOf(const FfnParts& parts,
                                                  size_t layer_idx) {
@@ -36,7 +35,7 @@ bool HasPredictor(const FfnParts& parts, size_t layer_idx) {
 
 bool IsMask(const FfnParts& parts) {
   return parts.predictor != PredictorChoice::kTrainingFree &&
-         parts.model->config().predictor.kind != PredictorKind::kThermocline;
+         parts.model->config().predictor.is_mask;
 }
 
 // The layer whose FFN input the candidates of a layer are chosen from.
@@ -69,7 +68,7 @@ Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
           predictor::MakeLowRankSelector(
               predictor::PartOf(layer.predictor, first, count),
               config.threshold, parts.compute, scratch),
-          config.kind == PredictorKind::kPowerInfer};
+          config.input == model::PredictorInput::kStream};
 }
 
 // Those that are made from what the layer without experts reads.

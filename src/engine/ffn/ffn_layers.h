@@ -36,9 +36,9 @@ struct FfnParts {
 //               generated rows of records neuron by neuron (sparse_ffn.h),
 //               which reads them as they lie
 //   kFast       candidates of the predictor; a layer without one as in kExact.
-//               PowerInfer's and free ones speak of the layer that reads what
-//               they read, and so do ours without lookahead; KAIROX's and ours
-//               with a lookahead of 1 of the next, layer 0 having its own.
+//               Trained ones speak of the layer that reads what they read, or
+//               with a lookahead of the next, layer 0 having its own
+//               (model::PredictorConfig); free ones always of their own.
 //   kExact      all neurons, tested
 //   kThreshold  all neurons, tested against the layer's threshold
 // Inside the experts that the router chose it is the same; their predictors

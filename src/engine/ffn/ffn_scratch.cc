@@ -55,14 +55,13 @@ SparseScratch CarveSparse(uint64_t num_neurons, uint64_t width,
 
 // For down matrices that lie transposed, where prompts are multiplied in
 // batches (transposed_down.h).
-void CarveTransposed(const model::Config& config, uint64_t num_neurons,
+void CarveTransposed(const model::Config& config, const model::FfnSpec& spec,
                      const FfnShape& shape, Carver& carver,
                      FfnScratch& scratch) {
-  const bool has_down_t =
-      !config.records.empty() ||
-      config.predictor.kind == model::PredictorKind::kPowerInfer;
+  const bool has_down_t = !config.records.empty() || spec.down_is_transposed;
   if (has_down_t && kernels::KernelsFor(shape.isa).batch) {
-    scratch.transposed_bytes = TransposedBytes(num_neurons);
+    scratch.transposed_bytes =
+        TransposedBytes(static_cast<uint64_t>(spec.width));
   }
   scratch.transposed = carver.TakeBytes(
       static_cast<uint64_t>(shape.num_threads), scratch.transposed_bytes);
@@ -93,7 +92,7 @@ FfnScratch CarveLayer(const model::Config& config, const model::FfnSpec& spec,
     scratch.selector.hidden = scratch.gate;
     scratch.selector.scores = scratch.up;
   }
-  CarveTransposed(config, num_neurons, shape, carver, scratch);
+  CarveTransposed(config, spec, shape, carver, scratch);
   return scratch;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/ffn/neuron_pieces.h"
+#include "kernels/kernels.h"
 #include "os/memory.h"
 
 namespace thermocline::engine {
@@ -109,6 +110,17 @@ TEST(FfnScratch, SparseOnesGetRoomForListsAndSums) {
               {selector.signs, size_t{3} * 2 * sizeof(uint64_t)},
               {selector.differences,
                2 * predictor::SelectorScratch::kSignRows * sizeof(uint32_t)}});
+}
+
+TEST(FfnScratch, DownMatricesThatLieTransposedGetRoomToBeTurned) {
+  model::Config config = NarrowFfn();
+  const FfnShape shape = {.num_rows = 2, .isa = kernels::BestIsa()};
+  EXPECT_EQ(OwnedScratch(config, shape).scratch.transposed_bytes, 0u);
+  config.layers[0].ffn.down_is_transposed = true;
+  const bool has_batches =
+      static_cast<bool>(kernels::KernelsFor(shape.isa).batch);
+  EXPECT_EQ(OwnedScratch(config, shape).scratch.transposed_bytes > 0,
+            has_batches);
 }
 
 }  // namespace

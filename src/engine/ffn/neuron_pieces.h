@@ -49,6 +49,8 @@ struct CutLists {
 // adding is done where the vectors are still in a cache.
 class PieceSums {
  public:
+  // No more than so many threads have work in a sparse FFN. Bits depend on it:
+  // a sum of more pieces has another order.
   static constexpr size_t kMaxPieces = 32;
 
   // Before the threads start.

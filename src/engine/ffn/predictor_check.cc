@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/remedy.h"
 #include "predictor/expert_parts.h"
 #include "predictor/low_rank.h"
 #include "predictor/training_free.h"
@@ -83,10 +84,9 @@ class SelfTests {
  private:
   Status Refuse(size_t layer_idx, const char* what,
                 const Agreement& agreement) const {
-    return Fail(ErrorCode::kCorrupt,
+    return Fail(ErrorCode::kCorrupt, Advice{Remedy::kPrepareAnew},
                 "{}: the predictors were made for another model: the {} when "
-                "layer {} was trained and those of today agree by {:.0f} %: "
-                "prepare the model anew, or use --ffn exact or --ffn dense",
+                "layer {} was trained and those of today agree by {:.0f} %",
                 parts_.model->file().path(), what, layer_idx,
                 agreement.percent());
   }

@@ -44,9 +44,7 @@ struct SparseFfnParts {
   // file stays mapped, and opening is instant.
   std::span<const uint32_t> order;
   bool has_candidates = false;  // else all neurons are
-  // What the candidates leave out counts as 0, also where it would fire: so
-  // PowerInfer's and KAIROX's files define what their models compute. Else they
-  // are guesses of what fires, and more of them change no answer for the worse.
+  // model::PredictorConfig's. Of guesses more change no answer for the worse.
   bool is_mask = false;
   const compute::Compute* compute = nullptr;
   const FfnScratch* scratch = nullptr;  // sparse, or of a model with records

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/remedy.h"
 #include "compute/norm.h"
 #include "compute/stage_times.h"
 #include "engine/attention/attention.h"
@@ -125,9 +126,9 @@ Status HostForward::Run(const Batch& batch, std::span<float> logits,
   Embed(batch);
   const size_t num_rows = batch.num_rows();
   if (!AllFinite(scratch_.residual, num_rows)) {
-    return Fail(ErrorCode::kCorrupt,
+    return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
                 "{}: the embedding of a token is not finite: the weights are "
-                "damaged (--check-tensors finds where)",
+                "damaged",
                 parts_.model->file().path());
   }
   TC_RETURN_IF_ERROR(RunLayers(num_rows, hooks));
@@ -210,11 +211,10 @@ Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
       if (rows.count > 0) TC_RETURN_IF_ERROR(RunLayer(i, rows));
     }
     if (!AllFinite(scratch_.residual, num_rows)) {
-      return Fail(ErrorCode::kCorrupt,
+      return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckOrWideKv},
                   "{}: the output of layer {} is not finite: its weights are "
-                  "damaged (--check-tensors finds where), the file says wrong "
-                  "things about the model, or keys and values are too large "
-                  "for the KV cache's type (-ctk f32 -ctv f32 holds them)",
+                  "damaged, the file says wrong things about the model, or "
+                  "keys and values are too large for the KV cache's type",
                   parts_.model->file().path(), i);
     }
   }
@@ -394,9 +394,9 @@ Status HostForward::ComputeLogits(const PhaseRows& rows,
                                    .logits = out}));
   }
   if (!AllFinite(out, num_rows)) {
-    return Fail(ErrorCode::kCorrupt,
+    return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
                 "{}: the logits are not finite: the output norm or the head "
-                "is damaged (--check-tensors finds where)",
+                "is damaged",
                 parts_.model->file().path());
   }
   logits = logits.subspan(num_rows * vocab_size);

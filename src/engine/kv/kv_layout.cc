@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/math.h"
+#include "base/remedy.h"
 #include "kernels/kv_group.h"
 
 namespace thermocline::engine {
@@ -11,19 +12,19 @@ namespace {
 
 static_assert(kernels::kKvPage == kernels::kKvGroup);
 
-Status CheckType(std::string_view flag, std::string_view what, DType dtype,
+Status CheckType(Remedy remedy, std::string_view what, DType dtype,
                  int64_t head_width) {
   if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kQ8_0) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{} {}: the KV cache can be f32, f16 or q8_0", flag,
+    return Fail(ErrorCode::kInvalidArgument, Advice{remedy},
+                "a KV cache with {}s in {}: it can be f32, f16 or q8_0", what,
                 NameOf(dtype));
   }
   const int64_t block = InfoOf(dtype).block_elems;
   if (head_width % block != 0) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{} {}: this model's {} heads are {} wide, which is not a "
-                "multiple of {}: use f16",
-                flag, NameOf(dtype), what, head_width, block);
+    return Fail(ErrorCode::kInvalidArgument, Advice{remedy},
+                "a KV cache with {0}s in {1}: this model's {0} heads are {2} "
+                "wide, which is not a multiple of {3}; it can be f16",
+                what, NameOf(dtype), head_width, block);
   }
   return {};
 }
@@ -36,9 +37,10 @@ Result<KvLayout> PlanKvLayout(const model::Config& config, DType k_type,
   layout.layers.reserve(config.layers.size());
   for (const model::LayerSpec& spec : config.layers) {
     const model::AttentionSpec& attention = spec.attention;
-    TC_RETURN_IF_ERROR(CheckType("-ctk", "key", k_type, attention.key_width));
     TC_RETURN_IF_ERROR(
-        CheckType("-ctv", "value", v_type, attention.value_width));
+        CheckType(Remedy::kKeyType, "key", k_type, attention.key_width));
+    TC_RETURN_IF_ERROR(
+        CheckType(Remedy::kValueType, "value", v_type, attention.value_width));
     // Widths, heads and layers are limited by ReadConfig: their products fit.
     KvLayerLayout& layer = layout.layers.emplace_back();
     layer.offset = layout.page_bytes;
@@ -57,9 +59,9 @@ Result<uint64_t> KvBytes(const KvLayout& layout, uint64_t num_pages) {
   const std::optional<uint64_t> num_bytes =
       CheckedMul(num_pages, layout.page_bytes);
   if (num_bytes.has_value() && *num_bytes < kMost) return *num_bytes;
-  return Fail(ErrorCode::kResourceExhausted,
+  return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLessMemory},
               "a KV cache of {} pages of {} positions in {} layers needs more "
-              "memory than can be addressed: use a smaller context (-c)",
+              "memory than can be addressed",
               num_pages, kernels::kKvPage, layout.layers.size());
 }
 

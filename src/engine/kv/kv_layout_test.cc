@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/remedy.h"
+
 namespace thermocline::engine {
 namespace {
 
@@ -68,12 +70,14 @@ TEST(KvLayout, RefusesTypesAndWidths) {
   const auto q4 = PlanKvLayout(TwoKvHeads(32, 32), DType::kQ4_0, DType::kF16);
   ASSERT_FALSE(q4.has_value());
   EXPECT_EQ(q4.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(q4.error().message.find("-ctk Q4_0"), std::string::npos);
+  EXPECT_NE(q4.error().message.find("keys in Q4_0"), std::string::npos);
+  EXPECT_EQ(q4.error().advice.remedy, Remedy::kKeyType);
   const auto narrow =
       PlanKvLayout(TwoKvHeads(32, 48), DType::kQ8_0, DType::kQ8_0);
   ASSERT_FALSE(narrow.has_value());
   EXPECT_EQ(narrow.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(narrow.error().message.find("-ctv Q8_0"), std::string::npos);
+  EXPECT_NE(narrow.error().message.find("values in Q8_0"), std::string::npos);
+  EXPECT_EQ(narrow.error().advice.remedy, Remedy::kValueType);
   EXPECT_NE(narrow.error().message.find("48"), std::string::npos);
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/remedy.h"
 #include "base/units.h"
 #include "kernels/kv_group.h"
 #include "tensor/blocks.h"
@@ -138,8 +139,8 @@ bool KvSequence::WritesIntoSharedPage() const {
 
 Status KvSequence::Reserve(int64_t num_new) {
   if (num_new > context_ - length_) {
-    return Fail(ErrorCode::kResourceExhausted,
-                "no room for {}: {} of {} left: use a larger context (-c)",
+    return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLargerContext},
+                "no room for {}: the context has {} of {} left",
                 Plural(num_new, "token"), context_ - length_,
                 Plural(context_, "position"));
   }
