@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Runs the house rules on the tree; prints what is broken; exits 1 if any is.
 
-rules.py [RULE...]   all rules, or the named ones: layers pairs text sizes format
+rules.py [RULE...]   all rules, or the named ones: layers pairs text sizes
+                     checkout format
 """
 
 import pathlib
 import sys
 import time
 
+import rule_checkout
 import rule_format
 import rule_layers
 import rule_pairs
@@ -20,6 +22,7 @@ RULES = {
     'pairs': rule_pairs,
     'text': rule_text,
     'sizes': rule_sizes,
+    'checkout': rule_checkout,
     'format': rule_format,
 }
 
@@ -37,7 +40,7 @@ def main(names):
         violations = RULES[name].check(tree)
         num_broken += bool(violations)
         verdict = f'{len(violations)} violations' if violations else 'kept'
-        print(f'{name:8}{verdict:16}{RULES[name].__doc__.splitlines()[0]} '
+        print(f'{name:10}{verdict:16}{RULES[name].__doc__.splitlines()[0]} '
               f'({time.monotonic() - start:.1f} s)')
         for violation in violations:
             print(f'    {violation}')

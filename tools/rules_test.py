@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Shows that each house rule catches what it forbids and keeps what it allows."""
 
+import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 import unittest
 
+import rule_checkout
 import rule_format
 import rule_layers
 import rule_pairs
@@ -269,6 +272,41 @@ class SizesTest(RuleTest):
         self.assertEqual(notes, [
             'src/os/a.cc: 401 lines',
             'src/os/b.cc:175: a function of about 71 lines'])
+
+
+class CheckoutTest(RuleTest):
+
+    def put(self, path, num_mb):
+        self.write(path, '')
+        os.truncate(self.root / path, int(num_mb * 1e6))
+
+    def git(self, *arguments):
+        subprocess.run(['git', '-c', 'user.name=a', '-c', 'user.email=a@b.c',
+                        *arguments], cwd=self.root, check=True,
+                       capture_output=True)
+
+    def test_up_to_the_limit(self):
+        self.put('models/a.gguf', rule_checkout.MAX_MB - 0.01)
+        self.expect_kept(rule_checkout)
+
+    def test_without_git_the_largest_are_named(self):
+        self.put('models/a.gguf', 20)
+        self.put('testdata/b.gguf', 25)
+        self.expect_one(rule_checkout, '45.00 MB', 'largest: testdata/b.gguf '
+                        '25.00 MB, models/a.gguf 20.00 MB')
+
+    def test_what_is_new_is_named(self):
+        self.git('init')
+        self.put('models/a.gguf', 0.9 * rule_checkout.MAX_MB)
+        self.git('add', '.')
+        self.git('commit', '-m', 'a')
+        self.put('testdata/b.gguf', 0.2 * rule_checkout.MAX_MB)
+        self.expect_kept(rule_checkout)  # nobody's but this folder's
+        self.git('add', '.')
+        self.expect_one(rule_checkout, 'new or larger: testdata/b.gguf 8.80 MB')
+        self.assertNotIn('a.gguf', self.violations(rule_checkout)[0])
+        self.git('commit', '-m', 'b')
+        self.expect_one(rule_checkout, 'largest: models/a.gguf')
 
 
 @unittest.skipUnless(shutil.which(rule_format.PROGRAM),
