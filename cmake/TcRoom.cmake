@@ -33,9 +33,13 @@ if(TC_BUILD_TESTS)
   add_custom_target(header_check COMMENT "Every header compiles alone")
 endif()
 
+# Where tests find what they read (TcTestData.cmake); beside the program, where
+# the scripts look for it.
+set(TC_TEST_DATA ${CMAKE_BINARY_DIR}/testdata)
+
 function(tc_add_tests target prefix)
   target_compile_definitions(${target} PRIVATE
-    TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TC_TEST_DATA="${TC_TEST_DATA}")
   target_link_libraries(${target} PRIVATE GTest::gtest_main GTest::gmock)
   # A third of the time to compile; the code under test keeps its optimisation.
   # Tests of kernels compute the truth themselves: half their time.
@@ -54,6 +58,11 @@ include(${CMAKE_SOURCE_DIR}/cmake/TcSuites.cmake)
 ")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${suites})
   add_dependencies(all_tests ${target})
+  # The rooms below gguf read no files: they are built and tested also where the
+  # test data cannot be made.
+  if(TARGET tc_gguf)
+    add_dependencies(${target} made_testdata)
+  endif()
 endfunction()
 
 # Compiles each header of the room on its own, twice in one file so that a
@@ -89,7 +98,7 @@ function(tc_check_headers name)
     add_library(${name}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
     target_link_libraries(${name}_headers PRIVATE tc_${name})
     target_compile_definitions(${name}_headers PRIVATE
-      TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+      TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TC_TEST_DATA="${TC_TEST_DATA}")
     target_compile_options(${name}_headers PRIVATE -O0 -Wno-unused)
     set_target_properties(${name}_headers PROPERTIES UNITY_BUILD OFF)
     add_dependencies(header_check ${name}_headers)

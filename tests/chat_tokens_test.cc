@@ -28,9 +28,8 @@ struct Vocabulary {
 };
 
 Vocabulary Open(const std::string& name) {
-  auto file =
-      gguf::File::Open(std::string(TC_SOURCE_DIR) +
-                       "/testdata/tokenizers/ggml-vocab-" + name + ".gguf");
+  auto file = gguf::File::Open(std::string(TC_TEST_DATA) +
+                               "/tokenizers/ggml-vocab-" + name + ".gguf");
   EXPECT_TRUE(file) << file.error().message;
   auto vocab = model::ReadVocab(**file);
   EXPECT_TRUE(vocab && *vocab);

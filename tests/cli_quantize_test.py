@@ -7,12 +7,11 @@ import pathlib
 import unittest
 
 import cli_support
+import make_testdata
 from cli_support import (CliTest, DATA, GOLDEN, Gguf, LILY, STORIES, floats,
                          nmse, run)
 
 GOLDENS = DATA / "golden"
-TOKENS = {entry["model"]: ",".join(map(str, entry["tokens"])) for entry
-          in json.loads((GOLDENS / "manifest.json").read_text())}
 BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22),
           7: (32, 24), 8: (32, 34), 12: (256, 144), 13: (256, 176),
           14: (256, 210), 30: (1, 2)}
@@ -20,12 +19,16 @@ BLOCKS = {0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22),
 
 def tensors(path):
     """Name -> (type id, bytes up to the next tensor)."""
-    file = Gguf(path)
-    starts = sorted(at for _, at in file.tensors.values())
-    ends = dict(zip(starts, starts[1:] + [len(file.bytes)]))
-    return {name: (int.from_bytes(file.bytes[kind:kind + 4], "little"),
-                   bytes(file.bytes[at:ends[at]]).rstrip(b"\0"))
-            for name, (kind, at) in file.tensors.items()}
+    return {name: (type_id, data)
+            for name, type_id, data in Gguf(path).tensor_bytes()}
+
+
+def tokens(model):
+    """What the golden file `model` was given."""
+    for entry in json.loads((GOLDENS / "manifest.json").read_text()):
+        if entry["model"] == model:
+            return ",".join(map(str, entry["tokens"]))
+    raise LookupError(model)
 
 
 class QuantizeTest(CliTest):
@@ -39,7 +42,7 @@ class QuantizeTest(CliTest):
         """What `model` makes of the tokens of the golden file `original`."""
         output = self.folder / "logits.f32"
         self.assert_ok(run("eval", "logits", "-m", model, "--tokens",
-                           TOKENS[pathlib.Path(original).name], "-o", output))
+                           tokens(pathlib.Path(original).name), "-o", output))
         return floats(output.read_bytes())
 
     def test_types_and_simple_blocks_are_llama_cpps(self):
@@ -47,12 +50,35 @@ class QuantizeTest(CliTest):
                      "Q5_K_M", "Q6_K"):
             with self.subTest(kind=kind):
                 made = tensors(self.quantize(GOLDEN, kind))
-                want = tensors(GOLDENS / f"llama-gqa-{kind}.gguf")
+                golden = GOLDENS / f"llama-gqa-{kind}.gguf"
+                want = tensors(golden)
                 self.assertEqual({name: t for name, (t, _) in made.items()},
                                  {name: t for name, (t, _) in want.items()})
+                # Of llama.cpp's own file, where ours stands in for it.
+                sums = make_testdata.read_sums(DATA).get(f"golden/{golden.name}")
                 for name, (type_id, data) in want.items():
                     if BLOCKS[type_id][0] != 256:
                         self.assertEqual(made[name][1], data, name)
+                        if sums:
+                            self.assertEqual(make_testdata.digest(data),
+                                             sums[name], name)
+
+    def test_a_stand_in_that_differs_is_named(self):
+        sums = make_testdata.read_sums(DATA)["golden/llama-gqa-Q5_1.gguf"]
+        file = Gguf(GOLDENS / "llama-gqa-Q5_1.gguf")
+        self.assertEqual(len(sums), 1 + len(file.tensors))
+        path = self.folder / "twin.gguf"
+        for at, where in ((None, None),
+                          (file.tensors["blk.1.ffn_up.weight"][1],
+                           'tensor "blk.1.ffn_up.weight"'),
+                          (len(file.bytes) - 1, 'tensor "blk.1.ffn_up.weight"'),
+                          (file.values["general.file_type"],
+                           "what is around the tensors")):
+            twin = bytearray(file.bytes)
+            if at is not None:
+                twin[at] ^= 1
+            path.write_bytes(twin)
+            self.assertEqual(make_testdata.first_difference(path, sums), where)
 
     def test_logits_are_no_worse_than_llama_cpps(self):
         exact = floats((GOLDENS / "llama-gqa-f16.logits.f32").read_bytes())

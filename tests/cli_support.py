@@ -10,16 +10,18 @@ import array
 import os
 import pathlib
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from gguf_bytes import Gguf  # noqa: for the scripts
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = ROOT / "testdata"
 PROGRAM = os.path.abspath(os.environ.get(
     "THERMOCLINE", ROOT / "build/release/thermocline"))
+# What the build made and linked beside the program.
+DATA = pathlib.Path(PROGRAM).parent / "testdata"
 STORIES = str(DATA / "models/stories260K.gguf")
 GOLDEN = str(DATA / "golden/llama-gqa-f16.gguf")
 DEMO = str(ROOT / "models/demo/thermocline-demo-8.8m-f16.gguf")
@@ -71,56 +73,6 @@ def nmse(got, want):
             sum(b * b for b in want))
 
 
-class Gguf:
-    """A GGUF file as bytes, with the places where its values lie."""
-
-    SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1,
-               10: 8, 11: 8, 12: 8}
-
-    def __init__(self, path):
-        self.bytes = bytearray(pathlib.Path(path).read_bytes())
-        self.at = 8
-        num_tensors, num_keys = self._take("<QQ")
-        self.values = {}  # key -> offset of its value
-        for _ in range(num_keys):
-            key = self._string()
-            (kind,) = self._take("<I")
-            self.values[key] = self.at
-            self._skip(kind)
-        self.tensors = {}  # name -> (offset of the type id, offset of data)
-        infos = []
-        for _ in range(num_tensors):
-            name = self._string()
-            (rank,) = self._take("<I")
-            self.at += 8 * rank
-            type_at = self.at
-            _, offset = self._take("<IQ")
-            infos.append((name, type_at, offset))
-        data = (self.at + 31) // 32 * 32
-        for name, type_at, offset in infos:
-            self.tensors[name] = (type_at, data + offset)
-
-    def _take(self, layout):
-        values = struct.unpack_from(layout, self.bytes, self.at)
-        self.at += struct.calcsize(layout)
-        return values
-
-    def _string(self):
-        (length,) = self._take("<Q")
-        self.at += length
-        return bytes(self.bytes[self.at - length:self.at]).decode()
-
-    def _skip(self, kind):
-        if kind == 8:
-            self._string()
-        elif kind == 9:
-            elem_kind, count = self._take("<IQ")
-            for _ in range(count):
-                self._skip(elem_kind)
-        else:
-            self.at += self.SCALARS[kind]
-
-
 class CliTest(unittest.TestCase):
     """What all tests share."""
 
@@ -157,4 +109,7 @@ class CliTest(unittest.TestCase):
 def main():
     if not os.access(PROGRAM, os.X_OK):
         sys.exit(f"no program at {PROGRAM}: build it, or set THERMOCLINE")
+    if not DATA.is_dir():
+        sys.exit(f"no test data at {DATA}: ninja -C {DATA.parent} "
+                 "made_testdata")
     unittest.main()

@@ -23,7 +23,7 @@ namespace thermocline::importer {
 namespace {
 
 std::string TestData(const std::string& path) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + path;
+  return std::string(TC_TEST_DATA) + "/" + path;
 }
 
 // The golden files' vocabulary as a SentencePiece model.

@@ -35,7 +35,7 @@ using ModelPtr = std::shared_ptr<const model::Model>;
 constexpr double kFloatNmse = 1e-10;
 constexpr double kQuantisedNmse = 1e-3;
 
-const std::string kTestData = std::string(TC_SOURCE_DIR) + "/testdata/";
+const std::string kTestData = std::string(TC_TEST_DATA) + "/";
 constexpr char kDemo[] = "thermocline-demo-8.8m-f16.gguf";
 // Enough to tell, and soon done in a sanitizer's build.
 constexpr size_t kDemoTokens = 12;

@@ -17,8 +17,7 @@
 namespace thermocline {
 namespace {
 
-const std::string kFolder =
-    std::string(TC_SOURCE_DIR) + "/testdata/golden-powerinfer";
+const std::string kFolder = std::string(TC_TEST_DATA) + "/golden-powerinfer";
 // PowerInfer rounds what meets F16 weights to F16, and a score within rounding
 // of the threshold flips a neuron: 7e-4 was measured. A predictor that is fed
 // the wrong tensor is off by 5e-3 at least.

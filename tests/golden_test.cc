@@ -35,7 +35,7 @@ constexpr double kExactNmse = 1e-12;
 constexpr double kHalvesNmse = 1e-9;
 
 std::string TestData(const std::string& path) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + path;
+  return std::string(TC_TEST_DATA) + "/" + path;
 }
 
 nlohmann::json ReadJson(const std::string& path) {

@@ -14,7 +14,7 @@ SMALL_FILE_LINES = 30
 
 # How many there are; to be lowered with them, never raised.
 MOST_LONG_FUNCTIONS = 50  # past the aim
-MOST_SMALL_FILES = 95
+MOST_SMALL_FILES = 94
 
 # In our formatting a function at namespace scope starts in column 0, its
 # opening line or a continuation of it ends in `{`, and a lone `}` closes it.

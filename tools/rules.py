@@ -2,13 +2,14 @@
 """Runs the house rules on the tree; prints what is broken; exits 1 if any is.
 
 rules.py [RULE...]   all rules, or the named ones: layers pairs text flags sizes
-                     format commits
+                     checkout format commits
 """
 
 import pathlib
 import sys
 import time
 
+import rule_checkout
 import rule_commits
 import rule_flags
 import rule_format
@@ -24,6 +25,7 @@ RULES = {
     'text': rule_text,
     'flags': rule_flags,
     'sizes': rule_sizes,
+    'checkout': rule_checkout,
     'format': rule_format,
     'commits': rule_commits,
 }
@@ -46,7 +48,7 @@ def main(names):
         violations = RULES[name].check(tree)
         num_broken += bool(violations)
         verdict = f'{len(violations)} violations' if violations else 'kept'
-        print(f'{name:8}{verdict:16}{RULES[name].__doc__.splitlines()[0]} '
+        print(f'{name:10}{verdict:16}{RULES[name].__doc__.splitlines()[0]} '
               f'({time.monotonic() - start:.1f} s)')
         for violation in violations:
             print(f'    {violation}')

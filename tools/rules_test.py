@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Shows that each house rule catches what it forbids and keeps what it allows."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import tempfile
 import unittest
 import unittest.mock
 
+import rule_checkout
 import rule_commits
 import rule_flags
 import rule_format
@@ -389,6 +391,41 @@ class CommitsTest(RuleTest):
             self.expect_kept(rule_commits)
         shutil.rmtree(self.root / '.git')
         self.assertIn('no git', rule_commits.skip(Tree(self.root)))
+
+
+class CheckoutTest(RuleTest):
+
+    def put(self, path, num_mb):
+        self.write(path, '')
+        os.truncate(self.root / path, int(num_mb * 1e6))
+
+    def git(self, *arguments):
+        subprocess.run(['git', '-c', 'user.name=a', '-c', 'user.email=a@b.c',
+                        *arguments], cwd=self.root, check=True,
+                       capture_output=True)
+
+    def test_up_to_the_limit(self):
+        self.put('models/a.gguf', rule_checkout.MAX_MB - 0.01)
+        self.expect_kept(rule_checkout)
+
+    def test_without_git_the_largest_are_named(self):
+        self.put('models/a.gguf', 20)
+        self.put('testdata/b.gguf', 25)
+        self.expect_one(rule_checkout, '45.00 MB', 'largest: testdata/b.gguf '
+                        '25.00 MB, models/a.gguf 20.00 MB')
+
+    def test_what_is_new_is_named(self):
+        self.git('init')
+        self.put('models/a.gguf', 0.9 * rule_checkout.MAX_MB)
+        self.git('add', '.')
+        self.git('commit', '-m', 'a')
+        self.put('testdata/b.gguf', 0.2 * rule_checkout.MAX_MB)
+        self.expect_kept(rule_checkout)  # nobody's but this folder's
+        self.git('add', '.')
+        self.expect_one(rule_checkout, 'new or larger: testdata/b.gguf 8.80 MB')
+        self.assertNotIn('a.gguf', self.violations(rule_checkout)[0])
+        self.git('commit', '-m', 'b')
+        self.expect_one(rule_checkout, 'largest: models/a.gguf')
 
 
 @unittest.skipUnless(shutil.which(rule_format.PROGRAM),

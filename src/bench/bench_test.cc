@@ -15,8 +15,8 @@ namespace {
 using ::testing::HasSubstr;
 
 std::shared_ptr<const model::Model> OpenGolden() {
-  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                  "/testdata/golden/llama-gqa-Q4_0.gguf");
+  auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                  "/golden/llama-gqa-Q4_0.gguf");
   if (!model.has_value()) {
     ADD_FAILURE() << model.error().message;
     return nullptr;
@@ -172,8 +172,8 @@ TEST(RunBenchTest, TellsOfProgressInsideAPrefill) {
 }
 
 TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
-  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                  "/testdata/golden-powerinfer/"
+  auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                  "/golden-powerinfer/"
                                   "llama-f16.powerinfer.gguf");
   ASSERT_TRUE(model.has_value()) << model.error().message;
   BenchOptions options;
@@ -207,8 +207,8 @@ TEST(RunBenchTest, SaysWhenNotAllNeuronsAreComputed) {
 }
 
 TEST(RunBenchTest, PromptsAreSparseOnlyWhereTheyAreAskedToBe) {
-  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                  "/testdata/golden-powerinfer/"
+  auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                  "/golden-powerinfer/"
                                   "llama-f16.powerinfer.gguf");
   ASSERT_TRUE(model.has_value()) << model.error().message;
   BenchOptions options;

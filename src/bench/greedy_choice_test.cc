@@ -9,8 +9,8 @@ namespace thermocline::bench {
 namespace {
 
 TEST(GreedyChoiceTest, TakesTheFirstOfTheLikeliestButNoEnd) {
-  const auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                        "/testdata/models/stories260K.gguf");
+  const auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                        "/models/stories260K.gguf");
   ASSERT_TRUE(model.has_value()) << model.error().message;
   const text::Tokenizer* tokenizer = (*model)->tokenizer();
   ASSERT_NE(tokenizer, nullptr);

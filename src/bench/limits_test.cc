@@ -11,8 +11,7 @@ namespace thermocline::bench {
 namespace {
 
 std::shared_ptr<const model::Model> Open(const std::string& name) {
-  auto model =
-      model::Model::Open(std::string(TC_SOURCE_DIR) + "/testdata/" + name);
+  auto model = model::Model::Open(std::string(TC_TEST_DATA) + "/" + name);
   if (!model.has_value()) ADD_FAILURE() << model.error().message;
   return model.value_or(nullptr);
 }

@@ -16,8 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::shared_ptr<const model::Model> OpenInTests(const std::string& name) {
-  auto model =
-      model::Model::Open(std::string(TC_SOURCE_DIR) + "/testdata/" + name);
+  auto model = model::Model::Open(std::string(TC_TEST_DATA) + "/" + name);
   if (!model.has_value()) {
     ADD_FAILURE() << model.error().message;
     return nullptr;

@@ -11,8 +11,8 @@ namespace thermocline::bench {
 namespace {
 
 TEST(RoofProbeTest, ReadsAsMuchAsTheModelHas) {
-  const auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                        "/testdata/golden/"
+  const auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                        "/golden/"
                                         "llama-gqa-Q4_0.gguf");
   ASSERT_TRUE(model.has_value()) << model.error().message;
   const auto probe = CreateRoofProbe(**model, 2, uint64_t{1} << 40);

@@ -11,8 +11,8 @@ namespace thermocline::bench {
 namespace {
 
 std::shared_ptr<const model::Model> OpenRoofModel() {
-  auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                  "/testdata/golden/llama-gqa-Q4_0.gguf");
+  auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                  "/golden/llama-gqa-Q4_0.gguf");
   if (!model.has_value()) ADD_FAILURE() << model.error().message;
   return model.value_or(nullptr);
 }

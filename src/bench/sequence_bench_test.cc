@@ -22,8 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::shared_ptr<const model::Model> OpenForSequences(const std::string& name) {
-  auto model =
-      model::Model::Open(std::string(TC_SOURCE_DIR) + "/testdata/" + name);
+  auto model = model::Model::Open(std::string(TC_TEST_DATA) + "/" + name);
   if (!model.has_value()) {
     ADD_FAILURE() << model.error().message;
     return nullptr;

@@ -35,8 +35,8 @@ TEST(CheckAsAloneTest, NamesTheFirstThatIsWrong) {
 class SequenceGroupTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                    "/testdata/models/stories260K.gguf");
+    auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                    "/models/stories260K.gguf");
     ASSERT_TRUE(model.has_value()) << model.error().message;
     model_ = *model;
     options_.context = 20;

@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(SubjectTest, NamesTheModelAndHowItRuns) {
-  const auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                        "/testdata/golden/"
+  const auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                        "/golden/"
                                         "llama-gqa-Q4_0.gguf");
   ASSERT_TRUE(model.has_value()) << model.error().message;
   engine::SessionOptions options;

@@ -7,7 +7,7 @@
 namespace thermocline::cli {
 
 inline std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+  return std::string(TC_TEST_DATA) + "/" + name;
 }
 
 inline const std::string kStories = InTestData("models/stories260K.gguf");

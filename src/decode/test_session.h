@@ -22,8 +22,8 @@ namespace thermocline::decode {
 using Tokens = std::vector<text::TokenId>;
 
 inline std::shared_ptr<const model::Model> Stories() {
-  static const auto model = model::Model::Open(
-      std::string(TC_SOURCE_DIR) + "/testdata/models/stories260K.gguf");
+  static const auto model = model::Model::Open(std::string(TC_TEST_DATA) +
+                                               "/models/stories260K.gguf");
   EXPECT_TRUE(model.has_value()) << model.error().message;
   return *model;
 }

@@ -365,9 +365,8 @@ Error RefusalOfShifted(const std::string& file, size_t shift) {
 }
 
 TEST(Session, RefusesFloatsThatAreNotAligned) {
-  std::ifstream file(
-      std::string(TC_SOURCE_DIR) + "/testdata/golden/qwen2-bias-f16.gguf",
-      std::ios::binary);
+  std::ifstream file(std::string(TC_TEST_DATA) + "/golden/qwen2-bias-f16.gguf",
+                     std::ios::binary);
   const Error refused =
       RefusalOfShifted({std::istreambuf_iterator<char>(file), {}}, 1);
   EXPECT_EQ(refused.code, ErrorCode::kUnsupported);

@@ -22,7 +22,7 @@ const std::string kTwo =
     R"({"query": "Two", "choices": ["c", "d", "e"], "gold": 2, "id": {"x": 1}})";
 
 std::string ReadTestData(const std::string& name) {
-  std::ifstream file(std::string(TC_SOURCE_DIR) + "/testdata/eval/" + name,
+  std::ifstream file(std::string(TC_TEST_DATA) + "/eval/" + name,
                      std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }

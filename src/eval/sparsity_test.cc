@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 std::shared_ptr<const model::Model> OpenWithRelu(const std::string& name) {
   model::OpenOptions options;
   options.overrides.ffn_activation = Activation::kRelu;
-  auto model = model::Model::Open(
-      std::string(TC_SOURCE_DIR) + "/testdata/" + name, options);
+  auto model =
+      model::Model::Open(std::string(TC_TEST_DATA) + "/" + name, options);
   EXPECT_TRUE(model.has_value()) << MessageOf(model);
   return *model;
 }
@@ -125,8 +125,7 @@ TEST(MeasureSparsityTest, SignsOfOneLayerAlone) {
   options.overrides.ffn_activation = Activation::kRelu;
   options.bundle_at_load = true;
   const auto source = model::Model::Open(
-      std::string(TC_SOURCE_DIR) + "/testdata/golden/llama-gqa-f16.gguf",
-      options);
+      std::string(TC_TEST_DATA) + "/golden/llama-gqa-f16.gguf", options);
   ASSERT_TRUE(source.has_value()) << MessageOf(source);
   const model::Config& config = (*source)->config();
   const auto num_neurons = static_cast<uint64_t>(MaxFfnWidth(config));

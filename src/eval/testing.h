@@ -17,8 +17,7 @@ namespace thermocline::eval {
 
 // A model of testdata/; null, with a failure, if it cannot be opened.
 inline std::shared_ptr<const model::Model> OpenModel(const std::string& name) {
-  auto model =
-      model::Model::Open(std::string(TC_SOURCE_DIR) + "/testdata/" + name);
+  auto model = model::Model::Open(std::string(TC_TEST_DATA) + "/" + name);
   if (model.has_value()) return *std::move(model);
   ADD_FAILURE() << model.error().message;
   return nullptr;

@@ -240,7 +240,7 @@ TEST_F(Files, ThatAreFoldersOrEmpty) {
 }
 
 TEST(RealFiles, Open) {
-  const fs::path root = std::string(TC_SOURCE_DIR) + "/testdata";
+  const fs::path root = TC_TEST_DATA;
   int num_models = 0;
   int num_vocabularies = 0;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
@@ -256,8 +256,8 @@ TEST(RealFiles, Open) {
 }
 
 TEST(RealFiles, KnownContent) {
-  const auto opened = File::Open(std::string(TC_SOURCE_DIR) +
-                                 "/testdata/golden/llama-gqa-Q4_K_M.gguf");
+  const auto opened =
+      File::Open(std::string(TC_TEST_DATA) + "/golden/llama-gqa-Q4_K_M.gguf");
   ASSERT_TRUE(opened) << opened.error().message;
   const File& file = **opened;
   EXPECT_EQ(file.metadata().size(), 20u);
@@ -273,7 +273,7 @@ TEST(RealFiles, KnownContent) {
 }
 
 TEST(RealFiles, PowerInfersContainer) {
-  const fs::path root = std::string(TC_SOURCE_DIR) + "/testdata";
+  const fs::path root = TC_TEST_DATA;
   const auto sparse =
       File::Open(root / "golden-powerinfer/llama-f16.powerinfer.gguf");
   ASSERT_TRUE(sparse) << sparse.error().message;

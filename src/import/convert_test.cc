@@ -399,13 +399,13 @@ TEST(DemoModelTest, TokenizesAsInTraining) {
       model::Model::Open(root + "/models/demo/thermocline-demo-8.8m-f16.gguf");
   ASSERT_TRUE(model.has_value()) << model.error().message;
   const Json reference =
-      Json::parse(os::TestFolder::Read(root + "/testdata/demo/reference.json"));
+      Json::parse(os::TestFolder::Read(TC_TEST_DATA "/demo/reference.json"));
   const auto expected =
       reference["valid.txt"]["first_ids"].get<std::vector<text::TokenId>>();
   const auto ids =
       (*model)
           ->tokenizer()
-          ->Encode(os::TestFolder::Read(root + "/testdata/demo/valid.txt"),
+          ->Encode(os::TestFolder::Read(TC_TEST_DATA "/demo/valid.txt"),
                    {.add_special = true, .parse_special = true})
           .value();
   EXPECT_EQ(ids.size(), reference["valid.txt"]["tokens"].get<size_t>());

@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string InTestData(const std::string& name) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/" + name;
+  return std::string(TC_TEST_DATA) + "/" + name;
 }
 
 TEST(InspectModelTest, DescribesAModelThatRuns) {

@@ -457,7 +457,7 @@ TEST(ReadConfig, VocabularySize) {
 }
 
 TEST(ReadConfig, RealFiles) {
-  const std::string root = std::string(TC_SOURCE_DIR) + "/testdata/";
+  const std::string root = std::string(TC_TEST_DATA) + "/";
   const auto stories = gguf::File::Open(root + "models/stories260K.gguf");
   ASSERT_TRUE(stories) << stories.error().message;
   const auto config = ReadConfig(**stories);

@@ -305,7 +305,7 @@ TEST(Model, HoldsItsWeightsOnceAdmitted) {
 
 TEST(Model, OpensTheRealFiles) {
   namespace fs = std::filesystem;
-  const fs::path root = std::string(TC_SOURCE_DIR) + "/testdata";
+  const fs::path root = TC_TEST_DATA;
   std::vector<fs::path> paths = {root / "models/stories260K.gguf"};
   for (const auto& entry : fs::directory_iterator(root / "golden")) {
     if (entry.path().extension() == ".gguf") paths.push_back(entry.path());
@@ -329,8 +329,7 @@ TEST(Model, OpensTheRealFiles) {
 
 TEST(Model, OpensPowerInfersFiles) {
   namespace fs = std::filesystem;
-  const fs::path root =
-      std::string(TC_SOURCE_DIR) + "/testdata/golden-powerinfer";
+  const fs::path root = std::string(TC_TEST_DATA) + "/golden-powerinfer";
   int num_models = 0;
   for (const auto& entry : fs::directory_iterator(root)) {
     if (entry.path().extension() != ".gguf") continue;

@@ -245,7 +245,7 @@ TEST(ReadVocab, IdsOfTokensThatSwallowSpaceExist) {
 }
 
 TEST(ReadVocab, RealFiles) {
-  const std::string root = std::string(TC_SOURCE_DIR) + "/testdata/";
+  const std::string root = std::string(TC_TEST_DATA) + "/";
   const struct {
     const char* path;
     VocabKind kind;

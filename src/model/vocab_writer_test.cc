@@ -89,9 +89,8 @@ TEST(WriteVocab, RoundTripOfAsLittleAsPossible) {
 }
 
 TEST(WriteVocab, RoundTripOfARealOne) {
-  const auto file =
-      gguf::File::Open(std::string(TC_SOURCE_DIR) +
-                       "/testdata/tokenizers/ggml-vocab-gpt-2.gguf");
+  const auto file = gguf::File::Open(std::string(TC_TEST_DATA) +
+                                     "/tokenizers/ggml-vocab-gpt-2.gguf");
   ASSERT_TRUE(file) << file.error().message;
   const auto vocab = ReadVocab(**file);
   ASSERT_TRUE(vocab && *vocab);

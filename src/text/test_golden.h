@@ -15,7 +15,7 @@ namespace thermocline::text {
 inline constexpr size_t kNumCases = 46;  // of each golden file
 
 inline std::string Golden(const std::string& file) {
-  return std::string(TC_SOURCE_DIR) + "/testdata/tokenizers/" + file;
+  return std::string(TC_TEST_DATA) + "/tokenizers/" + file;
 }
 
 // Licensed to read, not to copy: not in the repository.

@@ -154,10 +154,16 @@ struct GateFixture {
   SyntheticLayer layer{kGateWidth, kGateNeurons, 4, 600, 1};
 };
 
+// Of a file in testdata/ or models/.
+inline std::string TestPath(const std::string& name) {
+  const bool is_test_data = name.starts_with("testdata/");
+  return is_test_data ? TC_TEST_DATA + name.substr(name.find('/'))
+                      : std::string(TC_SOURCE_DIR) + "/" + name;
+}
+
 inline std::shared_ptr<const model::Model> OpenTestModel(
     const std::string& name, const model::OpenOptions& options = {}) {
-  auto model =
-      model::Model::Open(std::string(TC_SOURCE_DIR) + "/" + name, options);
+  auto model = model::Model::Open(TestPath(name), options);
   TC_CHECK(model.has_value());
   return *model;
 }
@@ -172,7 +178,7 @@ inline std::shared_ptr<const model::Model> OpenTiny() {
 }
 
 inline std::string ReadTestFile(const std::string& name) {
-  std::ifstream file(std::string(TC_SOURCE_DIR) + "/" + name, std::ios::binary);
+  std::ifstream file(TestPath(name), std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

@@ -19,8 +19,8 @@ std::shared_ptr<const model::Model> OpenModel(const std::string& name,
                                               bool with_relu) {
   model::OpenOptions options;
   if (with_relu) options.overrides.ffn_activation = Activation::kRelu;
-  auto model = model::Model::Open(
-      std::string(TC_SOURCE_DIR) + "/testdata/" + name, options);
+  auto model =
+      model::Model::Open(std::string(TC_TEST_DATA) + "/" + name, options);
   EXPECT_TRUE(model) << model.error().message;
   return *model;
 }

@@ -55,10 +55,10 @@ constexpr const char* kGoldens[] = {"llama-f16", "llama-thr-f16", "bamboo-f16",
                                     "falcon-f16", "opt-f16"};
 std::shared_ptr<const model::Model> OpenGolden(
     const std::string& name, const model::OpenOptions& options = {}) {
-  const auto model = model::Model::Open(std::string(TC_SOURCE_DIR) +
-                                            "/testdata/golden-powerinfer/" +
-                                            name + ".powerinfer.gguf",
-                                        options);
+  const auto model =
+      model::Model::Open(std::string(TC_TEST_DATA) + "/golden-powerinfer/" +
+                             name + ".powerinfer.gguf",
+                         options);
   EXPECT_TRUE(model.has_value()) << model.error().message;
   return model.has_value() ? *model : nullptr;
 }
