@@ -12,14 +12,15 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 add_library(tc_flags INTERFACE)
 target_include_directories(tc_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
-target_compile_options(tc_flags INTERFACE -Wall -Wextra -Wshadow
+set(tc_warnings -Wall -Wextra -Wshadow
   -Wnon-virtual-dtor -Wno-missing-field-initializers
   # A fused multiply-add that one compiler makes and another does not would
   # change logits from build to build; kernels ask for it by name.
   -ffp-contract=off)
 if(TC_WERROR)
-  target_compile_options(tc_flags INTERFACE -Werror)
+  list(APPEND tc_warnings -Werror)
 endif()
+target_compile_options(tc_flags INTERFACE ${tc_warnings})
 if(TC_SANITIZE)
   target_compile_options(tc_flags INTERFACE -fsanitize=${TC_SANITIZE}
     -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -33,6 +34,18 @@ if(TC_BUILD_TESTS)
   add_custom_target(header_check COMMENT "Every header compiles alone")
 endif()
 
+# Leaves out of a list what lies in a subfolder with a CMakeLists.txt of its own.
+function(tc_without_own_folders list)
+  file(GLOB lists ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  set(files ${${list}})
+  foreach(own ${lists})
+    get_filename_component(folder ${own} DIRECTORY)
+    get_filename_component(folder ${folder} NAME)
+    get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+    list(FILTER files EXCLUDE REGEX "(^|/)${room}/${folder}/")
+  endforeach()
+  set(${list} ${files} PARENT_SCOPE)
+endfunction()
 # Where tests find what they read (TcTestData.cmake); beside the program, where
 # the scripts look for it.
 set(TC_TEST_DATA ${CMAKE_BINARY_DIR}/testdata)
@@ -43,7 +56,7 @@ function(tc_add_tests target prefix)
   target_link_libraries(${target} PRIVATE GTest::gtest_main GTest::gmock)
   # A third of the time to compile; the code under test keeps its optimisation.
   # Tests of kernels compute the truth themselves: half their time.
-  if(prefix STREQUAL "kernels")
+  if(prefix MATCHES "^kernels")
     target_compile_options(${target} PRIVATE -O1)
   else()
     target_compile_options(${target} PRIVATE -O0)
@@ -72,6 +85,7 @@ endfunction()
 function(tc_check_headers name)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src
        ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  tc_without_own_folders(headers)
   set(sources)
   set(included_by_own "")
   foreach(header ${headers})
@@ -108,6 +122,7 @@ endfunction()
 function(tc_room name)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  tc_without_own_folders(sources)
   set(tests ${sources})
   set(fuzzers ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

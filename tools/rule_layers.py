@@ -13,7 +13,7 @@ TABLE_HEAD = ['level', 'folder', 'holds', 'may use', 'third party']
 THIRD_PARTY = {
     'CBC': r'(cbc|coin|coin-or)/.*|(Cbc|Osi|Clp|Coin)\w*\.hpp?',
     'CLI11': r'CLI/.*',
-    'CUDA': r'cuda.*|cu(blas|fft|rand|sparse).*|nv\w+\.h|cub/.*',
+    'CUDA': r'cuda(?!_on_host/).*|cu(blas|fft|rand|sparse).*|nv\w+\.h|cub/.*',
     'Highway': r'hwy/.*',
     'JSON': r'nlohmann/.*',
     'METIS': r'metis\.h',
@@ -42,6 +42,12 @@ SYSTEM_HEADERS = frozenset('''
 
 # x_test.cc, and the headers that tests share: testing.h, test_folder.h.
 TEST_FILE = re.compile(r'(tests/.*|.*/(\w+_)?test(ing)?(_\w+)?\.(h|cc))')
+
+# All that a kernel file may include: nvcc is slow on more, or stops at it.
+KERNEL_FILE = re.compile(r'src/kernels/.*\.cu')
+KERNEL_INCLUDE = re.compile(r'cstdint|cstddef|tensor/blocks\.h|kernels/cuda/.*')
+# Rooms that may be included where the table says so, and linked by tests alone.
+LINKED_BY_TESTS = frozenset(['cuda_on_host'])
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TC_ROOM = re.compile(r'tc_room\(\s*(\w+)([^)]*)\)')
@@ -154,6 +160,10 @@ def check(tree):
                 continue
             message = _check_include(match[1], match[2], allowed, libraries,
                                      is_test, rooms, files)
+            if KERNEL_FILE.fullmatch(path) and not message and (
+                    not KERNEL_INCLUDE.fullmatch(match[2])):
+                message = (f'a kernel file includes no {match[2]}: '
+                           'CONTRIBUTING.md, "A CUDA kernel"')
             if message:
                 violations.append(Violation(path, number, message))
     return violations + _check_links(tree, rooms)
@@ -192,7 +202,8 @@ def _check_links(tree, rooms):
                 words = words[:words.index('LIBS')]
             linked = words[words.index('DEPS') + 1:] if 'DEPS' in words else []
             for other in linked:
-                if name in rooms and other not in rooms[name].allowed:
+                if name in rooms and (other not in rooms[name].allowed
+                                      or other in LINKED_BY_TESTS):
                     violations.append(Violation(
                         path, 0, f'{name} may not link {other}'))
     return violations

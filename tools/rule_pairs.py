@@ -1,4 +1,4 @@
-"""Every .cc under src/ has a _test.cc beside it or a named exception."""
+"""Every .cc and .cu under src/ has a _test.cc beside it or a named exception."""
 
 from tree import Violation, read_exceptions, unused_exceptions
 
@@ -11,7 +11,7 @@ def check(tree):
     files = set(tree.files)
     used = set()
     for path in tree.sources():
-        if (not path.startswith('src/') or not path.endswith('.cc')
+        if (not path.startswith('src/') or path.endswith('.h')
                 or path.endswith(OWN_PROGRAMS)):
             continue
         if path[:-len('.cc')] + '_test.cc' in files:

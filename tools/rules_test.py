@@ -150,6 +150,28 @@ class LayersTest(RuleTest):
         self.write('src/os/CMakeLists.txt', 'tc_room(os DEPS gguf base)\n')
         self.expect_one(rule_layers, 'os may not link gguf')
 
+    def test_what_plays_a_device_is_linked_by_tests_alone(self):
+        self.write(rule_layers.TABLE_PATH, TABLE.replace(
+            '| 1 | `os/` | files | base | |',
+            '| 0 | `cuda_on_host/` | device | std | |\n'
+            '| 1 | `os/` | files | base cuda_on_host | |'))
+        self.write('src/cuda_on_host/lane.h', '')
+        self.expect_include('src/os/x.cc', '"cuda_on_host/lane.h"')
+        self.write('src/os/CMakeLists.txt', 'tc_room(os DEPS cuda_on_host)\n')
+        self.expect_one(rule_layers, 'os may not link cuda_on_host')
+
+    def test_kernel_files_include_little(self):
+        self.write(rule_layers.TABLE_PATH, TABLE.replace(
+            '| 2 | `gguf/` |', '| 2 | `kernels/` | loops | os base | |\n'
+            '| 2 | `gguf/` |'))
+        self.write('src/kernels/cuda/cuda.h', '')
+        self.expect_include('src/kernels/cuda/x.cu', '<cstdint>')
+        self.expect_include('src/kernels/cuda/x.cu', '"kernels/cuda/cuda.h"')
+        self.expect_include('src/kernels/cuda/x.cu', '<vector>',
+                            'a kernel file includes no vector')
+        self.expect_include('src/kernels/cuda/x.cu', '"base/status.h"',
+                            'a kernel file includes no base/status.h')
+
     def test_table_without_rows(self):
         self.write(rule_layers.TABLE_PATH, '# Nothing\n')
         self.expect_one(rule_layers, 'no table of rooms')
@@ -179,6 +201,12 @@ class PairsTest(RuleTest):
         self.write('src/os/a.cc', '')
         self.write('src/gguf/a_test.cc', '')
         self.expect_one(rule_pairs, 'src/os/a.cc', 'no _test.cc')
+
+    def test_kernel_file_without_a_test(self):
+        self.write('src/os/a.cu', '')
+        self.expect_one(rule_pairs, 'src/os/a.cu', 'no _test.cc')
+        self.write('src/os/a_test.cc', '')
+        self.expect_kept(rule_pairs)
 
     def test_exception_with_a_reason(self):
         self.write('src/os/a.cc', '')

@@ -5,7 +5,7 @@ import os
 import pathlib
 import subprocess
 
-SOURCE_SUFFIXES = ('.h', '.cc')
+SOURCE_SUFFIXES = ('.h', '.cc', '.cu')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,17 @@
+#include "device/cuda/cuda_device.h"
+
+namespace thermocline::device {
+namespace {
+
+constexpr const char* kWithoutCuda =
+    "built without CUDA: there was no nvcc to build with";
+
+}  // namespace
+
+Found FindCudaDevices() { return {{}, kWithoutCuda}; }
+
+Result<std::unique_ptr<Device>> OpenCuda(int index) {
+  return Fail(ErrorCode::kNotFound, "cuda{}: {}", index, kWithoutCuda);
+}
+
+}  // namespace thermocline::device
