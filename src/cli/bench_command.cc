@@ -54,8 +54,9 @@ Status Run(const BenchFlags& flags) {
   CapDefault("-n", flags.generate_given, room, options.generate_lengths);
   options.threads.assign(flags.threads.begin(), flags.threads.end());
   options.repetitions = static_cast<int>(flags.repetitions);
-  options.session =
-      MakeSessionOptions(flags.session, model->config(), progress);
+  TC_ASSIGN_OR_RETURN(
+      options.session,
+      MakeSessionOptions(flags.session, model->config(), progress));
   options.progress = progress.callback();
   TC_RETURN_IF_ERROR(CheckBenchFits(*model, LargestSession(options)));
   auto report = bench::RunBench(model, options);

@@ -91,8 +91,9 @@ Result<bench::PromptBenchOptions> MakeOptions(
   options.threads.assign(bench_flags.threads.begin(),
                          bench_flags.threads.end());
   options.repetitions = static_cast<int>(bench_flags.repetitions);
-  options.session =
-      MakeSessionOptions(bench_flags.session, model.config(), progress);
+  TC_ASSIGN_OR_RETURN(
+      options.session,
+      MakeSessionOptions(bench_flags.session, model.config(), progress));
   options.progress = progress.callback();
   return options;
 }

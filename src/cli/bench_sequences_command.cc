@@ -56,7 +56,9 @@ Result<bench::SequenceBenchOptions> MakeSequenceOptions(
   }
   options.threads.assign(flags.threads.begin(), flags.threads.end());
   options.repetitions = static_cast<int>(flags.repetitions);
-  options.session = MakeSessionOptions(flags.session, model.config(), progress);
+  TC_ASSIGN_OR_RETURN(
+      options.session,
+      MakeSessionOptions(flags.session, model.config(), progress));
   options.progress = progress.callback();
   return options;
 }

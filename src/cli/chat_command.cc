@@ -148,8 +148,9 @@ Status RunChat(const RunFlags& flags) {
   TC_ASSIGN_OR_RETURN(const ChosenChat chosen,
                       ChooseChatTemplate(flags.chat_template, *model));
   const text::ChatTemplate* const format = chosen.format;
-  const engine::SessionOptions options =
-      MakeSessionOptions(flags.session, model->config(), progress);
+  TC_ASSIGN_OR_RETURN(
+      const engine::SessionOptions options,
+      MakeSessionOptions(flags.session, model->config(), progress));
   TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
   TC_ASSIGN_OR_RETURN(const auto conversation,
                       decode::Conversation::Create(

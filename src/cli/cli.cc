@@ -172,6 +172,7 @@ void AddCommands(CLI::App& root, Action& action) {
   AddEvalCommand(root, action);
   AddBenchCommand(root, action);
   AddSynthCommand(root, action);
+  AddDevicesCommand(root, action);
   for (CLI::App* command : root.get_subcommands({})) {
     command->group("Commands");
   }

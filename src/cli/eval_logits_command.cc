@@ -139,8 +139,9 @@ Status RunLogits(const LogitsFlags& flags) {
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
   TC_RETURN_IF_ERROR(CheckTokens(flags, model->config(), sequences));
-  engine::SessionOptions options =
-      MakeSessionOptions(flags.session, model->config(), progress);
+  TC_ASSIGN_OR_RETURN(
+      engine::SessionOptions options,
+      MakeSessionOptions(flags.session, model->config(), progress));
   // No position is used beyond.
   options.context = static_cast<int64_t>(LongestOf(sequences));
   std::unique_ptr<os::AtomicFile> file;

@@ -107,8 +107,8 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
     const McFlags& flags, const model::Model& model,
     const std::vector<eval::McTokens>& items, ProgressLine& progress) {
   const model::Config& config = model.config();
-  engine::SessionOptions options =
-      MakeSessionOptions(flags.session, config, progress);
+  TC_ASSIGN_OR_RETURN(engine::SessionOptions options,
+                      MakeSessionOptions(flags.session, config, progress));
   options.context =
       std::ranges::max_element(items, {}, &eval::McTokens::num_positions)
           ->num_positions();

@@ -24,8 +24,11 @@ Status RunSparsity(const TextFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto tokens, TokensOf(flags, *model, text, chunk));
   eval::SparsityMeter meter(model);
   const engine::FfnMode modes[] = {flags.session.ffn, engine::FfnMode::kDense};
-  auto options = InModes(
-      ChunkOptions(flags.session, model->config(), chunk, opening), modes);
+  TC_ASSIGN_OR_RETURN(
+      const engine::SessionOptions asked,
+      ChunkOptions(flags.session, model->config(), chunk, opening));
+  auto options = InModes(asked, modes);
+  options[1].device = nullptr;  // what it is compared with: the host alone
   options[0].observer = meter.observer();
   TC_RETURN_IF_ERROR(ShareThreads(options));
   const std::array<Side, 2> sides = {

@@ -29,8 +29,9 @@ Status RunPpl(const TextFlags& flags) {
   const int64_t chunk =
       ChunkLength(flags.session, model->config().context_length);
   TC_ASSIGN_OR_RETURN(const auto tokens, TokensOf(flags, *model, text, chunk));
-  const engine::SessionOptions options =
-      ChunkOptions(flags.session, model->config(), chunk, opening);
+  TC_ASSIGN_OR_RETURN(
+      const engine::SessionOptions options,
+      ChunkOptions(flags.session, model->config(), chunk, opening));
   TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
   WriteStderr(DescribeMode(*session, options) + "\n");
   ProgressLine progress;
@@ -111,9 +112,11 @@ Status RunKl(const KlFlags& flags) {
       std::min(model->config().context_length, base->config().context_length));
   TC_ASSIGN_OR_RETURN(const auto tokens,
                       TokensOfBoth(flags, *model, *base, text, chunk));
-  auto options =
-      InModes(ChunkOptions(flags.session, model->config(), chunk, opening),
-              flags.modes());
+  TC_ASSIGN_OR_RETURN(
+      const engine::SessionOptions asked,
+      ChunkOptions(flags.session, model->config(), chunk, opening));
+  auto options = InModes(asked, flags.modes());
+  options[1].device = nullptr;  // what it is compared with: the host alone
   TC_RETURN_IF_ERROR(CheckBaseMode(*base, options[1]));
   TC_RETURN_IF_ERROR(ShareThreads(options));
   const std::array<Side, 2> sides = {

@@ -68,10 +68,12 @@ Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
   return Annotate(InputName(flags.text_file), enough.error());
 }
 
-engine::SessionOptions ChunkOptions(const SessionFlags& flags,
-                                    const model::Config& config, int64_t chunk,
-                                    ProgressLine& progress) {
-  engine::SessionOptions options = MakeSessionOptions(flags, config, progress);
+Result<engine::SessionOptions> ChunkOptions(const SessionFlags& flags,
+                                            const model::Config& config,
+                                            int64_t chunk,
+                                            ProgressLine& progress) {
+  TC_ASSIGN_OR_RETURN(engine::SessionOptions options,
+                      MakeSessionOptions(flags, config, progress));
   options.context = chunk;
   options.progress = {};  // chunks, not the tokens inside one
   return options;

@@ -48,9 +48,10 @@ Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
                                             int64_t chunk);
 
 // For sessions of one chunk each, every position in the mode asked for.
-engine::SessionOptions ChunkOptions(const SessionFlags& flags,
-                                    const model::Config& config, int64_t chunk,
-                                    ProgressLine& progress);
+Result<engine::SessionOptions> ChunkOptions(const SessionFlags& flags,
+                                            const model::Config& config,
+                                            int64_t chunk,
+                                            ProgressLine& progress);
 
 // One of the two that are compared.
 struct Side {

@@ -31,12 +31,13 @@ constexpr double kRecallToGive = 0.02;
 // still gained and 51 % lost (docs/perf/cpu.md, "When a predictor pays").
 constexpr double kCandidatesThatPay = 0.43;
 
-training::FindOptions MakeFindOptions(const FindFlags& flags,
-                                      const model::Config& config,
-                                      ProgressLine& progress) {
+Result<training::FindOptions> MakeFindOptions(const FindFlags& flags,
+                                              const model::Config& config,
+                                              ProgressLine& progress) {
   training::FindOptions options;
   options.corpus_name = InputFileName(flags.corpus);
-  options.session = MakeSessionOptions(flags.session, config, progress);
+  TC_ASSIGN_OR_RETURN(options.session,
+                      MakeSessionOptions(flags.session, config, progress));
   const double recall = DecimalNear(flags.recall);
   options.goal = {.recall = recall,
                   .recall_floor = std::max(recall - kRecallToGive, 0.0),
@@ -270,7 +271,8 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
                       EncodeCorpus(*model, text.text(), InputName(flags.corpus),
                                    {.chunk = flags.session.context,
                                     .max_tokens = flags.max_tokens}));
-  auto options = MakeFindOptions(flags, model->config(), progress);
+  TC_ASSIGN_OR_RETURN(auto options,
+                      MakeFindOptions(flags, model->config(), progress));
   return FindInputs{.model = std::move(model),
                     .corpus = std::move(corpus),
                     .options = std::move(options)};

@@ -62,8 +62,9 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
                    {.chunk = flags.session.context,
                     .max_tokens = flags.max_tokens,
                     .default_max_tokens = neuron::kMaxProfileTokens}));
-  engine::SessionOptions options =
-      MakeSessionOptions(flags.session, model->config(), progress);
+  TC_ASSIGN_OR_RETURN(
+      engine::SessionOptions options,
+      MakeSessionOptions(flags.session, model->config(), progress));
   options.ffn = training::ProfileMode(model->config());
   WriteStderr(fmt::format("profile: {} of {}, {} at a time, {}\n",
                           Plural(corpus.num_tokens(), "token"),

@@ -57,8 +57,9 @@ Status Continue(const RunFlags& flags) {
         "{}: the prompt has no tokens: there is nothing to continue",
         flags.prompt.has_value() ? "-p" : InputName(*flags.prompt_file));
   }
-  const engine::SessionOptions options =
-      MakeSessionOptions(flags.session, model->config(), progress);
+  TC_ASSIGN_OR_RETURN(
+      const engine::SessionOptions options,
+      MakeSessionOptions(flags.session, model->config(), progress));
   TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
   WriteStderr(DescribeMode(*session, options) + "\n");
 

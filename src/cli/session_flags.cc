@@ -74,6 +74,40 @@ std::string DescribeFfn(const engine::Session& session,
   return text;
 }
 
+engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
+                                     const model::Config& config) {
+  engine::SessionOptions options;
+  if (flags.context.has_value()) {
+    options.context =
+        *flags.context == 0 ? config.context_length : *flags.context;
+  }
+  options.num_threads = static_cast<int>(flags.num_threads);
+  options.k_type = flags.k_type;
+  options.v_type = flags.v_type;
+  options.batch = flags.batch;
+  options.isa = flags.isa;
+  options.ffn = flags.ffn;
+  options.predictor = flags.predictor;
+  options.dense_prompts = flags.dense_prefill;
+  options.budget.ram = flags.ram;
+  return options;
+}
+
+// ", on cuda0 12.00 MiB of records and 1.20 MiB of activations of 8.00 GiB".
+std::string DescribeDevice(const engine::Session& session,
+                           const engine::SessionOptions& options) {
+  const engine::TierBytes& tier = session.memory().device;
+  if (options.device == nullptr) return "";
+  const Result<device::DeviceInfo> info = options.device->Info();
+  return fmt::format(
+      ", on {} {} of records, {} of activations{}",
+      info ? info->id : "a lost device", FormatBytes(tier.slots),
+      FormatBytes(tier.scratch),
+      options.budget.vram
+          ? fmt::format(" of {}", FormatBytes(*options.budget.vram))
+          : "");
+}
+
 }  // namespace
 
 std::vector<std::string> InputFilesOf(const ModelFlags& flags) {
@@ -194,6 +228,7 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
               TC_ASSIGN_OR_RETURN(flags.ram, ParseSize(text));
               return {};
             });
+  AddDeviceFlags(app, flags.device);
   AddParsed(app, "--sparse-threshold", "X",
             "Score from which predictors take a neuron, instead of the file's",
             [&model](const std::string& text) -> Status {
@@ -243,7 +278,7 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
     engine::MemoryPlan plan = {.host = {.weights = held_bytes},
                                .holds_weights = true};
     if (session != nullptr) {
-      options = MakeSessionOptions(*session, config, progress);
+      options = OptionsOnHost(*session, config);
       TC_ASSIGN_OR_RETURN(plan, engine::PlanMemory(config, options,
                                                    {.num_bytes = held_bytes,
                                                     .are_held = true}));
@@ -268,23 +303,12 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
   return model;
 }
 
-engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
-                                          const model::Config& config,
-                                          ProgressLine& progress) {
-  engine::SessionOptions options;
-  if (flags.context.has_value()) {
-    options.context =
-        *flags.context == 0 ? config.context_length : *flags.context;
-  }
-  options.num_threads = static_cast<int>(flags.num_threads);
-  options.k_type = flags.k_type;
-  options.v_type = flags.v_type;
-  options.batch = flags.batch;
-  options.isa = flags.isa;
-  options.ffn = flags.ffn;
-  options.predictor = flags.predictor;
-  options.dense_prompts = flags.dense_prefill;
-  options.budget.ram = flags.ram;
+Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
+                                                  const model::Config& config,
+                                                  ProgressLine& progress) {
+  engine::SessionOptions options = OptionsOnHost(flags, config);
+  TC_ASSIGN_OR_RETURN(options.device, OpenDevice(flags.device));
+  options.budget.vram = flags.device.vram;
   options.cancel = CancelFlag();
   options.progress = progress.callback();
   return options;
@@ -317,6 +341,7 @@ std::string DescribeMode(const engine::Session& session,
         ", RAM {} of {} ({})", FormatBytes(session.memory().host.total()),
         FormatBytes(*options.budget.ram), engine::Describe(session.memory()));
   }
+  budget += DescribeDevice(session, options);
   return fmt::format(
       "{}, {}, {}, context {}, KV {} {}, weights {}{}{}",
       DescribeFfn(session, options), kernels::NameOf(session.isa()),

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cli/device_flags.h"
 #include "cli/terminal.h"
 #include "engine/session.h"
 #include "model/model.h"
@@ -36,6 +37,7 @@ struct SessionFlags {
   engine::PredictorChoice predictor = engine::PredictorChoice::kAuto;
   bool dense_prefill = false;   // else every position as `ffn` says
   std::optional<uint64_t> ram;  // bytes; absent: what the machine has
+  DeviceFlags device;
 };
 
 // -m, --no-mmap, --mlock, --bundle-at-load, --check-tensors, --ffn-act,
@@ -68,7 +70,9 @@ void AddContextFlag(CLI::App& app, SessionFlags& flags,
 // --isa.
 void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
 
-// -b, -ctk, -ctv, --isa, --ffn, --predictor, --sparse-threshold. The help shows
+// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --device, --vram,
+// --machine,
+// --sparse-threshold. The help shows
 // the defaults that `flags` has now.
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);
 
@@ -86,11 +90,12 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
     const ModelFlags& flags, ProgressLine& progress,
     const SessionFlags* session = nullptr);
 
-// What the flags ask for, with the program's cancel flag. -c 0 is the model's
-// whole context, as in llama.cpp.
-engine::SessionOptions MakeSessionOptions(const SessionFlags& flags,
-                                          const model::Config& config,
-                                          ProgressLine& progress);
+// What the flags ask for, with the program's cancel flag, and the device
+// opened. -c 0 is the model's whole context, as in llama.cpp. OpenDevice's
+// errors.
+Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
+                                                  const model::Config& config,
+                                                  ProgressLine& progress);
 
 // Session::Create, weights that are held in RAM counted too; an interrupt
 // meanwhile ends the process.

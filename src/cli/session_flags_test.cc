@@ -81,7 +81,7 @@ TEST(SessionFlagsTest, BecomeOptions) {
   EXPECT_EQ(flags.model.split_path, "a.gpuidx");
   ProgressLine progress;
   const engine::SessionOptions options =
-      MakeSessionOptions(flags.session, {.context_length = 1000}, progress);
+      *MakeSessionOptions(flags.session, {.context_length = 1000}, progress);
   EXPECT_EQ(options.context, 99);
   EXPECT_EQ(options.num_threads, 3);
   EXPECT_EQ(options.batch, 7);
@@ -104,9 +104,9 @@ TEST(SessionFlagsTest, ContextZeroIsTheModelsOwn) {
   ProgressLine progress;
   const model::Config config = {.context_length = 100000};
   SessionFlags flags;
-  EXPECT_EQ(MakeSessionOptions(flags, config, progress).context, 0);
+  EXPECT_EQ(MakeSessionOptions(flags, config, progress)->context, 0);
   flags.context = 0;
-  EXPECT_EQ(MakeSessionOptions(flags, config, progress).context, 100000);
+  EXPECT_EQ(MakeSessionOptions(flags, config, progress)->context, 100000);
 }
 
 TEST(SessionFlagsTest, RefuseWhatCannotBe) {

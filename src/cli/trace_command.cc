@@ -206,8 +206,9 @@ Status Record(const TraceFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto writer,
                       neuron::TraceWriter::Create(*flags.output_path, header));
   Recorder recorder(writer.get(), header.num_layers, flags.generated_only);
-  engine::SessionOptions options =
-      MakeSessionOptions(flags.session, model->config(), opening);
+  TC_ASSIGN_OR_RETURN(
+      engine::SessionOptions options,
+      MakeSessionOptions(flags.session, model->config(), opening));
   options.ffn = training::ProfileMode(model->config());
   options.progress = {};
   options.observer = [&](const engine::FfnObservation& seen) {

@@ -7,7 +7,9 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "engine/device/device_lane.h"
 #include "engine/engine_plan.h"
+#include "engine/ffn/device_ffn.h"
 #include "engine/ffn/ffn_layers.h"
 #include "engine/ffn/predictor_check.h"
 #include "engine/forward/host_forward.h"
@@ -41,6 +43,7 @@ class EngineImpl final : public Engine {
           signs_, predictor::OwnSigns::Make(model_->config(), model_->weights(),
                                             compute_));
     }
+    if (options_.device != nullptr) TC_RETURN_IF_ERROR(FillDevice());
     forwards_.push_back(
         MakeHostForward({.model = model_.get(),
                          .compute = &compute_,
@@ -91,7 +94,33 @@ class EngineImpl final : public Engine {
             .compute = &compute_,
             .scratch = scratch_.ffn,
             .board = &board_,
-            .records = &records_};
+            .records = &records_,
+            .device = device_ffns_};
+  }
+
+  // Copies over what the placement names.
+  Status FillDevice() {
+    const Placement& placement = options_.placement;
+    if (placement.empty()) return {};
+    TC_ASSIGN_OR_RETURN(
+        lane_, DeviceLane::Make(options_.device.get(),
+                                {.device_bytes = placement.lane_bytes,
+                                 .pinned_bytes = placement.pinned_bytes}));
+    device_ffns_.resize(placement.layers.size());
+    for (size_t i = 0; i < placement.layers.size(); ++i) {
+      const LayerPlacement& layer = placement.layers[i];
+      if (layer.resident.empty()) continue;
+      const FfnMode mode = plan_.layers[i].of(Phase::kGenerate);
+      auto made =
+          DeviceFfn::Make({.spec = &model_->config().layers[i].ffn,
+                           .weights = &model_->weights().layers[i].ffn,
+                           .rest_below = RestBelow(model_->config(), i, mode),
+                           .resident = layer.resident,
+                           .lane = lane_.get()});
+      if (!made) return Annotate(fmt::format("layer {}", i), made.error());
+      device_ffns_[i] = *std::move(made);
+    }
+    return {};
   }
 
   Status Check(const Batch& batch) const {
@@ -178,7 +207,9 @@ class EngineImpl final : public Engine {
   RecordStores records_;
   SparseTotals totals_;
   std::optional<predictor::OwnSigns> signs_;
-  std::vector<std::unique_ptr<Forward>> forwards_;  // the best ones first
+  std::unique_ptr<DeviceLane> lane_;
+  std::vector<std::unique_ptr<DeviceFfn>> device_ffns_;  // [L], or none
+  std::vector<std::unique_ptr<Forward>> forwards_;       // the best ones first
 };
 
 Status CheckAlignment(const model::Model& model) {

@@ -3,7 +3,10 @@
 #define THERMOCLINE_ENGINE_ENGINE_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 
+#include "device/device.h"
+#include "engine/device/placement.h"
 #include "engine/ffn/ffn_mode.h"
 #include "engine/ffn/ffn_observer.h"
 #include "engine/ffn/record_store.h"
@@ -31,6 +34,10 @@ struct EngineOptions {
   // them.
   MakeRecordStore make_records;
   compute::StageTimes* times = nullptr;  // Run adds to it; null: nobody
+  // Null: the host computes everything. Else what `placement` names is copied
+  // there when the engine is made, and generated rows are computed on both.
+  std::shared_ptr<device::Device> device;
+  Placement placement;
 };
 
 }  // namespace thermocline::engine

@@ -20,7 +20,7 @@ struct Budget {
 struct TierBytes {
   uint64_t weights = 0;  // as the file has them
   uint64_t bundles = 0;  // neurons laid out as records when the model opened
-  uint64_t slots = 0;    // for records that come and go; none do yet
+  uint64_t slots = 0;    // of records, where they may come and go
   uint64_t kv = 0;       // pages of keys and values
   uint64_t scratch = 0;  // activations of one batch, per-thread scratch
   uint64_t signs = 0;    // of weights, for PredictorChoice::kTrainingFree

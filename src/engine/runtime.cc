@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/math.h"
 #include "base/remedy.h"
+#include "base/units.h"
 #include "engine/engine_plan.h"
 #include "kernels/kv_group.h"
 #include "os/memory.h"
@@ -79,6 +80,34 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
         "trained with: expect nonsense past them",
         plan.engine.context, trained);
   }
+}
+
+Result<uint64_t> VramOf(const device::Device& device,
+                        const std::optional<uint64_t>& budget) {
+  TC_ASSIGN_OR_RETURN(const device::DeviceInfo info, device.Info());
+  if (!budget) return info.free_bytes - std::min(info.free_bytes, kVramMargin);
+  if (*budget <= info.free_bytes) return *budget;
+  return Fail(ErrorCode::kResourceExhausted,
+              "a budget of {} of VRAM: {} has {}, of which {} are free",
+              FormatBytes(*budget), info.name, FormatBytes(info.total_bytes),
+              FormatBytes(info.free_bytes));
+}
+
+Status PlaceOnDevice(const model::Model& model, const SessionOptions& options,
+                     RuntimePlan& plan) {
+  TC_ASSIGN_OR_RETURN(
+      const FfnChoice choice,
+      ChooseFfn(model.config(), plan.engine.ffn, plan.engine.predictor));
+  TC_ASSIGN_OR_RETURN(const uint64_t vram,
+                      VramOf(*options.device, options.budget.vram));
+  TC_ASSIGN_OR_RETURN(
+      plan.engine.placement,
+      PlaceByFrequency(model, choice.mode, options.device->layout(), vram));
+  plan.engine.device = options.device;
+  plan.memory.device.slots = plan.engine.placement.record_bytes;
+  plan.memory.device.scratch = plan.engine.placement.lane_bytes;
+  plan.memory.host.scratch += plan.engine.placement.pinned_bytes;
+  return {};
 }
 
 }  // namespace
@@ -162,6 +191,9 @@ Result<std::unique_ptr<Runtime>> Runtime::Create(
   TC_CHECK(model != nullptr);
   TC_ASSIGN_OR_RETURN(RuntimePlan plan, PlanRuntime(model->config(), options,
                                                     WeightMemory::Of(*model)));
+  if (options.device != nullptr) {
+    TC_RETURN_IF_ERROR(PlaceOnDevice(*model, options, plan));
+  }
   const Status fits = CheckMemory(plan.memory, options.budget,
                                   os::ReadMemoryInfo().total_bytes);
   if (!fits.has_value()) return Annotate(model->file().path(), fits.error());

@@ -22,6 +22,9 @@ namespace thermocline::engine {
 
 inline constexpr int64_t kDefaultContextMax = 4096;
 
+// Of a device's free memory, left to others: its driver, the desktop.
+inline constexpr uint64_t kVramMargin = uint64_t{512} << 20;
+
 struct SessionOptions {
   int64_t context = 0;  // positions; 0: the model's, at most 4096
   int num_threads = 0;  // 0: physical cores, or fewer by a quota
@@ -43,6 +46,9 @@ struct SessionOptions {
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prompt
   compute::StageTimes* times = nullptr;       // EngineOptions::times
+  // Takes what fits budget.vram, or what is free there less kVramMargin; null:
+  // the host computes everything.
+  std::shared_ptr<device::Device> device;
 };
 
 // What several runtimes may have as their `threads`: as many as the options
@@ -88,7 +94,8 @@ uint64_t KvBytesPerToken(const model::Config& config,
 // Threads  one caller at a time.
 class Runtime {
  public:
-  // Besides PlanRuntime's errors and Engine::Create's: CheckMemory's, against
+  // Besides PlanRuntime's errors, PlaceByFrequency's and Engine::Create's:
+  // kResourceExhausted, more VRAM than is free; CheckMemory's, against
   // the machine's RAM, before anything is allocated; kIo when there are no more
   // threads.
   static Result<std::unique_ptr<Runtime>> Create(

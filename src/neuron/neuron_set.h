@@ -63,6 +63,14 @@ struct NeuronSet {
     }
     return count;
   }
+  // How many members are also in `other`, of as many neurons.
+  size_t CountIn(const NeuronSet& other) const {
+    size_t count = 0;
+    for (size_t i = 0; i < WordsOf(num_neurons); ++i) {
+      count += static_cast<size_t>(std::popcount(words[i] & other.words[i]));
+    }
+    return count;
+  }
   void Add(size_t neuron) const {
     words[neuron / 64] |= uint64_t{1} << neuron % 64;
   }

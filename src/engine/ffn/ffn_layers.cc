@@ -83,24 +83,30 @@ std::vector<Selection> MakeSelections(const FfnParts& parts, size_t layer_idx) {
   return selections;
 }
 
+// Prompts in which all neurons are computed are multiplied as matrices, here.
+DeviceFfn* DeviceOf(const FfnParts& parts, size_t layer_idx, FfnMode mode,
+                    Phase phase) {
+  const bool takes = phase == Phase::kGenerate || mode != FfnMode::kDense;
+  if (!takes || parts.device.empty()) return nullptr;
+  return parts.device[layer_idx].get();
+}
+
 SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
-                             FfnMode mode) {
+                             FfnMode mode, Phase phase) {
   const model::Config& config = parts.model->config();
   const model::NeuronOrder* order = parts.model->neuron_order();
   SparseFfnParts sparse = {
       .config = &config.layers[layer_idx].ffn,
       .weights = &parts.model->weights().layers[layer_idx].ffn,
       .records = parts.records->of(layer_idx, 0),
-      // Where neurons are never exactly at rest only a threshold says which
-      // are.
-      .rest_below =
-          mode == FfnMode::kThreshold ? config.thresholds[layer_idx] : 0.0f,
+      .rest_below = RestBelow(config, layer_idx, mode),
       .has_candidates =
           mode == FfnMode::kFast && HasPredictor(parts, layer_idx),
       .is_mask = IsMask(parts),
       .compute = parts.compute,
       .scratch = &parts.scratch[layer_idx],
-      .board = parts.board};
+      .board = parts.board,
+      .device = DeviceOf(parts, layer_idx, mode, phase)};
   if (order != nullptr) sparse.order = order->layers[layer_idx];
   return sparse;
 }
@@ -110,6 +116,7 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
                                             size_t layer_idx,
                                             const model::FfnWeights* weights,
                                             RecordStore* records, Phase phase) {
+  DeviceFfn* device = DeviceOf(parts, layer_idx, FfnMode::kDense, phase);
   const model::FfnSpec* config = &parts.model->config().layers[layer_idx].ffn;
   const FfnScratch* scratch = &parts.scratch[layer_idx];
   const bool as_matrices = !weights->bundled || (phase == Phase::kPrompt &&
@@ -123,7 +130,8 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
                         .rest_below = kNothingRests,
                         .compute = parts.compute,
                         .scratch = scratch,
-                        .board = parts.board},
+                        .board = parts.board,
+                        .device = device},
                        {});
 }
 
@@ -142,6 +150,12 @@ std::unique_ptr<FfnExecutor> MakeSparseExpert(
 
 }  // namespace
 
+float RestBelow(const model::Config& config, size_t layer_idx, FfnMode mode) {
+  if (mode == FfnMode::kDense) return kNothingRests;
+  // Where neurons are never exactly at rest only a threshold says which are.
+  return mode == FfnMode::kThreshold ? config.thresholds[layer_idx] : 0.0f;
+}
+
 std::unique_ptr<FfnExecutor> MakeFfn(const FfnParts& parts, size_t layer_idx,
                                      FfnMode mode, Phase phase) {
   TC_CHECK(mode != FfnMode::kAuto);
@@ -153,8 +167,8 @@ std::unique_ptr<FfnExecutor> MakeFfn(const FfnParts& parts, size_t layer_idx,
     return is_dense
                ? MakeAllNeurons(parts, layer_idx, expert,
                                 parts.records->of(layer_idx, expert_idx), phase)
-               : MakeSparseExpert(SparsePartsOf(parts, layer_idx, mode), parts,
-                                  layer_idx, expert_idx, expert);
+               : MakeSparseExpert(SparsePartsOf(parts, layer_idx, mode, phase),
+                                  parts, layer_idx, expert_idx, expert);
   };
   if (config.num_experts > 0) {
     return MakeExpertFfn(&config, &weights, parts.compute,
@@ -164,7 +178,7 @@ std::unique_ptr<FfnExecutor> MakeFfn(const FfnParts& parts, size_t layer_idx,
     return MakeAllNeurons(parts, layer_idx, &weights,
                           parts.records->of(layer_idx, 0), phase);
   }
-  return MakeSparseFfn(SparsePartsOf(parts, layer_idx, mode),
+  return MakeSparseFfn(SparsePartsOf(parts, layer_idx, mode, phase),
                        mode == FfnMode::kFast ? MakeSelections(parts, layer_idx)
                                               : std::vector<Selection>());
 }

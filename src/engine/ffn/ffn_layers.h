@@ -8,6 +8,7 @@
 
 #include "compute/matmul.h"
 #include "engine/batch.h"
+#include "engine/ffn/device_ffn.h"
 #include "engine/ffn/ffn_executor.h"
 #include "engine/ffn/ffn_mode.h"
 #include "engine/ffn/ffn_scratch.h"
@@ -29,7 +30,13 @@ struct FfnParts {
   std::span<const FfnScratch> scratch;  // [L], made for the modes
   PieceResults* board = nullptr;
   const RecordStores* records = nullptr;  // of the model
+  // [L] what of each layer a device computes of rows whose neurons are listed,
+  // or null; empty: nothing.
+  std::span<const std::unique_ptr<DeviceFfn>> device;
 };
+
+// Below this a neuron's opened gate counts as at rest: NeuronFfn's rest_below.
+float RestBelow(const model::Config& config, size_t layer_idx, FfnMode mode);
 
 // A layer's executor for rows of a phase.
 //   kDense      all neurons: in plain products (dense_ffn.h, expert_ffn.h);

@@ -59,7 +59,13 @@ struct SparseTotals {
   uint64_t num_union_neurons = 0;
   uint64_t num_union_candidates = 0;
   uint64_t num_union_open = 0;
-  uint64_t num_bytes = 0;  // of the FFNs' matrices and of predictors
+  uint64_t num_bytes =
+      0;  // of the FFNs' matrices and of predictors; the host's
+  // Of num_candidates and num_open those that a device computed, and what it
+  // read of records.
+  uint64_t num_device_candidates = 0;
+  uint64_t num_device_open = 0;
+  uint64_t num_device_bytes = 0;
 
   SparseTotals operator-(const SparseTotals& before) const {
     return {num_tokens - before.num_tokens,
@@ -70,7 +76,10 @@ struct SparseTotals {
             num_union_neurons - before.num_union_neurons,
             num_union_candidates - before.num_union_candidates,
             num_union_open - before.num_union_open,
-            num_bytes - before.num_bytes};
+            num_bytes - before.num_bytes,
+            num_device_candidates - before.num_device_candidates,
+            num_device_open - before.num_device_open,
+            num_device_bytes - before.num_device_bytes};
   }
 };
 

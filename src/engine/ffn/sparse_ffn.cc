@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compute/stage_times.h"
+#include "engine/ffn/device_ffn.h"
 
 namespace thermocline::engine {
 namespace {
@@ -18,11 +19,10 @@ class SparseFfn final : public FfnExecutor {
   SparseFfn(const SparseFfnParts& parts, std::vector<Selection> selections)
       : parts_(parts),
         selections_(std::move(selections)),
-        ffn_(parts.config, parts.weights, parts.records,
-             parts.has_candidates  ? Listed::kCandidates
-             : parts.order.empty() ? Listed::kAll
-                                   : Listed::kAllReordered,
-             parts.rest_below, parts.compute, parts.scratch, parts.board) {}
+        ffn_(parts.config, parts.weights, parts.records, KindOf(parts),
+             parts.rest_below, parts.compute, parts.scratch, parts.board) {
+    if (parts.device != nullptr) ListMissing();
+  }
 
   Status Select(const FfnCall& call, SelectAt at) override {
     if (at != SelectAt::kFfnInput) return {};
@@ -70,15 +70,44 @@ class SparseFfn final : public FfnExecutor {
     return call.totals != nullptr && call.num_rows > 1;
   }
 
-  // Rows [first, first + count).
+  static Listed KindOf(const SparseFfnParts& parts) {
+    if (parts.has_candidates) return Listed::kCandidates;
+    return parts.order.empty() && parts.device == nullptr
+               ? Listed::kAll
+               : Listed::kAllReordered;
+  }
+
+  // Those that the host computes if all are wanted.
+  void ListMissing() {
+    const neuron::NeuronSet& resident = parts_.device->resident();
+    const auto add = [&](size_t neuron) {
+      if (!resident.Has(neuron)) {
+        missing_.push_back(static_cast<uint32_t>(neuron));
+      }
+    };
+    if (parts_.order.empty()) {
+      for (size_t i = 0; i < resident.num_neurons; ++i) add(i);
+    } else {
+      for (const uint32_t neuron : parts_.order) add(neuron);
+    }
+  }
+
+  // Rows [first, first + count). A device begins before the host does.
   Status RunGroup(const FfnCall& call, size_t first, size_t count) {
     for (size_t i = 0; i < count; ++i) lists_[i] = MakeList(call, first + i, i);
     const std::span<const NeuronList> lists = std::span(lists_).first(count);
-    TC_RETURN_IF_ERROR(
+    if (parts_.device != nullptr) {
+      TC_RETURN_IF_ERROR(parts_.device->Begin(count));
+    }
+    const Status on_host =
         ffn_.Run(call.normed.From(first), lists, parts_.scratch->up.From(first),
                  call.out.From(first),
                  call.sets.is_recorded ? parts_.scratch->gate.From(first)
-                                       : compute::Rows()));
+                                       : compute::Rows());
+    if (parts_.device != nullptr) {
+      TC_RETURN_IF_ERROR(parts_.device->Finish(call.out.From(first)));
+    }
+    TC_RETURN_IF_ERROR(on_host);
     if (call.sets.is_recorded) Record(call, first, lists);
     if (call.totals != nullptr) CountRows(call, lists);
     return {};
@@ -87,14 +116,39 @@ class SparseFfn final : public FfnExecutor {
   NeuronList MakeList(const FfnCall& call, size_t row,
                       size_t place_in_group) const {
     const size_t num_neurons = sparse().num_neurons;
-    const NeuronList all = {
-        parts_.order.empty() ? sparse().all_ids : parts_.order.data(),
-        num_neurons};
-    if (!parts_.has_candidates) return all;
+    DeviceFfn* device = parts_.device;
+    const auto all = [&]() -> NeuronList {
+      if (device == nullptr) {
+        return {parts_.order.empty() ? sparse().all_ids : parts_.order.data(),
+                num_neurons};
+      }
+      device->SetRow(place_in_group, call.normed.row(row), nullptr);
+      return {missing_.data(), missing_.size()};
+    };
+    if (!parts_.has_candidates) return all();
     const neuron::NeuronSet set = call.sets.named(row);
+    if (!parts_.is_mask && !Pays(set.Count(), num_neurons)) return all();
+    if (device != nullptr) {
+      device->SetRow(place_in_group, call.normed.row(row), &set);
+    }
+    return ListOf(set, place_in_group);
+  }
+
+  static bool Pays(size_t count, size_t num_neurons) {
+    return static_cast<double>(count) <=
+           kSparseShareMax * static_cast<double>(num_neurons);
+  }
+
+  // The members that the host computes, in the order in which it reads them.
+  NeuronList ListOf(const neuron::NeuronSet& set, size_t place_in_group) const {
+    const size_t num_neurons = sparse().num_neurons;
     uint32_t* ids = sparse().ids + place_in_group * num_neurons;
     size_t count = 0;
-    if (parts_.order.empty()) {
+    if (parts_.device != nullptr) {
+      for (const uint32_t neuron : missing_) {
+        if (set.Has(neuron)) ids[count++] = neuron;
+      }
+    } else if (parts_.order.empty()) {
       set.ForEachIn(0, num_neurons, [&](size_t neuron) {
         ids[count++] = static_cast<uint32_t>(neuron);
       });
@@ -103,9 +157,7 @@ class SparseFfn final : public FfnExecutor {
         if (set.Has(neuron)) ids[count++] = neuron;
       }
     }
-    const bool pays = static_cast<double>(count) <=
-                      kSparseShareMax * static_cast<double>(num_neurons);
-    return pays || parts_.is_mask ? NeuronList{ids, count} : all;
+    return {ids, count};
   }
 
   void Record(const FfnCall& call, size_t first,
@@ -113,10 +165,21 @@ class SparseFfn final : public FfnExecutor {
     for (size_t i = 0; i < lists.size(); ++i) {
       const neuron::NeuronSet named = call.sets.named(first + i);
       if (!parts_.has_candidates) named.Clear();
-      AddListed(lists[i], named);
+      AddNamed(i, lists[i], named);
       call.sets.fired(first + i).Clear();
-      ffn_.AddFired(i, call.sets.fired(first + i));
+      AddFired(i, call.sets.fired(first + i));
     }
+  }
+
+  // Of row i of a group, on the host and on the device.
+  void AddNamed(size_t i, const NeuronList& list,
+                const neuron::NeuronSet& set) const {
+    AddListed(list, set);
+    if (parts_.device != nullptr) parts_.device->AddWanted(i, set);
+  }
+  void AddFired(size_t i, const neuron::NeuronSet& set) const {
+    ffn_.AddFired(i, set);
+    if (parts_.device != nullptr) parts_.device->AddFired(i, set);
   }
 
   void AddListed(const NeuronList& list, const neuron::NeuronSet& set) const {
@@ -134,20 +197,33 @@ class SparseFfn final : public FfnExecutor {
       totals.num_neurons += sparse().num_neurons;
       totals.num_candidates += lists[i].count;
       totals.num_open += ffn_.num_open(i);
+      if (parts_.device != nullptr) CountDevice(i, totals);
       if (!IsUnion(call)) continue;
-      AddListed(lists[i], sparse().named_by_any());
-      ffn_.AddFired(i, sparse().fired_for_any());
+      AddNamed(i, lists[i], sparse().named_by_any());
+      AddFired(i, sparse().fired_for_any());
     }
+  }
+
+  void CountDevice(size_t i, SparseTotals& totals) const {
+    const size_t num_wanted = parts_.device->num_wanted(i);
+    const size_t num_fired = parts_.device->num_fired(i);
+    totals.num_candidates += num_wanted;
+    totals.num_open += num_fired;
+    totals.num_device_candidates += num_wanted;
+    totals.num_device_open += num_fired;
   }
 
   // Adds what all rows have read together. The neurons' bytes.
   size_t CountBytes(const FfnCall& call) const {
     SparseTotals& totals = *call.totals;
     const bool is_union = IsUnion(call);
-    const size_t num_named =
+    size_t num_named =
         is_union ? sparse().named_by_any().Count() : lists_[0].count;
-    const size_t num_open =
+    size_t num_open =
         is_union ? sparse().fired_for_any().Count() : ffn_.num_open(0);
+    if (parts_.device != nullptr) {
+      CountDeviceBytes(is_union, num_named, num_open, totals);
+    }
     const size_t num_bytes = ffn_.BytesRead(num_named, num_open);
     totals.num_union_neurons += sparse().num_neurons;
     totals.num_union_candidates += num_named;
@@ -157,6 +233,23 @@ class SparseFfn final : public FfnExecutor {
       totals.num_bytes += parts_.weights->down.num_bytes();
     }
     return num_bytes;
+  }
+
+  // Takes what is resident off the counts of a union, which are of all neurons.
+  void CountDeviceBytes(bool is_union, size_t& num_named, size_t& num_open,
+                        SparseTotals& totals) const {
+    const DeviceFfn& device = *parts_.device;
+    size_t num_wanted = device.num_wanted(0);
+    size_t num_fired = device.num_fired(0);
+    if (is_union) {
+      num_wanted = sparse().named_by_any().CountIn(device.resident());
+      num_fired = sparse().fired_for_any().CountIn(device.resident());
+      num_named -= num_wanted;
+      num_open -= num_fired;
+    }
+    totals.num_union_candidates += num_wanted;
+    totals.num_union_open += num_fired;
+    totals.num_device_bytes += device.BytesRead(num_wanted, num_fired);
   }
 
   void AddUpHidden(const FfnCall& call) const {
@@ -172,6 +265,7 @@ class SparseFfn final : public FfnExecutor {
   std::vector<Selection> selections_;
   NeuronFfn ffn_;
   std::array<NeuronList, kGroupRows> lists_;
+  std::vector<uint32_t> missing_;  // on the device, in the order of reading
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compute/matmul.h"
+#include "engine/ffn/device_ffn.h"
 #include "engine/ffn/ffn_executor.h"
 #include "engine/ffn/ffn_scratch.h"
 #include "engine/ffn/neuron_ffn.h"
@@ -49,12 +50,15 @@ struct SparseFfnParts {
   const compute::Compute* compute = nullptr;
   const FfnScratch* scratch = nullptr;  // sparse, or of a model with records
   PieceResults* board = nullptr;
+  // Neurons that a device computes meanwhile; null: the host computes all.
+  DeviceFfn* device = nullptr;
 };
 
 // NeuronFfn on the candidates of each row, or on all neurons; `selections`
 // choose candidates in Select, at the FFN's input. With down alone the product
 // with Wdown is a dense one. Rows are computed in groups of
-// kernels::kListedTokens, each a run of the store.
+// kernels::kListedTokens, each a run of the store and a pass of the device,
+// which go on at the same time.
 std::unique_ptr<FfnExecutor> MakeSparseFfn(const SparseFfnParts& parts,
                                            std::vector<Selection> selections);
 

@@ -1,0 +1,31 @@
+// The flags by which a command names a device and how much of it may be used.
+#ifndef THERMOCLINE_CLI_DEVICE_FLAGS_H_
+#define THERMOCLINE_CLI_DEVICE_FLAGS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "device/device.h"
+
+namespace thermocline::cli {
+
+struct DeviceFlags {
+  std::string name = "none";           // none, sim, cuda, or cuda with a number
+  std::optional<uint64_t> vram;        // bytes; absent: what is free
+  std::optional<std::string> machine;  // of sim
+};
+
+// --device, --vram, --machine.
+void AddDeviceFlags(CLI::App& app, DeviceFlags& flags);
+
+// Null: none. kInvalidArgument: flags that do not go together; errors of
+// device::OpenCuda and device::ReadMachine.
+Result<std::shared_ptr<device::Device>> OpenDevice(const DeviceFlags& flags);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_DEVICE_FLAGS_H_

@@ -1,0 +1,60 @@
+// The engine's way to one device: a stream, and memory through which rows go
+// there and back.
+#ifndef THERMOCLINE_ENGINE_DEVICE_DEVICE_LANE_H_
+#define THERMOCLINE_ENGINE_DEVICE_DEVICE_LANE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/status.h"
+#include "device/device.h"
+
+namespace thermocline::engine {
+
+// What an executor uses of a lane while it runs.
+struct LaneNeed {
+  uint64_t device_bytes = 0;
+  uint64_t pinned_bytes = 0;
+
+  // Executors run one after the other, in the same memory.
+  void Cover(const LaneNeed& other) {
+    device_bytes = std::max(device_bytes, other.device_bytes);
+    pinned_bytes = std::max(pinned_bytes, other.pinned_bytes);
+  }
+};
+
+// Executors of all layers use it, one at a time; what they leave in its memory
+// is the next one's to overwrite. The device outlives it.
+class DeviceLane {
+ public:
+  // kResourceExhausted: no memory for `need`. Errors of the device.
+  static Result<std::unique_ptr<DeviceLane>> Make(device::Device* device,
+                                                  const LaneNeed& need);
+
+  device::Device& device() const { return *device_; }
+  device::Stream stream() const { return stream_; }
+  device::Event done() const { return done_; }
+  std::byte* device_memory() const { return device_memory_.data(); }
+  std::byte* pinned_memory() const { return pinned_memory_.data(); }
+
+ private:
+  DeviceLane(device::Device* device, device::Stream stream, device::Event done,
+             device::Buffer device_memory, device::Buffer pinned_memory)
+      : device_(device),
+        stream_(stream),
+        done_(done),
+        device_memory_(std::move(device_memory)),
+        pinned_memory_(std::move(pinned_memory)) {}
+
+  device::Device* device_;
+  device::Stream stream_;
+  device::Event done_;
+  device::Buffer device_memory_, pinned_memory_;
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_DEVICE_DEVICE_LANE_H_
