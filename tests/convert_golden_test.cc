@@ -73,8 +73,7 @@ std::vector<float> LogitsOf(const std::string& path,
   auto session = engine::Session::Create(*model, options);
   EXPECT_TRUE(session.has_value()) << session.error().message;
   if (!session) return {};
-  std::vector<float> logits(tokens.size() *
-                            static_cast<size_t>((*model)->config().vocab_size));
+  std::vector<float> logits(tokens.size() * (*model)->config().vocab_size);
   const Status status =
       (*session)->Prompt(tokens, engine::LogitsOf::kAll, std::span(logits));
   EXPECT_TRUE(status.has_value()) << status.error().message;

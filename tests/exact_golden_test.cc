@@ -166,7 +166,7 @@ class ExactGolden : public ::testing::TestWithParam<Case> {
                             size_t batch,
                             engine::SparseTotals* totals = nullptr) const {
     const auto& tokens = GetParam().golden.tokens;
-    const auto vocab_size = static_cast<size_t>(model->config().vocab_size);
+    const size_t vocab_size = model->config().vocab_size;
     std::vector<float> logits(tokens.size() * vocab_size);
     options.context = static_cast<int64_t>(tokens.size());
     options.num_threads = 2;

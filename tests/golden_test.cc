@@ -120,7 +120,7 @@ TEST_P(Golden, LogitsInOneBatchAndOneByOne) {
   ASSERT_EQ(expected.size(), tokens.size() * vocab_size);
   const auto model = model::Model::Open(TestData(golden.folder + golden.model));
   ASSERT_TRUE(model.has_value()) << model.error().message;
-  ASSERT_EQ((*model)->config().vocab_size, static_cast<int64_t>(vocab_size));
+  ASSERT_EQ((*model)->config().vocab_size, vocab_size);
 
   for (const size_t batch : {tokens.size(), size_t{1}}) {
     const auto session = OpenSession(*model, golden.isa);

@@ -166,12 +166,11 @@ std::vector<LayerSums> SynthModelTest::Measure(
                                     .num_threads = 2,
                                     .ffn = engine::FfnMode::kDense};
   options.observer = [&](const engine::FfnObservation& seen) {
-    LayerSums& layer = sums[static_cast<size_t>(seen.layer_idx)];
+    LayerSums& layer = sums[seen.layer_idx];
     Add(seen, layer);
     if (!with_predictor) return;
-    const auto candidates =
-        predictors[static_cast<size_t>(seen.layer_idx)].Candidates(
-            reads_stream ? seen.stream : seen.input);
+    const auto candidates = predictors[seen.layer_idx].Candidates(
+        reads_stream ? seen.stream : seen.input);
     for (size_t i = 0; i < candidates.size(); ++i) {
       // Of a mixture those of the experts in use count.
       const bool counts =
@@ -294,7 +293,7 @@ std::vector<ExpertSums> MeasureExperts(
                                     .num_threads = 2,
                                     .ffn = engine::FfnMode::kDense};
   options.observer = [&](const engine::FfnObservation& seen) {
-    ExpertSums& layer = sums[static_cast<size_t>(seen.layer_idx)];
+    ExpertSums& layer = sums[seen.layer_idx];
     layer.counts.resize(shape.num_experts);
     for (const uint32_t expert : seen.experts) {
       layer.counts[expert] += 1.0;
@@ -372,7 +371,7 @@ std::vector<TopicSums> MeasureTopics(const synth::SynthWeights& weights,
                                     .num_threads = 2,
                                     .ffn = engine::FfnMode::kDense};
   options.observer = [&](const engine::FfnObservation& seen) {
-    TopicSums& layer = sums[static_cast<size_t>(seen.layer_idx)];
+    TopicSums& layer = sums[seen.layer_idx];
     const uint64_t topic = weights.TopicOf(
         static_cast<uint64_t>((*tokens)[static_cast<size_t>(seen.position)]));
     for (const uint32_t i : seen.fired) layer.counts[topic][i] += 1.0;
@@ -442,7 +441,7 @@ TEST(SynthTopicsModelTest, PredictorsAndTheHeadKnowTheTopics) {
   const auto tokens = model->tokenizer()->Encode(
       weights.words().Text(weights.vocab(), 320), {});
   ASSERT_TRUE(tokens.has_value());
-  const auto vocab_size = static_cast<size_t>(model->config().vocab_size);
+  const size_t vocab_size = model->config().vocab_size;
   const auto session = engine::Session::Create(
       model, {.context = 512, .num_threads = 2, .ffn = engine::FfnMode::kFast});
   ASSERT_TRUE(session.has_value()) << session.error().message;

@@ -216,7 +216,7 @@ class Bench {
     TC_RETURN_IF_ERROR(
         FillTo(session, tokens.first(static_cast<size_t>(test.depth))));
     progress_.Mute(!counts);
-    logits_.resize(static_cast<size_t>(config.vocab_size));
+    logits_.resize(config.vocab_size);
     profile_ = {};
     Sample sample;
     const auto length = static_cast<size_t>(test.length());

@@ -16,8 +16,7 @@ TEST(GreedyChoiceTest, TakesTheFirstOfTheLikeliestButNoEnd) {
   ASSERT_NE(tokenizer, nullptr);
   text::TokenId end = 0;
   while (!tokenizer->IsEndOfGeneration(end)) ++end;
-  std::vector<float> logits(static_cast<size_t>((*model)->config().vocab_size),
-                            0.0f);
+  std::vector<float> logits((*model)->config().vocab_size, 0.0f);
   logits[static_cast<size_t>(end)] = 9.0f;
   logits[70] = logits[90] = 3.0f;
   EXPECT_EQ(GreedyChoice(**model).Choose(logits), 70);

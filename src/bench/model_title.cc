@@ -49,8 +49,8 @@ ModelTitle TitleOf(const model::Model& model) {
   }
   // Records that were made at load are matrices in the file: counted above.
   for (size_t i = 0; i < config.records.size(); ++i) {
-    const gguf::TensorInfo* records = file.FindTensor(
-        prepared::OfLayer(static_cast<int64_t>(i), prepared::kRecords));
+    const gguf::TensorInfo* records =
+        file.FindTensor(prepared::OfLayer(i, prepared::kRecords));
     if (records == nullptr) continue;
     AddRecords(config.records[i], records->shape.ne[1], weights);
   }

@@ -45,7 +45,7 @@ std::string Row(std::string_view name, const StageTotals& totals,
 
 }  // namespace
 
-std::string FormatProfile(const StageTimes& profile, int64_t num_layers) {
+std::string FormatProfile(const StageTimes& profile, size_t num_layers) {
   std::string out = fmt::format(
       "| {:<8} | {:>7} | {:>10} | {:>6} | {:>9} | {:>7} | {:>7} | {:>9} |\n"
       "| {:-<8} | {:->6}: | {:->9}: | {:->5}: | {:->8}: | {:->6}: | {:->6}: | "
@@ -62,12 +62,10 @@ std::string FormatProfile(const StageTimes& profile, int64_t num_layers) {
       profile.of(Stage::kEmbed).num_joins + profile.of(Stage::kHead).num_joins;
   const auto in_layers = static_cast<double>(
       profile.whole.num_joins - std::min(outside, profile.whole.num_joins));
-  out += fmt::format(
-      "\nMeans of {} batches. Joins per layer: {:.1f}\n",
-      profile.whole.num_calls,
-      in_layers /
-          static_cast<double>(std::max<uint64_t>(
-              profile.whole.num_calls * static_cast<uint64_t>(num_layers), 1)));
+  out += fmt::format("\nMeans of {} batches. Joins per layer: {:.1f}\n",
+                     profile.whole.num_calls,
+                     in_layers / static_cast<double>(std::max<uint64_t>(
+                                     profile.whole.num_calls * num_layers, 1)));
   return out;
 }
 

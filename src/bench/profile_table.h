@@ -14,7 +14,7 @@ namespace thermocline::bench {
 // which is a token in decoding. Joins of layers are those of all stages but
 // embed and head.
 std::string FormatProfile(const compute::StageTimes& profile,
-                          int64_t num_layers);
+                          size_t num_layers);
 
 }  // namespace thermocline::bench
 

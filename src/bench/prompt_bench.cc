@@ -106,7 +106,7 @@ class PromptBench {
         tasks_(std::move(tasks)),
         progress_(options.progress, NumTokens()),
         choice_(*model_),
-        logits_(static_cast<size_t>(model_->config().vocab_size)) {}
+        logits_(model_->config().vocab_size) {}
 
   // Adds the rows of one thread count.
   Status RunOn(int num_threads, PromptBenchReport& report) {

@@ -95,7 +95,7 @@ TEST(RunPromptBenchTest, GeneratesTheModelsOwnContinuation) {
 
   const auto session = engine::Session::Create(model, options.session);
   ASSERT_TRUE(session.has_value());
-  std::vector<float> logits(static_cast<size_t>(model->config().vocab_size));
+  std::vector<float> logits(model->config().vocab_size);
   std::vector<text::TokenId> tokens = options.prompts[1].tokens;
   for (const TokenSample& sample : run.tokens) {
     ASSERT_TRUE((*session)->Prompt(tokens, engine::LogitsOf::kLast, logits));

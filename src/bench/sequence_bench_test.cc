@@ -145,7 +145,8 @@ TEST(RunSequenceBenchTest, CountsWhatFiresForAnyAndForEach) {
     const Seen seen = SeenAlone(model, options, row.num_sequences);
     const auto num_neurons =
         static_cast<double>(model->config().layers[0].ffn.width *
-                            row.num_passes * model->config().num_layers);
+                            model->config().num_layers) *
+        static_cast<double>(row.num_passes);
     const double num_of_all =
         num_neurons * static_cast<double>(row.num_sequences);
     EXPECT_TRUE(row.is_sparse);

@@ -52,9 +52,7 @@ SequenceGroup::SequenceGroup(std::shared_ptr<const model::Model> model,
   logits_.resize(num_sequences * vocab_size());
 }
 
-size_t SequenceGroup::vocab_size() const {
-  return static_cast<size_t>(model_->config().vocab_size);
-}
+size_t SequenceGroup::vocab_size() const { return model_->config().vocab_size; }
 
 Status SequenceGroup::Start(std::vector<SequenceStory> stories,
                             int64_t num_passes) {

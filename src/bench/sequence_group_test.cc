@@ -53,7 +53,7 @@ class SequenceGroupTest : public ::testing::Test {
                                           size_t count) {
     const auto session = engine::Session::Create(model_, options_);
     EXPECT_TRUE(session.has_value()) << session.error().message;
-    std::vector<float> logits(static_cast<size_t>(model_->config().vocab_size));
+    std::vector<float> logits(model_->config().vocab_size);
     const GreedyChoice choice(*model_);
     EXPECT_TRUE((*session)->Prompt(prompt, engine::LogitsOf::kLast, logits));
     std::vector<text::TokenId> tokens = {choice.Choose(logits)};

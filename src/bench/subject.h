@@ -24,7 +24,7 @@ struct Subject {
   DType k_type, v_type;
   uint64_t model_bytes;
   uint64_t num_params;
-  int64_t num_layers;
+  size_t num_layers;
 };
 
 // Without build and cpu, and without ffn, which a session knows.

@@ -47,14 +47,14 @@ Result<std::vector<Workload>> ListTests(const std::vector<int64_t>& prompts,
   return tests;
 }
 
-std::vector<text::TokenId> FixedTokens(int64_t count, int64_t vocab_size,
+std::vector<text::TokenId> FixedTokens(int64_t count, size_t vocab_size,
                                        int64_t first) {
   // Prime to nearly every size, so that ids do not repeat early.
   constexpr int64_t kStride = 7919;
   std::vector<text::TokenId> tokens;
   for (int64_t i = first; i < first + count; ++i) {
-    tokens.push_back(
-        static_cast<text::TokenId>((1 + i * kStride) % vocab_size));
+    tokens.push_back(static_cast<text::TokenId>(
+        (1 + i * kStride) % static_cast<int64_t>(vocab_size)));
   }
   return tokens;
 }

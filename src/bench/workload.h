@@ -33,7 +33,7 @@ Result<std::vector<Workload>> ListTests(const std::vector<int64_t>& prompts,
 // The ids of positions `first` to `first` + `count` - 1, spread over the whole
 // vocabulary. A position has the same id in every test, so that what one test
 // has left in the cache is what the next one would put there.
-std::vector<text::TokenId> FixedTokens(int64_t count, int64_t vocab_size,
+std::vector<text::TokenId> FixedTokens(int64_t count, size_t vocab_size,
                                        int64_t first = 0);
 
 }  // namespace thermocline::bench

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -90,7 +91,7 @@ Status CheckTokens(const LogitsFlags& flags, const model::Config& config,
   for (const Sequence& sequence : sequences) {
     for (const text::TokenId token : sequence) {
       ++number;
-      if (token < config.vocab_size) continue;
+      if (std::cmp_less(token, config.vocab_size)) continue;
       return Fail(
           ErrorCode::kInvalidArgument,
           "{}: id {} (number {}) is outside the model's vocabulary of {}",

@@ -85,10 +85,9 @@ std::string Facts(const model::ProfileFile& file) {
   html +=
       Fact("neurons per layer",
            model.num_experts > 0
-               ? fmt::format(
-                     "{} of {}", Plural(model.num_experts, "expert"),
-                     inspect::Grouped(static_cast<uint64_t>(model.ffn_width)))
-               : inspect::Grouped(static_cast<uint64_t>(model.ffn_width)));
+               ? fmt::format("{} of {}", Plural(model.num_experts, "expert"),
+                             inspect::Grouped(model.ffn_width))
+               : inspect::Grouped(model.ffn_width));
   html += Fact("tokens", inspect::Grouped(profile.num_tokens()));
   html += Fact("seen together", fmt::format("{}", file.context));
   html += Fact("text", inspect::HtmlName(file.corpus));

@@ -45,7 +45,7 @@ struct TraceFlags {
 // layer.
 class Recorder {
  public:
-  Recorder(neuron::TraceWriter* writer, int64_t num_layers, bool generated_only)
+  Recorder(neuron::TraceWriter* writer, size_t num_layers, bool generated_only)
       : writer_(writer),
         last_layer_(num_layers - 1),
         generated_only_(generated_only) {}
@@ -67,7 +67,7 @@ class Recorder {
       writer_->AddTokens({&token, 1});
     }
     previous_layer_ = seen.layer_idx;
-    writer_->AddSet(static_cast<size_t>(seen.layer_idx), seen.fired);
+    writer_->AddSet(seen.layer_idx, seen.fired);
   }
 
   void Flush() {
@@ -77,11 +77,11 @@ class Recorder {
 
  private:
   neuron::TraceWriter* writer_;
-  int64_t last_layer_;
+  size_t last_layer_;
   bool generated_only_;
   int64_t num_prompt_ = 0;
   bool begins_ = true;
-  int64_t previous_layer_ = -1;
+  std::optional<size_t> previous_layer_;
   Status status_;
 };
 
@@ -175,8 +175,8 @@ Result<neuron::TraceHeader> MakeHeader(const TraceFlags& flags,
                                        const model::Model& model) {
   TC_RETURN_IF_ERROR(
       CheckEqualWidths(model.config(), model.file().path() + ": a trace"));
-  const int64_t num_neurons = model::NeuronsPerLayer(model.config());
-  if (num_neurons > int64_t{neuron::kMaxTraceNeurons}) {
+  const size_t num_neurons = model::NeuronsPerLayer(model.config());
+  if (num_neurons > neuron::kMaxTraceNeurons) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: its {} neurons per layer are more than a trace can hold",
                 model.file().path(), num_neurons);

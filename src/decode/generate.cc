@@ -77,7 +77,7 @@ class Generation {
         options_(options),
         sampler_(std::move(sampler)),
         output_(tokenizer_, options.stop_strings, on_text),
-        logits_(static_cast<size_t>(session.model().config().vocab_size)) {
+        logits_(session.model().config().vocab_size) {
     report_.seed = sampler_->seed();
     for (TokenId id = 0; id < tokenizer_.num_tokens(); ++id) {
       if (options.ignore_eos && tokenizer_.IsEndOfGeneration(id)) {

@@ -266,12 +266,11 @@ Result<uint32_t> SeedOf(const SamplerOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<Sampler>> Sampler::Create(const SamplerOptions& options,
-                                                 int64_t vocab_size) {
+                                                 size_t vocab_size) {
   TC_CHECK(vocab_size > 0);
   TC_RETURN_IF_ERROR(CheckOptions(options));
   TC_ASSIGN_OR_RETURN(const uint32_t seed, SeedOf(options));
-  return std::make_unique<SamplerImpl>(options, static_cast<size_t>(vocab_size),
-                                       seed);
+  return std::make_unique<SamplerImpl>(options, vocab_size, seed);
 }
 
 }  // namespace thermocline::decode

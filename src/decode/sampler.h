@@ -31,7 +31,7 @@ class Sampler {
   // kInvalidArgument names the option: not finite, a repeat_penalty <= 0, a
   // repeat_last_n out of range. kIo: the system gives no random seed.
   static Result<std::unique_ptr<Sampler>> Create(const SamplerOptions& options,
-                                                 int64_t vocab_size);
+                                                 size_t vocab_size);
   virtual ~Sampler() = default;
 
   // A token for these logits [V]. Does not change them. Allocates nothing.

@@ -32,7 +32,7 @@ SamplerOptions Off() {
 
 std::unique_ptr<Sampler> Make(const SamplerOptions& options,
                               size_t vocab_size) {
-  auto sampler = Sampler::Create(options, static_cast<int64_t>(vocab_size));
+  auto sampler = Sampler::Create(options, vocab_size);
   EXPECT_TRUE(sampler.has_value()) << sampler.error().message;
   return *std::move(sampler);
 }

@@ -61,8 +61,7 @@ class EngineImpl final : public Engine {
              const PassHooks& hooks) override {
     TC_RETURN_IF_ERROR(Check(batch));
     TC_CHECK(logits.size() ==
-             batch.num_logit_rows() *
-                 static_cast<size_t>(model_->config().vocab_size));
+             batch.num_logit_rows() * model_->config().vocab_size);
     TC_RETURN_IF_ERROR(Reserve(batch));
     const SparseTotals before = totals_;
     const Status status = ForwardFor(batch).Run(batch, logits, hooks);
@@ -146,9 +145,9 @@ class EngineImpl final : public Engine {
     if (tokens.empty()) {
       return Fail(ErrorCode::kInvalidArgument, "there are no tokens to decode");
     }
-    const int64_t vocab_size = model_->config().vocab_size;
+    const size_t vocab_size = model_->config().vocab_size;
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i] < 0 || tokens[i] >= vocab_size) {
+      if (tokens[i] < 0 || std::cmp_greater_equal(tokens[i], vocab_size)) {
         return Fail(ErrorCode::kInvalidArgument,
                     "token {} (number {}) is outside the vocabulary of {}",
                     tokens[i], i, vocab_size);

@@ -8,7 +8,7 @@ std::vector<LayerPlan> PlanLayers(const model::Config& config,
                                   const FfnChoice& choice, bool dense_prompts) {
   const LayerPlan plan = {
       {dense_prompts ? FfnMode::kDense : choice.mode, choice.mode}};
-  return std::vector<LayerPlan>(static_cast<size_t>(config.num_layers), plan);
+  return std::vector<LayerPlan>(config.num_layers, plan);
 }
 
 bool IsSparse(const std::vector<LayerPlan>& layers) {

@@ -28,7 +28,7 @@ void CarveSets(const model::Config& config, const ScratchShape& shape,
     for (size_t i = place; i < config.layers.size(); i += num_places) {
       const model::FfnSpec& spec = config.layers[i].ffn;
       if (!NeedsSets(spec, shape)) continue;
-      const auto num_neurons = static_cast<uint64_t>(NumNeurons(spec));
+      const size_t num_neurons = NumNeurons(spec);
       Carver own = start;
       scratch.sets[i] = {
           num_neurons,
@@ -42,19 +42,17 @@ void CarveSets(const model::Config& config, const ScratchShape& shape,
   if (!shape.is_observed) return;
   scratch.listed = carver.Take<uint32_t>(2, most_neurons);
   if (std::ranges::any_of(config.layers, &model::LayerSpec::parallel)) {
-    scratch.stream =
-        carver.TakeRows(batch, static_cast<uint64_t>(config.width));
+    scratch.stream = carver.TakeRows(batch, config.width);
   }
 }
 
 // The widest input of a product.
 uint64_t WidestInput(const model::Config& config) {
-  uint64_t widest = static_cast<uint64_t>(config.width);
+  uint64_t widest = config.width;
   for (const model::LayerSpec& layer : config.layers) {
     const model::AttentionSpec& attention = layer.attention;
-    widest = std::max({widest, static_cast<uint64_t>(layer.ffn.width),
-                       static_cast<uint64_t>(attention.num_heads) *
-                           static_cast<uint64_t>(attention.value_width)});
+    widest = std::max(
+        {widest, layer.ffn.width, attention.num_heads * attention.value_width});
   }
   return widest;
 }
@@ -63,13 +61,13 @@ uint64_t WidestInput(const model::Config& config) {
 Scratch Carve(const model::Config& config, const ScratchShape& shape,
               Carver& carver) {
   const auto batch = static_cast<uint64_t>(shape.batch);
-  const auto width = static_cast<uint64_t>(config.width);
+  const size_t width = config.width;
   Scratch scratch;
   scratch.residual = carver.TakeRows(batch, width);
   scratch.normed = carver.TakeRows(batch, width);
   scratch.delta = carver.TakeRows(batch, width);
   for (const model::RopeConfig& rope : config.ropes) {
-    const uint64_t num_pairs = static_cast<uint64_t>(rope.width) / 2;
+    const uint64_t num_pairs = rope.width / 2;
     scratch.ropes.push_back({.cos = carver.TakeRows(batch, num_pairs),
                              .sin = carver.TakeRows(batch, num_pairs)});
   }

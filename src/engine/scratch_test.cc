@@ -65,7 +65,7 @@ TEST(Scratch, PredictorsGetSetsOfOneOrTwoLayers) {
   config.num_layers = 3;
   config.layers.push_back(config.layers.front());
   config.layers[1].ffn.width = 300;
-  for (const int64_t lookahead : {0, 1}) {
+  for (const size_t lookahead : {0, 1}) {
     config.predictor.lookahead = lookahead;
     const auto num_bytes = ScratchBytes(config, shape);
     ASSERT_TRUE(num_bytes.has_value());

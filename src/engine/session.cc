@@ -71,17 +71,14 @@ class SessionImpl final : public Session {
 
  private:
   Engine& engine() const { return runtime_->engine(); }
-  size_t vocab_size() const {
-    return static_cast<size_t>(model().config().vocab_size);
-  }
+  size_t vocab_size() const { return model().config().vocab_size; }
 
   // The run's tokens are [begin, ..) of the num_tokens of one call.
   Status RunBatch(const BatchRun& run, size_t begin, size_t num_tokens,
                   std::span<float> logits) {
     const size_t num_layers = model().weights().layers.size();
-    const auto report = [&](int64_t num_done) {
-      const size_t num_new =
-          run.tokens.size() * static_cast<size_t>(num_done) / num_layers;
+    const auto report = [&](size_t num_done) {
+      const size_t num_new = run.tokens.size() * num_done / num_layers;
       ReportProgress(options_.progress, "prompt", begin + num_new, num_tokens);
     };
     PassHooks hooks = {.cancel = options_.cancel};

@@ -19,7 +19,7 @@ using testing::Nmse;
 using testing::RandomTokens;
 using testing::TinySpec;
 
-TinySpec UnlikeSpec(const std::string& architecture, int64_t head_width) {
+TinySpec UnlikeSpec(const std::string& architecture, size_t head_width) {
   TinySpec spec;
   testing::UseArchitecture(architecture, spec);
   testing::UseUnlikeLayers(head_width, spec);
@@ -31,7 +31,7 @@ TinySpec UnlikeSpec(const std::string& architecture, int64_t head_width) {
 TEST(UnlikeLayers, AreComputedAsTheReferenceDoes) {
   for (const char* architecture :
        {"llama", "qwen3", "falcon", "opt", "mixtral", "nemotron"}) {
-    for (const int64_t head_width : {0, 16}) {
+    for (const size_t head_width : {0, 16}) {
       const TinySpec spec = UnlikeSpec(architecture, head_width);
       const auto model = MakeTinyModel(spec);
       ASSERT_NE(model, nullptr);
@@ -104,8 +104,8 @@ TEST(UnlikeLayers, AreObservedWithTheirNeurons) {
   for (const FfnMode mode : {FfnMode::kDense, FfnMode::kExact}) {
     SessionOptions options = {.ffn = mode};
     options.observer = [&](const FfnObservation& seen) {
-      const auto layer_idx = static_cast<size_t>(seen.layer_idx);
-      const auto f = static_cast<size_t>(spec.layers[layer_idx].ffn_width);
+      const size_t layer_idx = seen.layer_idx;
+      const size_t f = spec.layers[layer_idx].ffn_width;
       EXPECT_EQ(seen.candidates.size(), f);
       EXPECT_EQ(seen.candidates.back(), f - 1);
       EXPECT_LT(seen.fired.size(), f);

@@ -123,8 +123,8 @@ Status CheckSameBos(const model::Model& model, const model::Model& base) {
 
 Status CheckSameVocabulary(const model::Model& model,
                            const model::Model& base) {
-  const int64_t size = model.config().vocab_size;
-  const int64_t base_size = base.config().vocab_size;
+  const size_t size = model.config().vocab_size;
+  const size_t base_size = base.config().vocab_size;
   if (size != base_size) {
     return Fail(ErrorCode::kInvalidArgument,
                 "{} and {} have different vocabularies: {} and {} tokens",

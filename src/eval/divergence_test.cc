@@ -25,8 +25,7 @@ using text::TokenId;
 // Probabilities [T][V] of one chunk that starts with BOS.
 std::vector<std::vector<double>> Softmax(engine::Session& session,
                                          std::vector<TokenId> chunk) {
-  const size_t vocab_size =
-      static_cast<size_t>(session.model().config().vocab_size);
+  const size_t vocab_size = session.model().config().vocab_size;
   chunk.front() = session.model().tokenizer()->vocab().bos.value();
   std::vector<float> logits(chunk.size() * vocab_size);
   session.Truncate(0);

@@ -31,8 +31,7 @@ class Together {
   Together(engine::Runtime& runtime, Sequences sequences)
       : runtime_(runtime),
         tokens_(sequences),
-        vocab_size_(
-            static_cast<size_t>(runtime.engine().model().config().vocab_size)),
+        vocab_size_(runtime.engine().model().config().vocab_size),
         max_rows_(static_cast<size_t>(runtime.plan().engine.max_rows)) {
     for (size_t i = 0; i < sequences.size(); ++i) {
       sequences_.push_back(runtime.NewSequence());
@@ -171,8 +170,7 @@ Status WriteLogits(engine::Session& session,
                 "no room for {} in the context, but for {}",
                 Plural(tokens.size(), "token"), room);
   }
-  const size_t vocab_size =
-      static_cast<size_t>(session.model().config().vocab_size);
+  const size_t vocab_size = session.model().config().vocab_size;
   const size_t step =
       one_by_one ? 1 : std::min(tokens.size(), RowsInBuffer(vocab_size));
 
@@ -200,8 +198,8 @@ Status WriteLogitsTogether(
 }
 
 uint64_t TogetherBytes(std::span<const std::vector<text::TokenId>> sequences,
-                       int64_t vocab_size, bool one_by_one) {
-  const auto width = static_cast<size_t>(vocab_size);
+                       size_t vocab_size, bool one_by_one) {
+  const size_t width = vocab_size;
   const size_t num_rows =
       one_by_one ? NumTokens(sequences)
                  : std::min(NumTokens(sequences), RowsInBuffer(width));

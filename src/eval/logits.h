@@ -43,7 +43,7 @@ Status WriteLogitsTogether(
 
 // Bytes of logits that it allocates, at most.
 uint64_t TogetherBytes(std::span<const std::vector<text::TokenId>> sequences,
-                       int64_t vocab_size, bool one_by_one);
+                       size_t vocab_size, bool one_by_one);
 
 }  // namespace thermocline::eval
 

@@ -36,8 +36,7 @@ Result<std::vector<std::byte>> Collect(engine::Session& session,
 TEST(WriteLogitsTest, GivesEveryPositionInOrder) {
   const auto session = OpenGolden(64);
   ASSERT_NE(session, nullptr);
-  const size_t vocab_size =
-      static_cast<size_t>(session->model().config().vocab_size);
+  const size_t vocab_size = session->model().config().vocab_size;
   const auto bytes = Collect(*session, kTokens, /*one_by_one=*/false);
   ASSERT_TRUE(bytes.has_value()) << bytes.error().message;
   ASSERT_EQ(bytes->size(), kTokens.size() * vocab_size * sizeof(float));

@@ -16,7 +16,7 @@ class Scorer {
  public:
   explicit Scorer(engine::Session& session)
       : session_(session),
-        vocab_size_(static_cast<size_t>(session.model().config().vocab_size)),
+        vocab_size_(session.model().config().vocab_size),
         first_row_(vocab_size_) {
     session_.Truncate(0);
   }
@@ -85,9 +85,8 @@ class Scorer {
 
 }  // namespace
 
-uint64_t ScoringBytes(int64_t vocab_size) {
-  return (kMaxScoredRows + 1) * static_cast<uint64_t>(vocab_size) *
-         sizeof(float);
+uint64_t ScoringBytes(size_t vocab_size) {
+  return (kMaxScoredRows + 1) * vocab_size * sizeof(float);
 }
 
 Result<std::vector<McScores>> ScoreMcItems(engine::Session& session,

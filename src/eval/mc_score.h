@@ -19,7 +19,7 @@ namespace thermocline::eval {
 using McScores = std::vector<double>;
 
 // Bytes of logits that ScoreMcItems allocates, at most.
-uint64_t ScoringBytes(int64_t vocab_size);
+uint64_t ScoringBytes(size_t vocab_size);
 
 // Scores all items, in order; a context is decoded once for all its choices,
 // and what it shares with the context before it not again. The same bits for

@@ -19,8 +19,7 @@ using text::TokenId;
 // The sum by the definition: the whole text in one batch, no logarithm of sums.
 double Reference(engine::Session& session, Tokens context,
                  const Tokens& continuation) {
-  const size_t vocab_size =
-      static_cast<size_t>(session.model().config().vocab_size);
+  const size_t vocab_size = session.model().config().vocab_size;
   const size_t num_context = context.size();
   context.insert(context.end(), continuation.begin(), continuation.end());
   std::vector<float> logits(context.size() * vocab_size);

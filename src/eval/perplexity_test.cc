@@ -19,8 +19,7 @@ namespace {
 Perplexity Reference(engine::Session& session,
                      const std::vector<text::TokenId>& tokens, size_t context,
                      std::optional<text::TokenId> bos) {
-  const size_t vocab_size =
-      static_cast<size_t>(session.model().config().vocab_size);
+  const size_t vocab_size = session.model().config().vocab_size;
   std::vector<double> nlls;
   const size_t num_chunks = tokens.size() / context;
   for (size_t chunk = 0; chunk < num_chunks; ++chunk) {

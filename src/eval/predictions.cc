@@ -1,6 +1,7 @@
 #include "eval/predictions.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -18,7 +19,7 @@ constexpr int64_t kMaxLogitRows = 128;
 
 Status CheckTokens(std::span<engine::Session* const> sessions,
                    std::span<const TokenId> tokens, int64_t chunk) {
-  const int64_t vocab_size = sessions.front()->model().config().vocab_size;
+  const size_t vocab_size = sessions.front()->model().config().vocab_size;
   for (const engine::Session* session : sessions) {
     TC_CHECK(session->model().config().vocab_size == vocab_size);
     if (chunk > session->context()) {
@@ -28,17 +29,17 @@ Status CheckTokens(std::span<engine::Session* const> sessions,
     }
   }
   TC_RETURN_IF_ERROR(CheckChunks(static_cast<int64_t>(tokens.size()), chunk));
-  const auto bad = std::ranges::find_if(
-      tokens, [&](TokenId id) { return id < 0 || id >= vocab_size; });
+  const auto bad = std::ranges::find_if(tokens, [&](TokenId id) {
+    return id < 0 || std::cmp_greater_equal(id, vocab_size);
+  });
   if (bad == tokens.end()) return {};
   return Fail(ErrorCode::kInvalidArgument,
               "token id {} is outside the vocabulary of {}", *bad, vocab_size);
 }
 
 // Of one session.
-size_t NumLogits(int64_t vocab_size, int64_t chunk) {
-  return static_cast<size_t>(std::min(kMaxLogitRows, chunk)) *
-         static_cast<size_t>(vocab_size);
+size_t NumLogits(size_t vocab_size, int64_t chunk) {
+  return static_cast<size_t>(std::min(kMaxLogitRows, chunk)) * vocab_size;
 }
 
 // Runs chunks through all sessions, with the memory for their logits.
@@ -46,8 +47,7 @@ class ChunkRunner {
  public:
   ChunkRunner(std::span<engine::Session* const> sessions, int64_t chunk)
       : sessions_(sessions),
-        vocab_size_(
-            static_cast<size_t>(sessions.front()->model().config().vocab_size)),
+        vocab_size_(sessions.front()->model().config().vocab_size),
         logits_(sessions.size()),
         rows_(sessions.size()) {
     for (std::vector<float>& logits : logits_) {
@@ -136,7 +136,7 @@ Status CheckChunks(int64_t num_tokens, int64_t chunk) {
   return {};
 }
 
-uint64_t PredictionBytes(int64_t vocab_size, int64_t chunk) {
+uint64_t PredictionBytes(size_t vocab_size, int64_t chunk) {
   return NumLogits(vocab_size, chunk) * sizeof(float);
 }
 

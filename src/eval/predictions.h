@@ -34,7 +34,7 @@ Status CheckChunks(int64_t num_tokens, int64_t chunk);
 std::optional<text::TokenId> BosThatIsAdded(const model::Model& model);
 
 // Bytes that ForEachPrediction allocates for the logits of each session.
-uint64_t PredictionBytes(int64_t vocab_size, int64_t chunk);
+uint64_t PredictionBytes(size_t vocab_size, int64_t chunk);
 
 // Each session's logits [V] of one position, and the token that comes next.
 // An error stops the run.

@@ -51,7 +51,7 @@ class ForEachPredictionTest : public ::testing::Test {
 
 // At every counted position each session's row, and what the text says next.
 TEST_F(ForEachPredictionTest, GivesTheSecondHalfOfEveryChunk) {
-  const size_t vocab_size = static_cast<size_t>(model_->config().vocab_size);
+  const size_t vocab_size = model_->config().vocab_size;
   const auto tokens = RandomTokens(29, model_->config().vocab_size);
   std::vector<TokenId> targets;
   std::vector<float> rows;

@@ -20,7 +20,7 @@ std::optional<double> Ratio(uint64_t part, uint64_t whole) {
 
 // FFNs that a token goes through in a layer.
 uint64_t NumUsed(const model::FfnSpec& ffn) {
-  return static_cast<uint64_t>(std::max<int64_t>(ffn.num_experts_used, 1));
+  return std::max<size_t>(ffn.num_experts_used, 1);
 }
 
 uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
@@ -30,7 +30,7 @@ uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
   // Every expert in use reads what it makes of the input anew.
   const model::FfnSpec& spec = config.layers[layer_idx].ffn;
   const uint64_t num_used = NumUsed(spec);
-  const auto num_neurons = static_cast<uint64_t>(spec.width);
+  const size_t num_neurons = spec.width;
   const auto bytes_of = [&](const TensorView& up, const TensorView& down) {
     return num_used * (up.num_bytes() + down.row_bytes() * num_neurons);
   };
@@ -44,9 +44,8 @@ uint64_t PredictorBytes(const model::Model& model, size_t layer_idx,
   // A file's layer without one tests all its neurons; of a file that has none
   // at all, the session took signs of its own, as many.
   if (!free.signs && config.has_training_free) return 0;
-  const uint64_t sign_bytes = num_used * num_neurons *
-                              static_cast<uint64_t>((config.width + 63) / 64) *
-                              sizeof(uint64_t);
+  const uint64_t sign_bytes =
+      num_used * num_neurons * ((config.width + 63) / 64) * sizeof(uint64_t);
   return sign_bytes + (free.down ? bytes_of(free.up, free.down) : 0);
 }
 
@@ -131,7 +130,7 @@ Status SparsityMeter::Begin(const engine::Session& session) {
                                   model_, session.isa(),
                                   has_threshold ? model_->config().thresholds
                                                 : std::vector<float>()));
-  const auto num_layers = static_cast<size_t>(model_->config().num_layers);
+  const size_t num_layers = model_->config().num_layers;
   bytes_.clear();
   for (size_t l = 0; l < num_layers; ++l) {
     bytes_.push_back(BytesOf(l, session));
@@ -170,13 +169,12 @@ SparsityMeter::LayerBytes SparsityMeter::BytesOf(
 void SparsityMeter::See(const engine::FfnObservation& seen) {
   TC_CHECK(probe_ != nullptr);
   probe_->Look(seen);
-  const auto layer_idx = static_cast<size_t>(seen.layer_idx);
+  const size_t layer_idx = seen.layer_idx;
   const LayerBytes& bytes = bytes_[layer_idx];
   const uint64_t num_open = neuron::CountBoth(seen.candidates, probe_->open());
   SparsityCounts& counts = layers_[layer_idx];
   ++counts.num_tokens;
-  counts.num_neurons +=
-      static_cast<uint64_t>(NumNeurons(model_->config().layers[layer_idx].ffn));
+  counts.num_neurons += NumNeurons(model_->config().layers[layer_idx].ffn);
   counts.num_active += probe_->fired().size();
   counts.num_candidates += seen.candidates.size();
   counts.num_found += neuron::CountBoth(seen.candidates, probe_->fired());

@@ -64,8 +64,8 @@ TEST(MeasureSparsityTest, Exact) {
   EXPECT_EQ(sparsity.mode, "exact");
   EXPECT_EQ(sparsity.predictor, "none");
   ASSERT_EQ(sparsity.layers.size(), 2u);
-  const auto f = static_cast<uint64_t>(MaxFfnWidth(model->config()));
-  const auto d = static_cast<uint64_t>(model->config().width);
+  const size_t f = MaxFfnWidth(model->config());
+  const size_t d = model->config().width;
   for (const SparsityCounts& layer : sparsity.layers) {
     EXPECT_EQ(layer.num_tokens, kPositions);
     EXPECT_EQ(layer.candidates(), 1.0);
@@ -93,9 +93,8 @@ TEST(MeasureSparsityTest, Fast) {
   std::vector<uint64_t> num_candidates(2), num_fired(2);
   engine::SessionOptions options = Options(FfnMode::kFast);
   options.observer = [&](const engine::FfnObservation& seen) {
-    num_candidates[static_cast<size_t>(seen.layer_idx)] +=
-        seen.candidates.size();
-    num_fired[static_cast<size_t>(seen.layer_idx)] += seen.fired.size();
+    num_candidates[seen.layer_idx] += seen.candidates.size();
+    num_fired[seen.layer_idx] += seen.fired.size();
   };
   const auto again = engine::Session::Create(model, options);
   ASSERT_TRUE(again.has_value());
@@ -128,9 +127,8 @@ TEST(MeasureSparsityTest, SignsOfOneLayerAlone) {
       std::string(TC_TEST_DATA) + "/golden/llama-gqa-f16.gguf", options);
   ASSERT_TRUE(source.has_value()) << MessageOf(source);
   const model::Config& config = (*source)->config();
-  const auto num_neurons = static_cast<uint64_t>(MaxFfnWidth(config));
-  const uint64_t sign_bytes =
-      static_cast<uint64_t>((config.width + 63) / 64) * 8;
+  const size_t num_neurons = MaxFfnWidth(config);
+  const uint64_t sign_bytes = ((config.width + 63) / 64) * 8;
   const std::string path =
       ::testing::TempDir() + "/tc_sparsity_signs_of_one_layer.gguf";
   const Status written = model::WritePreparedFile(

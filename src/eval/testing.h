@@ -39,12 +39,11 @@ inline std::unique_ptr<engine::Session> OpenSession(
 }
 
 inline std::vector<text::TokenId> RandomTokens(size_t count,
-                                               int64_t vocab_size) {
+                                               size_t vocab_size) {
   Random random(7);
   std::vector<text::TokenId> tokens(count);
   for (text::TokenId& token : tokens) {
-    token = static_cast<text::TokenId>(
-        random.Below(static_cast<uint64_t>(vocab_size)));
+    token = static_cast<text::TokenId>(random.Below(vocab_size));
   }
   return tokens;
 }

@@ -181,8 +181,12 @@ std::string OwnName(const std::string& name_or_path) {
 
 Status WriteCounts(const HfConfig& config, const std::string& prefix,
                    gguf::Writer& writer) {
-  const std::pair<const char*, int64_t> counts[] = {
-      {"context_length", config.context_length},
+  const auto write = [&](const char* key, size_t count) {
+    return writer.AddInt(prefix + key, ValueType::kU32,
+                         static_cast<int64_t>(count));
+  };
+  const std::pair<const char*, size_t> counts[] = {
+      {"context_length", static_cast<size_t>(config.context_length)},
       {"embedding_length", config.width},
       {"block_count", config.num_layers},
       {"feed_forward_length",
@@ -193,25 +197,20 @@ Status WriteCounts(const HfConfig& config, const std::string& prefix,
       {"attention.value_length", config.head_width},
   };
   for (const auto& [key, count] : counts) {
-    TC_RETURN_IF_ERROR(writer.AddInt(prefix + key, ValueType::kU32, count));
+    TC_RETURN_IF_ERROR(write(key, count));
   }
   if (config.rope_kind != RopeKind::kNone) {
-    TC_RETURN_IF_ERROR(writer.AddInt(prefix + "rope.dimension_count",
-                                     ValueType::kU32, config.rotated_width));
+    TC_RETURN_IF_ERROR(write("rope.dimension_count", config.rotated_width));
   }
   if (config.vocab_size) {
-    TC_RETURN_IF_ERROR(writer.AddInt(prefix + "vocab_size", ValueType::kU32,
-                                     *config.vocab_size));
+    TC_RETURN_IF_ERROR(write("vocab_size", *config.vocab_size));
   }
   if (config.num_experts == 0) return {};
   if (config.dense_ffn_width > 0) {
-    TC_RETURN_IF_ERROR(writer.AddInt(prefix + "expert_feed_forward_length",
-                                     ValueType::kU32, config.ffn_width));
+    TC_RETURN_IF_ERROR(write("expert_feed_forward_length", config.ffn_width));
   }
-  TC_RETURN_IF_ERROR(writer.AddInt(prefix + "expert_count", ValueType::kU32,
-                                   config.num_experts));
-  return writer.AddInt(prefix + "expert_used_count", ValueType::kU32,
-                       config.num_experts_used);
+  TC_RETURN_IF_ERROR(write("expert_count", config.num_experts));
+  return write("expert_used_count", config.num_experts_used);
 }
 
 // What the architecture's name does not say.

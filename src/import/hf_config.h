@@ -33,19 +33,19 @@ struct HfConfig {
   // The share of a head that rotates if the file does not say; absent: all of
   // it, in any case.
   std::optional<double> usual_rotated_share;
-  int64_t width = 0;            // D
-  int64_t ffn_width = 0;        // F, of a mixture those of one expert
-  int64_t dense_ffn_width = 0;  // of a mixture that has its own; or 0
-  int64_t num_layers = 0;
-  int64_t num_heads = 0;
-  int64_t num_kv_heads = 0;
-  int64_t head_width = 0;
-  int64_t rotated_width = 0;    // of a head; 0 without rotation
+  size_t width = 0;            // D
+  size_t ffn_width = 0;        // F, of a mixture those of one expert
+  size_t dense_ffn_width = 0;  // of a mixture that has its own; or 0
+  size_t num_layers = 0;
+  size_t num_heads = 0;
+  size_t num_kv_heads = 0;
+  size_t head_width = 0;
+  size_t rotated_width = 0;     // of a head; 0 without rotation
   int64_t position_offset = 0;  // OPT: rows of the table before position 0's
-  int64_t num_experts = 0;      // 0: one FFN for all tokens
-  int64_t num_experts_used = 0;
+  size_t num_experts = 0;       // 0: one FFN for all tokens
+  size_t num_experts_used = 0;
   int64_t context_length = 0;
-  std::optional<int64_t> vocab_size;
+  std::optional<size_t> vocab_size;
   double norm_epsilon = 0.0;
   // Whether the embedding is the head too; nullopt: if the checkpoint has no
   // head, or the same numbers twice.

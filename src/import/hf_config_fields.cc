@@ -80,7 +80,7 @@ Status CompleteRotation(const JsonFields& fields, HfConfig& config) {
                     "must be even and more than 0",
                     config.rope.rotated_share, config.head_width, rotated));
   }
-  config.rotated_width = rotated;
+  config.rotated_width = static_cast<size_t>(rotated);
   return {};
 }
 

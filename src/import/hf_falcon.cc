@@ -35,9 +35,9 @@ Status ReadHeads(const JsonFields& fields, bool is_grouped, HfConfig& config) {
   const char* heads_key = KeyInUse(fields, "num_attention_heads", "n_head");
   const char* kv_heads_key = KeyInUse(fields, "num_kv_heads", "n_head_kv");
   TC_ASSIGN_OR_RETURN(config.num_heads,
-                      fields.RequireInt(heads_key, 1, model::kMaxWidth));
+                      fields.RequireExtent(heads_key, 1, model::kMaxWidth));
   TC_ASSIGN_OR_RETURN(const auto num_kv_heads,
-                      fields.Int(kv_heads_key, 1, config.num_heads));
+                      fields.Extent(kv_heads_key, 1, config.num_heads));
   TC_ASSIGN_OR_RETURN(const auto multi_query, fields.Bool("multi_query"));
   // Only the newer layout looks at the number of KV heads.
   if (is_grouped) {
@@ -51,24 +51,24 @@ Status ReadHeads(const JsonFields& fields, bool is_grouped, HfConfig& config) {
 }  // namespace
 
 Status ReadFalconConfig(const JsonFields& fields, HfConfig& config) {
-  constexpr int64_t kMaxWidth = model::kMaxWidth / 4;  // of an FFN: 4 times it
+  constexpr size_t kMaxWidth = model::kMaxWidth / 4;  // of an FFN: 4 times it
   TC_ASSIGN_OR_RETURN(const bool is_grouped, IsGrouped(fields));
   TC_RETURN_IF_ERROR(ReadFalconBlocks(fields, is_grouped, config));
   TC_ASSIGN_OR_RETURN(config.width,
-                      fields.RequireInt("hidden_size", 1, kMaxWidth));
+                      fields.RequireExtent("hidden_size", 1, kMaxWidth));
   TC_ASSIGN_OR_RETURN(const auto ffn_width,
-                      fields.Int("ffn_hidden_size", 1, model::kMaxWidth));
+                      fields.Extent("ffn_hidden_size", 1, model::kMaxWidth));
   config.ffn_width = ffn_width.value_or(4 * config.width);
   TC_ASSIGN_OR_RETURN(
       config.num_layers,
-      fields.RequireInt(KeyInUse(fields, "num_hidden_layers", "n_layer"), 1,
-                        model::kMaxLayers));
+      fields.RequireExtent(KeyInUse(fields, "num_hidden_layers", "n_layer"), 1,
+                           model::kMaxLayers));
   TC_RETURN_IF_ERROR(ReadHeads(fields, is_grouped, config));
   TC_ASSIGN_OR_RETURN(const auto context,
                       fields.Int("max_position_embeddings", 1, kMaxInt32));
   config.context_length = context.value_or(kUsualContext);
   TC_ASSIGN_OR_RETURN(config.vocab_size,
-                      fields.Int("vocab_size", 1, kMaxInt32));
+                      fields.Extent("vocab_size", 1, kMaxInt32));
   TC_RETURN_IF_ERROR(ReadActivation(
       fields, KeyInUse(fields, "activation", "hidden_act"), "gelu", config));
   TC_ASSIGN_OR_RETURN(config.rope, ReadHfRope(fields, config.context_length));
@@ -120,9 +120,8 @@ Layout FalconLayout(const HfConfig& config) {
   const std::vector<Part> matrices = {
       {.hf_name = "self_attention.query_key_value.weight",
        .gguf_name = "attn_qkv.weight",
-       .rows = RowsOfFusedHeads(static_cast<uint64_t>(config.num_heads),
-                                static_cast<uint64_t>(config.num_kv_heads),
-                                static_cast<uint64_t>(config.head_width)),
+       .rows = RowsOfFusedHeads(config.num_heads, config.num_kv_heads,
+                                config.head_width),
        .is_required = true},
       {"self_attention.dense.weight", "attn_output.weight"},
       {"mlp.dense_h_to_4h.weight", "ffn_up.weight"},

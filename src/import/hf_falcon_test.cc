@@ -158,8 +158,7 @@ TestTensors FalconWeights(const HfConfig& config) {
   const auto add = [&](const std::string& name, std::vector<uint64_t> shape) {
     t["transformer." + name] = RandomTensor("F16", std::move(shape), random);
   };
-  const auto qkv =
-      static_cast<uint64_t>(config.num_heads + 2 * config.num_kv_heads) * 16;
+  const auto qkv = (config.num_heads + 2 * config.num_kv_heads) * 16;
   add("word_embeddings.weight", {12, 64});
   for (const char* kind : {".weight", ".bias"}) {
     add(std::string("ln_f") + kind, {64});

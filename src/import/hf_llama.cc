@@ -14,21 +14,23 @@ namespace thermocline::importer {
 namespace {
 
 Status ReadSizes(const JsonFields& fields, HfConfig& config) {
-  constexpr int64_t kMaxWidth = model::kMaxWidth;
+  constexpr size_t kMaxWidth = model::kMaxWidth;
   TC_ASSIGN_OR_RETURN(config.width,
-                      fields.RequireInt("hidden_size", 1, kMaxWidth));
+                      fields.RequireExtent("hidden_size", 1, kMaxWidth));
   TC_ASSIGN_OR_RETURN(config.ffn_width,
-                      fields.RequireInt("intermediate_size", 1, kMaxWidth));
+                      fields.RequireExtent("intermediate_size", 1, kMaxWidth));
   TC_ASSIGN_OR_RETURN(
       config.num_layers,
-      fields.RequireInt("num_hidden_layers", 1, model::kMaxLayers));
-  TC_ASSIGN_OR_RETURN(config.num_heads,
-                      fields.RequireInt("num_attention_heads", 1, kMaxWidth));
-  TC_ASSIGN_OR_RETURN(const auto num_kv_heads,
-                      fields.Int("num_key_value_heads", 1, config.num_heads));
+      fields.RequireExtent("num_hidden_layers", 1, model::kMaxLayers));
+  TC_ASSIGN_OR_RETURN(
+      config.num_heads,
+      fields.RequireExtent("num_attention_heads", 1, kMaxWidth));
+  TC_ASSIGN_OR_RETURN(
+      const auto num_kv_heads,
+      fields.Extent("num_key_value_heads", 1, config.num_heads));
   config.num_kv_heads = num_kv_heads.value_or(config.num_heads);
   TC_ASSIGN_OR_RETURN(const auto head_width,
-                      fields.Int("head_dim", 2, kMaxWidth));
+                      fields.Extent("head_dim", 2, kMaxWidth));
   config.head_width = head_width.value_or(0);
   TC_RETURN_IF_ERROR(
       CompleteHeads(fields, head_width ? "head_dim" : "num_attention_heads",
@@ -37,7 +39,7 @@ Status ReadSizes(const JsonFields& fields, HfConfig& config) {
       config.context_length,
       fields.RequireInt("max_position_embeddings", 1, kMaxInt32));
   TC_ASSIGN_OR_RETURN(config.vocab_size,
-                      fields.Int("vocab_size", 1, kMaxInt32));
+                      fields.Extent("vocab_size", 1, kMaxInt32));
   return {};
 }
 
@@ -45,10 +47,10 @@ Status ReadSizes(const JsonFields& fields, HfConfig& config) {
 Status ReadMixtralExperts(const JsonFields& fields, HfConfig& config) {
   TC_ASSIGN_OR_RETURN(
       config.num_experts,
-      fields.RequireInt("num_local_experts", 1, model::kMaxExperts));
+      fields.RequireExtent("num_local_experts", 1, model::kMaxExperts));
   TC_ASSIGN_OR_RETURN(
       config.num_experts_used,
-      fields.RequireInt("num_experts_per_tok", 1, config.num_experts));
+      fields.RequireExtent("num_experts_per_tok", 1, config.num_experts));
   return {};
 }
 
@@ -57,12 +59,13 @@ Status ReadQwenExperts(const JsonFields& fields, HfConfig& config) {
   config.dense_ffn_width = config.ffn_width;
   TC_ASSIGN_OR_RETURN(
       config.ffn_width,
-      fields.RequireInt("moe_intermediate_size", 1, model::kMaxWidth));
-  TC_ASSIGN_OR_RETURN(config.num_experts,
-                      fields.RequireInt("num_experts", 1, model::kMaxExperts));
+      fields.RequireExtent("moe_intermediate_size", 1, model::kMaxWidth));
+  TC_ASSIGN_OR_RETURN(
+      config.num_experts,
+      fields.RequireExtent("num_experts", 1, model::kMaxExperts));
   TC_ASSIGN_OR_RETURN(
       config.num_experts_used,
-      fields.RequireInt("num_experts_per_tok", 1, config.num_experts));
+      fields.RequireExtent("num_experts_per_tok", 1, config.num_experts));
   TC_ASSIGN_OR_RETURN(const auto is_normed, fields.Bool("norm_topk_prob"));
   if (!is_normed.value_or(false)) {
     return Fail(ErrorCode::kUnsupported,
@@ -148,13 +151,12 @@ void AddLinear(const std::string& hf_name, const std::string& gguf_name,
 }
 
 void AddAttention(const HfConfig& config, std::vector<Part>& parts) {
-  const auto head = static_cast<uint64_t>(config.head_width);
+  const size_t head = config.head_width;
   std::vector<uint32_t> q_rows;
   std::vector<uint32_t> k_rows;
   if (config.rope_kind == RopeKind::kNorm) {
-    q_rows = RowsOfHalves(static_cast<uint64_t>(config.num_heads) * head, head);
-    k_rows =
-        RowsOfHalves(static_cast<uint64_t>(config.num_kv_heads) * head, head);
+    q_rows = RowsOfHalves(config.num_heads * head, head);
+    k_rows = RowsOfHalves(config.num_kv_heads * head, head);
   }
   AddLinear("self_attn.q_proj", "attn_q", parts, q_rows);
   AddLinear("self_attn.k_proj", "attn_k", parts, k_rows);

@@ -18,8 +18,8 @@ constexpr int64_t kPositionOffset = 2;
 // OPT-350m has both of the first two; Galactica lacks biases.
 Status RefuseOtherOptBlocks(const JsonFields& fields, const HfConfig& config) {
   TC_RETURN_IF_ERROR(RequireFlag(fields, "do_layer_norm_before", true));
-  TC_ASSIGN_OR_RETURN(const auto projected,
-                      fields.Int("word_embed_proj_dim", 1, model::kMaxWidth));
+  TC_ASSIGN_OR_RETURN(const auto projected, fields.Extent("word_embed_proj_dim",
+                                                          1, model::kMaxWidth));
   if (projected.value_or(config.width) != config.width) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: key \"word_embed_proj_dim\" is {}, but \"hidden_size\" is "
@@ -37,17 +37,18 @@ Status RefuseOtherOptBlocks(const JsonFields& fields, const HfConfig& config) {
 
 Status ReadOptConfig(const JsonFields& fields, HfConfig& config) {
   config.position_offset = kPositionOffset;
-  constexpr int64_t kMaxWidth = model::kMaxWidth;
+  constexpr size_t kMaxWidth = model::kMaxWidth;
   TC_ASSIGN_OR_RETURN(config.width,
-                      fields.RequireInt("hidden_size", 1, kMaxWidth));
+                      fields.RequireExtent("hidden_size", 1, kMaxWidth));
   TC_RETURN_IF_ERROR(RefuseOtherOptBlocks(fields, config));
   TC_ASSIGN_OR_RETURN(config.ffn_width,
-                      fields.RequireInt("ffn_dim", 1, kMaxWidth));
+                      fields.RequireExtent("ffn_dim", 1, kMaxWidth));
   TC_ASSIGN_OR_RETURN(
       config.num_layers,
-      fields.RequireInt("num_hidden_layers", 1, model::kMaxLayers));
-  TC_ASSIGN_OR_RETURN(config.num_heads,
-                      fields.RequireInt("num_attention_heads", 1, kMaxWidth));
+      fields.RequireExtent("num_hidden_layers", 1, model::kMaxLayers));
+  TC_ASSIGN_OR_RETURN(
+      config.num_heads,
+      fields.RequireExtent("num_attention_heads", 1, kMaxWidth));
   config.num_kv_heads = config.num_heads;
   TC_RETURN_IF_ERROR(CompleteHeads(fields, "num_attention_heads",
                                    "num_attention_heads", config));
@@ -55,7 +56,7 @@ Status ReadOptConfig(const JsonFields& fields, HfConfig& config) {
       config.context_length,
       fields.RequireInt("max_position_embeddings", 1, model::kMaxWidth));
   TC_ASSIGN_OR_RETURN(config.vocab_size,
-                      fields.Int("vocab_size", 1, kMaxInt32));
+                      fields.Extent("vocab_size", 1, kMaxInt32));
   TC_RETURN_IF_ERROR(
       ReadActivation(fields, "activation_function", "relu", config));
   config.norm_epsilon = 1e-5;  // no key changes it

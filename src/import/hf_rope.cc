@@ -219,13 +219,13 @@ Status WriteHfRope(const HfRope& rope, const std::string& prefix,
 }
 
 std::vector<float> RopeFactors(const Llama3Scaling& scaling, double theta,
-                               int64_t rotated_width) {
+                               size_t rotated_width) {
   const double longest_kept =
       scaling.original_context / scaling.high_freq_factor;
   const double shortest_stretched =
       scaling.original_context / scaling.low_freq_factor;
   std::vector<float> factors;
-  for (int64_t i = 0; i < rotated_width / 2; ++i) {
+  for (size_t i = 0; i < rotated_width / 2; ++i) {
     const double exponent =
         2.0 * static_cast<double>(i) / static_cast<double>(rotated_width);
     const double wavelength =

@@ -55,7 +55,7 @@ Status WriteHfRope(const HfRope& rope, const std::string& prefix,
 
 // The divisors of the rotary frequencies, [rotated_width / 2].
 std::vector<float> RopeFactors(const Llama3Scaling& scaling, double theta,
-                               int64_t rotated_width);
+                               size_t rotated_width);
 
 }  // namespace thermocline::importer
 

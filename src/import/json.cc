@@ -164,6 +164,14 @@ Result<std::optional<int64_t>> JsonFields::Int(const char* key, int64_t low,
   return number;
 }
 
+Result<std::optional<size_t>> JsonFields::Extent(const char* key, size_t low,
+                                                 size_t high) const {
+  TC_ASSIGN_OR_RETURN(const auto value, Int(key, static_cast<int64_t>(low),
+                                            static_cast<int64_t>(high)));
+  if (!value) return std::nullopt;
+  return static_cast<size_t>(*value);
+}
+
 Result<std::optional<double>> JsonFields::Float(const char* key) const {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;
@@ -197,6 +205,13 @@ Result<std::optional<std::string>> JsonFields::String(const char* key) const {
 Result<int64_t> JsonFields::RequireInt(const char* key, int64_t low,
                                        int64_t high) const {
   TC_ASSIGN_OR_RETURN(const auto value, Int(key, low, high));
+  if (!value) return Wrong(key, "is missing");
+  return *value;
+}
+
+Result<size_t> JsonFields::RequireExtent(const char* key, size_t low,
+                                         size_t high) const {
+  TC_ASSIGN_OR_RETURN(const auto value, Extent(key, low, high));
   if (!value) return Wrong(key, "is missing");
   return *value;
 }

@@ -35,11 +35,15 @@ class JsonFields {
   // nullopt: absent.
   Result<std::optional<int64_t>> Int(const char* key, int64_t low,
                                      int64_t high) const;
+  // Of an extent; high at most 2^63 - 1.
+  Result<std::optional<size_t>> Extent(const char* key, size_t low,
+                                       size_t high) const;
   Result<std::optional<double>> Float(const char* key) const;
   Result<std::optional<bool>> Bool(const char* key) const;
   Result<std::optional<std::string>> String(const char* key) const;
 
   Result<int64_t> RequireInt(const char* key, int64_t low, int64_t high) const;
+  Result<size_t> RequireExtent(const char* key, size_t low, size_t high) const;
   Result<double> RequireFloat(const char* key) const;
   Result<std::string> RequireString(const char* key) const;
 

@@ -88,6 +88,7 @@ TEST_F(JsonFieldsTest, ValuesOfTheRightType) {
   EXPECT_EQ(fields_.Bool("yes").value(), true);
   EXPECT_EQ(fields_.Int("none", 0, 1).value(), std::nullopt);
   EXPECT_EQ(fields_.Int("absent", 0, 1).value(), std::nullopt);
+  EXPECT_EQ(fields_.Extent("absent", 0, 1).value(), std::nullopt);
   EXPECT_EQ(fields_.Find("none"), nullptr);
   EXPECT_EQ(*fields_.Find("list"), Json({1}));
 }
@@ -110,6 +111,8 @@ TEST_F(JsonFieldsTest, WrongTypesAndRangesAreNamed) {
   ExpectNames(fields_.Bool("int"), "int");
   ExpectNames(fields_.String("list"), "list");
   ExpectNames(fields_.RequireInt("absent", 0, 1), "absent");
+  ExpectNames(fields_.Extent("int", 6, 9), "int");
+  ExpectNames(fields_.RequireExtent("absent", 0, 1), "absent");
   ExpectNames(fields_.RequireFloat("none"), "none");
   ExpectNames(fields_.RequireString("absent"), "absent");
 }

@@ -36,7 +36,7 @@ std::string Print(std::span<const uint64_t> shape) {
 }
 
 // `name` with its "{}" replaced by a number.
-std::string Numbered(std::string name, int64_t number) {
+std::string Numbered(std::string name, size_t number) {
   const size_t at = name.find("{}");
   return at == std::string::npos ? name
                                  : name.replace(at, 2, std::to_string(number));
@@ -68,7 +68,7 @@ class Planner {
   Status CheckNothingIsLeft() const;
   DType StoredAs(const model::TensorRole& role,
                  const std::vector<uint64_t>& shape) const;
-  int64_t ExtentOf(model::Extent extent) const {
+  size_t ExtentOf(model::Extent extent) const {
     return model::ExtentOf(extent, model_, model_.layers.front());
   }
   std::vector<uint64_t> ShapeOf(const model::TensorRole& role) const;
@@ -111,8 +111,7 @@ Result<uint64_t> Planner::VocabSize() const {
   }
   const uint64_t by_tensor =
       embedding->shape.empty() ? 0 : embedding->shape.front();
-  const uint64_t by_config =
-      static_cast<uint64_t>(config_.vocab_size.value_or(0));
+  const uint64_t by_config = config_.vocab_size.value_or(0);
   if (by_tensor == 0 || (by_config != 0 && by_config != by_tensor)) {
     return Fail(ErrorCode::kCorrupt,
                 "tensor \"{}\" has the shape {}, but config.json says "
@@ -141,9 +140,9 @@ DType Planner::StoredAs(const model::TensorRole& role,
 
 // Of a source, outermost extent first.
 std::vector<uint64_t> Planner::ShapeOf(const model::TensorRole& role) const {
-  const auto columns = static_cast<uint64_t>(ExtentOf(role.columns));
+  const size_t columns = ExtentOf(role.columns);
   if (role.form == model::TensorForm::kVector) return {columns};
-  return {static_cast<uint64_t>(ExtentOf(role.rows)), columns};
+  return {ExtentOf(role.rows), columns};
 }
 
 Result<const SafeTensor*> Planner::FindSource(
@@ -180,10 +179,10 @@ Status Planner::Add(const std::string& hf_prefix,
   PlannedTensor planned;
   planned.name = gguf_prefix + part.gguf_name;
   std::vector<uint64_t> shape = ShapeOf(*role);
-  const int64_t num_experts = role->form == model::TensorForm::kStack
-                                  ? ExtentOf(model::Extent::kExperts)
-                                  : 0;
-  for (int64_t i = 0; i < std::max(num_experts, int64_t{1}); ++i) {
+  const size_t num_experts = role->form == model::TensorForm::kStack
+                                 ? ExtentOf(model::Extent::kExperts)
+                                 : 0;
+  for (size_t i = 0; i < std::max<size_t>(num_experts, 1); ++i) {
     const std::string source_name = Numbered(name, i);
     TC_ASSIGN_OR_RETURN(const SafeTensor* source,
                         FindSource(source_name, shape));
@@ -196,7 +195,7 @@ Status Planner::Add(const std::string& hf_prefix,
   // Innermost first, which is how the file counts.
   std::ranges::reverse(shape);
   if (!part.rows.empty()) shape.back() = part.rows.size();
-  if (num_experts > 0) shape.push_back(static_cast<uint64_t>(num_experts));
+  if (num_experts > 0) shape.push_back(num_experts);
   planned.shape.rank = static_cast<int>(shape.size());
   std::ranges::copy(shape, planned.shape.ne.begin());
   plan_.push_back(std::move(planned));
@@ -246,11 +245,11 @@ Result<std::vector<PlannedTensor>> Planner::Plan() {
   FindPrefix();
   FindEmbedding();
   TC_ASSIGN_OR_RETURN(const uint64_t vocab_size, VocabSize());
-  model_.vocab_size = static_cast<int64_t>(vocab_size);
+  model_.vocab_size = vocab_size;
   TC_RETURN_IF_ERROR(
       Add("", "", {.hf_name = embedding_, .gguf_name = "token_embd.weight"}));
   TC_RETURN_IF_ERROR(AddAll(prefix_, "", layout_.inputs));
-  for (int64_t i = 0; i < config_.num_layers; ++i) {
+  for (size_t i = 0; i < config_.num_layers; ++i) {
     TC_RETURN_IF_ERROR(AddAll(prefix_ + Numbered(layout_.layer_prefix, i),
                               fmt::format("blk.{}.", i), layout_.layer));
   }

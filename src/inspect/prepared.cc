@@ -24,7 +24,7 @@ std::optional<double> FigureOf(const gguf::File& file, const char* key) {
 
 bool IsOf(const TensorRow& row, const char* name) {
   return row.layer.has_value() &&
-         row.name == prepared::OfLayer(*row.layer, name);
+         row.name == prepared::OfLayer(static_cast<size_t>(*row.layer), name);
 }
 
 void CountTensors(std::span<const TensorRow> rows, PreparedFacts& prepared) {

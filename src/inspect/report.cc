@@ -217,12 +217,12 @@ std::optional<model::Config> AttentionByMetadata(const ModelShape& shape) {
     return {};
   }
   model::Config config;
-  config.num_layers = *shape.num_layers;
+  config.num_layers = static_cast<size_t>(*shape.num_layers);
   const model::LayerSpec layer = {
-      .attention = {.num_kv_heads = *shape.num_kv_heads,
-                    .key_width = *shape.key_width,
-                    .value_width = *shape.value_width}};
-  config.layers.assign(static_cast<size_t>(config.num_layers), layer);
+      .attention = {.num_kv_heads = static_cast<size_t>(*shape.num_kv_heads),
+                    .key_width = static_cast<size_t>(*shape.key_width),
+                    .value_width = static_cast<size_t>(*shape.value_width)}};
+  config.layers.assign(config.num_layers, layer);
   return config;
 }
 
@@ -269,7 +269,7 @@ void UseLayerShapes(const model::Config& config, ModelShape& shape) {
   const auto use = [&](const auto& get, std::optional<int64_t>& number,
                        std::vector<int64_t>& of_layers) {
     for (const model::LayerSpec& layer : config.layers) {
-      of_layers.push_back(get(layer));
+      of_layers.push_back(static_cast<int64_t>(get(layer)));
     }
     number = of_layers.front();
     if (std::ranges::count(of_layers, *number) == std::ssize(of_layers)) {

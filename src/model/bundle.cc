@@ -51,8 +51,7 @@ Result<std::vector<neuron::RecordLayout>> PlanLayouts(
                                   ? HasPredictor(layer)
                                   : options.bundles_gate[layer_idx];
     for (const FfnMatrices& matrices : ExpertsOf(layer.ffn)) {
-      auto layout = LayoutOf(matrices, static_cast<uint64_t>(config.width),
-                             bundles_gate, options);
+      auto layout = LayoutOf(matrices, config.width, bundles_gate, options);
       if (!layout) {
         return Annotate(fmt::format("{}: layer {}", path, layer_idx),
                         layout.error());
@@ -76,8 +75,7 @@ uint64_t NumRecordBytes(const Config& config,
                         std::span<const neuron::RecordLayout> layouts) {
   uint64_t num_bytes = 0;
   for (size_t i = 0; i < layouts.size(); ++i) {
-    num_bytes += layouts[i].stride *
-                 static_cast<uint64_t>(NumNeurons(config.layers[i].ffn));
+    num_bytes += layouts[i].stride * NumNeurons(config.layers[i].ffn);
   }
   return num_bytes;
 }
@@ -115,7 +113,7 @@ Result<Bundles> BundleFfns(const std::string& path, int num_threads,
   Bundles bundles;
   for (size_t i = 0; i < layouts.size(); ++i) {
     const std::span experts = ExpertsOf(weights.layers[i].ffn);
-    const auto num_neurons = static_cast<uint64_t>(config.layers[i].ffn.width);
+    const size_t num_neurons = config.layers[i].ffn.width;
     const size_t expert_bytes = layouts[i].stride * num_neurons;
     auto buffer = os::AlignedBuffer::Allocate(expert_bytes * experts.size());
     if (!buffer) return Annotate(path + ": bundling", buffer.error());

@@ -73,10 +73,10 @@ Status ReadVocabSize(const KeyReader& keys, Config& config) {
                 "{}: tensor \"{}\" has {} rows: too many for a vocabulary",
                 file.path(), kEmbedding, num_rows);
   }
-  config.vocab_size = static_cast<int64_t>(num_rows);
+  config.vocab_size = num_rows;
   TC_ASSIGN_OR_RETURN(
-      const int64_t by_key,
-      keys.IntOr("vocab_size", 0, kMaxContext, config.vocab_size));
+      const size_t by_key,
+      keys.ExtentOr("vocab_size", 0, kMaxContext, config.vocab_size));
   if (by_key != config.vocab_size) {
     return keys.Wrong(
         "vocab_size", by_key,
@@ -89,9 +89,9 @@ Status ReadExtents(const KeyReader& keys, Config& config) {
   TC_ASSIGN_OR_RETURN(config.context_length,
                       keys.RequireInt("context_length", 1, kMaxContext));
   TC_ASSIGN_OR_RETURN(config.num_layers,
-                      keys.RequireInt("block_count", 1, kMaxLayers));
+                      keys.RequireExtent("block_count", 1, kMaxLayers));
   TC_ASSIGN_OR_RETURN(config.width,
-                      keys.RequireInt("embedding_length", 1, kMaxWidth));
+                      keys.RequireExtent("embedding_length", 1, kMaxWidth));
   return {};
 }
 
@@ -225,7 +225,7 @@ Status ReadPredictor(const KeyReader& keys, const Config& config,
                                     predictor.threshold));
     predictor.threshold = static_cast<float>(threshold);
   }
-  for (int64_t i = 0; i < config.num_layers; ++i) {
+  for (size_t i = 0; i < config.num_layers; ++i) {
     if (file.FindTensor(fmt::format("blk.{}.ffn_pred_up.weight", i))) {
       // The adjacent predictor of KAIROX.
       predictor.kind = PredictorKind::kKairox;
@@ -274,8 +274,8 @@ const FfnSpec& CommonFfn(const Config& config) {
   return config.layers.front().ffn;
 }
 
-int64_t MaxFfnWidth(const Config& config) {
-  int64_t most = 0;
+size_t MaxFfnWidth(const Config& config) {
+  size_t most = 0;
   for (const LayerSpec& layer : config.layers) {
     most = std::max(most, layer.ffn.width);
   }
@@ -283,9 +283,9 @@ int64_t MaxFfnWidth(const Config& config) {
 }
 
 Status CheckEqualWidths(const Config& config, std::string_view what) {
-  const int64_t first = config.layers.front().ffn.width;
+  const size_t first = config.layers.front().ffn.width;
   for (size_t i = 1; i < config.layers.size(); ++i) {
-    const int64_t width = config.layers[i].ffn.width;
+    const size_t width = config.layers[i].ffn.width;
     if (width == first) continue;
     return Fail(ErrorCode::kUnsupported,
                 "{} has one number of neurons for all layers, and this model's "
@@ -295,7 +295,7 @@ Status CheckEqualWidths(const Config& config, std::string_view what) {
   return {};
 }
 
-int64_t NeuronsPerLayer(const Config& config) {
+size_t NeuronsPerLayer(const Config& config) {
   return NumNeurons(config.layers.front().ffn);
 }
 

@@ -3,6 +3,7 @@
 #ifndef THERMOCLINE_MODEL_CONFIG_H_
 #define THERMOCLINE_MODEL_CONFIG_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,7 +37,7 @@ struct PredictorConfig {
   PredictorInput input = PredictorInput::kNormed;
   // Layer l reads the input of layer l - lookahead; the first layers, which
   // have no such layer, their own. 0 or 1.
-  int64_t lookahead = 0;
+  size_t lookahead = 0;
   // What the candidates leave out counts as 0, also where it would fire: so
   // PowerInfer's and KAIROX's files define what their models compute. Else they
   // are guesses of what fires.
@@ -48,13 +49,17 @@ struct PredictorConfig {
   bool is_there() const { return kind != PredictorKind::kNone; }
 };
 
+// Extents, counts and indices of them (widths, heads, layers, experts, the
+// vocabulary) are size_t: memory is counted with them. Positions are int64_t,
+// which may be subtracted, and what a file or a user says is int64_t until its
+// range is checked. Token ids are text::TokenId.
 struct Config {
   std::string architecture;  // "llama"
   std::string name;          // general.name, for people
   int64_t context_length = 0;
-  int64_t num_layers = 0;         // L
-  int64_t width = 0;              // D
-  int64_t vocab_size = 0;         // V
+  size_t num_layers = 0;          // L
+  size_t width = 0;               // D
+  size_t vocab_size = 0;          // V
   std::vector<LayerSpec> layers;  // [L]
   std::vector<RopeConfig> ropes;  // that the layers name
   NormKind norm = NormKind::kRms;
@@ -86,14 +91,14 @@ struct Config {
 const FfnSpec& CommonFfn(const Config& config);
 
 // F of the widest.
-int64_t MaxFfnWidth(const Config& config);
+size_t MaxFfnWidth(const Config& config);
 
 // For what keeps one number of neurons for all layers. kUnsupported: they
 // differ; `what`, "m.gguf: a profile", cannot be had then.
 Status CheckEqualWidths(const Config& config, std::string_view what);
 
 // Neurons of every layer (NumNeurons). Requires CheckEqualWidths.
-int64_t NeuronsPerLayer(const Config& config);
+size_t NeuronsPerLayer(const Config& config);
 
 // Overrides that a user can ask for.
 struct ConfigOverrides {

@@ -38,31 +38,46 @@ Result<int64_t> KeyReader::IntOr(std::string_view suffix, int64_t low,
   return RequireInt(suffix, low, high);
 }
 
-Result<std::vector<int64_t>> KeyReader::PerLayer(
-    std::string_view suffix, int64_t num_layers, int64_t low, int64_t high,
-    std::optional<int64_t> fallback) const {
-  const auto same = [num_layers](int64_t value) {
-    return std::vector<int64_t>(static_cast<size_t>(num_layers), value);
+Result<size_t> KeyReader::RequireExtent(std::string_view suffix, size_t low,
+                                        size_t high) const {
+  TC_ASSIGN_OR_RETURN(const int64_t value,
+                      RequireInt(suffix, static_cast<int64_t>(low),
+                                 static_cast<int64_t>(high)));
+  return static_cast<size_t>(value);
+}
+
+Result<size_t> KeyReader::ExtentOr(std::string_view suffix, size_t low,
+                                   size_t high, size_t fallback) const {
+  if (file_.Find(FullKey(suffix)) == nullptr) return fallback;
+  return RequireExtent(suffix, low, high);
+}
+
+Result<std::vector<size_t>> KeyReader::PerLayer(
+    std::string_view suffix, size_t num_layers, size_t low, size_t high,
+    std::optional<size_t> fallback) const {
+  const auto same = [num_layers](size_t value) {
+    return std::vector<size_t>(num_layers, value);
   };
   const gguf::KeyValue* kv = file_.Find(FullKey(suffix));
   if (kv == nullptr && fallback) return same(*fallback);
   if (kv == nullptr) return Missing(suffix);
   if (kv->type != gguf::ValueType::kArray) {
-    TC_ASSIGN_OR_RETURN(const int64_t value, RequireInt(suffix, low, high));
+    TC_ASSIGN_OR_RETURN(const size_t value, RequireExtent(suffix, low, high));
     return same(value);
   }
   const auto* values = kv->Elements<int64_t>();
   if (values == nullptr) {
     return Wrong(suffix, "an array", "its elements must be integers");
   }
-  if (std::cmp_not_equal(values->size(), num_layers)) {
+  if (values->size() != num_layers) {
     return Wrong(suffix, fmt::format("an array of {} elements", values->size()),
                  fmt::format("the model has {} layers", num_layers));
   }
   for (const int64_t value : *values) {
-    TC_RETURN_IF_ERROR(CheckRange(suffix, value, low, high));
+    TC_RETURN_IF_ERROR(CheckRange(suffix, value, static_cast<int64_t>(low),
+                                  static_cast<int64_t>(high)));
   }
-  return values->ToVector();
+  return std::vector<size_t>(values->begin(), values->end());
 }
 
 Result<double> KeyReader::RequireFloat(std::string_view suffix, double low,

@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_MODEL_KEY_READER_H_
 #define THERMOCLINE_MODEL_KEY_READER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,13 +32,19 @@ class KeyReader {
   Result<int64_t> IntOr(std::string_view suffix, int64_t low, int64_t high,
                         int64_t fallback) const;
 
-  // A number per layer, given once or as an array of num_layers elements;
+  // The same for extents; high at most 2^63 - 1.
+  Result<size_t> RequireExtent(std::string_view suffix, size_t low,
+                               size_t high) const;
+  Result<size_t> ExtentOr(std::string_view suffix, size_t low, size_t high,
+                          size_t fallback) const;
+
+  // An extent per layer, given once or as an array of num_layers elements;
   // `fallback` when absent, kCorrupt when that is nullopt, and for arrays of
   // another length.
-  Result<std::vector<int64_t>> PerLayer(std::string_view suffix,
-                                        int64_t num_layers, int64_t low,
-                                        int64_t high,
-                                        std::optional<int64_t> fallback) const;
+  Result<std::vector<size_t>> PerLayer(std::string_view suffix,
+                                       size_t num_layers, size_t low,
+                                       size_t high,
+                                       std::optional<size_t> fallback) const;
 
   // Not finite or outside [low, high]: kCorrupt.
   Result<double> RequireFloat(std::string_view suffix, double low,

@@ -54,6 +54,19 @@ TEST_F(KeyReaderTest, IntegersOutOfRange) {
   EXPECT_FALSE(keys_.IntOr("five", 6, 9, 6));
 }
 
+TEST_F(KeyReaderTest, Extents) {
+  EXPECT_EQ(keys_.RequireExtent("five", 5, 5).value(), 5u);
+  EXPECT_EQ(keys_.ExtentOr("five", 0, 9, 1).value(), 5u);
+  EXPECT_EQ(keys_.ExtentOr("absent", 0, 9, 100).value(), 100u);
+  EXPECT_FALSE(keys_.RequireExtent("five", 6, 9));
+  EXPECT_FALSE(keys_.RequireExtent("absent", 0, 9));
+  // Not taken for a huge one.
+  const auto negative = keys_.ExtentOr("minus", 0, INT64_MAX, 1);
+  ASSERT_FALSE(negative);
+  EXPECT_THAT(negative.error().message,
+              HasSubstr("key \"a.minus\" is -1; 0 to 9223372036854775807"));
+}
+
 TEST_F(KeyReaderTest, MissingAndOfAnotherType) {
   EXPECT_THAT(keys_.RequireInt("absent", 0, 9).error().message,
               HasSubstr("key \"a.absent\" is missing"));

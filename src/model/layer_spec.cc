@@ -16,8 +16,8 @@ std::string_view NameOf(RopeScaling scaling) {
   return "";
 }
 
-int64_t NumNeurons(const FfnSpec& ffn) {
-  return ffn.width * std::max(int64_t{1}, ffn.num_experts);
+size_t NumNeurons(const FfnSpec& ffn) {
+  return ffn.width * std::max(size_t{1}, ffn.num_experts);
 }
 
 }  // namespace thermocline::model

@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_MODEL_LAYER_SPEC_H_
 #define THERMOCLINE_MODEL_LAYER_SPEC_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -15,7 +16,7 @@ std::string_view NameOf(RopeScaling scaling);  // "none", "linear", "yarn"
 
 struct RopeConfig {
   RopeKind kind = RopeKind::kNorm;
-  int width = 0;  // rotated elements per head, even, <= head width
+  size_t width = 0;  // rotated elements per head, even, <= head width
   float freq_base = 10000.0f;
   RopeScaling scaling = RopeScaling::kNone;
   float factor = 1.0f;            // context is stretched by it; > 0
@@ -32,11 +33,11 @@ enum class QkNorm : uint8_t {
 struct AttentionSpec {
   static constexpr int kNoRope = -1;
 
-  int64_t num_heads = 0;  // H
-  int64_t num_kv_heads = 0;
-  int64_t key_width = 0;    // K of q and k heads
-  int64_t value_width = 0;  // Kv of v heads
-  int rope = kNoRope;       // of Config::ropes
+  size_t num_heads = 0;  // H
+  size_t num_kv_heads = 0;
+  size_t key_width = 0;    // K of q and k heads
+  size_t value_width = 0;  // Kv of v heads
+  int rope = kNoRope;      // of Config::ropes
   QkNorm qk_norm = QkNorm::kNone;
 };
 
@@ -44,10 +45,10 @@ struct FfnSpec {
   Activation activation = Activation::kSilu;
   float threshold = 0.0f;  // FATReLU
   bool gated = true;
-  int64_t width = 0;                // F, of a mixture those of one expert
+  size_t width = 0;                 // F, of a mixture those of one expert
   bool down_is_transposed = false;  // the file has ffn_down_t alone
-  int64_t num_experts = 0;          // E; 0: one FFN for all tokens
-  int64_t num_experts_used = 0;     // of them, by each token; 1 to E
+  size_t num_experts = 0;           // E; 0: one FFN for all tokens
+  size_t num_experts_used = 0;      // of them, by each token; 1 to E
 };
 
 struct LayerSpec {
@@ -58,7 +59,7 @@ struct LayerSpec {
 };
 
 // F, or F * E of a mixture: neuron i of expert e is e * F + i.
-int64_t NumNeurons(const FfnSpec& ffn);
+size_t NumNeurons(const FfnSpec& ffn);
 
 }  // namespace thermocline::model
 

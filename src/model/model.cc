@@ -39,13 +39,13 @@ Result<TokenizerPtr> ReadTokenizer(const gguf::File& file) {
 
 Status CheckVocabFits(const gguf::File& file, const Config& config,
                       const text::Tokenizer& tokenizer) {
-  if (tokenizer.num_tokens() > config.vocab_size) {
+  if (std::cmp_greater(tokenizer.num_tokens(), config.vocab_size)) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: the vocabulary has {} tokens, but tensor "
                 "\"token_embd.weight\" has {} rows",
                 file.path(), tokenizer.num_tokens(), config.vocab_size);
   }
-  if (tokenizer.num_tokens() < config.vocab_size) {
+  if (std::cmp_less(tokenizer.num_tokens(), config.vocab_size)) {
     LogWarning("{}: the vocabulary has {} tokens for {} rows of embeddings",
                file.path(), tokenizer.num_tokens(), config.vocab_size);
   }
@@ -124,16 +124,14 @@ Status BindParts(const gguf::File& parts, const Config& config,
   TensorBinder binder(parts);
   for (size_t i = 0; i < layers.size(); ++i) {
     LayerWeights& layer = layers[i];
-    const auto layer_idx = static_cast<int64_t>(i);
     layer.predictor = {};
     layer.training_free = {};
     layer.self_test = {};
     layer.profile_counts = {};
     layer.order = {};
-    TC_RETURN_IF_ERROR(BindPrepared(binder, config, layer_idx, layer));
+    TC_RETURN_IF_ERROR(BindPrepared(binder, config, i, layer));
     if (!config.predictor.is_there()) continue;
-    TC_ASSIGN_OR_RETURN(layer.predictor,
-                        BindPredictor(binder, config, layer_idx));
+    TC_ASSIGN_OR_RETURN(layer.predictor, BindPredictor(binder, config, i));
   }
   return CheckSampleCounts(parts, layers);
 }

@@ -69,7 +69,7 @@ struct PredictorWeights {
 //      down_i (up x) + bias_i >= 0, a low-rank image of the gate.
 struct TrainingFreeWeights {
   TensorView signs;  // I8 [F, words * 8]: PackSigns of the gate rows, as words
-  int64_t max_differences = 0;
+  size_t max_differences = 0;
   TensorView up;    // [R, D]
   TensorView down;  // [F, R]
   TensorView bias;  // [F]

@@ -44,7 +44,7 @@ void CheckModel(const Model& model) {
   for (const RopeConfig& rope : config.ropes) {
     TC_CHECK(rope.width % 2 == 0);
     const RopeTable table(rope, weights.rope_freq_factors);
-    std::vector<float> angles(static_cast<size_t>(rope.width));
+    std::vector<float> angles(rope.width);
     table.Angles(config.context_length, angles.data(),
                  angles.data() + table.num_pairs());
   }

@@ -1,6 +1,7 @@
 #include "model/predictor_weights.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/quote.h"
@@ -24,22 +25,21 @@ Names NamesOf(PredictorKind kind) {
 
 // KAIROX writes the ranks of all layers under one key, its forerunner
 // SparkInfer under another.
-Status CheckRank(const gguf::File& file, const Config& config,
-                 int64_t layer_idx, int64_t rank) {
+Status CheckRank(const gguf::File& file, const Config& config, size_t layer_idx,
+                 size_t rank) {
   if (config.predictor.kind == PredictorKind::kThermocline) return {};
   for (const std::string& key : {std::string("predictor.low_ranks"),
                                  config.architecture + ".pred_lora"}) {
     if (file.Find(key) == nullptr) continue;
     const auto* ranks = file.Elements<int64_t>(key);
-    if (ranks == nullptr ||
-        std::cmp_not_equal(ranks->size(), config.num_layers)) {
+    if (ranks == nullptr || ranks->size() != config.num_layers) {
       return Fail(ErrorCode::kCorrupt,
                   "{}: key \"{}\" must be an array of {} integers, one rank "
                   "per layer",
                   file.path(), key, config.num_layers);
     }
-    const int64_t by_key = (*ranks)[static_cast<size_t>(layer_idx)];
-    if (by_key == rank) continue;
+    const int64_t by_key = (*ranks)[layer_idx];
+    if (std::cmp_equal(by_key, rank)) continue;
     return Fail(ErrorCode::kCorrupt,
                 "{}: key \"{}\" says rank {} for layer {}, but the predictor's "
                 "rank there is {} (a predictor of another model?)",
@@ -49,10 +49,10 @@ Status CheckRank(const gguf::File& file, const Config& config,
 }
 
 // The extents of the first matrix: R is free, D is the model's.
-Result<int64_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
-                         const FfnSpec& ffn, const gguf::File& file) {
-  const auto rank = static_cast<int64_t>(up.shape.num_rows());
-  if (std::cmp_not_equal(up.shape.ne[0], config.width)) {
+Result<size_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
+                        const FfnSpec& ffn, const gguf::File& file) {
+  const size_t rank = up.shape.num_rows();
+  if (up.shape.ne[0] != config.width) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: tensor {} has the shape {}; a predictor of this model "
                 "reads {} values (a predictor of another model?)",
@@ -68,13 +68,12 @@ Result<int64_t> ReadRank(const gguf::TensorInfo& up, const Config& config,
 }
 
 // The second matrix reads what the first one writes, and has F rows.
-Status CheckFits(const gguf::File& file, int64_t num_neurons,
+Status CheckFits(const gguf::File& file, size_t num_neurons,
                  const gguf::TensorInfo& up, const std::string& down_name) {
   const gguf::TensorInfo* down = file.FindTensor(down_name);
   if (down == nullptr) return {};  // found missing when it is bound
   const uint64_t rank = up.shape.num_rows();
-  if (down->shape.ne[0] == rank &&
-      std::cmp_equal(down->shape.num_rows(), num_neurons)) {
+  if (down->shape.ne[0] == rank && down->shape.num_rows() == num_neurons) {
     return {};
   }
   return Fail(ErrorCode::kCorrupt,
@@ -87,8 +86,7 @@ Status CheckFits(const gguf::File& file, int64_t num_neurons,
 }  // namespace
 
 Result<PredictorWeights> BindPredictor(TensorBinder& binder,
-                                       const Config& config,
-                                       int64_t layer_idx) {
+                                       const Config& config, size_t layer_idx) {
   const PredictorKind kind = config.predictor.kind;
   const gguf::File& file = binder.file();
   if (kind == PredictorKind::kNone) {
@@ -109,9 +107,9 @@ Result<PredictorWeights> BindPredictor(TensorBinder& binder,
     TC_RETURN_IF_ERROR(CheckRank(file, config, layer_idx, 0));
     return PredictorWeights();
   }
-  const FfnSpec& ffn = config.layers[static_cast<size_t>(layer_idx)].ffn;
-  const int64_t num_neurons = NumNeurons(ffn);
-  TC_ASSIGN_OR_RETURN(const int64_t rank, ReadRank(*info, config, ffn, file));
+  const FfnSpec& ffn = config.layers[layer_idx].ffn;
+  const size_t num_neurons = NumNeurons(ffn);
+  TC_ASSIGN_OR_RETURN(const size_t rank, ReadRank(*info, config, ffn, file));
   TC_RETURN_IF_ERROR(CheckRank(file, config, layer_idx, rank));
   TC_RETURN_IF_ERROR(CheckFits(file, num_neurons, *info, down + ".weight"));
   PredictorWeights weights;

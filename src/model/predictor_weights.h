@@ -16,7 +16,7 @@ namespace thermocline::model {
 // the binder's errors kCorrupt: the two matrices do not fit each other or the
 // model (a predictor of another one), or the ranks in the metadata are others.
 Result<PredictorWeights> BindPredictor(TensorBinder& binder,
-                                       const Config& config, int64_t layer_idx);
+                                       const Config& config, size_t layer_idx);
 
 }  // namespace thermocline::model
 

@@ -44,9 +44,9 @@ bool LooksPrepared(const gguf::File& file) {
 }
 
 // Whether any layer brings this tensor.
-bool HasInAnyLayer(const gguf::File& file, int64_t num_layers,
+bool HasInAnyLayer(const gguf::File& file, size_t num_layers,
                    const std::string& name) {
-  for (int64_t i = 0; i < num_layers; ++i) {
+  for (size_t i = 0; i < num_layers; ++i) {
     if (file.FindTensor(prepared::OfLayer(i, name)) != nullptr) return true;
   }
   return false;
@@ -76,15 +76,15 @@ Status ReadPredictors(const gguf::File& file, Config& config) {
                     "of a mixture 0 is possible");
   }
   config.predictor = {.kind = PredictorKind::kThermocline,
-                      .lookahead = *lookahead};
+                      .lookahead = static_cast<size_t>(*lookahead)};
   return {};
 }
 
 Status ReadThresholds(const gguf::File& file, Config& config) {
-  TC_ASSIGN_OR_RETURN(const auto* values,
-                      ArrayOf<double>(file, prepared::kThresholds,
-                                      static_cast<size_t>(config.num_layers),
-                                      "numbers, one threshold per layer"));
+  TC_ASSIGN_OR_RETURN(
+      const auto* values,
+      ArrayOf<double>(file, prepared::kThresholds, config.num_layers,
+                      "numbers, one threshold per layer"));
   if (values == nullptr) return {};
   for (const double value : *values) {
     if (!(value >= 0 && value <= std::numeric_limits<float>::max())) {
@@ -110,7 +110,7 @@ Result<DType> ParsePart(const gguf::File& file, const std::string& name) {
 Result<neuron::RecordLayout> ReadLayout(const gguf::File& file,
                                         const Config& config, bool gated,
                                         const std::string* types,
-                                        int64_t stride) {
+                                        size_t stride) {
   std::optional<DType> gate;
   if (gated) {
     const std::string& name = *types++;
@@ -120,29 +120,27 @@ Result<neuron::RecordLayout> ReadLayout(const gguf::File& file,
   }
   TC_ASSIGN_OR_RETURN(const DType up, ParsePart(file, types[0]));
   TC_ASSIGN_OR_RETURN(const DType down, ParsePart(file, types[1]));
-  auto layout = neuron::MakeRecordLayout(gate, up, down,
-                                         static_cast<uint64_t>(config.width));
+  auto layout = neuron::MakeRecordLayout(gate, up, down, config.width);
   if (!layout) {
     return Fail(ErrorCode::kCorrupt, "{}: key \"{}\": {}", file.path(),
                 prepared::kRecordTypes, layout.error().message);
   }
-  const auto given = static_cast<uint64_t>(stride);
-  if (given < layout->stride || given % neuron::kRecordAlignment != 0) {
+  if (stride < layout->stride || stride % neuron::kRecordAlignment != 0) {
     return WrongKey(
         file, prepared::kRecordStride, fmt::format("{} for a layer", stride),
         fmt::format("its records have {} bytes; a multiple of {} that holds "
                     "them is possible",
                     layout->used_bytes(), neuron::kRecordAlignment));
   }
-  layout->stride = given;
+  layout->stride = stride;
   return layout;
 }
 
 Status ReadRecords(const gguf::File& file, Config& config) {
   TC_ASSIGN_OR_RETURN(
       const auto strides,
-      IntPerLayer(file, prepared::kRecordStride, config.num_layers, 1,
-                  std::numeric_limits<int64_t>::max()));
+      ExtentPerLayer(file, prepared::kRecordStride, config.num_layers, 1,
+                     std::numeric_limits<int64_t>::max()));
   if (!strides) return {};
   const bool gated = config.layers.front().ffn.gated;
   const size_t parts_per_layer = gated ? 3 : 2;
@@ -189,22 +187,22 @@ Result<int64_t> ReadPreparedVersion(const gguf::File& file) {
   return *version;
 }
 
-Result<std::optional<std::vector<int64_t>>> IntPerLayer(const gguf::File& file,
-                                                        std::string_view key,
-                                                        int64_t num_layers,
-                                                        int64_t low,
-                                                        int64_t high) {
+Result<std::optional<std::vector<size_t>>> ExtentPerLayer(
+    const gguf::File& file, std::string_view key, size_t num_layers, size_t low,
+    size_t high) {
   TC_ASSIGN_OR_RETURN(
       const auto* values,
-      ArrayOf<int64_t>(file, key, static_cast<size_t>(num_layers),
-                       "integers, one per layer"));
+      ArrayOf<int64_t>(file, key, num_layers, "integers, one per layer"));
   if (values == nullptr) return std::nullopt;
   for (const int64_t value : *values) {
-    if (value >= low && value <= high) continue;
+    if (std::cmp_greater_equal(value, low) &&
+        std::cmp_less_equal(value, high)) {
+      continue;
+    }
     return WrongKey(file, key, fmt::format("{} for a layer", value),
                     fmt::format("{} to {} are possible", low, high));
   }
-  return std::optional(values->ToVector());
+  return std::vector<size_t>(values->begin(), values->end());
 }
 
 Status ReadPrepared(const gguf::File& file, Config& config) {

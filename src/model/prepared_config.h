@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_MODEL_PREPARED_CONFIG_H_
 #define THERMOCLINE_MODEL_PREPARED_CONFIG_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,12 +33,10 @@ Status ReadPrepared(const gguf::File& file, Config& config);
 Status WriteRecordKeys(std::span<const neuron::RecordLayout> records,
                        bool gated, gguf::Writer& writer);
 
-// Arrays with one element per layer. nullopt: absent. kCorrupt as above.
-Result<std::optional<std::vector<int64_t>>> IntPerLayer(const gguf::File& file,
-                                                        std::string_view key,
-                                                        int64_t num_layers,
-                                                        int64_t low,
-                                                        int64_t high);
+// Arrays with one extent per layer. nullopt: absent. kCorrupt as above.
+Result<std::optional<std::vector<size_t>>> ExtentPerLayer(
+    const gguf::File& file, std::string_view key, size_t num_layers, size_t low,
+    size_t high);
 
 }  // namespace thermocline::model
 

@@ -50,7 +50,7 @@ inline constexpr char kTestFree[] = "tc_selftest.free";
 inline constexpr char kProfileCounts[] = "tc_profile.counts";
 inline constexpr char kOrder[] = "tc_order";
 
-inline std::string OfLayer(int64_t layer_idx, std::string_view name) {
+inline std::string OfLayer(size_t layer_idx, std::string_view name) {
   return fmt::format("blk.{}.{}", layer_idx, name);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -34,26 +35,26 @@ tl::unexpected<Error> WrongTensor(const TensorBinder& binder,
               name, what);
 }
 
-const FfnSpec& FfnOf(const Config& config, int64_t layer_idx) {
-  return config.layers[static_cast<size_t>(layer_idx)].ffn;
+const FfnSpec& FfnOf(const Config& config, size_t layer_idx) {
+  return config.layers[layer_idx].ffn;
 }
 
-int64_t RowsOf(const TensorBinder& binder, const std::string& name) {
+size_t RowsOf(const TensorBinder& binder, const std::string& name) {
   const gguf::TensorInfo* info = binder.file().FindTensor(name);
-  return info == nullptr ? 0 : static_cast<int64_t>(info->shape.num_rows());
+  return info == nullptr ? 0 : info->shape.num_rows();
 }
 
 // Step 2 of the training-free predictor: nothing, or all of it but for the
 // bias, which may be missing.
 Status BindTrainingFreeMargin(TensorBinder& binder, const Config& config,
-                              int64_t layer_idx, TrainingFreeWeights& free) {
+                              size_t layer_idx, TrainingFreeWeights& free) {
   const std::string up = prepared::OfLayer(layer_idx, prepared::kFreeUp);
   const std::string down = prepared::OfLayer(layer_idx, prepared::kFreeDown);
   const std::string bias = prepared::OfLayer(layer_idx, prepared::kFreeBias);
   if (!binder.Has(up) && !binder.Has(down) && !binder.Has(bias)) return {};
-  const int64_t rank = RowsOf(binder, up);
+  const size_t rank = RowsOf(binder, up);
   const FfnSpec& ffn = FfnOf(config, layer_idx);
-  const int64_t num_neurons = NumNeurons(ffn);
+  const size_t num_neurons = NumNeurons(ffn);
   if (rank > ffn.width) {
     return WrongTensor(binder, up,
                        fmt::format("has rank {}, more than an FFN has neurons, "
@@ -70,11 +71,10 @@ Status BindTrainingFreeMargin(TensorBinder& binder, const Config& config,
 }
 
 Status BindTrainingFree(TensorBinder& binder, const Config& config,
-                        int64_t layer_idx, TrainingFreeWeights& free) {
+                        size_t layer_idx, TrainingFreeWeights& free) {
   const std::string name = prepared::OfLayer(layer_idx, prepared::kFreeSigns);
   if (!binder.Has(name)) return {};
-  const auto num_words = static_cast<int64_t>(
-      CeilDiv(static_cast<uint64_t>(config.width), uint64_t{64}));
+  const size_t num_words = CeilDiv(config.width, size_t{64});
   TC_ASSIGN_OR_RETURN(
       free.signs,
       binder.TakeData(name, DType::kI8, NumNeurons(FfnOf(config, layer_idx)),
@@ -86,26 +86,26 @@ Status BindTrainingFree(TensorBinder& binder, const Config& config,
                 binder.file().path(), name);
   }
   TC_ASSIGN_OR_RETURN(const auto limits,
-                      IntPerLayer(binder.file(), prepared::kMaxDifferences,
-                                  config.num_layers, 0, config.width));
+                      ExtentPerLayer(binder.file(), prepared::kMaxDifferences,
+                                     config.num_layers, 0, config.width));
   if (!limits) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: key \"{}\" is missing: it belongs to tensor \"{}\"",
                 binder.file().path(), prepared::kMaxDifferences, name);
   }
-  free.max_differences = (*limits)[static_cast<size_t>(layer_idx)];
+  free.max_differences = (*limits)[layer_idx];
   return BindTrainingFreeMargin(binder, config, layer_idx, free);
 }
 
 // Sets of neurons [S]: bits behind the last neuron are zero.
 Result<TensorView> TakeSets(TensorBinder& binder, const FfnSpec& ffn,
-                            const std::string& name, int64_t num_samples,
+                            const std::string& name, size_t num_samples,
                             Need need) {
-  const auto num_neurons = static_cast<uint64_t>(NumNeurons(ffn));
-  const uint64_t num_bytes = CeilDiv(num_neurons, uint64_t{8});
-  TC_ASSIGN_OR_RETURN(const TensorView sets,
-                      binder.TakeData(name, DType::kI8, num_samples,
-                                      static_cast<int64_t>(num_bytes), need));
+  const size_t num_neurons = NumNeurons(ffn);
+  const size_t num_bytes = CeilDiv(num_neurons, size_t{8});
+  TC_ASSIGN_OR_RETURN(
+      const TensorView sets,
+      binder.TakeData(name, DType::kI8, num_samples, num_bytes, need));
   if (!sets || num_neurons % 8 == 0) return sets;
   for (uint64_t i = 0; i < sets.shape.num_rows(); ++i) {
     const auto last = std::to_integer<unsigned>(sets.row(i)[num_bytes - 1]);
@@ -118,11 +118,11 @@ Result<TensorView> TakeSets(TensorBinder& binder, const FfnSpec& ffn,
 }
 
 Status BindSelfTest(TensorBinder& binder, const Config& config,
-                    int64_t layer_idx, SelfTest& test) {
+                    size_t layer_idx, SelfTest& test) {
   const std::string inputs =
       prepared::OfLayer(layer_idx, prepared::kTestInputs);
   if (!binder.Has(inputs)) return {};
-  const int64_t num_samples = RowsOf(binder, inputs);
+  const size_t num_samples = RowsOf(binder, inputs);
   TC_ASSIGN_OR_RETURN(test.inputs,
                       binder.TakeData(inputs, DType::kF32, num_samples,
                                       config.width, kRequired));
@@ -151,21 +151,20 @@ Status BindSelfTest(TensorBinder& binder, const Config& config,
 
 // A permutation of the neurons, checked here: whoever follows it indexes with
 // it.
-Status BindOrder(TensorBinder& binder, const Config& config, int64_t layer_idx,
+Status BindOrder(TensorBinder& binder, const Config& config, size_t layer_idx,
                  TensorView& order) {
   const std::string name = prepared::OfLayer(layer_idx, prepared::kOrder);
-  const int64_t num_neurons = NumNeurons(FfnOf(config, layer_idx));
+  const size_t num_neurons = NumNeurons(FfnOf(config, layer_idx));
   TC_ASSIGN_OR_RETURN(
       order, binder.TakeData(name, DType::kI32, 1, num_neurons, kOptional));
   if (!order) return {};
   const auto neuron_at = [&](size_t place) {
     return ElementAt<int32_t>(order, place);
   };
-  const auto count = static_cast<size_t>(num_neurons);
-  const auto misplaced = FindMisplaced(count, count, neuron_at);
+  const auto misplaced = FindMisplaced(num_neurons, num_neurons, neuron_at);
   if (!misplaced) return {};
   const int32_t neuron = neuron_at(*misplaced);
-  if (neuron >= 0 && neuron < num_neurons) {
+  if (neuron >= 0 && std::cmp_less(neuron, num_neurons)) {
     return WrongTensor(
         binder, name,
         fmt::format("is no permutation: {} occurs twice", neuron));
@@ -177,7 +176,7 @@ Status BindOrder(TensorBinder& binder, const Config& config, int64_t layer_idx,
 }
 
 // Gate rows that are not in the records.
-Status BindGates(TensorBinder& binder, const Config& config, int64_t layer_idx,
+Status BindGates(TensorBinder& binder, const Config& config, size_t layer_idx,
                  FfnWeights& ffn) {
   const FfnSpec& spec = FfnOf(config, layer_idx);
   if (ffn.experts.empty()) {
@@ -197,19 +196,18 @@ Status BindGates(TensorBinder& binder, const Config& config, int64_t layer_idx,
 
 }  // namespace
 
-Status BindRecords(TensorBinder& binder, const Config& config,
-                   int64_t layer_idx, FfnWeights& ffn) {
-  const auto& layout = config.records[static_cast<size_t>(layer_idx)];
+Status BindRecords(TensorBinder& binder, const Config& config, size_t layer_idx,
+                   FfnWeights& ffn) {
+  const auto& layout = config.records[layer_idx];
   const FfnSpec& spec = FfnOf(config, layer_idx);
   TC_ASSIGN_OR_RETURN(
       const TensorView records,
       binder.TakeData(prepared::OfLayer(layer_idx, prepared::kRecords),
-                      DType::kI8, NumNeurons(spec),
-                      static_cast<int64_t>(layout.stride), kRequired));
+                      DType::kI8, NumNeurons(spec), layout.stride, kRequired));
   if (spec.gated && !layout.gate) {
     TC_RETURN_IF_ERROR(BindGates(binder, config, layer_idx, ffn));
   }
-  const auto num_neurons = static_cast<uint64_t>(spec.width);
+  const size_t num_neurons = spec.width;
   if (ffn.experts.empty()) {
     UseRecords(layout, records.data, num_neurons, ffn);
     return {};
@@ -223,7 +221,7 @@ Status BindRecords(TensorBinder& binder, const Config& config,
 }
 
 Status BindPrepared(TensorBinder& binder, const Config& config,
-                    int64_t layer_idx, LayerWeights& layer) {
+                    size_t layer_idx, LayerWeights& layer) {
   if (config.prepared_version == 0) return {};
   TC_RETURN_IF_ERROR(
       BindTrainingFree(binder, config, layer_idx, layer.training_free));

@@ -16,15 +16,15 @@ namespace thermocline::model {
 // Gate, up and transposed down of a layer, or of each of its experts
 // (ffn.experts has its size), as views into records. Requires config.records.
 // Errors as the binder's.
-Status BindRecords(TensorBinder& binder, const Config& config,
-                   int64_t layer_idx, FfnWeights& ffn);
+Status BindRecords(TensorBinder& binder, const Config& config, size_t layer_idx,
+                   FfnWeights& ffn);
 
 // The training-free predictor, the self-test, the counts and the order of a
 // layer; nothing of a plain file. Besides the binder's errors kCorrupt: parts
 // that contradict each other, values out of range. kUnsupported: sign words
 // that do not lie at multiples of 8 bytes.
 Status BindPrepared(TensorBinder& binder, const Config& config,
-                    int64_t layer_idx, LayerWeights& layer);
+                    size_t layer_idx, LayerWeights& layer);
 
 // kCorrupt: the layers' samples are not of the same number.
 Status CheckSampleCounts(const gguf::File& file,

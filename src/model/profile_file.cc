@@ -49,7 +49,7 @@ constexpr char kSquares[] = "thermocline.profile.layers.squared_density_sum";
 constexpr HashKey kHashKey = {.k0 = 0x7468'6572'6d6f'636c,
                               .k1 = 0x696e'6520'6e6f'726d};
 
-constexpr std::pair<std::string_view, int64_t ModelFingerprint::*> kSizes[] = {
+constexpr std::pair<std::string_view, size_t ModelFingerprint::*> kSizes[] = {
     {"number of layers", &ModelFingerprint::num_layers},
     {"width", &ModelFingerprint::width},
     {"number of neurons", &ModelFingerprint::ffn_width},
@@ -91,6 +91,12 @@ class Keys {
     if (!value.has_value()) return Wrong(key, "is missing");
     if (*value >= min && *value <= max) return *value;
     return Wrong(key, "is {}; it must be {} to {}", *value, min, max);
+  }
+
+  // The same; 0 <= min.
+  Result<size_t> Extent(std::string_view key, int64_t min, int64_t max) const {
+    TC_ASSIGN_OR_RETURN(const int64_t value, Int(key, min, max));
+    return static_cast<size_t>(value);
   }
 
   Result<std::string> String(std::string_view key) const {
@@ -143,11 +149,13 @@ Result<ModelFingerprint> ReadFingerprint(const Keys& keys) {
   ModelFingerprint model;
   TC_ASSIGN_OR_RETURN(model.architecture, keys.String(kModelArchitecture));
   TC_ASSIGN_OR_RETURN(model.name, keys.String(kModelName));
-  TC_ASSIGN_OR_RETURN(model.num_layers, keys.Int(kModelLayers, 1, kMaxLayers));
-  TC_ASSIGN_OR_RETURN(model.width, keys.Int(kModelWidth, 1, kMaxWidth));
-  TC_ASSIGN_OR_RETURN(model.ffn_width, keys.Int(kModelNeurons, 1, kMaxWidth));
+  TC_ASSIGN_OR_RETURN(model.num_layers,
+                      keys.Extent(kModelLayers, 1, kMaxLayers));
+  TC_ASSIGN_OR_RETURN(model.width, keys.Extent(kModelWidth, 1, kMaxWidth));
+  TC_ASSIGN_OR_RETURN(model.ffn_width,
+                      keys.Extent(kModelNeurons, 1, kMaxWidth));
   TC_ASSIGN_OR_RETURN(model.num_experts,
-                      keys.Int(kModelExperts, 0, kMaxExperts));
+                      keys.Extent(kModelExperts, 0, kMaxExperts));
   TC_ASSIGN_OR_RETURN(model.hash, ReadHash(keys));
   return model;
 }
@@ -184,14 +192,14 @@ Result<neuron::Profile> ReadLayers(const Keys& keys,
   TC_ASSIGN_OR_RETURN(const int64_t num_tokens,
                       keys.Int(kTokens, 0, neuron::kMaxProfileTokens));
   const auto most = static_cast<double>(num_tokens);
-  const auto num_layers = static_cast<size_t>(model.num_layers);
+  const size_t num_layers = model.num_layers;
   TC_ASSIGN_OR_RETURN(const auto pairs, keys.Array(kPairs, num_layers, most));
   TC_ASSIGN_OR_RETURN(const auto sums,
                       keys.Array(kLocalitySums, num_layers, most));
   TC_ASSIGN_OR_RETURN(const auto squares,
                       keys.Array(kSquares, num_layers, most));
-  const auto num_neurons = static_cast<uint64_t>(
-      model.ffn_width * std::max<int64_t>(model.num_experts, 1));
+  const size_t num_neurons =
+      model.ffn_width * std::max<size_t>(model.num_experts, 1);
   neuron::Profile profile;
   for (size_t l = 0; l < num_layers; ++l) {
     if (sums[l] > pairs[l]) {
@@ -203,9 +211,7 @@ Result<neuron::Profile> ReadLayers(const Keys& keys,
     neuron::LayerProfile& layer = profile.layers.emplace_back();
     TC_ASSIGN_OR_RETURN(
         layer.counts,
-        ReadCounts(keys.file(),
-                   prepared::OfLayer(static_cast<int64_t>(l),
-                                     prepared::kProfileCounts),
+        ReadCounts(keys.file(), prepared::OfLayer(l, prepared::kProfileCounts),
                    num_neurons, static_cast<uint64_t>(num_tokens)));
     layer.num_tokens = static_cast<uint64_t>(num_tokens);
     for (const uint32_t count : layer.counts) layer.num_fired += count;
@@ -217,8 +223,8 @@ Result<neuron::Profile> ReadLayers(const Keys& keys,
 }
 
 // In a file of its own there is nothing else.
-Status CheckNothingElse(const gguf::File& file, int64_t num_layers) {
-  if (std::cmp_equal(file.tensors().size(), num_layers)) return {};
+Status CheckNothingElse(const gguf::File& file, size_t num_layers) {
+  if (file.tensors().size() == num_layers) return {};
   return Fail(ErrorCode::kCorrupt,
               "{}: has {} tensors; a profile of {} layers has as many",
               file.path(), file.tensors().size(), num_layers);
@@ -280,7 +286,7 @@ Result<std::optional<ModelFingerprint>> ReadModelFingerprint(
 std::vector<KeyValue> ProfileKeys(const ProfileFile& file) {
   const neuron::Profile& profile = file.profile;
   const ModelFingerprint& model = file.model;
-  TC_CHECK(std::cmp_equal(profile.layers.size(), model.num_layers));
+  TC_CHECK(profile.layers.size() == model.num_layers);
   for (const neuron::LayerProfile& layer : profile.layers) {
     TC_CHECK(layer.num_tokens == profile.num_tokens());
   }
@@ -293,10 +299,10 @@ std::vector<KeyValue> ProfileKeys(const ProfileFile& file) {
       {kSkew, ValueType::kF32, profile.skew()},
       {kModelArchitecture, ValueType::kString, model.architecture},
       {kModelName, ValueType::kString, model.name},
-      {kModelLayers, ValueType::kU32, model.num_layers},
-      {kModelWidth, ValueType::kU32, model.width},
-      {kModelNeurons, ValueType::kU32, model.ffn_width},
-      {kModelExperts, ValueType::kU32, model.num_experts},
+      {kModelLayers, ValueType::kU32, static_cast<int64_t>(model.num_layers)},
+      {kModelWidth, ValueType::kU32, static_cast<int64_t>(model.width)},
+      {kModelNeurons, ValueType::kU32, static_cast<int64_t>(model.ffn_width)},
+      {kModelExperts, ValueType::kU32, static_cast<int64_t>(model.num_experts)},
       {kModelHash, ValueType::kString, fmt::format("{:016x}", model.hash)},
       {kPairs, ValueType::kArray,
        SumsOf(profile, ValueType::kU64, &neuron::LayerProfile::num_pairs)},
@@ -322,8 +328,8 @@ Status WriteProfile(const ProfileFile& file, const std::string& path) {
   const auto& layers = file.profile.layers;
   for (size_t l = 0; l < layers.size(); ++l) {
     TC_RETURN_IF_ERROR(writer->DeclareTensor(
-        prepared::OfLayer(static_cast<int64_t>(l), prepared::kProfileCounts),
-        DType::kI32, {.ne = {layers[l].num_neurons(), 1, 1, 1}, .rank = 1}));
+        prepared::OfLayer(l, prepared::kProfileCounts), DType::kI32,
+        {.ne = {layers[l].num_neurons(), 1, 1, 1}, .rank = 1}));
   }
   TC_RETURN_IF_ERROR(writer->Start());
   for (const neuron::LayerProfile& layer : layers) {

@@ -21,10 +21,10 @@ namespace thermocline::model {
 struct ModelFingerprint {
   std::string architecture;
   std::string name;  // for people; says nothing
-  int64_t num_layers = 0;
-  int64_t width = 0;
-  int64_t ffn_width = 0;  // of the widest layer
-  int64_t num_experts = 0;
+  size_t num_layers = 0;
+  size_t width = 0;
+  size_t ffn_width = 0;  // of the widest layer
+  size_t num_experts = 0;
   // Of the bytes of all norms, which stay F32 whatever becomes of the matrices.
   // Models whose norms were never trained are told apart by nothing but sizes.
   uint64_t hash = 0;

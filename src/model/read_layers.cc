@@ -21,17 +21,17 @@ constexpr std::string_view kHeads = "attention.head_count";
 constexpr std::string_view kKvHeads = "attention.head_count_kv";
 
 // Without its own key a head's width is its share of the model's.
-Status ReadHeadWidths(const KeyReader& keys, int64_t width, int64_t layer_idx,
+Status ReadHeadWidths(const KeyReader& keys, size_t width, size_t layer_idx,
                       AttentionSpec& attention) {
-  const int64_t num_heads = attention.num_heads;
-  const int64_t share = width / num_heads;
+  const size_t num_heads = attention.num_heads;
+  const size_t share = width / num_heads;
   const bool divides = width % num_heads == 0;
   for (const auto& [suffix, slot] :
        {std::pair("attention.key_length", &AttentionSpec::key_width),
         std::pair("attention.value_length", &AttentionSpec::value_width)}) {
-    int64_t& head_width = attention.*slot;
-    TC_ASSIGN_OR_RETURN(head_width,
-                        keys.IntOr(suffix, 1, kMaxWidth, divides ? share : 0));
+    size_t& head_width = attention.*slot;
+    TC_ASSIGN_OR_RETURN(
+        head_width, keys.ExtentOr(suffix, 1, kMaxWidth, divides ? share : 0));
     if (head_width == 0) {
       return keys.Wrong(kHeads, num_heads,
                         fmt::format("it must divide the width {} (layer {})",
@@ -51,7 +51,7 @@ Status ReadHeads(const KeyReader& keys, Config& config) {
   TC_ASSIGN_OR_RETURN(
       const auto heads,
       keys.PerLayer(kHeads, config.num_layers, 1, kMaxWidth, std::nullopt));
-  constexpr int64_t kAbsent = 0;  // as many as there are heads
+  constexpr size_t kAbsent = 0;  // as many as there are heads
   TC_ASSIGN_OR_RETURN(
       const auto kv_heads,
       keys.PerLayer(kKvHeads, config.num_layers, 1, kMaxWidth, kAbsent));
@@ -64,8 +64,7 @@ Status ReadHeads(const KeyReader& keys, Config& config) {
                         fmt::format("it must divide the {} heads of layer {}",
                                     attention.num_heads, i));
     }
-    TC_RETURN_IF_ERROR(
-        ReadHeadWidths(keys, config.width, static_cast<int64_t>(i), attention));
+    TC_RETURN_IF_ERROR(ReadHeadWidths(keys, config.width, i, attention));
   }
   return {};
 }
@@ -138,17 +137,18 @@ Status ReadRopeScaling(const KeyReader& keys, int64_t context_length,
 }
 
 // What a layer's heads rotate, whose width is theirs without a key.
-Result<int> ReadRopeWidth(const KeyReader& keys, int64_t key_width,
-                          size_t layer_idx) {
-  TC_ASSIGN_OR_RETURN(const int64_t width, keys.IntOr("rope.dimension_count", 1,
-                                                      kMaxWidth, key_width));
+Result<size_t> ReadRopeWidth(const KeyReader& keys, size_t key_width,
+                             size_t layer_idx) {
+  TC_ASSIGN_OR_RETURN(
+      const size_t width,
+      keys.ExtentOr("rope.dimension_count", 1, kMaxWidth, key_width));
   if (width % 2 != 0 || width > key_width) {
     return keys.Wrong("rope.dimension_count", width,
                       fmt::format("it must be even and at most the head width "
                                   "{} (layer {})",
                                   key_width, layer_idx));
   }
-  return static_cast<int>(width);
+  return width;
 }
 
 // As many as there are widths.
@@ -179,9 +179,9 @@ Status ReadRopes(const KeyReader& keys, RopeKind kind, Config& config) {
 Status ReadExperts(const KeyReader& keys, const Architecture& architecture,
                    FfnSpec& ffn) {
   TC_ASSIGN_OR_RETURN(ffn.num_experts,
-                      keys.IntOr("expert_count", 0, kMaxExperts, 0));
+                      keys.ExtentOr("expert_count", 0, kMaxExperts, 0));
   TC_ASSIGN_OR_RETURN(ffn.num_experts_used,
-                      keys.IntOr("expert_used_count", 0, kMaxExperts, 0));
+                      keys.ExtentOr("expert_used_count", 0, kMaxExperts, 0));
   if (ffn.num_experts > 0 && architecture.mixture == Mixture::kNever) {
     return Fail(ErrorCode::kUnsupported,
                 "{}: key \"{}\" is {}: experts do not run with the "
@@ -211,7 +211,7 @@ Status ReadLayers(const KeyReader& keys, const Architecture& architecture,
   layer.ffn.gated = architecture.gated;
   layer.parallel = architecture.parallel_block;
   TC_RETURN_IF_ERROR(ReadExperts(keys, architecture, layer.ffn));
-  config.layers.assign(static_cast<size_t>(config.num_layers), layer);
+  config.layers.assign(config.num_layers, layer);
   TC_RETURN_IF_ERROR(ReadFfnWidths(keys, architecture, config));
   FindTransposedDowns(keys.file(), config);
   TC_RETURN_IF_ERROR(ReadHeads(keys, config));

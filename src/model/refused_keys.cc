@@ -87,7 +87,7 @@ Status CheckAttention(const KeyReader& keys, const Config& config) {
 // Experts are as wide as the FFN of their layer is said to be.
 Status CheckExpertWidths(const KeyReader& keys, const Config& config) {
   constexpr std::string_view kWidth = "expert_feed_forward_length";
-  constexpr int64_t kAbsent = 0;
+  constexpr size_t kAbsent = 0;
   TC_ASSIGN_OR_RETURN(
       const auto widths,
       keys.PerLayer(kWidth, config.num_layers, 0, kMaxWidth, kAbsent));

@@ -17,7 +17,8 @@ constexpr double kBetaSlow = 1.0;
 // The pair that turns `beta` times over the trained context.
 double CorrectionPair(const RopeConfig& config, double beta) {
   const double context = static_cast<double>(config.original_context);
-  return config.width * std::log(context / (beta * 2.0 * std::numbers::pi)) /
+  return static_cast<double>(config.width) *
+         std::log(context / (beta * 2.0 * std::numbers::pi)) /
          (2.0 * std::log(static_cast<double>(config.freq_base)));
 }
 
@@ -27,11 +28,12 @@ class YarnRamp {
  public:
   explicit YarnRamp(const RopeConfig& config)
       : low_(std::max(0.0, std::floor(CorrectionPair(config, kBetaFast)))),
-        high_(std::min(config.width - 1.0,
+        high_(std::min(static_cast<double>(config.width) - 1.0,
                        std::ceil(CorrectionPair(config, kBetaSlow)))) {}
 
-  double At(int pair) const {
-    const double y = (pair - low_) / std::max(0.001, high_ - low_);
+  double At(size_t pair) const {
+    const double y =
+        (static_cast<double>(pair) - low_) / std::max(0.001, high_ - low_);
     return 1.0 - std::clamp(y, 0.0, 1.0);
   }
 
@@ -44,8 +46,7 @@ class YarnRamp {
 
 RopeTable::RopeTable(const RopeConfig& config,
                      std::span<const float> freq_factors)
-    : freqs_(static_cast<size_t>(config.width / 2)),
-      magnitude_(config.attention_factor) {
+    : freqs_(config.width / 2), magnitude_(config.attention_factor) {
   TC_CHECK(freq_factors.empty() || freq_factors.size() == freqs_.size());
   const double base = config.freq_base;
   const double factor =
@@ -53,9 +54,10 @@ RopeTable::RopeTable(const RopeConfig& config,
   const bool yarn = config.scaling == RopeScaling::kYarn;
   const YarnRamp ramp(config);
   for (size_t i = 0; i < freqs_.size(); ++i) {
-    double freq = std::pow(base, -2.0 * static_cast<double>(i) / config.width);
+    double freq = std::pow(base, -2.0 * static_cast<double>(i) /
+                                     static_cast<double>(config.width));
     if (!freq_factors.empty()) freq /= static_cast<double>(freq_factors[i]);
-    const double keep = yarn ? ramp.At(static_cast<int>(i)) : 0.0;
+    const double keep = yarn ? ramp.At(i) : 0.0;
     freqs_[i] = freq / factor * (1.0 - keep) + freq * keep;
   }
   if (yarn) {

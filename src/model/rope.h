@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_MODEL_ROPE_H_
 #define THERMOCLINE_MODEL_ROPE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,7 +20,7 @@ class RopeTable {
   // freq_factors: empty, or width / 2 finite non-zero numbers (rope_freqs).
   RopeTable(const RopeConfig& config, std::span<const float> freq_factors);
 
-  int64_t num_pairs() const { return static_cast<int64_t>(freqs_.size()); }
+  size_t num_pairs() const { return freqs_.size(); }
 
   // Writes num_pairs() cosines and sines, magnitude included.
   void Angles(int64_t position, float* cos, float* sin) const;

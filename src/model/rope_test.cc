@@ -13,7 +13,7 @@ namespace {
 void ExpectAngles(const RopeTable& table, int64_t position,
                   const std::vector<float>& cosines,
                   const std::vector<float>& sines) {
-  ASSERT_EQ(table.num_pairs(), static_cast<int64_t>(cosines.size()));
+  ASSERT_EQ(table.num_pairs(), cosines.size());
   std::vector<float> cos(cosines.size());
   std::vector<float> sin(cosines.size());
   table.Angles(position, cos.data(), sin.data());
@@ -23,7 +23,7 @@ void ExpectAngles(const RopeTable& table, int64_t position,
   }
 }
 
-RopeConfig Plain(int width, float base) {
+RopeConfig Plain(size_t width, float base) {
   RopeConfig config;
   config.width = width;
   config.freq_base = base;
@@ -68,7 +68,7 @@ TEST(RopeTable, FactorsDividePairByPair) {
                {0.141120008f, 0.149438132f, 0.0599640065f, 0.000374999991f});
 }
 
-RopeConfig Yarn(int width, float factor, int64_t original_context) {
+RopeConfig Yarn(size_t width, float factor, int64_t original_context) {
   RopeConfig config = Plain(width, 10000.0f);
   config.scaling = RopeScaling::kYarn;
   config.factor = factor;

@@ -35,14 +35,14 @@ class Reader {
  public:
   Reader(const gguf::File& file, const Config& config)
       : file_(file),
-        num_neurons_(static_cast<uint64_t>(CommonFfn(config).width)),
+        num_neurons_(CommonFfn(config).width),
         num_layers_(config.num_layers) {}
 
   const gguf::File& file() const { return file_; }
   uint64_t num_neurons() const { return num_neurons_; }
-  int64_t num_layers() const { return num_layers_; }
+  size_t num_layers() const { return num_layers_; }
 
-  static std::string NameOf(int64_t layer_idx, std::string_view role) {
+  static std::string NameOf(size_t layer_idx, std::string_view role) {
     return fmt::format("blk.{}.{}", layer_idx, role);
   }
   bool Has(const std::string& name) const {
@@ -76,7 +76,7 @@ class Reader {
  private:
   const gguf::File& file_;
   uint64_t num_neurons_;
-  int64_t num_layers_;
+  size_t num_layers_;
   std::unordered_set<std::string, KeyedHash> taken_;
 };
 
@@ -131,7 +131,7 @@ Result<std::vector<float>> ReadPattern(const Reader& reader) {
                 "{}: key \"{}\" must be an array of floats, one per layer",
                 file.path(), kPattern);
   }
-  if (std::cmp_not_equal(values->size(), reader.num_layers())) {
+  if (values->size() != reader.num_layers()) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: key \"{}\" has {} elements; the model has {} layers {}",
                 file.path(), kPattern, values->size(), reader.num_layers(),
@@ -160,16 +160,17 @@ Result<std::vector<float>> ReadPattern(const Reader& reader) {
 Result<NeuronOrder> ReadOrder(Reader& reader) {
   const gguf::File& file = reader.file();
   NeuronOrder order;
-  TC_ASSIGN_OR_RETURN(order.group_size, RequireInt(file, kGroupSize));
-  const auto num_neurons = static_cast<int64_t>(reader.num_neurons());
-  if (order.group_size < 1 || num_neurons % order.group_size != 0) {
+  TC_ASSIGN_OR_RETURN(const int64_t group_size, RequireInt(file, kGroupSize));
+  const size_t num_neurons = reader.num_neurons();
+  if (group_size < 1 || num_neurons % static_cast<size_t>(group_size) != 0) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: key \"{}\" is {}; it must divide the {} neurons of a "
                 "layer {}",
-                file.path(), kGroupSize, order.group_size, num_neurons, kOther);
+                file.path(), kGroupSize, group_size, num_neurons, kOther);
   }
+  order.group_size = static_cast<size_t>(group_size);
   TC_ASSIGN_OR_RETURN(order.pattern, ReadPattern(reader));
-  for (int64_t l = 0; l < reader.num_layers(); ++l) {
+  for (size_t l = 0; l < reader.num_layers(); ++l) {
     const std::string name = Reader::NameOf(l, "ffn_reorder_perms");
     TC_ASSIGN_OR_RETURN(auto neurons,
                         reader.TakeOnePerNeuron(name, reader.num_neurons()));
@@ -188,7 +189,7 @@ Result<NeuronOrder> ReadOrder(Reader& reader) {
 
 // One layer: a flag per neuron, and the flagged neurons as a list. A layer
 // that is wholly on one side needs no list.
-Result<std::vector<uint32_t>> ReadHotLayer(Reader& reader, int64_t layer_idx) {
+Result<std::vector<uint32_t>> ReadHotLayer(Reader& reader, size_t layer_idx) {
   const std::string flags_name = Reader::NameOf(layer_idx, "gpu_idx");
   TC_ASSIGN_OR_RETURN(const auto flags, reader.TakeOnePerNeuron(flags_name, 2));
   std::vector<uint32_t> flagged;
@@ -218,7 +219,7 @@ Result<std::vector<uint32_t>> ReadHotLayer(Reader& reader, int64_t layer_idx) {
 Result<HotNeurons> ReadHot(Reader& reader) {
   const gguf::File& file = reader.file();
   TC_ASSIGN_OR_RETURN(const int64_t num_layers, RequireInt(file, kGpuLayers));
-  if (num_layers != reader.num_layers()) {
+  if (std::cmp_not_equal(num_layers, reader.num_layers())) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: key \"{}\" is {}; the model has {} layers {}", file.path(),
                 kGpuLayers, num_layers, reader.num_layers(), kOther);
@@ -230,7 +231,7 @@ Result<HotNeurons> ReadHot(Reader& reader) {
                 file.path(), kVram, vram_bytes);
   }
   hot.vram_bytes = static_cast<uint64_t>(vram_bytes);
-  for (int64_t l = 0; l < num_layers; ++l) {
+  for (size_t l = 0; l < reader.num_layers(); ++l) {
     TC_ASSIGN_OR_RETURN(auto layer, ReadHotLayer(reader, l));
     hot.layers.push_back(std::move(layer));
   }

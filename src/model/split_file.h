@@ -16,7 +16,7 @@ namespace thermocline::model {
 
 // An order in which neurons that fire together stand together (KAIROX).
 struct NeuronOrder {
-  int64_t group_size = 0;      // neurons per group; divides F
+  size_t group_size = 0;       // neurons per group; divides F
   std::vector<float> pattern;  // [L] share of a cache for each layer; sum 1
   // [L][F]: layers[l][place] is the neuron at that place; a permutation.
   std::vector<std::vector<uint32_t>> layers;

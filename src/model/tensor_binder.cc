@@ -14,10 +14,8 @@ bool IsHarmless(std::string_view name) {
          (name.starts_with("blk.") && name.ends_with(".attn_rot_embd.weight"));
 }
 
-Shape MakeShape(int64_t columns, int64_t rows, int64_t count, int rank) {
-  return {{static_cast<uint64_t>(columns), static_cast<uint64_t>(rows),
-           static_cast<uint64_t>(count), 1},
-          rank};
+Shape MakeShape(size_t columns, size_t rows, size_t count, int rank) {
+  return {{columns, rows, count, 1}, rank};
 }
 
 }  // namespace
@@ -53,7 +51,7 @@ Result<TensorView> TensorBinder::Take(const std::string& name,
 }
 
 Result<TensorView> TensorBinder::TakeVector(const std::string& name,
-                                            int64_t length, Need need) {
+                                            size_t length, Need need) {
   TC_ASSIGN_OR_RETURN(const TensorView view,
                       Take(name, MakeShape(length, 1, 1, 1), need));
   if (view && view.dtype != DType::kF32) {
@@ -66,26 +64,26 @@ Result<TensorView> TensorBinder::TakeVector(const std::string& name,
 }
 
 Result<TensorView> TensorBinder::TakeMatrix(const std::string& name,
-                                            int64_t num_rows,
-                                            int64_t num_columns, Need need) {
+                                            size_t num_rows, size_t num_columns,
+                                            Need need) {
   return Take(name, MakeShape(num_columns, num_rows, 1, 2), need);
 }
 
 Result<TensorView> TensorBinder::TakeData(const std::string& name, DType dtype,
-                                          int64_t num_rows, int64_t num_columns,
+                                          size_t num_rows, size_t num_columns,
                                           Need need) {
   return Take(name, MakeShape(num_columns, num_rows, 1, 2), need, dtype);
 }
 
 Result<std::vector<TensorView>> TensorBinder::TakeStack(const std::string& name,
-                                                        int64_t count,
-                                                        int64_t num_rows,
-                                                        int64_t num_columns) {
+                                                        size_t count,
+                                                        size_t num_rows,
+                                                        size_t num_columns) {
   TC_ASSIGN_OR_RETURN(
       const TensorView stack,
       Take(name, MakeShape(num_columns, num_rows, count, 3), Need::kRequired));
   std::vector<TensorView> matrices;
-  for (int64_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     matrices.push_back(SliceRows(stack, i * num_rows, num_rows));
   }
   return matrices;
@@ -103,23 +101,22 @@ Status TensorBinder::CheckAllTaken(std::string_view architecture) const {
   return {};
 }
 
-TensorView SliceRows(const TensorView& view, int64_t first, int64_t count) {
+TensorView SliceRows(const TensorView& view, size_t first, size_t count) {
   if (!view) return view;
-  TC_CHECK(first >= 0 && count >= 0 &&
-           static_cast<uint64_t>(first + count) <= view.shape.num_rows());
+  TC_CHECK(first <= view.shape.num_rows() &&
+           count <= view.shape.num_rows() - first);
   return {view.dtype,
-          {{view.shape.ne[0], static_cast<uint64_t>(count), 1, 1}, 2},
-          view.data_from(static_cast<size_t>(first) * view.row_stride()),
+          {{view.shape.ne[0], count, 1, 1}, 2},
+          view.data_from(first * view.row_stride()),
           view.stride_bytes};
 }
 
-TensorView SliceVector(const TensorView& view, int64_t first, int64_t count) {
+TensorView SliceVector(const TensorView& view, size_t first, size_t count) {
   if (!view) return view;
-  TC_CHECK(view.dtype == DType::kF32 && first >= 0 && count >= 0 &&
-           static_cast<uint64_t>(first + count) <= view.shape.ne[0]);
-  return {view.dtype,
-          {{static_cast<uint64_t>(count), 1, 1, 1}, 1},
-          view.data_from(static_cast<size_t>(first) * sizeof(float))};
+  TC_CHECK(view.dtype == DType::kF32 && first <= view.shape.ne[0] &&
+           count <= view.shape.ne[0] - first);
+  return {
+      view.dtype, {{count, 1, 1, 1}, 1}, view.data_from(first * sizeof(float))};
 }
 
 }  // namespace thermocline::model

@@ -34,18 +34,18 @@ class TensorBinder {
   }
 
   // Empty views for what is absent and not required.
-  Result<TensorView> TakeVector(const std::string& name, int64_t length,
+  Result<TensorView> TakeVector(const std::string& name, size_t length,
                                 Need need);
-  Result<TensorView> TakeMatrix(const std::string& name, int64_t num_rows,
-                                int64_t num_columns, Need need);
+  Result<TensorView> TakeMatrix(const std::string& name, size_t num_rows,
+                                size_t num_columns, Need need);
   // `count` matrices in one tensor of three dimensions.
   Result<std::vector<TensorView>> TakeStack(const std::string& name,
-                                            int64_t count, int64_t num_rows,
-                                            int64_t num_columns);
+                                            size_t count, size_t num_rows,
+                                            size_t num_columns);
 
   // Numbers that are no weights: kCorrupt if they are not of this type too.
   Result<TensorView> TakeData(const std::string& name, DType dtype,
-                              int64_t num_rows, int64_t num_columns, Need need);
+                              size_t num_rows, size_t num_columns, Need need);
 
   // kUnsupported when a tensor is left that nobody took; `architecture` is for
   // the message.
@@ -61,8 +61,8 @@ class TensorBinder {
 
 // Rows [first, first + count) of a matrix, or elements of a vector; `view`
 // may be empty. They must be in range. (CHECKed)
-TensorView SliceRows(const TensorView& view, int64_t first, int64_t count);
-TensorView SliceVector(const TensorView& view, int64_t first, int64_t count);
+TensorView SliceRows(const TensorView& view, size_t first, size_t count);
+TensorView SliceVector(const TensorView& view, size_t first, size_t count);
 
 }  // namespace thermocline::model
 

@@ -227,7 +227,7 @@ bool IsFirstOfSlot(std::span<const TensorRole> roles, const TensorRole& role) {
 
 }  // namespace
 
-int64_t ExtentOf(Extent extent, const Config& config, const LayerSpec& layer) {
+size_t ExtentOf(Extent extent, const Config& config, const LayerSpec& layer) {
   const AttentionSpec& a = layer.attention;
   switch (extent) {
     case kOne:
@@ -235,7 +235,7 @@ int64_t ExtentOf(Extent extent, const Config& config, const LayerSpec& layer) {
     case kVocab:
       return config.vocab_size;
     case kPositions:
-      return config.num_positions + config.position_offset;
+      return static_cast<size_t>(config.num_positions + config.position_offset);
     case kWidth:
       return config.width;
     case kQRows:

@@ -69,7 +69,7 @@ enum class Extent : uint8_t {
   kRank,       // of a predictor: what its tensors say
 };
 // 0 for kRank.
-int64_t ExtentOf(Extent extent, const Config& config, const LayerSpec& layer);
+size_t ExtentOf(Extent extent, const Config& config, const LayerSpec& layer);
 
 enum class TensorForm : uint8_t {
   kVector,  // F32 [columns]

@@ -153,18 +153,17 @@ inline std::vector<Item> ListItems(const Model& source,
     if (IsFfnTensor(t.name, config.records.front().gate.has_value())) continue;
     items.push_back({t.name, t.dtype, t.shape, {t.data, t.num_bytes}});
   }
-  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  const size_t num_neurons = NeuronsPerLayer(config);
   for (size_t i = 0; i < config.records.size(); ++i) {
     const FfnWeights& ffn = source.weights().layers[i].ffn;
     const FfnMatrices& first = ffn.experts.empty() ? ffn : ffn.experts.front();
     const std::byte* records =
         config.records[i].gate ? first.gate.data : first.up.data;
     const size_t stride = config.records[i].stride;
-    items.push_back(
-        {prepared::OfLayer(static_cast<int64_t>(i), prepared::kRecords),
-         DType::kI8,
-         {.ne = {stride, num_neurons, 1, 1}, .rank = 2},
-         {records, stride * num_neurons}});
+    items.push_back({prepared::OfLayer(i, prepared::kRecords),
+                     DType::kI8,
+                     {.ne = {stride, num_neurons, 1, 1}, .rank = 2},
+                     {records, stride * num_neurons}});
   }
   for (const ExtraTensor& tensor : extra) {
     std::erase_if(items,

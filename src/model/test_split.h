@@ -25,16 +25,16 @@ inline void SetIndices(const std::string& name,
 
 // KAIROX's: layer l has neuron (place * 3 + l) % num_neurons at a place.
 // num_neurons is even and no multiple of 3.
-inline gguf::TestFile TestOrder(int64_t num_layers, int32_t num_neurons) {
+inline gguf::TestFile TestOrder(size_t num_layers, size_t num_neurons) {
   gguf::TestFile file;
   file.SetText("general.architecture", "bamboo")
       .Set("ffn_group_size", gguf::ValueType::kI32, gguf::Raw(int32_t{2}))
       .SetNumbers("ffn_normalized_pattern", gguf::ValueType::kF32,
-                  std::vector<float>(static_cast<size_t>(num_layers),
+                  std::vector<float>(num_layers,
                                      1.0f / static_cast<float>(num_layers)));
-  for (int64_t l = 0; l < num_layers; ++l) {
+  for (size_t l = 0; l < num_layers; ++l) {
     std::vector<int32_t> neurons;
-    for (int32_t place = 0; place < num_neurons; ++place) {
+    for (size_t place = 0; place < num_neurons; ++place) {
       neurons.push_back(static_cast<int32_t>((place * 3 + l) % num_neurons));
     }
     SetIndices("blk." + std::to_string(l) + ".ffn_reorder_perms", neurons,
@@ -44,7 +44,7 @@ inline gguf::TestFile TestOrder(int64_t num_layers, int32_t num_neurons) {
 }
 
 // PowerInfer's: every second neuron is hot.
-inline gguf::TestFile TestHot(int64_t num_layers, int32_t num_neurons) {
+inline gguf::TestFile TestHot(size_t num_layers, int32_t num_neurons) {
   gguf::TestFile file;
   file.magic = "PWRI";
   file.SetText("general.architecture", "generic.gpu_index")
@@ -52,7 +52,7 @@ inline gguf::TestFile TestHot(int64_t num_layers, int32_t num_neurons) {
               static_cast<uint32_t>(num_layers))
       .Set("split.vram_capacity", gguf::ValueType::kU64,
            gguf::Raw(uint64_t{1} << 30));
-  for (int64_t l = 0; l < num_layers; ++l) {
+  for (size_t l = 0; l < num_layers; ++l) {
     std::vector<int32_t> flags, hot;
     for (int32_t i = 0; i < num_neurons; ++i) {
       flags.push_back(i % 2);

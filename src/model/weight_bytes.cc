@@ -59,9 +59,8 @@ uint64_t FfnMatrixBytes(const FfnSpec& spec, const FfnWeights& weights,
   for (const FfnMatrices& expert : weights.experts) {
     num_bytes += MatrixBytes(expert);
   }
-  const auto num_experts = static_cast<uint64_t>(spec.num_experts);
-  const auto num_used = static_cast<uint64_t>(spec.num_experts_used);
-  return num_bytes / num_experts * std::min(num_experts, num_tokens * num_used);
+  return num_bytes / spec.num_experts *
+         std::min(spec.num_experts, num_tokens * spec.num_experts_used);
 }
 
 uint64_t PredictorBytes(const LayerWeights& layer) {

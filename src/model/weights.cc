@@ -43,7 +43,7 @@ Need NeedOf(const TensorBinder& binder, const Config& config,
 Result<TensorView> TakeAs(TensorBinder& binder, const Config& config,
                           const LayerSpec& layer, const TensorRole& role,
                           const std::string& name, Need need) {
-  const int64_t num_columns = ExtentOf(role.columns, config, layer);
+  const size_t num_columns = ExtentOf(role.columns, config, layer);
   if (role.form == TensorForm::kVector) {
     return binder.TakeVector(name, num_columns, need);
   }
@@ -66,11 +66,11 @@ Status Bind(TensorBinder& binder, const Config& config, const LayerSpec& layer,
 // Binds the tensors of one layer.
 class LayerBinder {
  public:
-  LayerBinder(TensorBinder& binder, const Config& config, int64_t layer_idx,
+  LayerBinder(TensorBinder& binder, const Config& config, size_t layer_idx,
               LayerWeights& weights)
       : binder_(binder),
         config_(config),
-        layer_(config.layers[static_cast<size_t>(layer_idx)]),
+        layer_(config.layers[layer_idx]),
         layer_idx_(layer_idx),
         prefix_(fmt::format("blk.{}.", layer_idx)),
         weights_(weights) {}
@@ -117,9 +117,9 @@ class LayerBinder {
     TensorView bias;
     TC_RETURN_IF_ERROR(BindTo(*FindRole("attn_qkv.weight"), weight));
     TC_RETURN_IF_ERROR(BindTo(*FindRole("attn_qkv.bias"), bias));
-    const int64_t q = ExtentOf(Extent::kQRows, config_, layer_);
-    const int64_t k = ExtentOf(Extent::kKRows, config_, layer_);
-    const int64_t v = ExtentOf(Extent::kVRows, config_, layer_);
+    const size_t q = ExtentOf(Extent::kQRows, config_, layer_);
+    const size_t k = ExtentOf(Extent::kKRows, config_, layer_);
+    const size_t v = ExtentOf(Extent::kVRows, config_, layer_);
     attention.q = SliceRows(weight, 0, q);
     attention.k = SliceRows(weight, q, k);
     attention.v = SliceRows(weight, q + k, v);
@@ -130,7 +130,7 @@ class LayerBinder {
   }
 
   Status BindFfn() {
-    weights_.ffn.experts.resize(static_cast<size_t>(layer_.ffn.num_experts));
+    weights_.ffn.experts.resize(layer_.ffn.num_experts);
     if (!config_.records.empty()) {
       return BindRecords(binder_, config_, layer_idx_, weights_.ffn);
     }
@@ -196,7 +196,7 @@ class LayerBinder {
   TensorBinder& binder_;
   const Config& config_;
   const LayerSpec& layer_;
-  int64_t layer_idx_;
+  size_t layer_idx_;
   std::string prefix_;
   LayerWeights& weights_;
 };
@@ -239,8 +239,7 @@ void AddRecordParts(std::span<const LayerWeights> layers,
                     std::vector<NamedView>& views) {
   for (size_t i = 0; i < layers.size(); ++i) {
     const FfnWeights& ffn = layers[i].ffn;
-    const std::string tensor =
-        Quote(prepared::OfLayer(static_cast<int64_t>(i), prepared::kRecords));
+    const std::string tensor = Quote(prepared::OfLayer(i, prepared::kRecords));
     const std::span<const FfnMatrices> experts = ExpertsOf(ffn);
     for (size_t expert = 0; expert < experts.size(); ++expert) {
       const FfnMatrices& matrices = experts[expert];
@@ -282,12 +281,13 @@ Result<Weights> BindWeights(const gguf::File& file, const Config& config) {
         Bind(binder, config, LayerSpec(), "", role, weights.**slot));
   }
   weights.position_embedding = SliceRows(
-      weights.position_embedding, config.position_offset, config.num_positions);
+      weights.position_embedding, static_cast<size_t>(config.position_offset),
+      static_cast<size_t>(config.num_positions));
   weights.tied = !weights.head;
   if (weights.tied) weights.head = weights.token_embedding;
   TC_ASSIGN_OR_RETURN(weights.rope_freq_factors,
                       TakeRopeFactors(binder, config));
-  for (int64_t i = 0; i < config.num_layers; ++i) {
+  for (size_t i = 0; i < config.num_layers; ++i) {
     TC_RETURN_IF_ERROR(
         LayerBinder(binder, config, i, weights.layers.emplace_back()).Run());
   }

@@ -8,13 +8,13 @@ namespace thermocline::pack {
 namespace {
 
 // Digits at the front of `text`, taken off it; nullopt: none, or too many.
-std::optional<int64_t> TakeNumber(std::string_view& text) {
+std::optional<size_t> TakeNumber(std::string_view& text) {
   int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [next, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || value < 0) return std::nullopt;
   text.remove_prefix(static_cast<size_t>(next - text.data()));
-  return value;
+  return static_cast<size_t>(value);
 }
 
 bool TakePrefix(std::string_view prefix, std::string_view& text) {

@@ -10,7 +10,7 @@ namespace thermocline::pack {
 
 // "blk.12.ffn_up.weight": layer 12, "ffn_up.weight". nullopt: of no layer.
 struct LayerName {
-  int64_t layer_idx = 0;
+  size_t layer_idx = 0;
   std::string_view rest;  // into the name
 };
 std::optional<LayerName> ParseLayerName(std::string_view name);

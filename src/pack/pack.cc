@@ -85,7 +85,7 @@ class Packer {
     return source_.config().layers[layer_idx].ffn;
   }
   uint64_t neurons_per_ffn(size_t layer_idx) const {
-    return static_cast<uint64_t>(spec(layer_idx).width);
+    return spec(layer_idx).width;
   }
 
   const model::Model& source_;
@@ -103,17 +103,16 @@ class Packer {
 
 // Gates and records stand where the first matrix of the layer's FFN stood.
 void Packer::ListItems() {
-  std::set<int64_t> bundled;
+  std::set<size_t> bundled;
   for (const gguf::TensorInfo& tensor : source_.file().tensors()) {
     const auto name = ParseLayerName(tensor.name);
     const bool is_ffn =
         name && (IsFfnMatrix(name->rest) || name->rest == prepared::kRecords);
-    const bool is_bundled =
-        is_ffn && std::cmp_less(name->layer_idx, layers_.size()) &&
-        layers_[static_cast<size_t>(name->layer_idx)].layout.has_value();
+    const bool is_bundled = is_ffn && name->layer_idx < layers_.size() &&
+                            layers_[name->layer_idx].layout.has_value();
     if (is_bundled) {
       if (bundled.insert(name->layer_idx).second) {
-        const auto layer_idx = static_cast<size_t>(name->layer_idx);
+        const size_t layer_idx = name->layer_idx;
         if (HasGateMatrix(layer_idx)) {
           items_.emplace_back(LayerGates{layer_idx});
         }
@@ -167,12 +166,9 @@ Status Packer::Declare(gguf::Writer& writer) {
                                  GatesShape(gates->layer_idx)));
     } else if (const auto* records = std::get_if<LayerRecords>(&item)) {
       TC_RETURN_IF_ERROR(declare(
-          prepared::OfLayer(static_cast<int64_t>(records->layer_idx),
-                            prepared::kRecords),
-          DType::kI8,
+          prepared::OfLayer(records->layer_idx, prepared::kRecords), DType::kI8,
           {.ne = {layers_[records->layer_idx].layout->stride,
-                  static_cast<uint64_t>(NumNeurons(spec(records->layer_idx))),
-                  1, 1},
+                  NumNeurons(spec(records->layer_idx)), 1, 1},
            .rank = 2}));
     } else {
       const PartTensor& part = *std::get<const PartTensor*>(item);
@@ -205,14 +201,13 @@ Status Packer::WriteCopy(std::string_view name,
 }
 
 std::string Packer::GatesName(size_t layer_idx) const {
-  return prepared::OfLayer(static_cast<int64_t>(layer_idx),
-                           spec(layer_idx).num_experts > 0
-                               ? prepared::kExpertGates
-                               : prepared::kGates);
+  return prepared::OfLayer(layer_idx, spec(layer_idx).num_experts > 0
+                                          ? prepared::kExpertGates
+                                          : prepared::kGates);
 }
 
 Shape Packer::GatesShape(size_t layer_idx) const {
-  const auto width = static_cast<uint64_t>(source_.config().width);
+  const size_t width = source_.config().width;
   if (spec(layer_idx).num_experts == 0) {
     return {.ne = {width, neurons_per_ffn(layer_idx), 1, 1}, .rank = 2};
   }
@@ -237,8 +232,7 @@ neuron::RecordSource Packer::SourceOf(size_t layer_idx,
 Status Packer::WriteFfn(size_t layer_idx, const neuron::RecordSource& source,
                         neuron::DownCost& cost, gguf::Writer& writer) {
   const neuron::RecordLayout& layout = *layers_[layer_idx].layout;
-  const std::string name =
-      prepared::OfLayer(static_cast<int64_t>(layer_idx), prepared::kRecords);
+  const std::string name = prepared::OfLayer(layer_idx, prepared::kRecords);
   const uint64_t units =
       kRecordBytes / layout.stride / RecordBuilder::kUnitNeurons;
   const uint64_t piece =

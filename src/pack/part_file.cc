@@ -21,13 +21,19 @@ namespace {
 
 namespace prepared = model::prepared;
 
-// The extents that parts are made for.
+// The extents that parts are made for, as a file has them: any numbers.
 struct Extents {
   int64_t num_layers = 0;
   int64_t width = 0;
   int64_t num_neurons = 0;
   bool operator==(const Extents&) const = default;
 };
+
+Extents ExtentsOf(const model::Config& config) {
+  return {static_cast<int64_t>(config.num_layers),
+          static_cast<int64_t>(config.width),
+          static_cast<int64_t>(NeuronsPerLayer(config))};
+}
 
 Result<int64_t> RequireInt(const gguf::File& file, const char* key) {
   TC_ASSIGN_OR_RETURN(const auto value, file.Int(key));
@@ -50,7 +56,7 @@ Result<Extents> ReadExtents(const gguf::File& file) {
   TC_ASSIGN_OR_RETURN(const auto config, model::ReadConfig(file));
   TC_RETURN_IF_ERROR(
       CheckEqualWidths(config, file.path() + ": what 'prepare' finds"));
-  return Extents{config.num_layers, config.width, NeuronsPerLayer(config)};
+  return ExtentsOf(config);
 }
 
 Status CheckFits(const gguf::File& file, const model::Config& config) {
@@ -64,8 +70,7 @@ Status CheckFits(const gguf::File& file, const model::Config& config) {
   TC_RETURN_IF_ERROR(
       CheckEqualWidths(config, file.path() + ": what 'prepare' finds"));
   TC_ASSIGN_OR_RETURN(const Extents found, ReadExtents(file));
-  const Extents wanted = {config.num_layers, config.width,
-                          NeuronsPerLayer(config)};
+  const Extents wanted = ExtentsOf(config);
   if (found == wanted) return {};
   return Fail(ErrorCode::kCorrupt,
               "{}: made for a model of {} layers, width {} and {} neurons per "
@@ -141,7 +146,7 @@ LayerParts CopyLayer(const model::LayerWeights& layer) {
 
 // What the file has of one layer, copied. `config` describes the file.
 Result<LayerParts> ReadLayer(model::TensorBinder& binder,
-                             const model::Config& config, int64_t layer_idx) {
+                             const model::Config& config, size_t layer_idx) {
   model::LayerWeights layer;
   TC_RETURN_IF_ERROR(model::BindPrepared(binder, config, layer_idx, layer));
   if (config.predictor.kind == model::PredictorKind::kThermocline) {
@@ -154,8 +159,8 @@ Result<LayerParts> ReadLayer(model::TensorBinder& binder,
 // Parts that only some layers may have become empty if none has them; the
 // others are there in all layers or in none.
 Status CheckComplete(const gguf::File& file, const char* what, size_t count,
-                     int64_t num_layers) {
-  if (count == 0 || std::cmp_equal(count, num_layers)) return {};
+                     size_t num_layers) {
+  if (count == 0 || count == num_layers) return {};
   return Fail(ErrorCode::kCorrupt,
               "{}: tensors \"blk.N.{}\" are there for {} of {} layers",
               file.path(), what, count, num_layers);
@@ -170,7 +175,7 @@ bool HasAny(const std::vector<std::optional<T>>& layers) {
 Status ReadLayers(const gguf::File& file, const model::Config& config,
                   PreparedParts& parts) {
   model::TensorBinder binder(file);
-  for (int64_t i = 0; i < config.num_layers; ++i) {
+  for (size_t i = 0; i < config.num_layers; ++i) {
     TC_ASSIGN_OR_RETURN(LayerParts layer, ReadLayer(binder, config, i));
     parts.predictors.push_back(std::move(layer.predictor));
     parts.training_free.push_back(std::move(layer.free));
@@ -268,11 +273,13 @@ Status WriteParts(const PreparedParts& parts, const model::Config& config,
   if (!config.name.empty()) {
     TC_RETURN_IF_ERROR(writer->AddString("general.name", config.name));
   }
+  const Extents extents = ExtentsOf(config);
   TC_RETURN_IF_ERROR(
-      writer->AddInt(prepared::kPartsLayers, kU32, config.num_layers));
-  TC_RETURN_IF_ERROR(writer->AddInt(prepared::kPartsWidth, kU32, config.width));
+      writer->AddInt(prepared::kPartsLayers, kU32, extents.num_layers));
   TC_RETURN_IF_ERROR(
-      writer->AddInt(prepared::kPartsNeurons, kU64, NeuronsPerLayer(config)));
+      writer->AddInt(prepared::kPartsWidth, kU32, extents.width));
+  TC_RETURN_IF_ERROR(
+      writer->AddInt(prepared::kPartsNeurons, kU64, extents.num_neurons));
   TC_RETURN_IF_ERROR(AddPartKeys(parts, *writer));
   const std::vector<PartTensor> tensors = TensorsOf(parts, config);
   for (const PartTensor& tensor : tensors) {

@@ -27,11 +27,11 @@ namespace prepared = model::prepared;
 class PartChecker {
  public:
   explicit PartChecker(const model::Config& config)
-      : num_layers_(static_cast<size_t>(config.num_layers)),
-        num_neurons_(static_cast<uint64_t>(NeuronsPerLayer(config))),
-        ffn_width_(static_cast<uint64_t>(CommonFfn(config).width)),
+      : num_layers_(config.num_layers),
+        num_neurons_(NeuronsPerLayer(config)),
+        ffn_width_(CommonFfn(config).width),
         is_mixture_(CommonFfn(config).num_experts > 0),
-        width_(static_cast<uint64_t>(config.width)) {}
+        width_(config.width) {}
 
   Status Predictors(const PreparedParts& parts);
   Status TrainingFreePredictors(const PreparedParts& parts);
@@ -110,7 +110,7 @@ Status PartChecker::TwoSteps(const EncodedMatrix& up,
 
 Status PartChecker::Predictors(const PreparedParts& parts) {
   TC_RETURN_IF_ERROR(LayerCount("the predictor", parts.predictors.size()));
-  if (parts.lookahead < 0 || parts.lookahead > 1) {
+  if (parts.lookahead > 1) {
     return Fail(ErrorCode::kInvalidArgument,
                 "predictors that look {} layers ahead; 0 and 1 are possible",
                 parts.lookahead);
@@ -137,8 +137,7 @@ Status PartChecker::Free(const LayerTrainingFree& free) const {
     return Wrong("{} words of signs; {} are needed", free.signs.size(),
                  num_words);
   }
-  if (free.max_differences < 0 ||
-      std::cmp_greater(free.max_differences, width_)) {
+  if (free.max_differences > width_) {
     return Wrong("up to {} differences of {} signs", free.max_differences,
                  width_);
   }

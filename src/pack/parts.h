@@ -54,7 +54,7 @@ struct LayerPredictor {
 // What guesses without training; model::TrainingFreeWeights says how.
 struct LayerTrainingFree {
   std::vector<uint64_t> signs;  // [N, ceil(D / 64)], as pack_signs() packs
-  int64_t max_differences = 0;  // 0 to D
+  size_t max_differences = 0;   // 0 to D
   EncodedMatrix up;             // [r, D]; or, with down and bias, empty
   EncodedMatrix down;           // [N, r]
   std::vector<float> bias;      // [N], or empty
@@ -81,7 +81,7 @@ struct PreparedParts {
   std::optional<Activation> activation;
   std::optional<float> ffn_threshold;
 
-  int64_t lookahead = 0;  // 0 or 1; of `predictors`
+  size_t lookahead = 0;  // 0 or 1; of `predictors`
   std::vector<std::optional<LayerPredictor>> predictors;        // of layers
   std::vector<std::optional<LayerTrainingFree>> training_free;  // of layers
   std::vector<float> thresholds;  // of layers; CATS, >= 0

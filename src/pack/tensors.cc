@@ -21,7 +21,7 @@ std::span<const std::byte> BytesIn(const std::vector<T>& values) {
 class LayerTensors {
  public:
   LayerTensors(size_t layer_idx, std::vector<PartTensor>& tensors)
-      : layer_idx_(static_cast<int64_t>(layer_idx)), tensors_(tensors) {}
+      : layer_idx_(layer_idx), tensors_(tensors) {}
 
   void AddMatrix(const std::string& name, const EncodedMatrix& matrix) {
     if (matrix.empty()) return;
@@ -49,7 +49,7 @@ class LayerTensors {
   }
 
  private:
-  int64_t layer_idx_;
+  size_t layer_idx_;
   std::vector<PartTensor>& tensors_;
 };
 
@@ -89,8 +89,8 @@ void AddTrainingFree(const LayerTrainingFree& free, uint64_t num_neurons,
 
 void AddSelfTest(const LayerSelfTest& test, const model::Config& config,
                  LayerTensors& layer) {
-  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
-  const auto width = static_cast<uint64_t>(config.width);
+  const size_t num_neurons = NeuronsPerLayer(config);
+  const size_t width = config.width;
   layer.Add(prepared::kTestInputs, DType::kF32,
             {width, test.inputs.size() / width}, BytesIn(test.inputs));
   layer.AddSets(prepared::kTestFired, test.fired, num_neurons);
@@ -107,7 +107,7 @@ Status AddTrainingFreeKeys(const PreparedParts& parts, gguf::Writer& writer) {
   if (parts.training_free.empty()) return {};
   std::vector<int64_t> limits;
   for (const auto& free : parts.training_free) {
-    limits.push_back(free ? free->max_differences : 0);
+    limits.push_back(free ? static_cast<int64_t>(free->max_differences) : 0);
   }
   return AddPerLayer(prepared::kMaxDifferences, gguf::ValueType::kI64,
                      std::move(limits), writer);
@@ -117,9 +117,9 @@ Status AddTrainingFreeKeys(const PreparedParts& parts, gguf::Writer& writer) {
 
 std::vector<PartTensor> TensorsOf(const PreparedParts& parts,
                                   const model::Config& config) {
-  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  const size_t num_neurons = NeuronsPerLayer(config);
   std::vector<PartTensor> tensors;
-  for (size_t i = 0; i < static_cast<size_t>(config.num_layers); ++i) {
+  for (size_t i = 0; i < config.num_layers; ++i) {
     LayerTensors layer(i, tensors);
     if (!parts.predictors.empty() && parts.predictors[i]) {
       AddPredictor(*parts.predictors[i], layer);
@@ -154,8 +154,8 @@ Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer) {
         writer.AddFloat(prepared::kFfnThreshold, *parts.ffn_threshold));
   }
   if (!parts.predictors.empty()) {
-    TC_RETURN_IF_ERROR(
-        writer.AddInt(prepared::kLookahead, kU32, parts.lookahead));
+    TC_RETURN_IF_ERROR(writer.AddInt(prepared::kLookahead, kU32,
+                                     static_cast<int64_t>(parts.lookahead)));
   }
   TC_RETURN_IF_ERROR(AddTrainingFreeKeys(parts, writer));
   if (!parts.thresholds.empty()) {

@@ -25,12 +25,12 @@ inline std::vector<float> CountingFloats(size_t count) {
 // Predictors of both kinds in every layer but the first, all else in all; no
 // thresholds if the activation has zeros.
 inline PreparedParts TestParts(const model::Config& config) {
-  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
-  const auto width = static_cast<uint64_t>(config.width);
+  const size_t num_neurons = NeuronsPerLayer(config);
+  const size_t width = config.width;
   PreparedParts parts;
   parts.lookahead = 1;
   parts.order_group_size = 2;
-  for (int64_t l = 0; l < config.num_layers; ++l) {
+  for (size_t l = 0; l < config.num_layers; ++l) {
     if (l == 0) {
       parts.predictors.emplace_back();
       parts.training_free.emplace_back();

@@ -100,12 +100,11 @@ TEST(LowRankSelector, RefusesWhatIsNotFinite) {
 // Rows that several threads take, of every number: the sets are those of the
 // scores, up to the last neuron.
 TEST(LowRankSelector, EveryNeuronOfManyPieces) {
-  for (const int64_t num_neurons : {63, 64, 65, 4097}) {
-    SelectorFixture fixture(2, 1, static_cast<size_t>(num_neurons), 3,
-                            kernels::BestIsa());
+  for (const size_t num_neurons : {63, 64, 65, 4097}) {
+    SelectorFixture fixture(2, 1, num_neurons, 3, kernels::BestIsa());
     // Rank 32, so that rows make many pieces; score i is x or 1 - x.
-    std::vector<float> down(static_cast<size_t>(num_neurons) * 32);
-    std::vector<float> bias(static_cast<size_t>(num_neurons));
+    std::vector<float> down(num_neurons * 32);
+    std::vector<float> bias(num_neurons);
     std::vector<size_t> odd;
     for (size_t i = 0; i < bias.size(); ++i) {
       down[i * 32] = i % 3 == 1 ? -1.0f : 1.0f;
@@ -114,8 +113,7 @@ TEST(LowRankSelector, EveryNeuronOfManyPieces) {
     }
     const OwnedTensor up(DType::kF32, std::vector<float>(32, 1.0f), 1);
     const OwnedTensor owned_down(DType::kF32, down, 32);
-    const OwnedTensor owned_bias(DType::kF32, bias,
-                                 static_cast<uint64_t>(num_neurons));
+    const OwnedTensor owned_bias(DType::kF32, bias, num_neurons);
     model::PredictorWeights weights;
     weights.up = up.view();
     weights.down = owned_down.view();

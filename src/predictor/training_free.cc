@@ -155,7 +155,7 @@ class TrainingFreeSelector final : public Selector {
 };
 
 size_t WordsPerRow(const model::Config& config) {
-  return neuron::WordsOf(static_cast<size_t>(config.width));
+  return neuron::WordsOf(config.width);
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ uint64_t OwnSigns::NumBytes(const model::Config& config) {
   // Far below 2^64: a word stands for weights that a file holds.
   uint64_t num_neurons = 0;
   for (const model::LayerSpec& layer : config.layers) {
-    num_neurons += static_cast<uint64_t>(NumNeurons(layer.ffn));
+    num_neurons += NumNeurons(layer.ffn);
   }
   return num_neurons * WordsPerRow(config) * sizeof(uint64_t);
 }
@@ -180,7 +180,7 @@ Result<OwnSigns> OwnSigns::Make(const model::Config& config,
                                 const model::Weights& weights,
                                 const compute::Compute& compute) {
   const size_t num_words = WordsPerRow(config);
-  const auto width = static_cast<size_t>(config.width);
+  const size_t width = config.width;
   TC_ASSIGN_OR_RETURN(auto buffer,
                       os::AlignedBuffer::Allocate(NumBytes(config)));
   const auto num_threads = static_cast<size_t>(compute.pool->num_threads());
@@ -206,11 +206,10 @@ Result<OwnSigns> OwnSigns::Make(const model::Config& config,
   for (size_t i = 0; i < weights.layers.size(); ++i) {
     const model::LayerWeights& layer = weights.layers[i];
     const model::FfnSpec& spec = config.layers[i].ffn;
-    const auto num_neurons = static_cast<size_t>(NumNeurons(spec));
+    const size_t num_neurons = NumNeurons(spec);
     if (layer.ffn.experts.empty()) pack(spec, layer.ffn, words);
     for (size_t e = 0; e < layer.ffn.experts.size(); ++e) {
-      pack(spec, layer.ffn.experts[e],
-           words + e * static_cast<size_t>(spec.width) * num_words);
+      pack(spec, layer.ffn.experts[e], words + e * spec.width * num_words);
     }
     signs.layers_.push_back(
         {.signs = {.dtype = DType::kI8,

@@ -20,9 +20,8 @@ using testing::SelectorFixture;
 
 model::Config SelectorConfig(size_t width, size_t num_neurons) {
   model::Config config;
-  config.width = static_cast<int64_t>(width);
-  config.layers.assign(
-      2, model::LayerSpec{.ffn = {.width = static_cast<int64_t>(num_neurons)}});
+  config.width = width;
+  config.layers.assign(2, model::LayerSpec{.ffn = {.width = num_neurons}});
   return config;
 }
 

@@ -17,22 +17,23 @@ namespace thermocline::quantize {
 namespace {
 
 constexpr int64_t kMaxLayers = 1 << 20;
-constexpr int64_t k70bLayers = 80;
+constexpr size_t k70bLayers = 80;
 // Architectures whose models of 80 layers are the 70B kind whatever the heads.
 constexpr std::string_view k70bArchitectures[] = {"qwen2", "qwen2vl", "deci",
                                                   "olmo"};
 
 // The number under "ARCHITECTURE.name", in [0, max].
-Result<std::optional<int64_t>> Count(const gguf::File& file,
-                                     const std::string& architecture,
-                                     const char* name, int64_t max) {
+Result<std::optional<size_t>> Count(const gguf::File& file,
+                                    const std::string& architecture,
+                                    const char* name, int64_t max) {
   const std::string key = architecture + "." + name;
   TC_ASSIGN_OR_RETURN(const auto value, file.Int(key));
-  if (value.has_value() && (*value < 0 || *value > max)) {
+  if (!value.has_value()) return std::nullopt;
+  if (*value < 0 || *value > max) {
     return Fail(ErrorCode::kCorrupt, "{}: key {} is {}; 0 to {} are possible",
                 file.path(), Quote(key), *value, max);
   }
-  return value;
+  return static_cast<size_t>(*value);
 }
 
 // llama.cpp calls a model 70B by its layers and heads.

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kEmbedding = "token_embd.weight";
 constexpr std::string_view kOutput = "output.weight";
 // The only number of experts that llama.cpp's mixes know of: Mixtral's.
-constexpr int64_t kMixtralExperts = 8;
+constexpr size_t kMixtralExperts = 8;
 
 // Matrices that stay: whole names, and parts of names.
 constexpr std::string_view kKeptNames[] = {"position_embd.weight",
@@ -108,7 +108,7 @@ Family FamilyOf(const QuantizedModel& model) {
 
 // 7 for "blk.7.attn_v.weight". By the name, not by counting tensors: files that
 // hold a matrix twice (KAIROX's ffn_down and ffn_down_t) get one mix.
-std::optional<int64_t> LayerOf(std::string_view name) {
+std::optional<size_t> LayerOf(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.";
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const std::string_view rest = name.substr(kPrefix.size());
@@ -117,10 +117,11 @@ std::optional<int64_t> LayerOf(std::string_view name) {
       std::from_chars(rest.data(), rest.data() + rest.size(), layer);
   const bool whole =
       error == std::errc() && end != rest.data() + rest.size() && *end == '.';
-  return whole && layer >= 0 ? std::optional(layer) : std::nullopt;
+  if (!whole || layer < 0) return std::nullopt;
+  return static_cast<size_t>(layer);
 }
 
-bool Holds(Layers layers, std::optional<int64_t> layer, int64_t num_layers) {
+bool Holds(Layers layers, std::optional<size_t> layer, size_t num_layers) {
   if (layers == Layers::kAll) return true;
   if (!layer.has_value()) return false;
   switch (layers) {

@@ -19,8 +19,8 @@ namespace thermocline::quantize {
 struct QuantizedModel {
   std::string architecture;
   gguf::Container container = gguf::Container::kGguf;
-  int64_t num_layers = 0;
-  int64_t num_experts = 0;         // 0: dense
+  size_t num_layers = 0;
+  size_t num_experts = 0;          // 0: dense
   bool has_70b_attention = false;  // small attn_v matrices, which get more bits
   bool has_output = false;         // else the embedding is the head too
 };

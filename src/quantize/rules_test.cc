@@ -9,8 +9,8 @@
 namespace thermocline::quantize {
 namespace {
 
-QuantizedModel ModelOf(const std::string& architecture, int64_t num_layers,
-                       int64_t num_experts = 0) {
+QuantizedModel ModelOf(const std::string& architecture, size_t num_layers,
+                       size_t num_experts = 0) {
   return {.architecture = architecture,
           .num_layers = num_layers,
           .num_experts = num_experts,
@@ -21,7 +21,7 @@ QuantizedModel ModelOf(const std::string& architecture, int64_t num_layers,
 std::string Layers(const QuantizedModel& model, gguf::FileType type,
                    const std::string& tensor) {
   std::string out;
-  for (int64_t i = 0; i < model.num_layers; ++i) {
+  for (size_t i = 0; i < model.num_layers; ++i) {
     const DType dtype = TypeInMix(
         model, type, "blk." + std::to_string(i) + "." + tensor + ".weight");
     out += NameOf(dtype)[1];

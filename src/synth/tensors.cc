@@ -254,7 +254,7 @@ void Lister::AddPredictor(uint64_t layer_idx) {
       ours ? SynthWeights::Reads::kNormed : SynthWeights::Reads::kStream;
   using model::prepared::OfLayer;
   const auto name = [&](const char* our_name, const char* their_name) {
-    return OfLayer(static_cast<int64_t>(layer_idx),
+    return OfLayer(layer_idx,
                    std::string(ours ? our_name : their_name) + ".weight");
   };
   Add(name(model::prepared::kPredictorUp, "fc1"), type, {shape().width, rank},

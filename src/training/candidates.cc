@@ -127,10 +127,10 @@ std::vector<std::vector<uint32_t>> TrainingFreeSets(
     const std::vector<uint64_t> signs =
         SignsOf(std::span(inputs).subspan(s * width, width));
     const auto is_named = [&](size_t n) {
-      int num_differences = 0;
+      size_t num_differences = 0;
       for (size_t w = 0; w < signs.size(); ++w) {
-        num_differences +=
-            std::popcount(free.signs[n * signs.size() + w] ^ signs[w]);
+        num_differences += static_cast<size_t>(
+            std::popcount(free.signs[n * signs.size() + w] ^ signs[w]));
       }
       return num_differences <= free.max_differences &&
              (scores.empty() || scores[s * neurons.num_neurons + n] >= 0.0f);
@@ -144,7 +144,7 @@ std::vector<std::vector<uint32_t>> TrainingFreeSets(
 
 void AddCandidates(const Gemm& gemm, const Neurons& neurons,
                    pack::PreparedParts& parts) {
-  const auto lookahead = static_cast<size_t>(parts.lookahead);
+  const size_t lookahead = parts.lookahead;
   for (size_t i = 0; i < parts.self_test.size(); ++i) {
     pack::LayerSelfTest& test = parts.self_test[i];
     test.candidates.clear();

@@ -18,7 +18,7 @@ pack::LayerPredictor Steps() {
           .down_bias = {1, 0, -1}};
 }
 
-pack::PreparedParts TwoLayers(int64_t lookahead) {
+pack::PreparedParts TwoLayers(size_t lookahead) {
   pack::PreparedParts parts;
   parts.lookahead = lookahead;
   parts.predictors = {Steps(), Steps()};

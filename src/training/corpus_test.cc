@@ -147,7 +147,7 @@ TEST(CorpusTest, ARunSeesEveryTokenInEveryLayer) {
       [&](size_t chunk_idx, const engine::FfnObservation& seen) {
         EXPECT_EQ(chunk_idx, num_chunks);
         EXPECT_EQ(seen.input.size(), 256u);
-        ++num_seen[static_cast<size_t>(seen.layer_idx)];
+        ++num_seen[seen.layer_idx];
       },
       [&](size_t chunk_idx) -> Status {
         EXPECT_EQ(chunk_idx, num_chunks++);

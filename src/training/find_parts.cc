@@ -101,8 +101,8 @@ void Finder::MakeStore(const LayerRange& group) {
   const model::Config& config = model_->config();
   const size_t num_before = std::min(group.first, options_.num_layers_before());
   store_.emplace(corpus_, plan_.num_samples,
-                 LayerRange{group.first - num_before, group.end},
-                 static_cast<size_t>(config.width), NeuronsOf(config));
+                 LayerRange{group.first - num_before, group.end}, config.width,
+                 NeuronsOf(config));
 }
 
 Status Finder::Scan() {
@@ -168,8 +168,9 @@ Status Finder::FitGroup(const LayerRange& group) {
                         FitLayer(*gemm_, *model_, *store_,
                                  out_.profile.layers[i], i, options_));
     TC_ASSIGN_OR_RETURN(const auto path, work_.FileToWrite(StageOf(i)));
-    TC_RETURN_IF_ERROR(
-        WriteLayerFile(layer, i, options_.lookahead, model_->config(), path));
+    TC_RETURN_IF_ERROR(WriteLayerFile(layer, i,
+                                      static_cast<size_t>(options_.lookahead),
+                                      model_->config(), path));
     TC_RETURN_IF_ERROR(work_.Finish(StageOf(i)));
   }
   store_.reset();
@@ -194,7 +195,7 @@ Result<LayerFile> Finder::ReadLayer(size_t layer_idx) const {
 Status Finder::Assemble() {
   const size_t num_layers = out_.profile.layers.size();
   pack::PreparedParts& parts = out_.parts;
-  parts.lookahead = options_.lookahead;
+  parts.lookahead = static_cast<size_t>(options_.lookahead);
   parts.predictors.resize(num_layers);
   parts.training_free.resize(num_layers);
   const Neurons neurons = NeuronsOf(model_->config());

@@ -20,14 +20,13 @@ constexpr int kPlannedThreads = 16;
 // The largest that a layer's predictor may get.
 size_t MaxRankOf(const model::Model& model) {
   const model::Config& config = model.config();
-  const auto width = static_cast<size_t>(config.width);
+  const size_t width = config.width;
   size_t max_rank = 0;
   for (const model::LayerWeights& layer : model.weights().layers) {
     const auto max_bytes = static_cast<uint64_t>(
         kMaxBytesShare * static_cast<double>(FfnBytes(layer.ffn)));
-    max_rank = std::max(
-        max_rank, MaxRank(width, static_cast<size_t>(CommonFfn(config).width),
-                          SmallestType(width), max_bytes));
+    max_rank = std::max(max_rank, MaxRank(width, CommonFfn(config).width,
+                                          SmallestType(width), max_bytes));
   }
   return max_rank;
 }
@@ -50,10 +49,10 @@ Result<uint64_t> FixedBytes(const model::Model& model, const Corpus& corpus,
 
 uint64_t FitBytes(const model::Config& config, size_t max_rank,
                   bool looks_ahead) {
-  const auto width = static_cast<uint64_t>(config.width);
-  const auto num_neurons = static_cast<uint64_t>(NeuronsPerLayer(config));
+  const size_t width = config.width;
+  const size_t num_neurons = NeuronsPerLayer(config);
   const model::FfnSpec& ffn = CommonFfn(config);
-  const auto rows = static_cast<uint64_t>(ffn.width) * width;
+  const uint64_t rows = ffn.width * width;
   const uint64_t predictor = max_rank * (width + num_neurons);
   // First the gate as floats with its image, which of a mixture has one
   // expert's rows and those drawn from all; then the predictor with its
@@ -73,14 +72,12 @@ Result<FitPlan> PlanFit(const model::Model& model, const Corpus& corpus,
   TC_ASSIGN_OR_RETURN(const uint64_t used, FixedBytes(model, corpus, options));
   const uint64_t left = allowed > used ? allowed - used : 0;
   const model::Config& config = model.config();
-  const uint64_t sample_bytes =
-      SampleBytes(static_cast<size_t>(config.width), NeuronsOf(config));
-  const auto num_layers = static_cast<size_t>(config.num_layers);
+  const uint64_t sample_bytes = SampleBytes(config.width, NeuronsOf(config));
+  const size_t num_layers = config.num_layers;
   const size_t num_before = options.num_layers_before();
   const size_t num_least = std::min(num_before + 1, num_layers);
   const size_t wanted = std::min(options.max_samples, corpus.num_tokens());
-  const size_t num_samples =
-      std::min(wanted, static_cast<size_t>(left / num_least / sample_bytes));
+  const size_t num_samples = std::min(wanted, left / num_least / sample_bytes);
   if (num_samples < std::min(wanted, kMinSamples)) {
     const uint64_t least = num_least * kMinSamples * sample_bytes;
     return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kSmallerFit},

@@ -98,11 +98,11 @@ TEST(FitBytesTest, ModelsOfTheUsualShapesFitInAFourthOfThemAndAGigabyte) {
         shape.num_layers * (num_ffns * ffn + attention) +
         shape.vocab_size * shape.width;
     model::Config config;
-    config.width = static_cast<int64_t>(shape.width);
-    config.layers = {model::LayerSpec{
-        .ffn = {.width = static_cast<int64_t>(shape.ffn_width),
-                .num_experts = static_cast<int64_t>(shape.num_experts),
-                .num_experts_used = static_cast<int64_t>(shape.experts_used)}}};
+    config.width = shape.width;
+    config.layers = {
+        model::LayerSpec{.ffn = {.width = shape.ffn_width,
+                                 .num_experts = shape.num_experts,
+                                 .num_experts_used = shape.experts_used}}};
     const size_t max_rank = MaxRank(shape.width, shape.ffn_width, DType::kQ8_0,
                                     BytesOf(DType::kQ4_0, ffn) / 10);
     for (const size_t num_before : {0, 1}) {

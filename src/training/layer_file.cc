@@ -146,9 +146,9 @@ Result<bool> ReadFindings(const gguf::File& file,
 }  // namespace
 
 Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
-                      int64_t lookahead, const model::Config& config,
+                      size_t lookahead, const model::Config& config,
                       const std::string& path) {
-  const auto num_layers = static_cast<size_t>(config.num_layers);
+  const size_t num_layers = config.num_layers;
   pack::PreparedParts parts;
   parts.lookahead = lookahead;
   if (layer.trained) {
@@ -184,7 +184,7 @@ Result<LayerFile> ReadLayerFile(const gguf::File& file, size_t layer_idx,
   }
   TC_ASSIGN_OR_RETURN(const bool has_findings,
                       ReadFindings(file, parts, out.findings));
-  const auto num_neurons = static_cast<size_t>(model::NeuronsPerLayer(config));
+  const size_t num_neurons = model::NeuronsPerLayer(config);
   if (!stored_idx || !std::cmp_equal(*stored_idx, layer_idx) || !has_findings ||
       !ReadOrder(parts, num_neurons, out.order) ||
       !IsOf(out.findings.trained, out.trained) ||

@@ -28,7 +28,7 @@ struct LayerFile {
 // A parts file (pack/part_file.h) with one layer's predictors, and the
 // findings as keys. Appears whole or not at all. kIo.
 Status WriteLayerFile(const LayerFile& layer, size_t layer_idx,
-                      int64_t lookahead, const model::Config& config,
+                      size_t lookahead, const model::Config& config,
                       const std::string& path);
 
 // kCorrupt: not what WriteLayerFile wrote for that layer. Untrusted input.

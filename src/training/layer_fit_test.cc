@@ -14,14 +14,14 @@ class FitLayerTest : public ::testing::Test {
     options_.session = {.num_threads = 2};
     options_.num_steps = 20;
     const model::Config& config = model_->config();
-    neuron::ProfileBuilder builder(2, static_cast<size_t>(MaxFfnWidth(config)));
+    neuron::ProfileBuilder builder(2, MaxFfnWidth(config));
     options_.session.ffn = engine::FfnMode::kDense;
-    const Status gathered = RunCorpus(
-        model_, corpus_, options_.session, "", {},
-        [&](size_t chunk_idx, const engine::FfnObservation& seen) {
-          store_.Add(chunk_idx, seen);
-          builder.Add(static_cast<size_t>(seen.layer_idx), seen.fired);
-        });
+    const Status gathered =
+        RunCorpus(model_, corpus_, options_.session, "", {},
+                  [&](size_t chunk_idx, const engine::FfnObservation& seen) {
+                    store_.Add(chunk_idx, seen);
+                    builder.Add(seen.layer_idx, seen.fired);
+                  });
     EXPECT_TRUE(gathered);
     profile_ = builder.profile();
   }
@@ -33,8 +33,7 @@ class FitLayerTest : public ::testing::Test {
 
   std::shared_ptr<const model::Model> model_ = OpenTiny();
   Corpus corpus_ = SmallCorpus(*model_, 16);
-  SampleStore store_{corpus_, 256, LayerRange{0, 2},
-                     static_cast<size_t>(model_->config().width),
+  SampleStore store_{corpus_, 256, LayerRange{0, 2}, model_->config().width,
                      NeuronsOf(model_->config())};
   neuron::Profile profile_;
   FindOptions options_;
@@ -121,7 +120,7 @@ TEST(FfnBytesTest, OfAllMatrices) {
       OpenTestModel("testdata/golden-powerinfer/opt-f16.powerinfer.gguf");
   const model::Config& config = opt->config();
   EXPECT_EQ(FfnBytes(opt->weights().layers[0].ffn),
-            static_cast<uint64_t>(2 * config.width * MaxFfnWidth(config) * 2));
+            2 * config.width * MaxFfnWidth(config) * 2);
 }
 
 }  // namespace

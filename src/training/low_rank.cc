@@ -19,12 +19,12 @@ LowRank LowRank::Zeros(size_t width, size_t rank, size_t num_neurons) {
 }
 
 Neurons NeuronsOf(const model::Config& config) {
-  const auto num_neurons = static_cast<size_t>(NeuronsPerLayer(config));
+  const size_t num_neurons = NeuronsPerLayer(config);
   const model::FfnSpec& ffn = CommonFfn(config);
   if (ffn.num_experts == 0) return {.num_neurons = num_neurons};
   return {.num_neurons = num_neurons,
-          .num_experts = static_cast<size_t>(ffn.num_experts),
-          .num_used = static_cast<size_t>(ffn.num_experts_used)};
+          .num_experts = ffn.num_experts,
+          .num_used = ffn.num_experts_used};
 }
 
 bool Samples::Uses(size_t sample_idx, size_t expert_idx) const {

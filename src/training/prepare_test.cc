@@ -204,8 +204,7 @@ TEST_F(PrepareTest, AMixtureRunsFast) {
         *model, {.ffn = engine::FfnMode::kFast, .predictor = predictor});
     ASSERT_TRUE(session) << session.error().message;
     const std::vector<text::TokenId> tokens = {1, 2};
-    std::vector<float> logits(
-        static_cast<size_t>((*model)->config().vocab_size));
+    std::vector<float> logits((*model)->config().vocab_size);
     EXPECT_TRUE((*session)->Prompt(tokens, engine::LogitsOf::kLast, logits));
   }
 }

@@ -58,13 +58,12 @@ Result<neuron::Profile> CountFired(
   const model::Config& config = model->config();
   TC_RETURN_IF_ERROR(
       CheckEqualWidths(config, model->file().path() + ": a profile"));
-  neuron::ProfileBuilder builder(
-      static_cast<size_t>(config.num_layers),
-      static_cast<size_t>(model::NeuronsPerLayer(config)));
+  neuron::ProfileBuilder builder(config.num_layers,
+                                 model::NeuronsPerLayer(config));
   TC_RETURN_IF_ERROR(RunCorpus(
       model, corpus, std::move(options), "profile", progress,
       [&](size_t, const engine::FfnObservation& seen) {
-        builder.Add(static_cast<size_t>(seen.layer_idx), seen.fired);
+        builder.Add(seen.layer_idx, seen.fired);
       },
       [&](size_t chunk_idx) -> Status {
         builder.BeginSequence();

@@ -82,7 +82,7 @@ SampleStore::SampleStore(const Corpus& corpus, size_t max_samples,
 }
 
 void SampleStore::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
-  const auto layer_idx = static_cast<size_t>(seen.layer_idx);
+  const size_t layer_idx = seen.layer_idx;
   if (!layers_.contains(layer_idx)) return;
   Split& split = Corpus::IsHeldOut(chunk_idx) ? held_out_ : train_;
   const uint64_t token_idx = Corpus::RankOf(chunk_idx) * chunk_tokens_ +

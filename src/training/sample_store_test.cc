@@ -27,7 +27,7 @@ TEST(SampleStoreTest, TheSameTokensInEveryLayer) {
   const Corpus corpus = SmallCorpus(*model, 16);  // 256 tokens, 32 held out
   SampleStore store(corpus, 64, {2, 4}, 3, {.num_neurons = 70});
   for (size_t chunk = 0; chunk < corpus.num_chunks(); ++chunk) {
-    for (int64_t layer = 0; layer < 6; ++layer) {
+    for (size_t layer = 0; layer < 6; ++layer) {
       for (int64_t position = 0; position < 16; ++position) {
         const std::vector<float> input = {static_cast<float>(chunk),
                                           static_cast<float>(position),
@@ -65,10 +65,11 @@ TEST(SampleStoreTest, KeepsTheExpertsInUse) {
                     {.num_neurons = 30, .num_experts = 3, .num_used = 2});
   for (size_t chunk = 0; chunk < corpus.num_chunks(); ++chunk) {
     for (int64_t position = 0; position < 16; ++position) {
-      for (int64_t layer = 0; layer < 2; ++layer) {
+      for (size_t layer = 0; layer < 2; ++layer) {
         const std::vector<float> input = {static_cast<float>(position % 3)};
         // All but one, another one in each layer; nothing needs to fire.
-        const auto first = static_cast<uint32_t>((position + layer + 1) % 3);
+        const auto first = static_cast<uint32_t>(
+            (static_cast<size_t>(position) + layer + 1) % 3);
         const std::vector<uint32_t> experts = {first, (first + 1) % 3};
         store.Add(chunk, {.layer_idx = layer,
                           .position = position,

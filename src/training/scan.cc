@@ -76,11 +76,9 @@ Scan::Scan(const model::Config& config, const Corpus& corpus, bool wants_gates,
     : wants_gates_(wants_gates),
       test_chunk_(7),
       test_step_(std::max<size_t>(1, corpus.chunk_tokens() / kNumSelfTests)),
-      builder_(static_cast<size_t>(config.num_layers),
-               static_cast<size_t>(model::NeuronsPerLayer(config))),
-      gates_(static_cast<size_t>(config.num_layers),
-             CommonFfn(config).activation, kernels),
-      self_test_(static_cast<size_t>(config.num_layers)) {
+      builder_(config.num_layers, model::NeuronsPerLayer(config)),
+      gates_(config.num_layers, CommonFfn(config).activation, kernels),
+      self_test_(config.num_layers) {
   TC_CHECK(corpus.num_chunks() > test_chunk_ && Corpus::IsHeldOut(test_chunk_));
 }
 
@@ -89,7 +87,7 @@ void Scan::Add(size_t chunk_idx, const engine::FfnObservation& seen) {
     builder_.BeginSequence();
     last_chunk_ = chunk_idx;
   }
-  const auto layer_idx = static_cast<size_t>(seen.layer_idx);
+  const size_t layer_idx = seen.layer_idx;
   builder_.Add(layer_idx, seen.fired);
   // Each position of a chunk as often as any other: the first is like none.
   // Not of chunks on which the search measures what thresholds cost.

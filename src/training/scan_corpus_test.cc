@@ -37,8 +37,7 @@ class ScanCorpusTest : public ::testing::Test {
 TEST_F(ScanCorpusTest, LeavesWhatIsReadAgain) {
   const auto model = OpenTiny();
   const Corpus corpus = SmallCorpus(*model, 16);
-  SampleStore store(corpus, 64, LayerRange{0, 2},
-                    static_cast<size_t>(model->config().width),
+  SampleStore store(corpus, 64, LayerRange{0, 2}, model->config().width,
                     NeuronsOf(model->config()));
   EXPECT_FALSE(IsScanned(Work()));
   ASSERT_TRUE(ScanCorpus(model, corpus, options_, Work(), &store, stages_));

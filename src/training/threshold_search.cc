@@ -29,8 +29,7 @@ double NegativeLogLikelihood(std::span<const float> logits, size_t target) {
 Status AddChunk(engine::Session& session, std::span<const text::TokenId> chunk,
                 double& sum, size_t& count, std::vector<float>& logits) {
   const size_t first = chunk.size() / 2;
-  const auto vocab_size =
-      static_cast<size_t>(session.model().config().vocab_size);
+  const size_t vocab_size = session.model().config().vocab_size;
   session.Truncate(0);
   TC_RETURN_IF_ERROR(
       session.Prompt(chunk.first(first), engine::LogitsOf::kNone, {}));

@@ -62,7 +62,7 @@ TEST(MeasurePerplexityTest, ThresholdsReplaceTheModelsOwn) {
                      {.chunk = 16, .max_tokens = 256});
   ASSERT_TRUE(corpus);
   const engine::SessionOptions options = {.num_threads = 2};
-  const auto num_layers = static_cast<size_t>(model->config().num_layers);
+  const size_t num_layers = model->config().num_layers;
   const auto at = [&](const std::vector<float>& thresholds) {
     const auto value =
         MeasurePerplexity(model, *corpus, 2, options, thresholds);
@@ -84,8 +84,7 @@ TEST(MeasurePerplexityTest, TheModelAsItWasOpened) {
       OpenTestModel(path, {.overrides = {.ffn_activation = Activation::kGelu}});
   const Corpus corpus = SmallCorpus(*silu, 16);
   const auto measure = [&](const auto& model, float threshold) {
-    const std::vector<float> thresholds(
-        static_cast<size_t>(model->config().num_layers), threshold);
+    const std::vector<float> thresholds(model->config().num_layers, threshold);
     const auto value =
         MeasurePerplexity(model, corpus, 2, {.num_threads = 2},
                           threshold < 0 ? std::vector<float>() : thresholds);
@@ -116,7 +115,7 @@ TEST(MeasurePerplexityTest, LongChunks) {
   const auto session =
       engine::Session::Create(model, {.context = 300, .num_threads = 2});
   ASSERT_TRUE(session);
-  const auto vocab_size = static_cast<size_t>(model->config().vocab_size);
+  const size_t vocab_size = model->config().vocab_size;
   const auto chunk = corpus->chunk(7);
   std::vector<float> logits(299 * vocab_size);
   ASSERT_TRUE(

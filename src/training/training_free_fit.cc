@@ -200,8 +200,7 @@ FittedTrainingFree TrainingFreeFitter::Fit() {
   out.signs = MeasureSigns(max_differences);
   out.accuracy = out.signs;
   if (out.signs.num_fired == 0) return out;
-  out.predictor = {.signs = signs_,
-                   .max_differences = static_cast<int64_t>(max_differences)};
+  out.predictor = {.signs = signs_, .max_differences = max_differences};
   const size_t rank = MarginRank();
   if (rank > 0) AddMargin(rank, max_differences, out);
   if (out.accuracy.density() * out.accuracy.candidates_per_fired() >

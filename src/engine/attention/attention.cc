@@ -23,7 +23,7 @@ constexpr size_t kTileQueries = kAttentionQueries / 2;
 
 // Where a call finds the pages of its pieces.
 struct PageList {
-  PageList(const AttentionPart& part, int64_t layer_idx) {
+  PageList(const AttentionPart& part, size_t layer_idx) {
     const KvSequence& sequence = *part.tile.sequence;
     const size_t first = part.first * kPagesOfPiece;
     const size_t count =
@@ -100,9 +100,8 @@ void Attention::RotateAndStore(const AttentionCall& call) const {
 void Attention::RotateAndStoreRow(const AttentionCall& call,
                                   const SequenceRows& rows, size_t row) const {
   const kernels::KernelTable& kernels = *compute_->kernels;
-  const auto rotate = [&](float* heads, int64_t num_heads) {
-    kernels.rope(heads, static_cast<size_t>(num_heads),
-                 static_cast<size_t>(spec_.key_width),
+  const auto rotate = [&](float* heads, size_t num_heads) {
+    kernels.rope(heads, num_heads, spec_.key_width,
                  config_->ropes[static_cast<size_t>(spec_.rope)].kind,
                  call.rope_cos.row(row), call.rope_sin.row(row),
                  call.rope_cos.width);
@@ -120,12 +119,12 @@ void Attention::RotateAndStoreRow(const AttentionCall& call,
 }
 
 // Each head of q or k in place, where the model norms them.
-void Attention::NormHeads(const TensorView& weight, int64_t num_heads,
+void Attention::NormHeads(const TensorView& weight, size_t num_heads,
                           float* heads) const {
   if (!weight) return;
-  const auto head_width = static_cast<size_t>(spec_.key_width);
+  const size_t head_width = spec_.key_width;
   const auto* weights = reinterpret_cast<const float*>(weight.data);
-  for (size_t i = 0; i < static_cast<size_t>(num_heads); ++i) {
+  for (size_t i = 0; i < num_heads; ++i) {
     float* head = heads + i * head_width;
     compute_->kernels->rms_norm(head, weights, config_->norm_epsilon,
                                 head_width, head);
@@ -175,7 +174,7 @@ void Attention::Attend(const AttentionGroup& group, Kernel attend) const {
 
 // Every tile by one thread, piece after piece.
 void Attention::AttendTiles(const AttentionGroup& group, Kernel attend) const {
-  const size_t v_width = static_cast<size_t>(spec_.value_width);
+  const size_t v_width = spec_.value_width;
   const size_t stride = kernels::PartialAttentionFloats(v_width);
   const size_t num_tiles = group.num_tiles();
   const auto attend_tiles = [&](size_t begin, size_t end, int worker_idx) {
@@ -217,7 +216,7 @@ size_t Attention::PiecesPerCall(const AttentionGroup& group) const {
 void Attention::AttendPieces(const AttentionGroup& group, Kernel attend) const {
   const compute::Rows& partials = scratch_->partials;
   const size_t num_partials =  // of a piece
-      group.num_rows() * static_cast<size_t>(spec_.num_heads);
+      group.num_rows() * spec_.num_heads;
   const size_t per_call = PiecesPerCall(group);
   const size_t num_items = group.num_parts(per_call);
   const auto attend_parts = [&](size_t begin, size_t end, int worker_idx) {
@@ -246,7 +245,7 @@ void Attention::AttendPieces(const AttentionGroup& group, Kernel attend) const {
 // The place of a tile's first partial sum among those of a piece.
 size_t Attention::FirstPartial(const AttentionGroup& group,
                                const AttentionTile& tile) const {
-  return (tile.row - group.first_row()) * static_cast<size_t>(spec_.num_heads) +
+  return (tile.row - group.first_row()) * spec_.num_heads +
          tile.head * tile.num_rows;
 }
 
@@ -297,9 +296,8 @@ bool Attention::IsLargeBatch(Phase phase) const {
 void Attention::MergePieces(const AttentionGroup& group,
                             const AttentionTile& tile) const {
   const compute::Rows& partials = scratch_->partials;
-  const size_t v_width = static_cast<size_t>(spec_.value_width);
-  const size_t num_partials =
-      group.num_rows() * static_cast<size_t>(spec_.num_heads);
+  const size_t v_width = spec_.value_width;
+  const size_t num_partials = group.num_rows() * spec_.num_heads;
   const size_t first = FirstPartial(group, tile);
   for (size_t q = first; q < first + tile.num_queries(); ++q) {
     for (size_t piece = 1; piece < tile.num_pieces(); ++piece) {
@@ -311,7 +309,7 @@ void Attention::MergePieces(const AttentionGroup& group,
 }
 
 void Attention::Finish(const AttentionTile& tile, const float* sums) const {
-  const size_t v_width = static_cast<size_t>(spec_.value_width);
+  const size_t v_width = spec_.value_width;
   for (size_t t = 0; t < tile.num_rows; ++t) {
     float* out = scratch_->attended.row(tile.row + t) + tile.head * v_width;
     for (size_t g = 0; g < tile.num_heads; ++g) {

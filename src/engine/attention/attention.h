@@ -28,10 +28,10 @@ class Attention final : public AttentionExecutor {
  public:
   // The layer's scratch.
   Attention(const model::Config* config, const model::AttentionWeights* weights,
-            int64_t layer_idx, const compute::Compute* compute,
+            size_t layer_idx, const compute::Compute* compute,
             const AttentionScratch* scratch)
       : config_(config),
-        spec_(config->layers[static_cast<size_t>(layer_idx)].attention),
+        spec_(config->layers[layer_idx].attention),
         weights_(weights),
         layer_idx_(layer_idx),
         compute_(compute),
@@ -46,7 +46,7 @@ class Attention final : public AttentionExecutor {
   void RotateAndStore(const AttentionCall& call) const;
   void RotateAndStoreRow(const AttentionCall& call, const SequenceRows& rows,
                          size_t row) const;
-  void NormHeads(const TensorView& weight, int64_t num_heads,
+  void NormHeads(const TensorView& weight, size_t num_heads,
                  float* heads) const;
   void AttendPrompts(const AttentionCall& call) const;
   void AttendGenerated(const AttentionCall& call) const;
@@ -67,7 +67,7 @@ class Attention final : public AttentionExecutor {
   const model::Config* config_;
   const model::AttentionSpec& spec_;
   const model::AttentionWeights* weights_;
-  int64_t layer_idx_;
+  size_t layer_idx_;
   const compute::Compute* compute_;
   const AttentionScratch* scratch_;
 };

@@ -12,10 +12,10 @@ namespace {
 AttentionScratch CarveLayer(const model::AttentionSpec& spec, uint64_t num_rows,
                             uint64_t context, int num_threads,
                             compute::Carver& carver) {
-  const auto num_heads = static_cast<uint64_t>(spec.num_heads);
-  const auto num_kv_heads = static_cast<uint64_t>(spec.num_kv_heads);
-  const auto k_width = static_cast<size_t>(spec.key_width);
-  const auto v_width = static_cast<size_t>(spec.value_width);
+  const size_t num_heads = spec.num_heads;
+  const size_t num_kv_heads = spec.num_kv_heads;
+  const size_t k_width = spec.key_width;
+  const size_t v_width = spec.value_width;
   const auto num_workers = static_cast<uint64_t>(num_threads);
   const uint64_t partial = kernels::PartialAttentionFloats(v_width);
   AttentionScratch scratch;

@@ -219,12 +219,12 @@ TEST_F(AttentionTest, PromptsHaveTheirKernel) {
 }
 
 struct LongCase {
-  int64_t num_heads;
-  int64_t num_kv_heads;
+  size_t num_heads;
+  size_t num_kv_heads;
   DType k_type;
   DType v_type;
-  int64_t k_width;
-  int64_t v_width;
+  size_t k_width;
+  size_t v_width;
   bool is_large_batch = false;  // as where weights are multiplied in batches
   size_t num_positions = 1050;
 };
@@ -267,11 +267,10 @@ class LongAttentionTest : public ::testing::TestWithParam<LongCase> {
                          kernels::Isa isa, Phase phase, size_t num_positions) {
     const model::Config config = LongConfig();
     const LongCase& c = GetParam();
-    const auto size = [](int64_t n) { return static_cast<size_t>(n); };
-    const size_t q_width = size(c.num_heads * c.k_width);
-    const size_t k_width = size(c.num_kv_heads * c.k_width);
-    const size_t v_width = size(c.num_kv_heads * c.v_width);
-    const size_t out_width = size(c.num_heads * c.v_width);
+    const size_t q_width = c.num_heads * c.k_width;
+    const size_t k_width = c.num_kv_heads * c.k_width;
+    const size_t v_width = c.num_kv_heads * c.v_width;
+    const size_t out_width = c.num_heads * c.v_width;
     const OwnedTensor q(DType::kF32, Values(8 * q_width, 1), 8);
     const OwnedTensor k(DType::kF32, Values(8 * k_width, 2), 8);
     const OwnedTensor v(DType::kF32, Values(8 * v_width, 3), 8);
@@ -350,14 +349,12 @@ TEST_P(LongAttentionTest, SameBitsForEveryCutOfWhatIsGenerated) {
 TEST_P(LongAttentionTest, SequencesDoNotSeeEachOther) {
   const model::Config config = LongConfig();
   const LongCase& c = GetParam();
-  const auto size = [](int64_t n) { return static_cast<size_t>(n); };
-  const OwnedTensor q(DType::kF32, Values(8 * size(c.num_heads * c.k_width), 1),
+  const OwnedTensor q(DType::kF32, Values(8 * c.num_heads * c.k_width, 1), 8);
+  const OwnedTensor k(DType::kF32, Values(8 * c.num_kv_heads * c.k_width, 2),
                       8);
-  const OwnedTensor k(DType::kF32,
-                      Values(8 * size(c.num_kv_heads * c.k_width), 2), 8);
-  const OwnedTensor v(DType::kF32,
-                      Values(8 * size(c.num_kv_heads * c.v_width), 3), 8);
-  const size_t out_width = size(c.num_heads * c.v_width);
+  const OwnedTensor v(DType::kF32, Values(8 * c.num_kv_heads * c.v_width, 3),
+                      8);
+  const size_t out_width = c.num_heads * c.v_width;
   const OwnedTensor out(DType::kF32, Values(out_width * 8, 4), out_width);
   model::AttentionWeights weights;
   weights.q = q.view();
@@ -385,9 +382,9 @@ TEST_P(LongAttentionTest, SequencesDoNotSeeEachOther) {
       KvSequence& sequence = sequences.emplace_back(pool.get(), kContext);
       EXPECT_TRUE(sequence.Reserve(length + 9).has_value());
       if (length == 0) continue;
-      for (size_t t = 0; t < size(length); ++t) fill(t, t);
+      for (size_t t = 0; t < static_cast<size_t>(length); ++t) fill(t, t);
       const SequenceRows run = {.sequence = &sequence,
-                                .num_rows = size(length)};
+                                .num_rows = static_cast<size_t>(length)};
       EXPECT_TRUE(
           attention.Run(CallOf(fixture, run, Phase::kPrompt)).has_value());
     }

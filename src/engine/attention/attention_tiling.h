@@ -48,8 +48,8 @@ class AttentionTiling {
   AttentionTiling(const model::AttentionSpec& spec, const SequenceRows& rows,
                   size_t tile_queries)
       : rows_(rows),
-        num_kv_heads_(static_cast<size_t>(spec.num_kv_heads)),
-        group_(static_cast<size_t>(spec.num_heads) / num_kv_heads_),
+        num_kv_heads_(spec.num_kv_heads),
+        group_(spec.num_heads / num_kv_heads_),
         tile_heads_(std::min(group_, tile_queries)),
         tile_rows_(std::bit_floor(tile_queries / tile_heads_)),
         first_position_(static_cast<size_t>(rows.first_position)),

@@ -23,8 +23,8 @@ class ExpertFfn final : public FfnExecutor {
   ExpertFfn(const model::FfnSpec* config, const model::FfnWeights* weights,
             const compute::Compute* compute, const FfnScratch* scratch,
             const MakeOneExpert& make_one)
-      : num_experts_(static_cast<size_t>(config->num_experts)),
-        num_used_(static_cast<size_t>(config->num_experts_used)),
+      : num_experts_(config->num_experts),
+        num_used_(config->num_experts_used),
         router_(weights->router),
         compute_(compute),
         scratch_(scratch->experts) {

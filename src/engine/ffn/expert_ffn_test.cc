@@ -85,13 +85,13 @@ TEST(ChooseExperts, DamageGivesNanWeightsOfRealExperts) {
   }
 }
 
-constexpr int64_t kWidth = 64;
-constexpr int64_t kFfnWidth = 96;
+constexpr size_t kWidth = 64;
+constexpr size_t kFfnWidth = 96;
 // Of 8 experts, 3 used, each gets 72 of these: enough for every form of
 // products (kernels/kernels.h).
 constexpr size_t kBatch = 192;
 
-model::Config ExpertConfig(int64_t num_experts, int64_t num_used) {
+model::Config ExpertConfig(size_t num_experts, size_t num_used) {
   model::Config config;
   config.width = kWidth;
   config.layers = {model::LayerSpec{.ffn = {.width = kFfnWidth,
@@ -104,17 +104,15 @@ model::Config ExpertConfig(int64_t num_experts, int64_t num_used) {
 // inputs would choose other experts where two are nearly equal.
 class RandomExperts {
  public:
-  RandomExperts(int64_t num_experts, DType dtype) {
-    const auto make = [&](DType type, int64_t rows, int64_t columns) {
+  RandomExperts(size_t num_experts, DType dtype) {
+    const auto make = [&](DType type, size_t rows, size_t columns) {
       owned_.push_back(std::make_unique<OwnedTensor>(
-          type,
-          RandomFloats(static_cast<size_t>(rows * columns), owned_.size() + 1,
-                       0.2f),
-          static_cast<uint64_t>(columns)));
+          type, RandomFloats(rows * columns, owned_.size() + 1, 0.2f),
+          columns));
       return owned_.back()->view();
     };
     weights_.router = make(DType::kF32, num_experts, kWidth);
-    for (int64_t e = 0; e < num_experts; ++e) {
+    for (size_t e = 0; e < num_experts; ++e) {
       weights_.experts.push_back({.gate = make(dtype, kFfnWidth, kWidth),
                                   .up = make(dtype, kFfnWidth, kWidth),
                                   .down = make(dtype, kWidth, kFfnWidth),

@@ -48,8 +48,7 @@ size_t SourceOf(const FfnParts& parts, size_t layer_idx) {
 // Of the layer's neurons, or of those of one of its experts.
 Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
                         size_t expert_idx) {
-  const auto count =
-      static_cast<size_t>(parts.model->config().layers[layer_idx].ffn.width);
+  const size_t count = parts.model->config().layers[layer_idx].ffn.width;
   const size_t first = expert_idx * count;
   const predictor::SelectorScratch* scratch =
       &parts.scratch[layer_idx].selector;

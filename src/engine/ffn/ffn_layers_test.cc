@@ -113,7 +113,7 @@ TEST(BundledFfn, TellsTheRawGates) {
     size_t num_seen = 0;
     options.observer = [&](const FfnObservation& seen) {
       ++num_seen;
-      ASSERT_EQ(seen.gate.size(), static_cast<size_t>(spec.ffn_width));
+      ASSERT_EQ(seen.gate.size(), spec.ffn_width);
       std::vector<uint32_t> open;
       for (uint32_t i = 0; i < seen.gate.size(); ++i) {
         if (seen.gate[i] > 0.0f) open.push_back(i);
@@ -154,7 +154,7 @@ TEST(ExactFfn, FiresWhatDenseFires) {
     const auto model = testing::MakeTinyModel(spec);
     ASSERT_NE(model, nullptr);
     const auto tokens = testing::RandomTokens(11, spec.vocab_size);
-    using Place = std::pair<int64_t, int64_t>;
+    using Place = std::pair<size_t, int64_t>;
     std::map<Place, std::vector<uint32_t>> of_mode[2];
     for (const bool exact : {false, true}) {
       SessionOptions options;
@@ -185,7 +185,7 @@ TEST(FreeFfn, SignsChooseMostOfWhatFires) {
                             .predictor = PredictorChoice::kTrainingFree};
   options.observer = [&](const FfnObservation& seen) {
     num_candidates += seen.candidates.size();
-    num_neurons += static_cast<size_t>(spec.ffn_width);
+    num_neurons += spec.ffn_width;
   };
   const auto free = DecodeAll(model, tokens, options);
   EXPECT_GT(num_candidates, num_neurons / 3);
@@ -202,8 +202,7 @@ TEST(FreeFfn, SignsChooseMostOfWhatFires) {
   }
   const auto need = PlanMemory(model->config(), options);
   ASSERT_TRUE(need.has_value());
-  EXPECT_EQ(need->host.signs,
-            static_cast<uint64_t>(spec.num_layers * spec.ffn_width) * 3 * 8);
+  EXPECT_EQ(need->host.signs, (spec.num_layers * spec.ffn_width) * 3 * 8);
 }
 
 // Prompts compute all neurons if they are asked to, however they are cut; what

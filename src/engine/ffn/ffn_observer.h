@@ -15,7 +15,7 @@ namespace thermocline::engine {
 // Of one token in one layer. Views, good until the observer returns. The
 // neurons of a mixture are numbered through: neuron i of expert e is e * F + i.
 struct FfnObservation {
-  int64_t layer_idx = 0;
+  size_t layer_idx = 0;
   int64_t position = 0;
   std::span<const float> input;   // [D] what the FFN reads: normed
   std::span<const float> stream;  // [D] the stream that was normed for it

@@ -18,7 +18,7 @@ using testing::TinySpec;
 
 // What an observer keeps of an observation.
 struct Seen {
-  std::pair<int64_t, int64_t> place;  // position, layer
+  std::pair<int64_t, size_t> place;  // position, layer
   std::vector<float> input, stream, gate;
   std::vector<uint32_t> candidates, fired, experts;
 };
@@ -62,13 +62,13 @@ TEST(FfnObserver, SeesEveryTokenInEveryLayer) {
     SCOPED_TRACE(architecture);
     const TinySpec spec = SpecOf(architecture);
     const auto whole = Observe(spec, {});
-    ASSERT_EQ(whole.size(), 11u * static_cast<size_t>(spec.num_layers));
+    ASSERT_EQ(whole.size(), 11u * spec.num_layers);
     const auto cut = Observe(spec, {.num_threads = 3, .batch = 4});
     ASSERT_EQ(cut.size(), whole.size());
     for (size_t i = 0; i < whole.size(); ++i) {
-      const auto num_layers = static_cast<size_t>(spec.num_layers);
+      const size_t num_layers = spec.num_layers;
       const auto position = static_cast<int64_t>(i / num_layers);
-      const auto layer_idx = static_cast<int64_t>(i % num_layers);
+      const size_t layer_idx = i % num_layers;
       EXPECT_EQ(whole[i].place, std::pair(position, layer_idx));
       EXPECT_EQ(whole[i].place, cut[i].place);
       EXPECT_EQ(whole[i].input, cut[i].input);
@@ -85,7 +85,7 @@ TEST(FfnObserver, FiredIsWhatTheGateLetsThrough) {
     SCOPED_TRACE(architecture);
     const TinySpec spec = SpecOf(architecture);
     for (const Seen& seen : Observe(spec, {})) {
-      ASSERT_EQ(seen.gate.size(), static_cast<size_t>(spec.ffn_width));
+      ASSERT_EQ(seen.gate.size(), spec.ffn_width);
       std::vector<uint32_t> open;
       for (uint32_t i = 0; i < seen.gate.size(); ++i) {
         EXPECT_EQ(seen.candidates[i], i);

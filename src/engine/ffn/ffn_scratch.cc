@@ -14,9 +14,9 @@ using compute::Carver;
 
 ExpertScratch CarveExperts(const model::FfnSpec& spec, uint64_t width,
                            const FfnShape& shape, Carver& carver) {
-  const auto num_experts = static_cast<uint64_t>(spec.num_experts);
-  const auto num_used = static_cast<uint64_t>(spec.num_experts_used);
-  const auto num_neurons = static_cast<uint64_t>(spec.width);
+  const size_t num_experts = spec.num_experts;
+  const size_t num_used = spec.num_experts_used;
+  const size_t num_neurons = spec.width;
   ExpertScratch experts;
   if (num_experts == 0) return experts;
   experts.shares = carver.TakeRows(shape.num_rows, num_experts);
@@ -60,8 +60,7 @@ void CarveTransposed(const model::Config& config, const model::FfnSpec& spec,
                      FfnScratch& scratch) {
   const bool has_down_t = !config.records.empty() || spec.down_is_transposed;
   if (has_down_t && kernels::KernelsFor(shape.isa).batch) {
-    scratch.transposed_bytes =
-        TransposedBytes(static_cast<uint64_t>(spec.width));
+    scratch.transposed_bytes = TransposedBytes(spec.width);
   }
   scratch.transposed = carver.TakeBytes(
       static_cast<uint64_t>(shape.num_threads), scratch.transposed_bytes);
@@ -75,8 +74,8 @@ bool IsByNeurons(const model::Config& config, const FfnShape& shape) {
 // The limits of model::Config keep products of its numbers far below 2^64.
 FfnScratch CarveLayer(const model::Config& config, const model::FfnSpec& spec,
                       const FfnShape& shape, Carver& carver) {
-  const auto num_neurons = static_cast<uint64_t>(spec.width);
-  const auto width = static_cast<uint64_t>(config.width);
+  const size_t num_neurons = spec.width;
+  const size_t width = config.width;
   FfnScratch scratch;
   if (spec.gated || shape.is_sparse || shape.is_recorded) {
     scratch.gate = carver.TakeRows(shape.num_rows, num_neurons);
@@ -102,8 +101,7 @@ std::vector<FfnScratch> CarveFfn(const model::Config& config,
                                  const FfnShape& shape, Carver& carver) {
   uint32_t* all_ids = nullptr;
   if (IsByNeurons(config, shape)) {
-    all_ids = carver.Take<uint32_t>(
-        1, static_cast<uint64_t>(model::MaxFfnWidth(config)));
+    all_ids = carver.Take<uint32_t>(1, model::MaxFfnWidth(config));
   }
   const Carver start = carver;
   std::vector<FfnScratch> layers;

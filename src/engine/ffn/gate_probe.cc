@@ -35,7 +35,7 @@ Result<std::unique_ptr<GateProbe>> GateProbe::Create(
   TC_CHECK(rest_below.empty() ||
            std::cmp_equal(rest_below.size(), config.num_layers));
   // Widths that do not divide into blocks have no weights in blocks.
-  const size_t width = static_cast<size_t>(config.width);
+  const size_t width = config.width;
   TC_ASSIGN_OR_RETURN(
       auto input, os::AlignedBuffer::Allocate(
                       FloatBytes(width) + kernels::ActivationRowBytes(RoundUp(
@@ -51,11 +51,11 @@ GateProbe::GateProbe(std::shared_ptr<const model::Model> model,
       kernels_(&kernels::KernelsFor(isa)),
       rest_below_(std::move(rest_below)),
       input_(std::move(input)),
-      products_(static_cast<size_t>(MaxFfnWidth(model_->config()))),
+      products_(MaxFfnWidth(model_->config())),
       opened_(products_.size()) {}
 
 void GateProbe::Look(const FfnObservation& seen) {
-  const auto layer_idx = static_cast<size_t>(seen.layer_idx);
+  const size_t layer_idx = seen.layer_idx;
   const model::FfnSpec& spec = model_->config().layers[layer_idx].ffn;
   const auto num_neurons = static_cast<uint32_t>(spec.width);
   products_.resize(num_neurons);
@@ -84,8 +84,7 @@ void GateProbe::SetInput(std::span<const float> x) {
 
 const std::byte* GateProbe::InputFor(DType dtype) const {
   if (IsFloat(dtype)) return input_.data();
-  return input_.data() +
-         FloatBytes(static_cast<size_t>(model_->config().width));
+  return input_.data() + FloatBytes(model_->config().width);
 }
 
 void GateProbe::LookAt(const model::FfnSpec& spec,

@@ -64,8 +64,7 @@ TEST_P(GateProbeTest, FindsWhatFires) {
                 ++counts.num_tokens;
                 counts.num_fired += fired.size();
               });
-    EXPECT_EQ(counts.num_tokens,
-              12u * static_cast<size_t>(model->config().num_layers));
+    EXPECT_EQ(counts.num_tokens, 12u * model->config().num_layers);
     EXPECT_GT(counts.num_fired, counts.num_tokens);
   }
 }
@@ -100,7 +99,7 @@ TEST(GateProbeTest, OfAFastSession) {
 // Without zeros everything is open but what a threshold brings to rest.
 TEST(GateProbeTest, Thresholds) {
   const auto model = OpenModel("golden/qwen2-bias-f16.gguf", false);
-  const auto num_layers = static_cast<size_t>(model->config().num_layers);
+  const size_t num_layers = model->config().num_layers;
   auto all = GateProbe::Create(model, kernels::BestIsa());
   auto some = GateProbe::Create(model, kernels::BestIsa(),
                                 std::vector<float>(num_layers, 0.05f));

@@ -32,10 +32,9 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 model::Config ReluConfig(size_t width, size_t ffn_width) {
   model::Config config;
-  config.width = static_cast<int64_t>(width);
-  config.layers = {
-      model::LayerSpec{.ffn = {.activation = Activation::kRelu,
-                               .width = static_cast<int64_t>(ffn_width)}}};
+  config.width = width;
+  config.layers = {model::LayerSpec{
+      .ffn = {.activation = Activation::kRelu, .width = ffn_width}}};
   return config;
 }
 

@@ -192,10 +192,9 @@ class SelfTests {
   // With the inputs of the layer that the predictor reads.
   Result<Agreement> CheckCandidates(size_t layer_idx,
                                     const TensorView& stored) const {
-    const auto lookahead =
-        parts_.predictor == PredictorChoice::kTrainingFree
-            ? size_t{0}
-            : static_cast<size_t>(parts_.model->config().predictor.lookahead);
+    const size_t lookahead = parts_.predictor == PredictorChoice::kTrainingFree
+                                 ? 0
+                                 : parts_.model->config().predictor.lookahead;
     const size_t source = layer_idx - std::min(layer_idx, lookahead);
     const auto selector = MakeSelector(layer_idx);
     const size_t words_per_row = neuron::ActiveSets::WordsPerRow(num_neurons_);

@@ -49,7 +49,7 @@ Status OpenWith(const std::shared_ptr<const model::Model>& source,
 TEST(SelfTest, PredictorsOfTheModelPass) {
   const auto model = OpenBundled(SpecOf(1));
   ASSERT_NE(model, nullptr);
-  for (const int64_t lookahead : {0, 1}) {
+  for (const size_t lookahead : {0, 1}) {
     PredictorParts parts(SpecOf(1), lookahead);
     parts.Gather(model);
     const Status status = OpenWith(model, parts);

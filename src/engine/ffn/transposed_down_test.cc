@@ -18,7 +18,7 @@ using testing::ComputeFixture;
 using testing::OwnedTensor;
 using testing::RandomFloats;
 
-model::Config ConfigOf(int64_t width, int64_t ffn_width) {
+model::Config ConfigOf(size_t width, size_t ffn_width) {
   model::Config config;
   config.width = width;
   config.layers = {model::LayerSpec{.ffn = {.width = ffn_width}}};
@@ -58,10 +58,10 @@ TEST(SumRows, CoefficientsOfTheirOwnForEachToken) {
 TEST(SumRows, SameBitsForEveryCut) {
   Random random(3);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8_0}) {
-    for (const int64_t width : {32, 96, 160, 544}) {
-      std::vector<float> values(static_cast<size_t>(width) * 70);
+    for (const size_t width : {32, 96, 160, 544}) {
+      std::vector<float> values(width * 70);
       for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
-      const OwnedTensor matrix(dtype, values, static_cast<uint64_t>(width));
+      const OwnedTensor matrix(dtype, values, width);
       std::vector<float> first;
       for (const int num_threads : {1, 2, 5}) {
         ComputeFixture fixture(
@@ -91,9 +91,8 @@ TEST(SumRows, SameBitsForEveryCut) {
 
 model::Config RecordsConfig(size_t width, size_t num_neurons) {
   model::Config config;
-  config.width = static_cast<int64_t>(width);
-  config.layers = {
-      model::LayerSpec{.ffn = {.width = static_cast<int64_t>(num_neurons)}}};
+  config.width = width;
+  config.layers = {model::LayerSpec{.ffn = {.width = num_neurons}}};
   config.records.resize(1);
   return config;
 }

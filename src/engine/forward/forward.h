@@ -16,7 +16,7 @@ namespace thermocline::engine {
 struct PassHooks {
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   // Called between layers, by the thread that runs the pass.
-  std::function<void(int64_t num_layers_done)> layers_done;
+  std::function<void(size_t num_layers_done)> layers_done;
 };
 
 // Passes are virtual, their operations are not: each kind of pass has a loop of

@@ -108,7 +108,7 @@ HostForward::HostForward(const HostParts& parts)
     Layer& layer = layers_.emplace_back();
     layer.weights = &layers[i];
     layer.attention = std::make_unique<Attention>(
-        &config(), &layers[i].attention, static_cast<int64_t>(i), parts.compute,
+        &config(), &layers[i].attention, i, parts.compute,
         &parts.scratch->attention[i]);
     for (const Phase phase : kPhases) {
       layer.ffn[static_cast<size_t>(phase)] =
@@ -203,7 +203,7 @@ void HostForward::EmbedRow(const BatchRun& run, size_t token_idx, size_t row) {
 
 Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
   for (size_t i = 0; i < layers_.size(); ++i) {
-    if (hooks.layers_done) hooks.layers_done(static_cast<int64_t>(i));
+    if (hooks.layers_done) hooks.layers_done(i);
     if (hooks.cancel != nullptr && hooks.cancel->load()) {
       return Fail(ErrorCode::kCancelled, "cancelled");
     }
@@ -293,8 +293,7 @@ void HostForward::Report(size_t layer_idx, const PhaseRows& rows,
 void HostForward::ReportRow(size_t layer_idx, size_t row, size_t row_of_call,
                             int64_t position, const Rows& gate) const {
   const neuron::ActiveSets sets = scratch_.sets_of(layer_idx);
-  const auto num_used =
-      static_cast<size_t>(config().layers[layer_idx].ffn.num_experts_used);
+  const size_t num_used = config().layers[layer_idx].ffn.num_experts_used;
   const auto list = [](const neuron::NeuronSet& set, uint32_t* ids) {
     size_t count = 0;
     set.ForEachIn(0, set.num_neurons, [&](size_t neuron) {
@@ -305,7 +304,7 @@ void HostForward::ReportRow(size_t layer_idx, size_t row, size_t row_of_call,
   const Rows& stream =
       scratch_.stream.data ? scratch_.stream : scratch_.residual;
   FfnObservation seen = {
-      .layer_idx = static_cast<int64_t>(layer_idx),
+      .layer_idx = layer_idx,
       .position = position,
       .input = scratch_.normed.span(row),
       .stream = stream.span(row),
@@ -373,7 +372,7 @@ Status HostForward::ComputeLogits(const PhaseRows& rows,
   const size_t num_rows = Batch{rows.runs}.num_logit_rows();
   if (num_rows == 0) return {};
   const model::Weights& weights = parts_.model->weights();
-  const auto vocab_size = static_cast<size_t>(config().vocab_size);
+  const size_t vocab_size = config().vocab_size;
   const Rows out = {logits.data(), vocab_size, vocab_size};
   {
     const ScopedStage stage(compute_, Stage::kHead, weights.head.num_bytes());

@@ -13,13 +13,13 @@ namespace {
 static_assert(kernels::kKvPage == kernels::kKvGroup);
 
 Status CheckType(Remedy remedy, std::string_view what, DType dtype,
-                 int64_t head_width) {
+                 size_t head_width) {
   if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kQ8_0) {
     return Fail(ErrorCode::kInvalidArgument, Advice{remedy},
                 "a KV cache with {}s in {}: it can be f32, f16 or q8_0", what,
                 NameOf(dtype));
   }
-  const int64_t block = InfoOf(dtype).block_elems;
+  const auto block = static_cast<size_t>(InfoOf(dtype).block_elems);
   if (head_width % block != 0) {
     return Fail(ErrorCode::kInvalidArgument, Advice{remedy},
                 "a KV cache with {0}s in {1}: this model's {0} heads are {2} "
@@ -44,9 +44,9 @@ Result<KvLayout> PlanKvLayout(const model::Config& config, DType k_type,
     // Widths, heads and layers are limited by ReadConfig: their products fit.
     KvLayerLayout& layer = layout.layers.emplace_back();
     layer.offset = layout.page_bytes;
-    layer.num_kv_heads = static_cast<size_t>(attention.num_kv_heads);
-    layer.k_width = static_cast<size_t>(attention.key_width);
-    layer.v_width = static_cast<size_t>(attention.value_width);
+    layer.num_kv_heads = attention.num_kv_heads;
+    layer.k_width = attention.key_width;
+    layer.v_width = attention.value_width;
     layer.k_head_bytes = BytesOf(k_type, layer.k_width);
     layer.v_head_bytes = BytesOf(v_type, layer.v_width);
     layout.page_bytes = layer.v_offset(layer.num_kv_heads);

@@ -52,8 +52,8 @@ struct KvLayout {
   std::vector<KvLayerLayout> layers;
   uint64_t page_bytes = 0;  // of everything; a multiple of 64
 
-  const KvLayerLayout& layer(int64_t layer_idx) const {
-    return layers[static_cast<size_t>(layer_idx)];
+  const KvLayerLayout& layer(size_t layer_idx) const {
+    return layers[layer_idx];
   }
   // Of one position in all layers.
   uint64_t position_bytes() const { return page_bytes / kernels::kKvPage; }

@@ -9,7 +9,7 @@
 namespace thermocline::engine {
 namespace {
 
-model::Config TwoKvHeads(int64_t key_width, int64_t value_width) {
+model::Config TwoKvHeads(size_t key_width, size_t value_width) {
   model::Config config;
   config.num_layers = 3;
   config.layers.assign(
@@ -47,7 +47,7 @@ TEST(KvLayout, LayersMayDiffer) {
   ASSERT_TRUE(layout.has_value());
   const uint64_t bytes[] = {2 * (34 + 128), 34 + 128, 2 * (3 * 34 + 128)};
   uint64_t offset = 0;
-  for (int64_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(layout->layer(i).offset, offset);
     EXPECT_EQ(layout->layer(i).k_offset(0), offset);
     EXPECT_EQ(layout->layer(i).position_bytes(), bytes[i]);

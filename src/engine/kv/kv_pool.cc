@@ -201,7 +201,7 @@ void KvSequence::Release(size_t num_kept) {
   }
 }
 
-void KvSequence::Put(const kernels::KernelTable& kernels, int64_t layer_idx,
+void KvSequence::Put(const kernels::KernelTable& kernels, size_t layer_idx,
                      int64_t position, const float* k, const float* v) {
   const KvLayout& layout = this->layout();
   const KvLayerLayout& layer = layout.layer(layer_idx);
@@ -224,7 +224,7 @@ void KvSequence::Put(const kernels::KernelTable& kernels, int64_t layer_idx,
   }
 }
 
-void KvSequence::Get(int64_t layer_idx, int64_t first, int64_t count,
+void KvSequence::Get(size_t layer_idx, int64_t first, int64_t count,
                      uint16_t* k, uint16_t* v) const {
   const KvLayout& layout = this->layout();
   const KvLayerLayout& layer = layout.layer(layer_idx);

@@ -86,19 +86,19 @@ class KvSequence {
   // reserved; Get
   // gives [count, KVH * K] and [count, KVH * Kv] in F16 (rounded, where the
   // cache holds more).
-  void Put(const kernels::KernelTable& kernels, int64_t layer_idx,
+  void Put(const kernels::KernelTable& kernels, size_t layer_idx,
            int64_t position, const float* k, const float* v);
-  void Get(int64_t layer_idx, int64_t first, int64_t count, uint16_t* k,
+  void Get(size_t layer_idx, int64_t first, int64_t count, uint16_t* k,
            uint16_t* v) const;
 
   // Of page `page_idx` of the sequence, where attention reads a head's keys and
   // values.
   size_t num_pages() const { return pages_.size(); }
-  const std::byte* keys(int64_t layer_idx, size_t kv_head,
+  const std::byte* keys(size_t layer_idx, size_t kv_head,
                         size_t page_idx) const {
     return page(page_idx) + layout().layer(layer_idx).k_offset(kv_head);
   }
-  const std::byte* values(int64_t layer_idx, size_t kv_head,
+  const std::byte* values(size_t layer_idx, size_t kv_head,
                           size_t page_idx) const {
     return page(page_idx) + layout().layer(layer_idx).v_offset(kv_head);
   }

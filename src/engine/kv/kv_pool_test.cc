@@ -17,7 +17,7 @@ namespace {
 
 using kernels::KvOrder;
 
-constexpr int64_t kLayers = 2;
+constexpr size_t kLayers = 2;
 constexpr size_t kHeads = 2;
 constexpr size_t kKWidth = 32;
 constexpr size_t kVWidth = 64;
@@ -45,8 +45,8 @@ std::vector<float> RandomRow(size_t n, uint64_t seed) {
   return row;
 }
 
-uint64_t SeedOf(int64_t layer, int64_t position, uint64_t tag) {
-  return tag * 1000000 + static_cast<uint64_t>(layer * 10000 + position);
+uint64_t SeedOf(size_t layer, int64_t position, uint64_t tag) {
+  return tag * 1000000 + layer * 10000 + static_cast<uint64_t>(position);
 }
 
 // Appends num_new positions of random rows.
@@ -54,7 +54,7 @@ void Append(KvSequence& sequence, int64_t num_new, uint64_t tag) {
   const kernels::KernelTable& kernels =
       kernels::KernelsFor(kernels::Isa::kScalar);
   ASSERT_TRUE(sequence.Reserve(num_new).has_value());
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
+  for (size_t layer = 0; layer < kLayers; ++layer) {
     for (int64_t i = 0; i < num_new; ++i) {
       const int64_t position = sequence.length() + i;
       const uint64_t seed = SeedOf(layer, position, tag);
@@ -72,7 +72,7 @@ void ExpectRows(const KvSequence& sequence, int64_t first, int64_t end,
   const auto count = static_cast<size_t>(end - first);
   std::vector<uint16_t> k(count * kHeads * kKWidth);
   std::vector<uint16_t> v(count * kHeads * kVWidth);
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
+  for (size_t layer = 0; layer < kLayers; ++layer) {
     sequence.Get(layer, first, end - first, k.data(), v.data());
     for (size_t i = 0; i < count; ++i) {
       const uint64_t seed = SeedOf(layer, first + static_cast<int64_t>(i), tag);
@@ -111,7 +111,7 @@ TEST(KvSequence, GroupsAndRowsOfAPageDoNotOverlap) {
   ASSERT_TRUE(sequence.Reserve(128).has_value());
   std::vector<const std::byte*> begins;
   for (size_t page = 0; page < 2; ++page) {
-    for (int64_t layer = 0; layer < kLayers; ++layer) {
+    for (size_t layer = 0; layer < kLayers; ++layer) {
       for (size_t head = 0; head < kHeads; ++head) {
         begins.push_back(sequence.keys(layer, head, page));
       }

@@ -76,17 +76,17 @@ void ExpectNoAllocations(const std::shared_ptr<const model::Model>& model,
   };
   const auto session = Session::Create(model, options);
   ASSERT_TRUE(session.has_value());
-  const int64_t vocab_size = model->config().vocab_size;
+  const size_t vocab_size = model->config().vocab_size;
   const auto tokens = testing::RandomTokens(
       static_cast<size_t>(std::max<int64_t>(options.batch, 20)), vocab_size);
-  std::vector<float> logits(tokens.size() * static_cast<size_t>(vocab_size));
+  std::vector<float> logits(tokens.size() * vocab_size);
   num_allocations = 0;
   counting = true;
   // Nothing in between that could allocate: no EXPECT.
   const Status first = (*session)->Prompt(tokens, LogitsOf::kAll, logits);
-  const Status second = (*session)->Generate(
-      std::span(tokens).first(1), LogitsOf::kLast,
-      std::span(logits).first(static_cast<size_t>(vocab_size)));
+  const Status second =
+      (*session)->Generate(std::span(tokens).first(1), LogitsOf::kLast,
+                           std::span(logits).first(vocab_size));
   const Status third =
       (*session)->Generate(std::span(tokens).first(3), LogitsOf::kNone, {});
   (*session)->Truncate(3);

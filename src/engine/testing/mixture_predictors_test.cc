@@ -54,9 +54,8 @@ TEST(MixturePredictors, ChooseInsideTheChosenExperts) {
   options.observer = [&](const FfnObservation& seen) {
     ASSERT_EQ(seen.experts.size(), 2u);
     std::vector<uint32_t> unsure;
-    const auto expected =
-        parts.Candidates(static_cast<size_t>(seen.layer_idx), seen.input,
-                         seen.experts, 1e-4, &unsure);
+    const auto expected = parts.Candidates(seen.layer_idx, seen.input,
+                                           seen.experts, 1e-4, &unsure);
     EXPECT_TRUE(std::ranges::includes(seen.candidates, expected));
     for (const uint32_t i : seen.candidates) {
       EXPECT_TRUE(std::ranges::binary_search(expected, i) ||
@@ -65,7 +64,7 @@ TEST(MixturePredictors, ChooseInsideTheChosenExperts) {
     }
     EXPECT_TRUE(std::ranges::includes(seen.candidates, seen.fired));
     num_candidates += seen.candidates.size();
-    num_all += 2 * static_cast<size_t>(MaxFfnWidth(model->config()));
+    num_all += 2 * MaxFfnWidth(model->config());
   };
   const auto session = Session::Create(model, options);
   ASSERT_TRUE(session.has_value()) << session.error().message;
@@ -108,10 +107,8 @@ TEST(MixturePredictors, NoneAreNeededForSigns) {
   const auto need = PlanMemory(model->config(), options);
   ASSERT_TRUE(need.has_value());
   EXPECT_EQ(need->host.signs,
-            static_cast<uint64_t>(spec.num_layers * spec.num_experts *
-                                  spec.ffn_width) *
-                2 * 8);
-  using Place = std::pair<int64_t, int64_t>;
+            (spec.num_layers * spec.num_experts * spec.ffn_width) * 2 * 8);
+  using Place = std::pair<size_t, int64_t>;
   std::map<Place, std::vector<uint32_t>> candidates;
   options.observer = [&](const FfnObservation& seen) {
     candidates[{seen.layer_idx, seen.position}] = {seen.candidates.begin(),

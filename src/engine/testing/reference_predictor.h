@@ -26,7 +26,7 @@ enum class PredictorInput {
 struct MaskedReference {
   std::vector<double> logits;  // [T, V]
   // Scores [F] by (layer, position), of layers with a predictor.
-  std::map<std::pair<int64_t, int64_t>, std::vector<double>> scores;
+  std::map<std::pair<size_t, int64_t>, std::vector<double>> scores;
 };
 
 // ReferenceLogits with the model's predictors deciding which neurons count:
@@ -37,7 +37,7 @@ MaskedReference RunMaskedReference(
     PredictorInput input = PredictorInput::kRight);
 
 // The active sets that a session reported, by (layer, position).
-using ActiveSets = std::map<std::pair<int64_t, int64_t>, std::vector<uint32_t>>;
+using ActiveSets = std::map<std::pair<size_t, int64_t>, std::vector<uint32_t>>;
 
 // Fails the calling test unless `sets` are those of the scores, but for neurons
 // whose score is nearer to the threshold than `margin`.

@@ -64,7 +64,7 @@ struct Masks {
     const auto& weights = model.weights().layers[layer_idx].predictor;
     if (!weights.up) return {};
     const Vector scores = Scores(weights, x);
-    out.scores[{static_cast<int64_t>(layer_idx), position}] = scores;
+    out.scores[{layer_idx, position}] = scores;
     std::vector<bool> mask;
     for (const double score : scores) {
       mask.push_back(IsActive(model.config().predictor, score));

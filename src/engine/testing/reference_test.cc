@@ -86,8 +86,8 @@ void Rotate(const model::Config& config, const model::AttentionSpec& spec,
   if (spec.rope == model::AttentionSpec::kNoRope) return;
   const model::RopeConfig& rope = config.ropes[static_cast<size_t>(spec.rope)];
   const auto& factors = weights.rope_freq_factors;
-  const auto head_width = static_cast<size_t>(spec.key_width);
-  const int num_pairs = rope.width / 2;
+  const size_t head_width = spec.key_width;
+  const auto num_pairs = static_cast<int>(rope.width / 2);
   const double magnitude = ReferenceMagnitude(rope);
   for (size_t head = 0; head < heads.size(); head += head_width) {
     for (int pair = 0; pair < num_pairs; ++pair) {
@@ -110,10 +110,10 @@ void Rotate(const model::Config& config, const model::AttentionSpec& spec,
 Vector Attend(const model::AttentionSpec& spec, const Vector& q,
               const std::vector<Vector>& keys,
               const std::vector<Vector>& values) {
-  const auto k_width = static_cast<size_t>(spec.key_width);
-  const auto v_width = static_cast<size_t>(spec.value_width);
-  const auto num_heads = static_cast<size_t>(spec.num_heads);
-  const size_t group = num_heads / static_cast<size_t>(spec.num_kv_heads);
+  const size_t k_width = spec.key_width;
+  const size_t v_width = spec.value_width;
+  const size_t num_heads = spec.num_heads;
+  const size_t group = num_heads / spec.num_kv_heads;
   Vector out(num_heads * v_width, 0.0);
   for (size_t head = 0; head < num_heads; ++head) {
     const size_t kv_head = head / group;
@@ -197,7 +197,7 @@ Vector ExpertWeights(const model::FfnSpec& config, Vector shares,
   const bool last_wins = mistake == Mistake::kLastExpertOfTies;
   Vector chosen(shares.size(), 0.0);
   double total_chosen = 0.0;
-  for (int64_t i = 0; i < config.num_experts_used; ++i) {
+  for (size_t i = 0; i < config.num_experts_used; ++i) {
     size_t best = 0;
     for (size_t e = 1; e < shares.size(); ++e) {
       if (shares[e] > shares[best] ||

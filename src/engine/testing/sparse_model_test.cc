@@ -36,7 +36,7 @@ SparseRun RunFast(const std::shared_ptr<const model::Model>& model,
   options.batch = batch;
   options.num_threads = num_threads;
   options.observer = [&](const FfnObservation& seen) {
-    const size_t layer_idx = static_cast<size_t>(seen.layer_idx);
+    const size_t layer_idx = seen.layer_idx;
     if (!model->weights().layers[layer_idx].predictor.up) return;
     const bool is_new =
         run.active
@@ -78,7 +78,7 @@ TEST(PowerInferModel, ActiveSetsAndLogitsAreTheReferences) {
 }
 
 // The largest share of a layer's neurons that is active.
-double LargestShare(const SparseRun& run, int64_t num_neurons) {
+double LargestShare(const SparseRun& run, size_t num_neurons) {
   size_t most = 0;
   for (const auto& [place, active] : run.active) {
     most = std::max(most, active.size());
@@ -128,7 +128,7 @@ TEST(PowerInferModel, DenseIgnoresTheMask) {
     const auto tokens = RandomTokens(6, model->config().vocab_size);
     SessionOptions options;
     options.ffn = FfnMode::kDense;
-    const auto num_neurons = static_cast<size_t>(MaxFfnWidth(model->config()));
+    const size_t num_neurons = MaxFfnWidth(model->config());
     options.observer = [&](const FfnObservation& seen) {
       EXPECT_EQ(seen.candidates.size(), num_neurons);
       EXPECT_EQ(seen.gate.size(), num_neurons);
@@ -210,7 +210,7 @@ TEST(KairoxModel, DenseIgnoresThePredictors) {
 
 // The first layer may be the one without, and all but one may be.
 TEST(KairoxModel, AnyLayerMayLackAPredictor) {
-  const std::vector<std::vector<int64_t>> all_ranks = {
+  const std::vector<std::vector<size_t>> all_ranks = {
       {0, 8, 0, 8}, {8, 0, 0, 0}, {0, 0, 0, 8}};
   for (const auto& ranks : all_ranks) {
     TinySpec spec = KairoxSpec("bamboo");
@@ -320,7 +320,7 @@ TEST(SparseModel, PredictorsThatAreNotFiniteAreRefused) {
     ASSERT_NE(model, nullptr);
     const auto session = Session::Create(model, {.ffn = FfnMode::kFast});
     ASSERT_TRUE(session.has_value()) << session.error().message;
-    std::vector<float> logits(static_cast<size_t>(spec.vocab_size));
+    std::vector<float> logits(spec.vocab_size);
     for (const Phase phase : {Phase::kPrompt, Phase::kGenerate}) {
       const Status status = (*session)->Decode(RandomTokens(1, spec.vocab_size),
                                                phase, LogitsOf::kLast, logits);

@@ -38,12 +38,12 @@ std::vector<std::byte> BytesOfAll(const std::vector<T>& values) {
 // model does for some tokens.
 class PredictorParts {
  public:
-  explicit PredictorParts(const TinySpec& spec, int64_t lookahead = 0)
+  explicit PredictorParts(const TinySpec& spec, size_t lookahead = 0)
       : lookahead(lookahead), spec_(spec) {
     Random random(77);
-    const auto width = static_cast<size_t>(spec.width);
+    const size_t width = spec.width;
     const size_t num_neurons = NumNeurons();
-    const auto num_layers = static_cast<size_t>(spec.num_layers);
+    const size_t num_layers = spec.num_layers;
     const auto fill = [&](size_t count) {
       std::vector<float> values(count);
       for (float& value : values) value = random.Uniform(-1.0f, 1.0f);
@@ -62,7 +62,7 @@ class PredictorParts {
   void Gather(const std::shared_ptr<const model::Model>& model) {
     SessionOptions options = {.ffn = FfnMode::kDense};
     options.observer = [&](const FfnObservation& seen) {
-      const auto layer = static_cast<size_t>(seen.layer_idx);
+      const size_t layer = seen.layer_idx;
       inputs_[layer].insert(inputs_[layer].end(), seen.input.begin(),
                             seen.input.end());
       const size_t set_bytes = (NumNeurons() + 7) / 8;
@@ -98,7 +98,7 @@ class PredictorParts {
                          {{n, rows, 1, 1}, 2},
                          std::move(bytes)});
     };
-    const auto width = static_cast<size_t>(spec_.width);
+    const size_t width = spec_.width;
     const size_t num_neurons = NumNeurons();
     for (size_t i = 0; i < up_.size(); ++i) {
       add(i, "tc_pred_up.weight", DType::kF32, width, kPredictorRank,
@@ -129,19 +129,22 @@ class PredictorParts {
   // As many differences as there are signs, or none: every neuron goes on, or
   // hardly any.
   std::vector<gguf::KeyValue> Keys() const {
-    std::vector<gguf::KeyValue> keys = {
-        {"thermocline.predictor.lookahead", gguf::ValueType::kU32, lookahead}};
+    std::vector<gguf::KeyValue> keys = {{"thermocline.predictor.lookahead",
+                                         gguf::ValueType::kU32,
+                                         static_cast<int64_t>(lookahead)}};
     if (has_signs) {
       keys.push_back(
           {"thermocline.free.max_differences", gguf::ValueType::kArray,
-           gguf::Array{gguf::ValueType::kI64,
-                       std::vector<int64_t>(up_.size(),
-                                            spoils_signs ? 0 : spec_.width)}});
+           gguf::Array{
+               gguf::ValueType::kI64,
+               std::vector<int64_t>(
+                   up_.size(),
+                   spoils_signs ? 0 : static_cast<int64_t>(spec_.width))}});
     }
     return keys;
   }
 
-  const int64_t lookahead;
+  const size_t lookahead;
   bool has_signs = false;     // a training-free predictor too
   bool spoils_signs = false;  // it names others than when it was made
 
@@ -179,8 +182,7 @@ class PredictorParts {
 
  private:
   size_t NumNeurons() const {
-    return static_cast<size_t>(spec_.ffn_width *
-                               std::max<int64_t>(spec_.num_experts, 1));
+    return spec_.ffn_width * std::max<size_t>(spec_.num_experts, 1);
   }
   std::vector<uint8_t> BytesOfSet(const std::vector<uint32_t>& ids) const {
     std::vector<uint8_t> set((NumNeurons() + 7) / 8);

@@ -20,10 +20,10 @@ namespace thermocline::engine::testing {
 
 // What one layer may have of its own.
 struct TinyLayer {
-  int64_t num_heads;
-  int64_t num_kv_heads;
-  int64_t head_width;
-  int64_t ffn_width;
+  size_t num_heads;
+  size_t num_kv_heads;
+  size_t head_width;
+  size_t ffn_width;
 };
 
 // Tensors and keys are those that the architecture's own converters write:
@@ -32,16 +32,16 @@ struct TinyLayer {
 struct TinySpec {
   std::string architecture = "llama";
   gguf::Container container = gguf::Container::kGguf;
-  int64_t num_layers = 2;
-  int64_t width = 96;
-  int64_t ffn_width = 160;
-  int64_t num_heads = 6;
-  int64_t num_kv_heads = 2;
-  int64_t head_width = 16;
+  size_t num_layers = 2;
+  size_t width = 96;
+  size_t ffn_width = 160;
+  size_t num_heads = 6;
+  size_t num_kv_heads = 2;
+  size_t head_width = 16;
   // [L], in the place of the four above. Without keys for the width of heads
   // where it differs: then it is the head's share of `width`.
   std::vector<TinyLayer> layers;
-  int64_t vocab_size = 50;
+  size_t vocab_size = 50;
   int64_t context_length = 64;
   DType dtype = DType::kF32;             // of every matrix but
   std::optional<DType> value_dtype;      // attn_v and ffn_down,
@@ -51,20 +51,20 @@ struct TinySpec {
   bool two_norms = false;   // falcon: attn_norm_2
   bool down_t = false;      // ffn_down_t in the place of ffn_down
   bool both_downs = false;  // ffn_down_t, the same values, beside ffn_down
-  int64_t num_experts = 0;
-  int64_t num_experts_used = 0;
+  size_t num_experts = 0;
+  size_t num_experts_used = 0;
   bool expert_tensors = false;   // one per expert, as before April 2024
   int64_t unused_positions = 0;  // opt: rows before position 0's
   // Predictors in every layer: fc1 and fc2 of PowerInfer in its container,
   // else those of KAIROX, with biases. 0: none.
-  int64_t predictor_rank = 0;
+  size_t predictor_rank = 0;
   // KAIROX's ranks layer by layer, and the key that lists them; 0: none there.
-  std::vector<int64_t> low_ranks;
+  std::vector<size_t> low_ranks;
   bool predictor_biases = true;
   bool freq_factors = false;
   std::optional<float> norm_epsilon = 1e-5f;  // absent: no key
   float embedding_scale = 1.0f;
-  std::optional<int64_t> rope_width;  // of a head; absent: all of it
+  std::optional<size_t> rope_width;  // of a head; absent: all of it
   float rope_base = 10000.0f;
   std::string rope_scaling;  // "linear", "yarn"
   float rope_factor = 1.0f;
@@ -83,7 +83,7 @@ TinySpec WideSpec(DType dtype);
 // Gives the layers of a spec other heads and widths of FFNs than each other:
 // four layers, heads of head_width elements, or where it is 0 of their shares
 // of the width, 96.
-void UseUnlikeLayers(int64_t head_width, TinySpec& spec);
+void UseUnlikeLayers(size_t head_width, TinySpec& spec);
 
 // Sets what the published models of an architecture have: biases, heads, tied
 // embeddings. "mixtral" is llama with 2 of 8 experts.
@@ -97,7 +97,7 @@ Result<std::shared_ptr<const model::Model>> OpenTinyModel(
 std::shared_ptr<const model::Model> MakeTinyModel(const TinySpec& spec);
 
 // `count` ids of the vocabulary, the same for the same arguments.
-std::vector<text::TokenId> RandomTokens(size_t count, int64_t vocab_size,
+std::vector<text::TokenId> RandomTokens(size_t count, size_t vocab_size,
                                         uint64_t seed = 7);
 
 // Logits [T, V] of all positions, rows of one phase, from a new session with

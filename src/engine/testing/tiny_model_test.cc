@@ -54,21 +54,16 @@ class TensorList {
       : prefix_(std::move(prefix)), tensors_(tensors) {}
 
   // Uniform with this bound has variance 1/n: sizes stay as they are.
-  void Matrix(const std::string& name, DType dtype, int64_t n, int64_t rows,
-              int64_t layers = 1) const {
+  void Matrix(const std::string& name, DType dtype, size_t n, size_t rows,
+              size_t layers = 1) const {
     const float bound = std::sqrt(3.0f / static_cast<float>(n));
-    std::vector<uint64_t> ne = {static_cast<uint64_t>(n),
-                                static_cast<uint64_t>(rows)};
-    if (layers > 1) ne.push_back(static_cast<uint64_t>(layers));
+    std::vector<uint64_t> ne = {n, rows};
+    if (layers > 1) ne.push_back(layers);
     tensors_->push_back({prefix_ + name + ".weight", dtype, ne, bound, 0.0f});
   }
 
-  void Vector(const std::string& name, int64_t n, float offset) const {
-    tensors_->push_back({prefix_ + name,
-                         DType::kF32,
-                         {static_cast<uint64_t>(n)},
-                         0.3f,
-                         offset});
+  void Vector(const std::string& name, size_t n, float offset) const {
+    tensors_->push_back({prefix_ + name, DType::kF32, {n}, 0.3f, offset});
   }
 
   void Norm(const TinySpec& spec, const std::string& name) const {
@@ -82,10 +77,10 @@ class TensorList {
 };
 
 // As if all layers were as this one.
-TinySpec SpecOf(const TinySpec& spec, int64_t layer_idx) {
+TinySpec SpecOf(const TinySpec& spec, size_t layer_idx) {
   TinySpec own = spec;
   if (spec.layers.empty()) return own;
-  const TinyLayer& layer = spec.layers[static_cast<size_t>(layer_idx)];
+  const TinyLayer& layer = spec.layers[layer_idx];
   own.num_heads = layer.num_heads;
   own.num_kv_heads = layer.num_kv_heads;
   own.head_width = layer.head_width;
@@ -94,8 +89,8 @@ TinySpec SpecOf(const TinySpec& spec, int64_t layer_idx) {
 }
 
 void AddAttention(const TinySpec& spec, const TensorList& list) {
-  const int64_t q = spec.num_heads * spec.head_width;
-  const int64_t kv = spec.num_kv_heads * spec.head_width;
+  const size_t q = spec.num_heads * spec.head_width;
+  const size_t kv = spec.num_kv_heads * spec.head_width;
   const DType value = spec.value_dtype.value_or(spec.dtype);
   list.Norm(spec, "attn_norm");
   if (spec.two_norms) list.Norm(spec, "attn_norm_2");
@@ -120,13 +115,13 @@ void AddAttention(const TinySpec& spec, const TensorList& list) {
 
 void AddExperts(const TinySpec& spec, const TensorList& list) {
   list.Matrix("ffn_gate_inp", DType::kF32, spec.width, spec.num_experts);
-  const auto add = [&](const char* name, DType dtype, int64_t n, int64_t rows) {
+  const auto add = [&](const char* name, DType dtype, size_t n, size_t rows) {
     if (!spec.expert_tensors) {
       list.Matrix(fmt::format("{}_exps", name), dtype, n, rows,
                   spec.num_experts);
       return;
     }
-    for (int64_t e = 0; e < spec.num_experts; ++e) {
+    for (size_t e = 0; e < spec.num_experts; ++e) {
       list.Matrix(fmt::format("{}.{}", name, e), dtype, n, rows);
     }
   };
@@ -136,7 +131,7 @@ void AddExperts(const TinySpec& spec, const TensorList& list) {
       spec.width);
 }
 
-void AddPredictor(const TinySpec& spec, int64_t rank, const TensorList& list) {
+void AddPredictor(const TinySpec& spec, size_t rank, const TensorList& list) {
   const bool is_powerinfer = spec.container == gguf::Container::kPowerInfer;
   list.Matrix(is_powerinfer ? "fc1" : "ffn_pred_up", spec.dtype, spec.width,
               rank);
@@ -147,7 +142,7 @@ void AddPredictor(const TinySpec& spec, int64_t rank, const TensorList& list) {
   list.Vector("ffn_pred_down.bias", spec.ffn_width, 0.0f);
 }
 
-void AddFfn(const TinySpec& spec, int64_t layer_idx, const TensorList& list) {
+void AddFfn(const TinySpec& spec, size_t layer_idx, const TensorList& list) {
   if (!IsFalcon(spec)) list.Norm(spec, "ffn_norm");
   if (spec.num_experts > 0) return AddExperts(spec, list);
   const DType value = spec.value_dtype.value_or(spec.dtype);
@@ -168,15 +163,14 @@ void AddFfn(const TinySpec& spec, int64_t layer_idx, const TensorList& list) {
     list.Vector("ffn_up.bias", spec.ffn_width, 0.05f);
     list.Vector(down + ".bias", spec.width, 0.1f);
   }
-  const int64_t rank = spec.low_ranks.empty()
-                           ? spec.predictor_rank
-                           : spec.low_ranks[static_cast<size_t>(layer_idx)];
+  const size_t rank =
+      spec.low_ranks.empty() ? spec.predictor_rank : spec.low_ranks[layer_idx];
   if (rank > 0) AddPredictor(spec, rank, list);
 }
 
 std::vector<Tensor> TensorsOf(const TinySpec& spec) {
-  const auto width = static_cast<uint64_t>(spec.width);
-  const auto vocab = static_cast<uint64_t>(spec.vocab_size);
+  const size_t width = spec.width;
+  const size_t vocab = spec.vocab_size;
   std::vector<Tensor> tensors;
   const DType embedding = spec.embedding_dtype.value_or(spec.dtype);
   tensors.push_back({"token_embd.weight",
@@ -192,7 +186,7 @@ std::vector<Tensor> TensorsOf(const TinySpec& spec) {
                        0.5f * spec.embedding_scale,
                        0.0f});
   }
-  for (int64_t i = 0; i < spec.num_layers; ++i) {
+  for (size_t i = 0; i < spec.num_layers; ++i) {
     const TensorList list(fmt::format("blk.{}.", i), &tensors);
     const TinySpec own = SpecOf(spec, i);
     AddAttention(own, list);
@@ -204,25 +198,22 @@ std::vector<Tensor> TensorsOf(const TinySpec& spec) {
         {"output.weight", spec.dtype, {width, vocab}, 0.2f, 0.0f});
   }
   if (spec.freq_factors) {
-    tensors.push_back({"rope_freqs.weight",
-                       DType::kF32,
-                       {static_cast<uint64_t>(spec.head_width / 2)},
-                       1.0f,
-                       2.0f});
+    tensors.push_back(
+        {"rope_freqs.weight", DType::kF32, {spec.head_width / 2}, 1.0f, 2.0f});
   }
   return tensors;
 }
 
 // Numbers of heads and widths: of all layers, or of each.
 Status AddShapes(const TinySpec& spec, gguf::Writer& writer) {
-  const auto add = [&](const char* key, int64_t TinyLayer::* of_layer,
-                       int64_t of_all) {
+  const auto add = [&](const char* key, size_t TinyLayer::* of_layer,
+                       size_t of_all) {
     const std::string name = spec.architecture + key;
     if (spec.layers.empty())
-      return writer.AddInt(name, ValueType::kU32, of_all);
+      return writer.AddInt(name, ValueType::kU32, static_cast<int64_t>(of_all));
     std::vector<int64_t> values;
     for (const TinyLayer& layer : spec.layers) {
-      values.push_back(layer.*of_layer);
+      values.push_back(static_cast<int64_t>(layer.*of_layer));
     }
     return writer.AddArray(name, {ValueType::kU32, std::move(values)});
   };
@@ -236,12 +227,13 @@ Status AddShapes(const TinySpec& spec, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(add(".expert_feed_forward_length", &TinyLayer::ffn_width,
                            spec.ffn_width));
   }
-  const int64_t head_width = SpecOf(spec, 0).head_width;
+  const size_t head_width = SpecOf(spec, 0).head_width;
   for (const TinyLayer& layer : spec.layers) {
     if (layer.head_width != head_width) return {};
   }
-  const auto add_int = [&](const char* key, int64_t value) {
-    return writer.AddInt(spec.architecture + key, ValueType::kU32, value);
+  const auto add_int = [&](const char* key, size_t value) {
+    return writer.AddInt(spec.architecture + key, ValueType::kU32,
+                         static_cast<int64_t>(value));
   };
   TC_RETURN_IF_ERROR(add_int(".attention.key_length", head_width));
   TC_RETURN_IF_ERROR(add_int(".attention.value_length", head_width));
@@ -251,10 +243,12 @@ Status AddShapes(const TinySpec& spec, gguf::Writer& writer) {
 Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   const std::string& arch = spec.architecture;
   TC_RETURN_IF_ERROR(writer.AddString("general.architecture", arch));
-  const auto add_int = [&](const char* key, int64_t value) {
-    return writer.AddInt(arch + key, ValueType::kU32, value);
+  const auto add_int = [&](const char* key, size_t value) {
+    return writer.AddInt(arch + key, ValueType::kU32,
+                         static_cast<int64_t>(value));
   };
-  TC_RETURN_IF_ERROR(add_int(".context_length", spec.context_length));
+  TC_RETURN_IF_ERROR(
+      add_int(".context_length", static_cast<size_t>(spec.context_length)));
   TC_RETURN_IF_ERROR(add_int(".embedding_length", spec.width));
   TC_RETURN_IF_ERROR(add_int(".block_count", spec.num_layers));
   TC_RETURN_IF_ERROR(AddShapes(spec, writer));
@@ -275,8 +269,9 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(
         writer.AddFloat(arch + ".rope.scaling.factor", spec.rope_factor));
     if (spec.rope_original_context > 0) {
-      TC_RETURN_IF_ERROR(add_int(".rope.scaling.original_context_length",
-                                 spec.rope_original_context));
+      TC_RETURN_IF_ERROR(
+          add_int(".rope.scaling.original_context_length",
+                  static_cast<size_t>(spec.rope_original_context)));
     }
   }
   if (!spec.activation.empty()) {
@@ -284,8 +279,10 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
         writer.AddString("thermocline.ffn.activation", spec.activation));
   }
   if (!spec.low_ranks.empty()) {
-    TC_RETURN_IF_ERROR(writer.AddArray("predictor.low_ranks",
-                                       {ValueType::kI32, spec.low_ranks}));
+    TC_RETURN_IF_ERROR(writer.AddArray(
+        "predictor.low_ranks",
+        {ValueType::kI32,
+         std::vector<int64_t>(spec.low_ranks.begin(), spec.low_ranks.end())}));
   }
   if (spec.threshold.has_value()) {
     TC_RETURN_IF_ERROR(
@@ -367,7 +364,7 @@ TinySpec WideSpec(DType dtype) {
   return spec;
 }
 
-void UseUnlikeLayers(int64_t head_width, TinySpec& spec) {
+void UseUnlikeLayers(size_t head_width, TinySpec& spec) {
   if (head_width == 0) {
     spec.width = 96;
     spec.layers = {
@@ -378,7 +375,7 @@ void UseUnlikeLayers(int64_t head_width, TinySpec& spec) {
                    {2, 1, head_width, 96},
                    {8, 2, head_width, 416}};
   }
-  spec.num_layers = static_cast<int64_t>(spec.layers.size());
+  spec.num_layers = spec.layers.size();
 }
 
 void UseArchitecture(const std::string& name, TinySpec& spec) {
@@ -415,13 +412,12 @@ std::shared_ptr<const model::Model> MakeTinyModel(const TinySpec& spec) {
   return *model;
 }
 
-std::vector<text::TokenId> RandomTokens(size_t count, int64_t vocab_size,
+std::vector<text::TokenId> RandomTokens(size_t count, size_t vocab_size,
                                         uint64_t seed) {
   Random random(seed);
   std::vector<text::TokenId> tokens(count);
   for (text::TokenId& token : tokens) {
-    token = static_cast<text::TokenId>(
-        random.Below(static_cast<uint64_t>(vocab_size)));
+    token = static_cast<text::TokenId>(random.Below(vocab_size));
   }
   return tokens;
 }
@@ -435,8 +431,7 @@ std::vector<float> DecodeAll(const std::shared_ptr<const model::Model>& model,
     ADD_FAILURE() << session.error().message;
     return {};
   }
-  std::vector<float> logits(tokens.size() *
-                            static_cast<size_t>(model->config().vocab_size));
+  std::vector<float> logits(tokens.size() * model->config().vocab_size);
   const Status status =
       (*session)->Decode(tokens, phase, LogitsOf::kAll, logits);
   EXPECT_TRUE(status.has_value()) << status.error().message;
