@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gguf/gguf.h"
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 

@@ -17,7 +17,7 @@
 #include "import/test_hf_layout.h"
 #include "import/test_sentencepiece.h"
 #include "model/model.h"
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 
 namespace thermocline::importer {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "gguf/gguf.h"
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 #include "text/test_golden.h"
 #include "text/tiktoken.h"
 #include "text/tokenizer.h"

@@ -6,7 +6,7 @@
 
 #include "cli/flags.h"
 #include "cli/parse_text.h"
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/find_cuda.h"
 #include "device/sim/machine.h"
 #include "device/sim/sim_device.h"
 

@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/standard_io.h"
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/find_cuda.h"
 #include "os/memory.h"
 
 namespace thermocline::cli {

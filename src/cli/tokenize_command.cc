@@ -12,7 +12,7 @@
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "gguf/gguf.h"
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 #include "text/tokenizer.h"
 
 namespace thermocline::cli {

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "cuda_on_host/warp.h"
-
 namespace thermocline::cuda_on_host {
 
 RunState run_state;

@@ -7,10 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "cuda_on_host/grid.h"
-#include "cuda_on_host/races.h"
+#include "cuda_on_host/block.h"
 #include "cuda_on_host/run_state.h"
-#include "cuda_on_host/sectors.h"
 
 namespace thermocline::cuda_on_host {
 namespace {

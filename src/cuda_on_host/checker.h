@@ -10,7 +10,9 @@
 #define THERMOCLINE_CUDA_ON_HOST_CHECKER_H_
 
 #include <cstddef>
+#include <string_view>
 
+#include "cuda_on_host/control.h"
 #include "cuda_on_host/memory.h"
 
 namespace thermocline::cuda_on_host {
@@ -30,6 +32,31 @@ bool CheckTransfer(const void* address, size_t bytes, bool write);
 // Before and after a grid.
 void PrepareChecker();
 void ForgetLaunch();
+
+// Races on one byte, from its shadow cell.
+
+enum class Space { kShared, kDevice, kMapped };
+
+// The cells of one access of the running thread: a fault, or they know of it.
+void TouchCells(Cell* cells, size_t count, AccessKind kind, Space space,
+                const void* address);
+
+// Whether the operation that runs may rely on the end of the one that last
+// touched this cell.
+bool IsAfterLastRun(const Cell& cell, bool write);
+
+// What warps move: 32-byte sectors per access of a warp, which is what a GPU's
+// memory is asked for.
+
+// An access of the running thread. The n-th access of a lane at one place goes
+// with the n-th of the other lanes of its warp.
+void CountSectors(const void* pc, const void* allocation, const void* address,
+                  size_t bytes);
+// The block is done: what its warps did is added up.
+void AddUpSectors();
+
+Traffic TrafficOf(std::string_view kernel, const void* allocation);
+void ClearTraffic();
 
 }  // namespace thermocline::cuda_on_host
 

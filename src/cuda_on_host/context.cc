@@ -1,4 +1,4 @@
-#include "cuda_on_host/context.h"
+#include "cuda_on_host/fiber.h"
 
 #include <cstdint>
 

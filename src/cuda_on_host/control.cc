@@ -3,10 +3,10 @@
 #include <mutex>
 #include <utility>
 
-#include "cuda_on_host/context.h"
+#include "cuda_on_host/checker.h"
 #include "cuda_on_host/device.h"
+#include "cuda_on_host/fiber.h"
 #include "cuda_on_host/run_state.h"
-#include "cuda_on_host/sectors.h"
 
 namespace thermocline::cuda_on_host {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuda_on_host/grid.h"
-#include "cuda_on_host/sectors.h"
+#include "cuda_on_host/block.h"
+#include "cuda_on_host/checker.h"
 
 namespace thermocline::cuda_on_host {
 namespace {

@@ -131,4 +131,22 @@ class Device {
 
 }  // namespace thermocline::cuda_on_host
 
+// How every call of the runtime begins.
+//
+// `device`, its lock until the call ends, and a return for errors from before.
+#define TC_ENTER(device)                                                      \
+  Device& device = Device::Get();                                             \
+  std::unique_lock<std::mutex> lock;                                          \
+  if (const cudaError_t error = (device).Enter(lock); error != cudaSuccess) { \
+    return error;                                                             \
+  }
+
+// And the stream that a handle stands for.
+#define TC_ENTER_WITH_STREAM(device, stream, handle)        \
+  TC_ENTER(device)                                          \
+  CUstream_st* stream = (device).StreamOf(handle);          \
+  if (stream == nullptr) {                                  \
+    return (device).Return(cudaErrorInvalidResourceHandle); \
+  }
+
 #endif  // THERMOCLINE_CUDA_ON_HOST_DEVICE_H_

@@ -1,14 +1,31 @@
-// A stack of its own that runs until it hands control back. Sanitizers are told
-// of every switch.
+// Stacks of their own, and the switches between them.
 #ifndef THERMOCLINE_CUDA_ON_HOST_FIBER_H_
 #define THERMOCLINE_CUDA_ON_HOST_FIBER_H_
 
-#include <cstddef>
+#include <ucontext.h>
 
-#include "cuda_on_host/context.h"
+#include <cstddef>
+#include <memory>
 
 namespace thermocline::cuda_on_host {
 
+// A stack and where it stopped, and the switch from one to another: a few
+// instructions on x86-64 and aarch64, ucontext elsewhere and as the reference.
+struct Context {
+  void* stack_pointer = nullptr;
+  std::unique_ptr<ucontext_t> reference;  // if that was used
+};
+
+// The next switch to `context` calls `entry`, which never returns.
+void MakeContext(Context& context, char* stack, size_t bytes, void (*entry)());
+void SwitchContext(Context& from, Context& to);
+
+// For contexts made from now on; none made before may be switched to.
+void UseReferenceContexts(bool use);
+bool UsesReferenceContexts();
+
+// A stack of its own that runs until it hands control back. Sanitizers are told
+// of every switch.
 class Fiber {
  public:
   static constexpr size_t kStackBytes = 64 << 10;

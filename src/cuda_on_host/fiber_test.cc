@@ -4,8 +4,6 @@
 
 #include <vector>
 
-#include "cuda_on_host/context.h"
-
 namespace thermocline::cuda_on_host {
 namespace {
 

@@ -1,15 +1,13 @@
-#include "cuda_on_host/grid.h"
+#include "cuda_on_host/block.h"
 
 #include <cstring>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-#include "cuda_on_host/block.h"
 #include "cuda_on_host/checker.h"
 #include "cuda_on_host/lane.h"
 #include "cuda_on_host/run_state.h"
-#include "cuda_on_host/sectors.h"
 
 namespace thermocline::cuda_on_host {
 namespace {

@@ -1,4 +1,4 @@
-#include "cuda_on_host/grid.h"
+#include "cuda_on_host/block.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

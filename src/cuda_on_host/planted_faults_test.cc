@@ -1,4 +1,4 @@
-#include "cuda_on_host/planted_faults.h"
+#include "cuda_on_host/small_kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cuda_on_host/races.h"
+#include "cuda_on_host/checker.h"
 
 #include "cuda_on_host/run_state.h"
 

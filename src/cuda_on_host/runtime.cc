@@ -6,10 +6,9 @@
 #include <mutex>
 #include <utility>
 
+#include "cuda_on_host/block.h"
 #include "cuda_on_host/checker.h"
 #include "cuda_on_host/device.h"
-#include "cuda_on_host/grid.h"
-#include "cuda_on_host/runtime_call.h"
 
 using thermocline::cuda_on_host::Allocation;
 using thermocline::cuda_on_host::CheckTransfer;

@@ -1,4 +1,4 @@
-#include "cuda_on_host/sectors.h"
+#include "cuda_on_host/checker.h"
 
 #include <gtest/gtest.h>
 

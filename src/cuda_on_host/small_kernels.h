@@ -1,8 +1,11 @@
-// Small kernels for the tests of warps, blocks, memory and the runtime.
+// What tests launch: small kernels for those of warps, blocks, memory and the
+// runtime, and kernels that each make one mistake, for those of the checker.
 #ifndef THERMOCLINE_CUDA_ON_HOST_SMALL_KERNELS_H_
 #define THERMOCLINE_CUDA_ON_HOST_SMALL_KERNELS_H_
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 namespace thermocline::cuda_on_host {
 
@@ -27,6 +30,17 @@ void LaunchStrided(const float* x, int stride, float* y);
 
 // A launch that no GPU takes.
 void LaunchTooManyThreads(int* y);
+
+struct PlantedFault {
+  std::string_view name;
+  std::string_view message;  // a part of what the checker has to say
+  // `memory`: 256 bytes of the device, all zero, which are all it may touch.
+  void (*launch)(float* memory);
+};
+
+std::span<const PlantedFault> PlantedFaults();
+// The same without the mistake: the checker has nothing to say.
+std::span<const PlantedFault> SoundKernels();
 
 }  // namespace thermocline::cuda_on_host
 

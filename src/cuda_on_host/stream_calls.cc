@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cuda_on_host/device.h"
-#include "cuda_on_host/runtime_call.h"
 
 using thermocline::cuda_on_host::Device;
 

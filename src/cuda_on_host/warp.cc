@@ -1,8 +1,6 @@
-#include "cuda_on_host/warp.h"
+#include "cuda_on_host/block.h"
 
 #include <cstring>
-
-#include "cuda_on_host/block.h"
 
 namespace thermocline::cuda_on_host {
 namespace {

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/status.h"
 #include "kernels/device_ops.h"
@@ -143,12 +142,19 @@ class Device {
   virtual void Free(MemoryKind kind, std::byte* data, size_t num_bytes) = 0;
 };
 
-// What there is, or why there is none: "no NVIDIA driver", "built without
-// CUDA". Never fails for want of hardware.
-struct Found {
-  std::vector<DeviceInfo> devices;
-  std::string why_none;
-};
+inline Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this == &other) return *this;
+  if (data_ != nullptr) device_->Free(kind_, data_, size_);
+  device_ = std::exchange(other.device_, nullptr);
+  kind_ = other.kind_;
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+inline Buffer::~Buffer() {
+  if (data_ != nullptr) device_->Free(kind_, data_, size_);
+}
 
 }  // namespace thermocline::device
 

@@ -74,6 +74,15 @@ TEST_P(DeviceContract, BuffersAreCounted) {
   }
 }
 
+TEST(Buffer, ThatHoldsNothingFreesNothing) {
+  Buffer buffer;
+  EXPECT_FALSE(buffer);
+  EXPECT_EQ(buffer.size(), 0u);
+  Buffer other = std::move(buffer);
+  buffer = std::move(other);
+  EXPECT_FALSE(buffer);
+}
+
 TEST_P(DeviceContract, MoreMemoryThanThereIsIsRefusedByName) {
   const auto info = device_.Info();
   ASSERT_TRUE(info.has_value());

@@ -22,6 +22,29 @@ class DeviceOpsContract : public DeviceContract {};
 // Sums in floats of what the reference has in double.
 inline constexpr double kFloatNmse = 1e-10;
 
+// Of rows as wide as `weight`. bias may be null.
+inline std::vector<double> NormsOf(NormKind kind, const std::vector<float>& x,
+                                   const std::vector<float>& weight,
+                                   const float* bias) {
+  const size_t n = weight.size();
+  std::vector<double> norms;
+  for (size_t r = 0; r < x.size() / n; ++r) {
+    double mean = 0.0, square = 0.0;
+    for (size_t i = 0; i < n; ++i) mean += x[r * n + i];
+    mean = kind == NormKind::kLayer ? mean / static_cast<double>(n) : 0.0;
+    for (size_t i = 0; i < n; ++i) {
+      square += (x[r * n + i] - mean) * (x[r * n + i] - mean);
+    }
+    const double scale =
+        1.0 / std::sqrt(square / static_cast<double>(n) + 1e-5);
+    for (size_t i = 0; i < n; ++i) {
+      norms.push_back((x[r * n + i] - mean) * scale * weight[i] +
+                      (bias != nullptr ? bias[i] : 0.0));
+    }
+  }
+  return norms;
+}
+
 TEST_P(DeviceOpsContract, Norms) {
   for (const size_t n : {1, 7, 33, 256, 1029}) {
     for (const size_t num_rows : {1, 8, 33}) {
@@ -30,21 +53,8 @@ TEST_P(DeviceOpsContract, Norms) {
         const auto weight = kernels::RandomFloats(n, 2);
         const auto bias = kernels::RandomFloats(n, 3);
         const bool has_bias = n % 2 == 1;
-        std::vector<double> want;
-        for (size_t r = 0; r < num_rows; ++r) {
-          double mean = 0.0, square = 0.0;
-          for (size_t i = 0; i < n; ++i) mean += x[r * n + i];
-          mean = kind == NormKind::kLayer ? mean / static_cast<double>(n) : 0.0;
-          for (size_t i = 0; i < n; ++i) {
-            square += (x[r * n + i] - mean) * (x[r * n + i] - mean);
-          }
-          const double scale =
-              1.0 / std::sqrt(square / static_cast<double>(n) + 1e-5);
-          for (size_t i = 0; i < n; ++i) {
-            want.push_back((x[r * n + i] - mean) * scale * weight[i] +
-                           (has_bias ? bias[i] : 0.0));
-          }
-        }
+        const auto want =
+            NormsOf(kind, x, weight, has_bias ? bias.data() : nullptr);
         auto* device_x = on_.Put(x);
         // In its place, too.
         auto* out = num_rows == 8 ? device_x : on_.Room<float>(num_rows * n);

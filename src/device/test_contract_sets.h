@@ -36,59 +36,82 @@ inline void ExpectNoMoreThan(const std::vector<uint32_t>& words,
   }
 }
 
+// Of the first `count` rows with x, what a bias adds included; it may be null.
+inline std::vector<double> ProductsOf(DType dtype,
+                                      const kernels::WeightRows& rows,
+                                      size_t count, size_t n, const double* x,
+                                      const float* bias) {
+  std::vector<double> products(count);
+  for (size_t i = 0; i < count; ++i) {
+    products[i] = DotOf(RowValues(dtype, rows.row(i), n), x) +
+                  (bias != nullptr ? bias[i] : 0.0f);
+  }
+  return products;
+}
+
+inline std::vector<float> ReluOf(const std::vector<double>& values) {
+  std::vector<float> relu;
+  for (const double value : values) {
+    relu.push_back(std::max(0.0f, static_cast<float>(value)));
+  }
+  return relu;
+}
+
+inline constexpr size_t kSetNeurons = 301;
+inline constexpr float kSetThreshold = 0.125f;
+
+// The row's set is of those that reach kSetThreshold. Near it, rounding of the
+// hidden row may go either way.
+inline void ExpectSet(DType dtype, const std::vector<uint32_t>& words,
+                      size_t row, const std::vector<double>& scores) {
+  size_t num_near = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (std::abs(scores[i] - kSetThreshold) < 1e-2) {
+      ++num_near;
+      continue;
+    }
+    EXPECT_EQ(InSet(words, row, scores.size(), i), scores[i] >= kSetThreshold)
+        << NameOf(dtype) << " row " << row << " neuron " << i;
+  }
+  EXPECT_LT(num_near, scores.size() / 4);
+}
+
 TEST_P(DeviceSetsContract, PredictsSets) {
-  constexpr size_t kNeurons = 301;
-  constexpr float kThreshold = 0.125f;
   for (const DType dtype : TypesOf(device_)) {
     const size_t n = WidthOf(dtype, 65), rank = WidthOf(dtype, 20);
     const kernels::WeightRows up(dtype, rank, n, 0, 1);
-    const kernels::WeightRows down(dtype, kNeurons, rank, 0, 2);
+    const kernels::WeightRows down(dtype, kSetNeurons, rank, 0, 2);
     const auto x = kernels::RandomFloats(8 * n, 3);
     const auto up_bias = kernels::RandomFloats(rank, 4);
-    const auto down_bias = kernels::RandomFloats(kNeurons, 5);
+    const auto down_bias = kernels::RandomFloats(kSetNeurons, 5);
     const auto seen = SeenBy(dtype, x, 8, n);
     for (uint32_t num_tokens = 1; num_tokens <= 8; num_tokens += token_step_) {
       const bool has_bias = num_tokens % 2 == 0;
-      auto* sets =
-          on_.Room<uint32_t>(num_tokens * kernels::DeviceSetWords(kNeurons));
+      const size_t num_words =
+          num_tokens * kernels::DeviceSetWords(kSetNeurons);
+      auto* sets = on_.Room<uint32_t>(num_words);
       on_.Run(kernels::PredictArgs{
           .up = on_.PutMatrix(dtype, up, rank, n),
-          .down = on_.PutMatrix(dtype, down, kNeurons, rank),
+          .down = on_.PutMatrix(dtype, down, kSetNeurons, rank),
           .up_bias = has_bias ? on_.Put(up_bias) : nullptr,
           .down_bias = has_bias ? on_.Put(down_bias) : nullptr,
-          .threshold = kThreshold,
+          .threshold = kSetThreshold,
           .num_tokens = num_tokens,
           .x = on_.Put(x),
           .hidden = on_.Room<float>(num_tokens * rank),
           .scratch = on_.Room<std::byte>(
               kernels::QuantizedRowsBytes(std::max(n, rank), num_tokens)),
           .sets = sets});
-      const auto got =
-          on_.Get(sets, num_tokens * kernels::DeviceSetWords(kNeurons));
-      ExpectNoMoreThan(got, num_tokens, kNeurons);
+      const auto got = on_.Get(sets, num_words);
+      ExpectNoMoreThan(got, num_tokens, kSetNeurons);
       for (uint32_t t = 0; t < num_tokens; ++t) {
-        std::vector<float> hidden(rank);
-        for (size_t r = 0; r < rank; ++r) {
-          const double sum =
-              DotOf(RowValues(dtype, up.row(r), n), seen.data() + t * n);
-          hidden[r] = std::max(
-              0.0f, static_cast<float>(sum + (has_bias ? up_bias[r] : 0.0f)));
-        }
-        const auto seen_hidden = SeenBy(dtype, hidden, 1, rank);
-        size_t num_near = 0;
-        for (size_t i = 0; i < kNeurons; ++i) {
-          const double score =
-              DotOf(RowValues(dtype, down.row(i), rank), seen_hidden.data()) +
-              (has_bias ? down_bias[i] : 0.0f);
-          // Rounding of the hidden row may go either way.
-          if (std::abs(score - kThreshold) < 1e-2) {
-            ++num_near;
-            continue;
-          }
-          EXPECT_EQ(InSet(got, t, kNeurons, i), score >= kThreshold)
-              << NameOf(dtype) << " row " << t << " neuron " << i;
-        }
-        EXPECT_LT(num_near, kNeurons / 4);
+        const auto hidden =
+            ReluOf(ProductsOf(dtype, up, rank, n, seen.data() + t * n,
+                              has_bias ? up_bias.data() : nullptr));
+        const auto scores = ProductsOf(dtype, down, kSetNeurons, rank,
+                                       SeenBy(dtype, hidden, 1, rank).data(),
+                                       has_bias ? down_bias.data() : nullptr);
+        ExpectSet(dtype, got, t, scores);
       }
     }
   }

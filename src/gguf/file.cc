@@ -13,7 +13,7 @@
 #include "gguf/split.h"
 #include "os/file.h"
 #include "os/memory.h"
-#include "os/memory_lock.h"
+#include "os/memory_policy.h"
 #include "os/topology.h"
 
 namespace thermocline::gguf {

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "os/memory.h"
-#include "os/memory_node.h"
+#include "os/memory_policy.h"
 #include "os/node_shares.h"
 
 namespace thermocline::gguf {

@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "os/memory.h"
-#include "os/memory_node.h"
+#include "os/memory_policy.h"
 #include "os/test_memory_policy.h"
 
 namespace thermocline::gguf {

@@ -16,7 +16,7 @@
 #include "import/lfs_pointer.h"
 #include "import/tensor_plan.h"
 #include "import/tensor_stream.h"
-#include "model/vocab_writer.h"
+#include "model/vocab_metadata.h"
 #include "os/file.h"
 
 namespace thermocline::importer {

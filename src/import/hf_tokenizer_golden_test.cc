@@ -12,7 +12,7 @@
 
 #include "gguf/gguf.h"
 #include "import/hf_tokenizer.h"
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 #include "text/test_golden.h"
 #include "text/tokenizer.h"
 

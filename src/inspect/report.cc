@@ -14,7 +14,7 @@
 #include "engine/kv/kv_layout.h"
 #include "kernels/isa.h"
 #include "model/model.h"
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 #include "text/tokenizer.h"
 
 namespace thermocline::inspect {

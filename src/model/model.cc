@@ -10,7 +10,7 @@
 #include "model/prepared_config.h"
 #include "model/prepared_weights.h"
 #include "model/tensor_binder.h"
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 #include "model/weights.h"
 
 namespace thermocline::model {

@@ -11,7 +11,7 @@
 #include "model/config.h"
 #include "model/model.h"
 #include "model/rope.h"
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 #include "text/tokenizer.h"
 
 namespace thermocline::model {

@@ -1,4 +1,4 @@
-#include "model/vocab_reader.h"
+#include "model/vocab_metadata.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "model/vocab_writer.h"
+#include "model/vocab_metadata.h"
 
 #include <string>
 #include <utility>

@@ -1,9 +1,7 @@
-#include "model/vocab_writer.h"
+#include "model/vocab_metadata.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
-
-#include "model/vocab_reader.h"
 
 namespace thermocline::model {
 namespace {

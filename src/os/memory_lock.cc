@@ -1,4 +1,4 @@
-#include "os/memory_lock.h"
+#include "os/memory_policy.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "os/memory_lock.h"
+#include "os/memory_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

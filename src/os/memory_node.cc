@@ -1,4 +1,4 @@
-#include "os/memory_node.h"
+#include "os/memory_policy.h"
 
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>

@@ -16,7 +16,7 @@
 #include "gguf/writer.h"
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
-#include "model/vocab_writer.h"
+#include "model/vocab_metadata.h"
 #include "os/file.h"
 #include "os/thread_pool.h"
 

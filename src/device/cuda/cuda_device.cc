@@ -1,29 +1,41 @@
 #include "device/cuda/cuda_device.h"
 
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <mutex>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "device/cuda/cuda_error.h"
-#include "device/cuda/row_layout.h"
 #include "device/sim/op_check.h"
-#include "device/sim/op_ranges.h"
+#include "kernels/cuda/device_rows.h"
 #include "kernels/cuda/launch.h"
 
 namespace thermocline::device {
 namespace {
 
-// Each thread has a device that its calls go to.
+class CudaRows : public RowLayout {
+ public:
+  bool CanCompute(DType dtype) const override { return cuda::CanLaunch(dtype); }
+
+  size_t RowBytes(DType dtype, size_t n) const override {
+    TC_CHECK(CanCompute(dtype));
+    return cuda::DeviceRowBytes(dtype, n);
+  }
+
+  void Pack(DType dtype, const std::byte* row, size_t n,
+            std::byte* out) const override {
+    TC_CHECK(CanCompute(dtype));
+    cuda::PackDeviceRow(dtype, row, n, out);
+  }
+};
+
+}  // namespace
+
+const RowLayout& CudaRowLayout() {
+  static const CudaRows layout;
+  return layout;
+}
+
 Status UseOnThisThread(int index, std::string_view id) {
   thread_local int used = -1;
   if (used == index) return {};
@@ -36,87 +48,6 @@ Status UseOnThisThread(int index, std::string_view id) {
   used = index;
   return {};
 }
-
-// Threads: the mutex guards what Synchronize and IsReached look at, which may
-// be called beside another call. It is not held while anything waits.
-class CudaDevice : public Device {
- public:
-  CudaDevice(int index, std::string id, DeviceInfo info)
-      : index_(index), id_(std::move(id)), info_(std::move(info)) {}
-  ~CudaDevice() override;
-  // Before all else.
-  Status Start();
-
-  Result<DeviceInfo> Info() const override;
-  const RowLayout& layout() const override { return CudaRowLayout(); }
-
-  Result<Buffer> Allocate(size_t num_bytes, MemoryKind kind,
-                          std::string_view what) override;
-  uint64_t allocated_bytes(MemoryKind kind) const override {
-    return allocated_[static_cast<size_t>(kind)];
-  }
-  uint64_t peak_bytes(MemoryKind kind) const override {
-    return peak_[static_cast<size_t>(kind)];
-  }
-
-  Result<Stream> MakeStream(Priority priority) override;
-  Result<Event> MakeEvent() override;
-
-  Status Copy(Stream stream, void* to, const void* from,
-              size_t num_bytes) override;
-  Status Fill(Stream stream, void* to, uint8_t value,
-              size_t num_bytes) override;
-  Status Run(Stream stream, const kernels::DeviceOp& op) override;
-  Status Record(Stream stream, Event event) override;
-  Status Wait(Stream stream, Event event) override;
-
-  Status BeginGraph(Stream stream) override;
-  Result<Graph> EndGraph(Stream stream) override;
-  Status Launch(Stream stream, Graph graph) override;
-
-  Status Synchronize(Event event) override;
-  Status Synchronize(Stream stream) override;
-  Result<bool> IsReached(Event event) override;
-
- private:
-  struct CudaStream {
-    cudaStream_t handle = nullptr;
-    bool captures = false;  // a graph
-  };
-  struct Memory {
-    MemoryKind kind;
-    void* data;
-    size_t num_bytes;
-  };
-
-  void Free(MemoryKind kind, std::byte* data, size_t num_bytes) override;
-  // Every call begins with it: what the device died of, before or now.
-  Status Enter() const;
-  Status FreeLate();
-  // What a call of CUDA's came to, `what` being what it was to do.
-  Status Check(cudaError_t error, std::string_view what) const;
-  tl::unexpected<Error> Wrong(std::string_view call,
-                              std::string_view what) const;
-  // Of handles that there are.
-  Result<CudaStream> Find(std::string_view call, Stream stream) const;
-  Result<cudaEvent_t> Find(std::string_view call, Event event) const;
-  Result<cudaGraphExec_t> Find(std::string_view call, Graph graph) const;
-  void SetCaptures(Stream stream, bool captures);
-
-  const int index_;
-  const std::string id_;
-  const DeviceInfo info_;
-  int least_priority_ = 0, greatest_priority_ = 0;
-  std::array<uint64_t, 2> allocated_ = {}, peak_ = {};
-  std::vector<Memory> unfreed_;  // CUDA would not free these when it was asked
-  std::vector<cudaGraphExec_t> graphs_;
-  std::vector<cudaGraph_t> plans_;  // likewise
-
-  mutable std::mutex mutex_;
-  std::vector<CudaStream> streams_;
-  std::vector<cudaEvent_t> events_;
-  mutable std::string lost_;  // why; empty: it is not
-};
 
 CudaDevice::~CudaDevice() {
   (void)UseOnThisThread(index_, id_);
@@ -211,6 +142,20 @@ Result<DeviceInfo> CudaDevice::Info() const {
   return info;
 }
 
+tl::unexpected<Error> CudaDevice::NoMemory(size_t num_bytes, MemoryKind kind,
+                                           std::string_view what) const {
+  if (kind == MemoryKind::kPinned) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "{}: the host has no {} to lock for {}", id_,
+                FormatBytes(num_bytes), what);
+  }
+  const Result<DeviceInfo> info = Info();
+  if (!info) return tl::unexpected(info.error());
+  return Fail(ErrorCode::kResourceExhausted,
+              "{}: no memory for {}: {} are asked for, {} are free", id_, what,
+              FormatBytes(num_bytes), FormatBytes(info->free_bytes));
+}
+
 Result<Buffer> CudaDevice::Allocate(size_t num_bytes, MemoryKind kind,
                                     std::string_view what) {
   TC_RETURN_IF_ERROR(Enter());
@@ -224,15 +169,7 @@ Result<Buffer> CudaDevice::Allocate(size_t num_bytes, MemoryKind kind,
                 : cudaMalloc(&data, num_bytes);
   if (error == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
-    if (is_pinned) {
-      return Fail(ErrorCode::kResourceExhausted,
-                  "{}: the host has no {} to lock for {}", id_,
-                  FormatBytes(num_bytes), what);
-    }
-    TC_ASSIGN_OR_RETURN(const DeviceInfo info, Info());
-    return Fail(ErrorCode::kResourceExhausted,
-                "{}: no memory for {}: {} are asked for, {} are free", id_,
-                what, FormatBytes(num_bytes), FormatBytes(info.free_bytes));
+    return NoMemory(num_bytes, kind, what);
   }
   TC_RETURN_IF_ERROR(Check(error, fmt::format("{} were asked for, for {}",
                                               FormatBytes(num_bytes), what)));
@@ -420,81 +357,6 @@ Result<bool> CudaDevice::IsReached(Event event) {
   }
   TC_RETURN_IF_ERROR(Check(error, "an event was asked about"));
   return true;
-}
-
-// Of a card, its context included; an error says why it cannot be used.
-Result<DeviceInfo> InfoOfCard(int index) {
-  const std::string id = fmt::format("cuda{}", index);
-  cudaDeviceProp properties;
-  if (const cudaError_t error = cudaGetDeviceProperties(&properties, index);
-      error != cudaSuccess) {
-    (void)cudaGetLastError();
-    return Fail(ErrorCode::kIo, "{}: CUDA does not describe it: {}", id,
-                CudaWords(error));
-  }
-  const std::string why =
-      WhyCardIsRefused(properties.name, properties.major, properties.minor);
-  if (!why.empty()) return Fail(ErrorCode::kUnsupported, "{}: {}", id, why);
-  TC_RETURN_IF_ERROR(UseOnThisThread(index, id));
-  size_t free = 0, total = 0;
-  if (const cudaError_t error = cudaMemGetInfo(&free, &total);
-      error != cudaSuccess) {
-    (void)cudaGetLastError();
-    return Fail(ErrorCode::kIo, "{}: {} does not start: {}", id,
-                properties.name, CudaWords(error));
-  }
-  return DeviceInfo{.id = id,
-                    .name = properties.name,
-                    .total_bytes = total,
-                    .free_bytes = free,
-                    .major = properties.major,
-                    .minor = properties.minor};
-}
-
-// How many cards there are; if none, why.
-int CountCards(std::string* why_none) {
-  int driver_version = 0;
-  if (cudaDriverGetVersion(&driver_version) != cudaSuccess) driver_version = 0;
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return count;
-  (void)cudaGetLastError();
-  *why_none = WhyNoCuda(error, driver_version);
-  return 0;
-}
-
-}  // namespace
-
-Found FindCudaDevices() {
-  Found found;
-  const int count = CountCards(&found.why_none);
-  std::string refused;
-  for (int index = 0; index < count; ++index) {
-    Result<DeviceInfo> info = InfoOfCard(index);
-    if (info) {
-      found.devices.push_back(*std::move(info));
-    } else {
-      refused += (refused.empty() ? "" : "; ") + info.error().message;
-    }
-  }
-  if (found.devices.empty() && !refused.empty()) found.why_none = refused;
-  return found;
-}
-
-Result<std::unique_ptr<Device>> OpenCuda(int index) {
-  std::string why_none;
-  const int count = CountCards(&why_none);
-  if (count == 0)
-    return Fail(ErrorCode::kNotFound, "cuda{}: {}", index, why_none);
-  if (index < 0 || index >= count) {
-    return Fail(ErrorCode::kNotFound, "cuda{}: no such GPU: there {} {}", index,
-                count == 1 ? "is" : "are", count);
-  }
-  TC_ASSIGN_OR_RETURN(DeviceInfo info, InfoOfCard(index));
-  const std::string id = info.id;
-  auto device = std::make_unique<CudaDevice>(index, id, std::move(info));
-  TC_RETURN_IF_ERROR(device->Start());
-  return std::unique_ptr<Device>(std::move(device));
 }
 
 }  // namespace thermocline::device

@@ -72,6 +72,15 @@ TEST_F(CudaDeviceTest, RefusesWhatMakesNoSense) {
               "cuda0: GemvArgs: a matrix is empty");
 }
 
+// Runs of `count` floats: 1, 2, 4 and on.
+float* FillWithPowers(const Buffer& buffer, size_t count) {
+  auto* values = reinterpret_cast<float*>(buffer.data());
+  for (size_t i = 0; i < buffer.size() / sizeof(float); ++i) {
+    values[i] = static_cast<float>(1 << i / count);
+  }
+  return values;
+}
+
 // As records are loaded beside the layer before: two buffers, filled by one
 // stream and read by another, events both ways.
 TEST_F(CudaDeviceTest, CopiesGoOnBesideOperations) {
@@ -90,10 +99,7 @@ TEST_F(CudaDeviceTest, CopiesGoOnBesideOperations) {
       filled[i] = *device_->MakeEvent();
       used[i] = *device_->MakeEvent();
     }
-    auto* values = reinterpret_cast<float*>(staged.data());
-    for (size_t i = 0; i < kRounds * kCount; ++i) {
-      values[i] = static_cast<float>(1 << i / kCount);
-    }
+    float* values = FillWithPowers(staged, kCount);
     ExpectOk(device_->Fill(compute, sum.data(), 0, kCount * 4));
     for (size_t round = 0; round < kRounds; ++round) {
       const size_t i = round % 2;

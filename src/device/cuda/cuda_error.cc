@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
+
 namespace thermocline::device {
 namespace {
 
@@ -10,55 +13,55 @@ constexpr int kOldestMajor = 7, kOldestMinor = 5;
 // With which CUDA they are.
 constexpr int kCudaVersion = 13000;
 
+// By number: CUDA has many more than those that the header played by the host
+// names. What is not known to end with its call is taken for the worst.
+constexpr int kOfArguments[] = {
+    cudaErrorInvalidValue,
+    cudaErrorInvalidConfiguration,
+    16,   // host pointer
+    17,   // device pointer
+    21,   // direction of a copy
+    304,  // a call of the operating system
+    cudaErrorInvalidResourceHandle,
+    401,  // state
+    701,  // more registers or shared memory than there are
+    cudaErrorStreamCaptureUnsupported,
+    cudaErrorStreamCaptureInvalidated,
+    902,  // and what else a stream that captures cannot do
+    903,
+    904,
+    905,
+    906,
+    907,
+    908};
+constexpr int kOfSupport[] = {cudaErrorInsufficientDriver,
+                              36,  // the driver lacks the call
+                              98,  // no such kernel
+                              cudaErrorNoDevice,
+                              cudaErrorInvalidDevice,
+                              200,  // kernels for another card
+                              209,
+                              222,
+                              800,  // not permitted
+                              801,  // not supported
+                              803,  // the driver's parts are of two versions
+                              804};
+
 std::string VersionText(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 }  // namespace
 
-// By number: CUDA has many more than those that the header played by the host
-// names. What is not known to end with its call is taken for the worst.
 CudaFailure FailureOf(cudaError_t error) {
-  switch (static_cast<int>(error)) {
-    case cudaSuccess:
-      return CudaFailure::kNone;
-    case cudaErrorMemoryAllocation:
-      return CudaFailure::kMemory;
-    case cudaErrorInvalidValue:
-    case cudaErrorInvalidConfiguration:
-    case 16:   // host pointer
-    case 17:   // device pointer
-    case 21:   // direction of a copy
-    case 304:  // a call of the operating system
-    case cudaErrorInvalidResourceHandle:
-    case 401:  // state
-    case 701:  // more registers or shared memory than there are
-    case cudaErrorStreamCaptureUnsupported:
-    case cudaErrorStreamCaptureInvalidated:
-    case 902:  // and what else a stream that captures cannot do
-    case 903:
-    case 904:
-    case 905:
-    case 906:
-    case 907:
-    case 908:
-      return CudaFailure::kArgument;
-    case cudaErrorInsufficientDriver:
-    case 36:  // the driver lacks the call
-    case 98:  // no such kernel
-    case cudaErrorNoDevice:
-    case cudaErrorInvalidDevice:
-    case 200:  // kernels for another card
-    case 209:
-    case 222:
-    case 800:  // not permitted
-    case 801:  // not supported
-    case 803:  // the driver's parts are of two versions
-    case 804:
-      return CudaFailure::kUnsupported;
-    default:
-      return CudaFailure::kLost;
-  }
+  const auto is_one_of = [error](std::span<const int> errors) {
+    return std::ranges::find(errors, static_cast<int>(error)) != errors.end();
+  };
+  if (error == cudaSuccess) return CudaFailure::kNone;
+  if (error == cudaErrorMemoryAllocation) return CudaFailure::kMemory;
+  if (is_one_of(kOfArguments)) return CudaFailure::kArgument;
+  if (is_one_of(kOfSupport)) return CudaFailure::kUnsupported;
+  return CudaFailure::kLost;
 }
 
 std::string CudaWords(cudaError_t error) {

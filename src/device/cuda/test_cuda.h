@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/find_cuda.h"
 #include "device/device.h"
 
 #ifdef TC_CUDA_ON_HOST

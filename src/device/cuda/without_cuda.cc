@@ -1,4 +1,4 @@
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/find_cuda.h"
 
 namespace thermocline::device {
 namespace {

@@ -3,7 +3,6 @@
 #include <string_view>
 #include <variant>
 
-#include "device/sim/op_ranges.h"
 #include "tensor/dtype.h"
 
 namespace thermocline::device {

@@ -66,11 +66,16 @@ TEST(OpCheck, TakesWhatIsRight) {
   EXPECT_EQ(CheckedBy(GoodAttention()), "");
 }
 
+using Cases = std::vector<std::pair<kernels::DeviceOp, std::string>>;
+
+void ExpectRefused(const Cases& cases) {
+  for (const auto& [op, want] : cases) EXPECT_EQ(CheckedBy(op), want);
+}
+
 TEST(OpCheck, SaysWhatIsWrong) {
   using kernels::GemvArgs;
-  using kernels::SparseFfnArgs;
   const GemvArgs gemv{.weights = MatrixOf(DType::kQ4_0, 3, 64)};
-  const std::vector<std::pair<kernels::DeviceOp, std::string>> cases = {
+  const Cases cases = {
       {kernels::NormArgs{}, "NormArgs: n is 0"},
       {kernels::ArgMaxArgs{.num_tokens = 9, .n = 1},
        "ArgMaxArgs: num_tokens is not 1 to 8"},
@@ -92,6 +97,13 @@ TEST(OpCheck, SaysWhatIsWrong) {
       {kernels::PredictArgs{.up = MatrixOf(DType::kF16, 8, 4),
                             .down = MatrixOf(DType::kF16, 8, 9)},
        "PredictArgs: down.n is not up.num_rows"},
+      {kernels::KvAppendArgs{}, "KvAppendArgs: kv has no heads or no width"},
+  };
+  ExpectRefused(cases);
+}
+
+TEST(OpCheck, SaysWhatIsWrongWithAnFfnOrAttention) {
+  const Cases cases = {
       {Spoiled(GoodFfn(), [](auto& a) { a.down_offset = 112; }),
        "SparseFfnArgs: a row ends behind its record"},
       {Spoiled(GoodFfn(), [](auto& a) { a.up_offset = 40; }),
@@ -113,9 +125,8 @@ TEST(OpCheck, SaysWhatIsWrong) {
        "max_positions"},
       {Spoiled(GoodAttention(), [](auto& a) { a.kv.v_offset += 16; }),
        "DecodeAttentionArgs: keys or values end behind their page"},
-      {kernels::KvAppendArgs{}, "KvAppendArgs: kv has no heads or no width"},
   };
-  for (const auto& [op, want] : cases) EXPECT_EQ(CheckedBy(op), want);
+  ExpectRefused(cases);
 }
 
 }  // namespace

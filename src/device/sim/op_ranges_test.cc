@@ -1,4 +1,4 @@
-#include "device/sim/op_ranges.h"
+#include "device/sim/op_check.h"
 
 #include <gtest/gtest.h>
 

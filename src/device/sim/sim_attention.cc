@@ -20,6 +20,56 @@ size_t ValuesAt(const kernels::DeviceKv& kv, size_t head) {
   return kv.v_offset + head * kernels::kDevicePage * kv.v_width * kHalf;
 }
 
+// What one row sees of the piece that begins at `begin`, and where the keys and
+// values of a head lie for it.
+struct Piece {
+  Piece(const kernels::DecodeAttentionArgs& args, size_t token_idx,
+        size_t kv_head, size_t at)
+      : begin(at), end(std::min<size_t>(at + kPiece, args.counts[token_idx])) {
+    const kernels::DeviceKv& kv = args.kv;
+    const size_t first = args.first == nullptr ? 0 : args.first[token_idx];
+    const uint32_t* pages = args.page_table + token_idx * args.table_stride;
+    for (size_t p = std::max(begin, first) / kernels::kKvPage;
+         p * kernels::kKvPage < end; ++p) {
+      const std::byte* page = kv.pages + pages[p] * kv.page_bytes;
+      k[p - begin / kernels::kKvPage] = page + KeysAt(kv, kv_head);
+      v[p - begin / kernels::kKvPage] = page + ValuesAt(kv, kv_head);
+    }
+    if (first > begin) window = static_cast<int64_t>(first - begin);
+  }
+
+  size_t begin, end;
+  int64_t window = kernels::kNoWindow;
+  const std::byte* k[kPiece / kernels::kKvPage] = {};
+  const std::byte* v[kPiece / kernels::kKvPage] = {};
+};
+
+// Of heads from `row` of q on. Scratch memory and result are still to be given.
+kernels::AttentionArgs AttentionOf(const kernels::DecodeAttentionArgs& args,
+                                   const Piece& piece, size_t row,
+                                   size_t num_heads) {
+  const kernels::DeviceKv& kv = args.kv;
+  return {.q = args.q + row * kv.k_width,
+          .q_stride = num_heads * kv.k_width,
+          .num_tokens = 1,
+          .num_heads = num_heads,
+          .k_dtype = DType::kF16,
+          .v_dtype = DType::kF16,
+          .k = piece.k,
+          .k_stride_bytes = kv.k_width * kHalf,
+          .v = piece.v,
+          .v_stride_bytes = kv.v_width * kHalf,
+          .k_width = kv.k_width,
+          .v_width = kv.v_width,
+          .num_positions = piece.end - piece.begin,
+          .is_diagonal = false,
+          .scale = args.scale,
+          .scratch = nullptr,
+          .out = nullptr,
+          .logit_cap = args.logit_cap,
+          .first_position = piece.window};
+}
+
 // Which positions a row sees are what it can see.
 Status CheckSeen(const kernels::DecodeAttentionArgs& args, size_t token_idx,
                  size_t first, size_t num_pages) {
@@ -77,44 +127,18 @@ void SimOps::AttendHeads(const kernels::DecodeAttentionArgs& args,
   const kernels::DeviceKv& kv = args.kv;
   const size_t first = args.first == nullptr ? 0 : args.first[token_idx];
   const size_t count = args.counts[token_idx];
-  const uint32_t* pages = args.page_table + token_idx * args.table_stride;
   const size_t row = token_idx * args.num_heads + first_head;
   const size_t partial_floats = kernels::PartialAttentionFloats(kv.v_width);
   float* sums = sums_.Floats(num_heads * partial_floats);
   float* partials = partial_.Floats(num_heads * partial_floats);
   const size_t first_piece = first / kPiece * kPiece;
   for (size_t begin = first_piece; begin < count; begin += kPiece) {
-    const size_t end = std::min(begin + kPiece, count);
-    const std::byte* k[kPiece / kernels::kKvPage] = {};
-    const std::byte* v[kPiece / kernels::kKvPage] = {};
-    for (size_t p = std::max(begin, first) / kernels::kKvPage;
-         p * kernels::kKvPage < end; ++p) {
-      const std::byte* page = kv.pages + pages[p] * kv.page_bytes;
-      k[p - begin / kernels::kKvPage] = page + KeysAt(kv, kv_head);
-      v[p - begin / kernels::kKvPage] = page + ValuesAt(kv, kv_head);
-    }
-    kernels_.attention(
-        {.q = args.q + row * kv.k_width,
-         .q_stride = num_heads * kv.k_width,
-         .num_tokens = 1,
-         .num_heads = num_heads,
-         .k_dtype = DType::kF16,
-         .v_dtype = DType::kF16,
-         .k = k,
-         .k_stride_bytes = kv.k_width * kHalf,
-         .v = v,
-         .v_stride_bytes = kv.v_width * kHalf,
-         .k_width = kv.k_width,
-         .v_width = kv.v_width,
-         .num_positions = end - begin,
-         .is_diagonal = false,
-         .scale = args.scale,
-         .scratch = attention_.Floats(
-             kernels::AttentionScratchFloats(kv.k_width, kv.v_width)),
-         .out = begin == first_piece ? sums : partials,
-         .logit_cap = args.logit_cap,
-         .first_position = first > begin ? static_cast<int64_t>(first - begin)
-                                         : kernels::kNoWindow});
+    const Piece piece(args, token_idx, kv_head, begin);
+    kernels::AttentionArgs attention = AttentionOf(args, piece, row, num_heads);
+    attention.scratch = attention_.Floats(
+        kernels::AttentionScratchFloats(kv.k_width, kv.v_width));
+    attention.out = begin == first_piece ? sums : partials;
+    kernels_.attention(attention);
     for (size_t h = 0; begin != first_piece && h < num_heads; ++h) {
       kernels_.merge_attention(partials + h * partial_floats, kv.v_width,
                                sums + h * partial_floats);

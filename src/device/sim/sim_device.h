@@ -8,7 +8,7 @@
 
 #include "device/device.h"
 #include "device/sim/machine.h"
-#include "device/sim/op_ranges.h"
+#include "device/sim/op_check.h"
 #include "device/sim/virtual_time.h"
 #include "kernels/kernels.h"
 

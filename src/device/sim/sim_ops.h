@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "device/sim/op_ranges.h"
+#include "device/sim/op_check.h"
 #include "device/sim/sim_memory.h"
 #include "kernels/device_ops.h"
 #include "kernels/kernels.h"

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "device/sim/op_check.h"
-#include "device/sim/op_ranges.h"
 
 namespace thermocline::device {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "cuda_on_host/control.h"
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/find_cuda.h"
 #include "device/sim/sim_device.h"
 #include "device/sim/test_machine.h"
 #include "engine/engine.h"
@@ -173,6 +173,11 @@ TEST_P(Hybrid, SaysWhatTheHostSays) {
   }
 }
 
+std::string NameOfCase(const ::testing::TestParamInfo<HybridCase>& info) {
+  return std::string(info.param.architecture) + "_" + info.param.activation +
+         "_" + std::string(NameOf(info.param.dtype));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, Hybrid,
     ::testing::Values(HybridCase{"llama", "relu", DType::kF32, 1e-10},
@@ -180,11 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
                       HybridCase{"llama", "drelu", DType::kQ8_0, 1e-10},
                       HybridCase{"falcon", "relu", DType::kF16, 1e-10},
                       HybridCase{"opt", "relu", DType::kF32, 1e-10}),
-    [](const auto& info) {
-      return std::string(info.param.architecture) + "_" +
-             info.param.activation + "_" +
-             std::string(NameOf(info.param.dtype));
-    });
+    NameOfCase);
 
 // The GPU's own kernels and what drives them, emulated (cuda_on_host/): every
 // access is checked, and streams run late.
@@ -223,10 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(HybridCase{"llama", "relu", DType::kF16, 1e-9},
                       HybridCase{"llama", "drelu", DType::kQ4_0, 1e-3},
                       HybridCase{"opt", "relu", DType::kQ8_0, 1e-3}),
-    [](const auto& info) {
-      return std::string(info.param.architecture) + "_" +
-             std::string(NameOf(info.param.dtype));
-    });
+    NameOfCase);
 
 // Two runs of the same: not a bit differs.
 TEST(HybridRuns, AreTheSameBits) {

@@ -215,16 +215,10 @@ __device__ void SumRows(const DecodeAttentionArgs& a, const Part& part,
   }
 }
 
-// One piece, for up to kHeads heads that read the same keys: those and the
-// values are read once. Shared memory: scores, then q, later the sums.
+// The piece's pages, and its heads' q; 0 for those that are absent.
 template <int kHeads>
-__global__ void __launch_bounds__(kAttendThreads)
-    Attend(const DecodeAttentionArgs a) {
-  __shared__ uint32_t pages[kPiecePages];
-  TC_DYNAMIC_SHARED(float, scores);
-  float* tile = scores + kDevicePiece * kHeads;
-  const Part part = ThisPart<kHeads>(a);
-  if (part.begin >= part.end) return;
+__device__ void ReadPart(const DecodeAttentionArgs& a, const Part& part,
+                         uint32_t* pages, float* tile) {
   const uint32_t page = part.piece * kPiecePages + threadIdx.x;
   if (threadIdx.x < kPiecePages && page * kDevicePage < part.end) {
     pages[threadIdx.x] =
@@ -237,6 +231,19 @@ __global__ void __launch_bounds__(kAttendThreads)
        j += kAttendThreads) {
     tile[j] = j < part.num_heads * a.kv.k_width ? q[j] : 0.0f;
   }
+}
+
+// One piece, for up to kHeads heads that read the same keys: those and the
+// values are read once. Shared memory: scores, then q, later the sums.
+template <int kHeads>
+__global__ void __launch_bounds__(kAttendThreads)
+    Attend(const DecodeAttentionArgs a) {
+  __shared__ uint32_t pages[kPiecePages];
+  TC_DYNAMIC_SHARED(float, scores);
+  float* tile = scores + kDevicePiece * kHeads;
+  const Part part = ThisPart<kHeads>(a);
+  if (part.begin >= part.end) return;
+  ReadPart<kHeads>(a, part, pages, tile);
   __syncthreads();
   Scores<kHeads>(a, part, pages, tile, scores);
   __syncthreads();

@@ -12,7 +12,7 @@
 
 namespace thermocline::cuda {
 
-// Rows of x, [num_rows, n]: as they are, and rounded (quantize_rows.h), of
+// Rows of x, [num_rows, n]: as they are, and rounded (LaunchQuantizeRows), of
 // which a type of weights needs one.
 struct XRows {
   const float* floats;

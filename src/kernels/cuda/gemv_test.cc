@@ -1,4 +1,4 @@
-#include "kernels/cuda/gemv.h"
+#include "kernels/cuda/launch.h"
 
 #include <gtest/gtest.h>
 

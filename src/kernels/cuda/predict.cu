@@ -1,12 +1,10 @@
-#include "kernels/cuda/predict.h"
+#include "kernels/cuda/launch.h"
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/dot_rows.h"
-#include "kernels/cuda/gemv.h"
-#include "kernels/cuda/quantize_rows.h"
 
 namespace thermocline::cuda {
 namespace {

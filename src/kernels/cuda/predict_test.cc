@@ -1,4 +1,4 @@
-#include "kernels/cuda/predict.h"
+#include "kernels/cuda/launch.h"
 
 #include <gtest/gtest.h>
 

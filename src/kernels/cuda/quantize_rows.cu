@@ -1,4 +1,4 @@
-#include "kernels/cuda/quantize_rows.h"
+#include "kernels/cuda/launch.h"
 
 #include <cstddef>
 #include <cstdint>

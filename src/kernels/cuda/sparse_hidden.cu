@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/dot_rows.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/math.h"
-#include "kernels/cuda/quantize_rows.h"
 #include "kernels/cuda/sparse_ffn.h"
 
 namespace thermocline::cuda {
@@ -63,6 +63,32 @@ __device__ unsigned OpenRows(const HiddenArgs& a, unsigned rows,
   return open & rows;
 }
 
+// What the gate's launch left.
+template <int kT>
+__device__ void ReadHidden(const HiddenArgs& a, int entry, float (&h)[kT]) {
+#pragma unroll
+  for (int t = 0; t < kT; ++t) {
+    const size_t at = static_cast<size_t>(t) * a.stride + entry;
+    h[t] = t < a.x.num_rows ? a.hidden[at] : 0.0f;
+  }
+}
+
+// The values, 0 where a row rests, and what fired.
+template <int kT>
+__device__ void StoreHidden(const HiddenArgs& a, HiddenStages stages, int entry,
+                            unsigned neuron, unsigned open,
+                            const float (&h)[kT]) {
+#pragma unroll
+  for (int t = 0; t < kT; ++t) {
+    if (t >= a.x.num_rows) break;
+    const float value = (open >> t & 1) != 0 || !stages.up ? h[t] : 0.0f;
+    a.hidden[static_cast<size_t>(t) * a.stride + entry] = value;
+    if (stages.up && a.fired != nullptr && value != 0.0f) {
+      atomicOr(&a.fired[t * a.fired_words + neuron / 32], 1u << neuron % 32);
+    }
+  }
+}
+
 // A warp per entry of the list.
 template <DType kType, int kT>
 __global__ void __launch_bounds__(kHiddenWarps* kWarpLanes, 4)
@@ -75,11 +101,7 @@ __global__ void __launch_bounds__(kHiddenWarps* kWarpLanes, 4)
   float h[kT];
   unsigned open = 0;
   if (!stages.gate) {
-#pragma unroll
-    for (int t = 0; t < kT; ++t) {
-      const size_t at = static_cast<size_t>(t) * a.stride + entry;
-      h[t] = t < a.x.num_rows ? a.hidden[at] : 0.0f;
-    }
+    ReadHidden<kT>(a, entry, h);
     open = OpenRows<kT>(a, rows, h);
   }
   // The gate, then up; one of them; or, plain, up alone, which is opened as a
@@ -104,15 +126,7 @@ __global__ void __launch_bounds__(kHiddenWarps* kWarpLanes, 4)
   }
   __syncwarp();  // all have read what is replaced
   if (threadIdx.x % kWarpLanes != 0) return;
-#pragma unroll
-  for (int t = 0; t < kT; ++t) {
-    if (t >= a.x.num_rows) break;
-    const float value = (open >> t & 1) != 0 || !stages.up ? h[t] : 0.0f;
-    a.hidden[static_cast<size_t>(t) * a.stride + entry] = value;
-    if (stages.up && a.fired != nullptr && value != 0.0f) {
-      atomicOr(&a.fired[t * a.fired_words + neuron / 32], 1u << neuron % 32);
-    }
-  }
+  StoreHidden<kT>(a, stages, entry, neuron, open, h);
 }
 
 void LaunchStages(const HiddenArgs& hidden, DType dtype, HiddenStages stages,

@@ -127,4 +127,10 @@ void LaunchSparseList(const kernels::SparseFfnArgs& args, void* stream) {
   TC_LAUNCH(MakeList, dim3(1), dim3(kListThreads), 0, stream, list);
 }
 
+void Launch(const kernels::SparseFfnArgs& args, void* stream) {
+  LaunchSparseList(args, stream);
+  LaunchSparseHidden(args, stream);
+  LaunchSparseDown(args, stream);
+}
+
 }  // namespace thermocline::cuda

@@ -1,6 +1,7 @@
-// Memory that must not leave RAM.
-#ifndef THERMOCLINE_OS_MEMORY_LOCK_H_
-#define THERMOCLINE_OS_MEMORY_LOCK_H_
+// Memory that must not leave RAM, or is to be of a chosen NUMA node: both of
+// what is mapped already, whoever mapped it.
+#ifndef THERMOCLINE_OS_MEMORY_POLICY_H_
+#define THERMOCLINE_OS_MEMORY_POLICY_H_
 
 #include <cstddef>
 #include <span>
@@ -18,6 +19,12 @@ namespace thermocline::os {
 Status LockMemory(std::span<const std::span<const std::byte>> pieces,
                   const ProgressFn& progress = {});
 
+// Pages of `memory` that are touched from now on come from node `node` (the
+// kernel's number) while it has room, then from others. Only pages that lie
+// wholly inside. kInvalidArgument: there is no such node; kUnsupported: the
+// system has no NUMA or does not allow it (containers).
+Status PreferNode(std::span<std::byte> memory, int node);
+
 }  // namespace thermocline::os
 
-#endif  // THERMOCLINE_OS_MEMORY_LOCK_H_
+#endif  // THERMOCLINE_OS_MEMORY_POLICY_H_

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "device/cuda/cuda_device.h"
+#include "device/cuda/find_cuda.h"
 
 namespace thermocline::device {
 namespace {
@@ -19,6 +19,14 @@ TEST(CudaFound, ThereIsOneOrAReason) {
   } else {
     EXPECT_TRUE(opened.has_value()) << opened.error().message;
   }
+}
+
+TEST(CudaFound, NoMoreCanBeOpenedThanThereAre) {
+  const auto opened = OpenCuda(1000);
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(opened.error().message.find("cuda1000: "), 0u)
+      << opened.error().message;
 }
 
 }  // namespace
