@@ -124,7 +124,7 @@ class Device {
 
   // What is enqueued into `stream` between the two is not done but becomes a
   // graph, which Launch enqueues as a whole, as often as wanted. Events and
-  // other graphs are no part of one.
+  // other graphs are no part of one: kInvalidArgument.
   virtual Status BeginGraph(Stream stream) = 0;
   virtual Result<Graph> EndGraph(Stream stream) = 0;
   virtual Status Launch(Stream stream, Graph graph) = 0;

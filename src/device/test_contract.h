@@ -223,6 +223,22 @@ TEST_P(DeviceContract, AGraphIsDoneWhenItIsLaunchedAndAsOften) {
   EXPECT_EQ(on_.Get(copy, 33), want);
 }
 
+TEST_P(DeviceContract, EventsAreNoPartOfAGraph) {
+  const auto event = device_.MakeEvent();
+  ASSERT_TRUE(event.has_value());
+  ExpectOk(device_.BeginGraph(stream_));
+  for (const Status& status :
+       {device_.Record(stream_, *event), device_.Wait(stream_, *event)}) {
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+  }
+  // The graph goes on without them.
+  const auto graph = device_.EndGraph(stream_);
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  ExpectOk(device_.Launch(stream_, *graph));
+  ExpectOk(device_.Synchronize(stream_));
+}
+
 TEST_P(DeviceContract, GraphsAreManyAndBesideOtherWork) {
   auto* sum = on_.Put(std::vector<float>(7, 0.0f));
   std::vector<Graph> graphs;

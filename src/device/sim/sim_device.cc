@@ -262,6 +262,9 @@ class Sim final : public SimDevice {
     TC_RETURN_IF_ERROR(Enter(call));
     if (event.has_value()) TC_RETURN_IF_ERROR(Find(call, *event));
     TC_ASSIGN_OR_RETURN(SimStream* const of, Find(call, stream));
+    if (of->captures && event.has_value()) {
+      return Wrong(call, "an event is no part of a graph");
+    }
     if (!of->captures) {
       return Enqueue(*of, {.what = what, .latency = machine_.launch_latency});
     }
