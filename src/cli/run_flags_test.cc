@@ -85,7 +85,7 @@ TEST(RunFlagsTest, WhatScriptsForLlamaCppSay) {
     Parse({"99", "--n-gpu-layers"});
     FAIL();
   } catch (const CLI::ValidationError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("99: there is no GPU support"));
+    EXPECT_THAT(error.what(), HasSubstr("99: whole layers cannot be on a GPU yet"));
   }
 }
 

@@ -209,17 +209,18 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
               TC_ASSIGN_OR_RETURN(flags.ffn, ParseMode(text));
               return {};
             });
-  AddParsed(app, "--predictor", "NAME",
-            "Whose choice --ffn fast takes: trained (the file's), free (signs "
-            "of the weights), none (exact), auto (the file's; default)",
-            [&flags](const std::string& text) -> Status {
-              const auto choice = engine::ParsePredictorChoice(text);
-              if (!choice) {
-                return NotOneOf(text, NamesOf(engine::kPredictorChoices));
-              }
-              flags.predictor = *choice;
-              return {};
-            });
+  AddParsed(
+      app, "--predictor", "NAME",
+      "Whose choice --ffn fast takes: trained (the file's), training-free "
+      "(signs of the weights), none (exact), auto (the file's; default)",
+      [&flags](const std::string& text) -> Status {
+        const auto choice = engine::ParsePredictorChoice(text);
+        if (!choice) {
+          return NotOneOf(text, NamesOf(engine::kPredictorChoices));
+        }
+        flags.predictor = *choice;
+        return {};
+      });
   AddParsed(app, "--ram", "SIZE",
             "Memory for all of it, weights too, mapped or not (4GiB); more is "
             "refused before anything is loaded (default: the machine's, "
@@ -253,18 +254,20 @@ void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
 }
 
 void AddGpuLayersFlag(CLI::App& app) {
-  AddParsed(app, "--ngl,--gpu-layers,--n-gpu-layers", "N",
-            "Changes nothing and takes only 0: there is no GPU support in this "
-            "version; for scripts made for llama.cpp",
-            [](const std::string& text) -> Status {
-              TC_ASSIGN_OR_RETURN(const int64_t num_layers,
-                                  ParseInt(text, INT32_MIN, INT32_MAX));
-              if (num_layers == 0) return {};
-              return Fail(ErrorCode::kInvalidArgument,
-                          "{}: there is no GPU support in this version, only "
-                          "0 layers can be on one",
-                          num_layers);
-            });
+  AddParsed(
+      app, "--ngl,--gpu-layers,--n-gpu-layers", "N",
+      "Changes nothing and takes only 0: whole layers cannot be on a GPU yet; "
+      "for scripts made for llama.cpp",
+      [](const std::string& text) -> Status {
+        TC_ASSIGN_OR_RETURN(const int64_t num_layers,
+                            ParseInt(text, INT32_MIN, INT32_MAX));
+        if (num_layers == 0) return {};
+        return Fail(
+            ErrorCode::kInvalidArgument,
+            "{}: whole layers cannot be on a GPU yet (--device puts neurons "
+            "there): it takes 0",
+            num_layers);
+      });
 }
 
 Result<std::shared_ptr<const model::Model>> OpenModel(

@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "engine/ffn/device_ffn.h"
 #include "engine/runtime.h"
+#include "engine/testing/one_sequence.h"
 #include "engine/testing/reference.h"
 #include "engine/testing/tiny_model.h"
 
@@ -55,54 +56,22 @@ Placement Draw(const model::Model& model, const device::RowLayout& layout,
   return placement;
 }
 
-// An engine, one sequence, and the device if there is one.
-class OneRun {
+// With the device, if there is one.
+class OneRun : public testing::OneSequence {
  public:
   OneRun(std::shared_ptr<const model::Model> model,
          const SessionOptions& options, std::shared_ptr<device::Device> device,
          const Placement& placement)
-      : plan_(PlanRuntime(model->config(), options).value()),
-        pool_(os::ThreadPool::Create(
-                  {.num_threads = plan_.num_threads, .pin = false})
-                  .value()),
-        kv_(KvPool::Create(plan_.kv, plan_.num_kv_pages).value()),
-        sequence_(kv_.get(), plan_.engine.context) {
-    plan_.engine.device = std::move(device);
-    plan_.engine.placement = placement;
-    engine_ = Engine::Create(std::move(model), plan_.engine, pool_.get());
-  }
+      : OneSequence(std::move(model), options, [&](EngineOptions& engine) {
+          engine.device = std::move(device);
+          engine.placement = placement;
+        }) {}
 
-  Result<Floats> Tokens(const std::vector<text::TokenId>& tokens, Phase phase) {
-    Floats logits(tokens.size() * kVocab);
-    const BatchRun run = {&sequence_, tokens, phase, LogitsOf::kAll};
-    TC_RETURN_IF_ERROR((*engine_)->Run({{&run, 1}}, logits));
-    return logits;
-  }
-
-  // A prompt, then tokens one by one, some together, and more than a device
-  // takes at once.
+  // Tokens one by one, some together, and more than a device takes at once.
   Floats All() {
-    Floats all = Tokens(RandomTokens(9, kVocab, 3), Phase::kPrompt).value();
-    for (const size_t count : {1, 5, 11, 1}) {
-      const Floats more =
-          Tokens(RandomTokens(count, kVocab, count), Phase::kGenerate).value();
-      all.insert(all.end(), more.begin(), more.end());
-    }
-    return all;
+    constexpr size_t kCounts[] = {1, 5, 11, 1};
+    return RunAll(9, kCounts);
   }
-
-  const Status status() const {
-    return engine_ ? Status() : Status(tl::unexpected(engine_.error()));
-  }
-  const Engine& engine() const { return **engine_; }
-  const KvSequence& sequence() const { return sequence_; }
-
- private:
-  RuntimePlan plan_;
-  std::unique_ptr<os::ThreadPool> pool_;
-  std::unique_ptr<KvPool> kv_;
-  KvSequence sequence_;
-  Result<std::unique_ptr<Engine>> engine_;
 };
 
 std::shared_ptr<device::SimDevice> MakeDevice(
@@ -201,11 +170,10 @@ TEST_P(HybridOnCuda, SaysWhatTheHostSays) {
         device ? Draw(*model, device->layout(), 0.6, 3) : Placement();
     OneRun one(model, OptionsOf(FfnMode::kExact), std::move(device), placement);
     EXPECT_TRUE(one.status()) << one.status().error().message;
-    Floats all = one.Tokens({1, 2, 3}, Phase::kPrompt).value();
+    Floats all = one.Run({1, 2, 3}, Phase::kPrompt).value();
     for (const size_t count : {1, 3}) {
       const Floats more =
-          one.Tokens(RandomTokens(count, kVocab, count), Phase::kGenerate)
-              .value();
+          one.Run(RandomTokens(count, kVocab, count), Phase::kGenerate).value();
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;
@@ -251,8 +219,8 @@ TEST(HybridFaults, EndThePass) {
     OneRun hybrid(model, session, device,
                   Draw(*model, device->layout(), 0.5, 1));
     if (!hybrid.status()) return hybrid.status();
-    EXPECT_TRUE(hybrid.Tokens({1, 2, 3}, Phase::kPrompt));
-    const auto logits = hybrid.Tokens({4}, Phase::kGenerate);
+    EXPECT_TRUE(hybrid.Run({1, 2, 3}, Phase::kPrompt));
+    const auto logits = hybrid.Run({4}, Phase::kGenerate);
     if (num_calls != nullptr) *num_calls = device->num_calls();
     if (logits) return Status();
     EXPECT_EQ(hybrid.sequence().length(), 3);

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "engine/engine.h"
 #include "engine/runtime.h"
+#include "engine/testing/one_sequence.h"
 #include "engine/testing/test_record_store.h"
 #include "engine/testing/tiny_model.h"
 
@@ -20,51 +21,20 @@ constexpr size_t kVocab = 50;
 
 using Floats = std::vector<float>;
 
-// An engine and one sequence.
-class OneSequence {
+// With records in stores of its own making.
+class Moving : public OneSequence {
  public:
-  OneSequence(std::shared_ptr<const model::Model> model,
-              const SessionOptions& options, const MakeRecordStore& make)
-      : plan_(PlanRuntime(model->config(), options).value()),
-        pool_(os::ThreadPool::Create(
-                  {.num_threads = plan_.num_threads, .pin = false})
-                  .value()),
-        kv_(KvPool::Create(plan_.kv, plan_.num_kv_pages).value()),
-        sequence_(kv_.get(), plan_.engine.context) {
-    plan_.engine.make_records = make;
-    engine_ =
-        Engine::Create(std::move(model), plan_.engine, pool_.get()).value();
+  Moving(std::shared_ptr<const model::Model> model,
+         const SessionOptions& options, const MakeRecordStore& make)
+      : OneSequence(std::move(model), options, [&](EngineOptions& engine) {
+          engine.make_records = make;
+        }) {}
+
+  // Tokens one by one and some together.
+  Floats All() {
+    constexpr size_t kCounts[] = {1, 1, 5, 1};
+    return RunAll(20, kCounts);
   }
-
-  // The logits of every token.
-  Result<Floats> Run(const std::vector<text::TokenId>& tokens, Phase phase) {
-    Floats logits(tokens.size() * kVocab);
-    const BatchRun run = {&sequence_, tokens, phase, LogitsOf::kAll};
-    TC_RETURN_IF_ERROR(engine_->Run({{&run, 1}}, logits));
-    return logits;
-  }
-
-  // A prompt, then tokens one by one and some together.
-  Floats RunAll() {
-    Floats all = Run(RandomTokens(20, kVocab, 3), Phase::kPrompt).value();
-    for (const size_t count : {1, 1, 5, 1}) {
-      const Floats more =
-          Run(RandomTokens(count, kVocab, count), Phase::kGenerate).value();
-      all.insert(all.end(), more.begin(), more.end());
-    }
-    return all;
-  }
-
-  const Engine& engine() const { return *engine_; }
-  const KvSequence& sequence() const { return sequence_; }
-  const KvPool& kv() const { return *kv_; }
-
- private:
-  RuntimePlan plan_;
-  std::unique_ptr<os::ThreadPool> pool_;
-  std::unique_ptr<KvPool> kv_;
-  KvSequence sequence_;
-  std::unique_ptr<Engine> engine_;
 };
 
 MakeRecordStore Slots(uint64_t seed, bool with_gate,
@@ -104,14 +74,14 @@ TEST(MovingRecords, GiveTheSameBits) {
       if (mode == FfnMode::kFast && !gated) continue;
       SCOPED_TRACE(std::string(architecture) + " " +
                    std::to_string(static_cast<int>(mode)));
-      OneSequence mapped(model, OptionsOf(mode), {});
-      const Floats expected = mapped.RunAll();
+      Moving mapped(model, OptionsOf(mode), {});
+      const Floats expected = mapped.All();
       for (const int num_threads : {1, 3}) {
         const auto seed = static_cast<uint64_t>(num_threads);
         ReadFaults reads;
-        OneSequence moving(model, OptionsOf(mode, num_threads),
-                           Slots(seed, num_threads == 1, &reads));
-        EXPECT_EQ(moving.RunAll(), expected);
+        Moving moving(model, OptionsOf(mode, num_threads),
+                      Slots(seed, num_threads == 1, &reads));
+        EXPECT_EQ(moving.All(), expected);
         EXPECT_GT(reads.num_reads, 0);
         EXPECT_EQ(moving.engine().sparse_totals().num_bytes,
                   mapped.engine().sparse_totals().num_bytes);
@@ -130,8 +100,8 @@ TEST(MovingRecords, AFailedReadEndsThePass) {
     const auto model = OpenRelu(architecture);
     ASSERT_NE(model, nullptr);
     ReadFaults faults;
-    OneSequence run(model, OptionsOf(FfnMode::kExact), Slots(5, true, &faults));
-    OneSequence mapped(model, OptionsOf(FfnMode::kExact), {});
+    Moving run(model, OptionsOf(FfnMode::kExact), Slots(5, true, &faults));
+    Moving mapped(model, OptionsOf(FfnMode::kExact), {});
     ASSERT_EQ(run.Run(prompt, Phase::kPrompt).value(),
               mapped.Run(prompt, Phase::kPrompt).value());
     const SparseTotals totals = run.engine().sparse_totals();
