@@ -85,7 +85,8 @@ TEST(RunFlagsTest, WhatScriptsForLlamaCppSay) {
     Parse({"99", "--n-gpu-layers"});
     FAIL();
   } catch (const CLI::ValidationError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("99: whole layers cannot be on a GPU yet"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("99: whole layers cannot be on a GPU yet"));
   }
 }
 
