@@ -120,6 +120,7 @@ class SimSparseFfn {
 
   // Of those: gate to h.
   void MultiplyUp(const SimInput& input) {
+    if (open_.slots.empty()) return;  // values has no memory, as if ungated
     up_.resize(open_.slots.size());
     Dot(args_.up_dtype, args_.up_offset, open_.slots, input, 1, up_.data());
     if (args_.up_bias != nullptr) {
