@@ -51,7 +51,7 @@ class UsageTest(CliTest):
                 (("run",), "--model is required"),
                 (("run", "-m", STORIES), "no prompt: give one by -p or -f"),
                 (prompt + ("-f", "b"), "by -p or by -f, not both"),
-                (prompt + ("-ngl", "1"), "whole layers cannot be on a GPU yet"),
+                (prompt + ("-ngl", "x"), "'x' is not a whole number"),
                 (prompt + ("-ctk", "q3"), "'q3' is not one of f32, f16, q8_0"),
                 (prompt + ("-n", "many"), "'many' is not a whole number"),
                 (prompt + ("--top-p", "inf"), "--top-p: 'inf' is not a number"),

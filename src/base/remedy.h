@@ -27,6 +27,11 @@ enum class Remedy : uint8_t {
   kValueType,        // of the KV cache
   kLessMemory,       // a smaller context or batch, an 8-bit KV cache
   kMappedMemory,     // the same, or weights that are mapped and not held
+  // Devices.
+  kVram,          // more of the device's memory
+  kDeviceLayers,  // the value: how many fit at most
+  kHostExperts,   // the value: of how many layers at least
+  kTensorRules,   // other names of tensors
   // Files.
   kCheckTensors,   // damaged weights: a check finds where
   kCheckOrWideKv,  // the same, or a KV cache of floats

@@ -59,6 +59,7 @@ Status Run(const BenchFlags& flags) {
       MakeSessionOptions(flags.session, model->config(), progress));
   options.progress = progress.callback();
   TC_RETURN_IF_ERROR(CheckBenchFits(*model, LargestSession(options)));
+  const LogOnceScope log_once;  // each test makes a session
   auto report = bench::RunBench(model, options);
   progress.Clear();
   TC_RETURN_IF_ERROR(report);
@@ -168,7 +169,6 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
                 "Also time, bytes and waiting of each stage (md and json)");
   AddEngineFlags(*app, flags->model, flags->session);
   AddPrefillFlag(*app, flags->session);
-  AddGpuLayersFlag(*app);
   app->footer(
       "t/s: median and standard deviation. GB/s: bytes that the tokens needed, "
       "per\nsecond. % of roof: of the best plain read in the same run with as "

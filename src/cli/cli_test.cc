@@ -87,7 +87,7 @@ TEST(MainTest, WrongUsageIsOneLineAndExitCode2) {
       {{"run", "-m"}, "-m: its value is missing"},
       {run_with({"-f", "y"}), "give the prompt by -p or by -f, not both"},
       {run_with({"-n", "x"}), "--n-predict: 'x' is not a whole number"},
-      {run_with({"-ngl", "9"}), "whole layers cannot be on a GPU yet"},
+      {run_with({"-ngl", "x"}), "-ngl, --gpu-layers, --n-gpu-layers: 'x' is"},
       {run_with({"--isa", "mmx"}), "--isa: 'mmx' is not known"},
       {run_with({"-t", "-3"}), "-t, --threads: -3 is out of range"},
       {run_with({"-c", "99999999999999999999"}), "--ctx-size: 99999999999"},

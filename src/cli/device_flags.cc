@@ -1,9 +1,11 @@
 #include "cli/device_flags.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <utility>
 
+#include "base/quote.h"
 #include "cli/flags.h"
 #include "cli/parse_text.h"
 #include "device/cuda/find_cuda.h"
@@ -14,6 +16,8 @@ namespace thermocline::cli {
 namespace {
 
 constexpr std::string_view kCuda = "cuda";
+// More than any model has.
+constexpr int64_t kAllLayers = int64_t{1} << 30;
 
 // N of "cudaN", 0 of "cuda".
 std::optional<int> CudaIndex(std::string_view name) {
@@ -28,10 +32,23 @@ std::optional<int> CudaIndex(std::string_view name) {
   return is_number ? std::optional(index) : std::nullopt;
 }
 
+// What is asked for that only a device can do; empty: nothing.
+std::string_view NeedsDevice(const DeviceFlags& flags) {
+  if (flags.vram) return "--vram";
+  // All layers on the host is what there is without one.
+  if (flags.rules.num_layers.value_or(0) > 0) return "-ngl";
+  if (flags.rules.num_host_experts == kAllLayers) return "--cpu-moe";
+  if (flags.rules.num_host_experts > 0) return "--n-cpu-moe";
+  if (!flags.rules.tensors.empty()) return "-ot";
+  if (flags.on_loss != engine::DeviceLoss::kFail) return "--on-device-loss";
+  return "";
+}
+
 Status CheckTogether(const DeviceFlags& flags) {
-  if (flags.vram && flags.name == "none") {
+  const std::string_view needing = NeedsDevice(flags);
+  if (!needing.empty() && flags.name == "none") {
     return Fail(ErrorCode::kInvalidArgument,
-                "--vram is for a device: name one with --device");
+                "{} is for a device: name one with --device", needing);
   }
   if (flags.machine && flags.name != "sim") {
     return Fail(ErrorCode::kInvalidArgument,
@@ -42,14 +59,96 @@ Status CheckTogether(const DeviceFlags& flags) {
                 "--device sim: say with --machine which machine's rates it has "
                 "(machines/*.json)");
   }
+  const std::optional<int> cuda = CudaIndex(flags.name);
+  if (cuda && flags.cuda_of_tensors && *cuda != *flags.cuda_of_tensors) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-ot puts tensors on CUDA{}, and the device is cuda{}: there "
+                "is one at a time",
+                *flags.cuda_of_tensors, *cuda);
+  }
   return {};
+}
+
+std::string ToLower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+// One REGEX=WHERE of -ot.
+Status StoreTensorRule(std::string_view text, DeviceFlags& flags) {
+  const size_t at = text.rfind('=');
+  if (at == std::string_view::npos || at == 0) {
+    return Fail(ErrorCode::kInvalidArgument, "'{}' is not REGEX=host|device",
+                Escape(text));
+  }
+  const std::string where = ToLower(text.substr(at + 1));
+  const std::optional<int> cuda = CudaIndex(where);
+  const bool on_host = where == "host" || where == "cpu";
+  if (!on_host && where != "device" && !cuda) {
+    return NotOneOf(text.substr(at + 1), "host, device, CPU, CUDA0");
+  }
+  if (cuda) flags.cuda_of_tensors = cuda;
+  flags.rules.tensors.push_back({std::string(text.substr(0, at)), !on_host});
+  return {};
+}
+
+Status StoreTensorRules(const std::string& text, DeviceFlags& flags) {
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    TC_RETURN_IF_ERROR(StoreTensorRule(
+        std::string_view(text).substr(begin, end - begin), flags));
+    begin = end + 1;
+  }
+  return {};
+}
+
+Status StoreLayers(const std::string& text, DeviceFlags& flags) {
+  if (text == "auto") {
+    flags.rules.num_layers.reset();
+  } else if (text == "all") {
+    flags.rules.num_layers = kAllLayers;
+  } else {
+    TC_ASSIGN_OR_RETURN(const int64_t count, ParseInt(text, 0, kAllLayers));
+    flags.rules.num_layers = static_cast<size_t>(count);
+  }
+  return {};
+}
+
+void AddPlacementFlags(CLI::App& app, DeviceFlags& flags) {
+  AddParsed(
+      app, "--ngl,--gpu-layers,--n-gpu-layers", "N",
+      "The last N layers on the device, whole, with more than there are "
+      "(or all) the head too, the rest on the host (default auto: what "
+      "is worth most)",
+      [&flags](const std::string& text) { return StoreLayers(text, flags); });
+  AddParsed(app, "--n-cpu-moe,--ncmoe", "N",
+            "The experts of the first N layers stay on the host",
+            [&flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(const int64_t count,
+                                  ParseInt(text, 0, kAllLayers));
+              flags.rules.num_host_experts = static_cast<size_t>(count);
+              return {};
+            });
+  app.add_flag_callback(
+      "--cpu-moe,--cmoe",
+      [&flags] { flags.rules.num_host_experts = kAllLayers; },
+      "All experts stay on the host");
+  AddParsed(app, "--ot,--override-tensor", "REGEX=WHERE,...",
+            "Where tensors lie whose names match: host, device (also CPU, "
+            "CUDA0); what lies together goes together, the first match counts",
+            [&flags](const std::string& text) {
+              return StoreTensorRules(text, flags);
+            });
 }
 
 }  // namespace
 
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
   AddParsed(app, "--device", "NAME",
-            "Computes the neurons that fit its memory, of generated tokens: "
+            "Computes what of the model fits its memory, of generated tokens: "
             "cuda, cuda0 and on (`thermocline devices` lists them), sim (a "
             "simulated one, see --machine), none (default)",
             [&flags](const std::string& text) -> Status {
@@ -68,6 +167,17 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
             });
   AddPath(app, "--machine", flags.machine, "FILE",
           "Rates of the machine that --device sim simulates");
+  AddPlacementFlags(app, flags);
+  AddParsed(app, "--on-device-loss", "MODE",
+            "When the device is lost: fail (default), host (goes on alone)",
+            [&flags](const std::string& text) -> Status {
+              if (text != "fail" && text != "host") {
+                return NotOneOf(text, "fail, host");
+              }
+              flags.on_loss = text == "host" ? engine::DeviceLoss::kHost
+                                             : engine::DeviceLoss::kFail;
+              return {};
+            });
 }
 
 Result<std::shared_ptr<device::Device>> OpenDevice(const DeviceFlags& flags) {

@@ -10,6 +10,8 @@
 
 #include "base/status.h"
 #include "device/device.h"
+#include "engine/device/placement_rules.h"
+#include "engine/engine_options.h"
 
 namespace thermocline::cli {
 
@@ -17,9 +19,13 @@ struct DeviceFlags {
   std::string name = "none";           // none, sim, cuda, or cuda with a number
   std::optional<uint64_t> vram;        // bytes; absent: what is free
   std::optional<std::string> machine;  // of sim
+  engine::PlacementRules rules;
+  std::optional<int> cuda_of_tensors;  // that -ot named by number
+  engine::DeviceLoss on_loss = engine::DeviceLoss::kFail;
 };
 
-// --device, --vram, --machine.
+// --device, --vram, --machine, --on-device-loss; -ngl, --n-cpu-moe, --cpu-moe
+// and -ot with llama.cpp's meaning.
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags);
 
 // Null: none. kInvalidArgument: flags that do not go together; errors of

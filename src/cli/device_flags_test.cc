@@ -30,6 +30,12 @@ MainResult RunOn(const std::vector<std::string>& device) {
   return RunMain(args);
 }
 
+std::vector<std::string> OnSim(const std::vector<std::string>& more) {
+  std::vector<std::string> args = {"--device", "sim", "--machine", kMachine};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
 TEST(DeviceFlagsTest, ASimulatedDeviceSaysWhatTheHostSays) {
   const MainResult host = RunOn({});
   ASSERT_EQ(host.exit_code, 0) << host.err;
@@ -38,45 +44,93 @@ TEST(DeviceFlagsTest, ASimulatedDeviceSaysWhatTheHostSays) {
         RunOn({"--device", "sim", "--machine", kMachine, "--vram", vram});
     ASSERT_EQ(sim.exit_code, 0) << sim.err;
     EXPECT_EQ(sim.out, host.out);
-    EXPECT_THAT(sim.err, HasSubstr(", on sim0 "));
-    EXPECT_THAT(sim.err, HasSubstr("of records, "));
+    EXPECT_THAT(sim.err, HasSubstr(", on sim0: "));
+    EXPECT_THAT(sim.err, HasSubstr(" % of the neurons"));
   }
 }
 
-TEST(DeviceFlagsTest, RefusalsNameWhatIsWrong) {
-  const std::string bad = TempPath("bad.json");
-  std::ofstream(bad) << "{\"format\": 1";
+// llama.cpp's flags, in its spelling, and what the mode line says of them.
+TEST(DeviceFlagsTest, WhatLiesWhere) {
+  const MainResult host = RunOn({});
+  ASSERT_EQ(host.exit_code, 0) << host.err;
   struct Case {
     std::vector<std::string> args;
-    int exit_code;
-    const char* message;
+    const char* line;
   };
   const Case cases[] = {
-      {{"--device", "gpu"}, 2, "is not one of none, sim, cuda"},
-      {{"--device", "cuda-1"}, 2, "is not one of"},
-      {{"--vram", "many"}, 2, "--vram"},
-      {{"--vram", "1GiB"}, 1, "--vram is for a device"},
-      {{"--machine", kMachine}, 1, "--machine is what --device sim simulates"},
-      {{"--device", "sim"}, 1, "say with --machine"},
-      {{"--device", "sim", "--machine", "nowhere.json"}, 1, "nowhere.json"},
-      {{"--device", "sim", "--machine", bad}, 1, "bad.json"},
-      {{"--device", "sim", "--machine", kMachine, "--vram", "1KiB"},
-       1,
-       "holds no neuron"},
-      {{"--device", "sim", "--machine", kMachine, "--vram", "1TiB"},
-       1,
-       "are free"},
-      {{"--device", "sim", "--machine", kMachine, "--ffn", "dense"},
-       1,
-       "no neuron can be on a device"},
+      {{"-ngl", "0"}, ", on sim0: nothing; 0 B"},
+      {{"-ngl", "auto"}, "100 % of the neurons, head; "},
+      {{"-ngl", "all"}, "100 % of the neurons, head; "},
+      {{"--n-gpu-layers", "1", "--on-device-loss", "host"},
+       "attention of 1 of 2 layers, predictors of 1 of 2 layers, 50 % of the "
+       "neurons; "},
+      {{"-ngl", "99", "-ot", "^output=CPU,blk.0.=host"},
+       "attention of 1 of 2 layers, predictors of 1 of 2 layers, 50 % of the "
+       "neurons; "},
+      {{"-ngl", "0", "-ot", "attn=CUDA0", "-ncmoe", "1"},
+       ", on sim0: attention of 2 of 2 layers; "},
+      {{"--override-tensor", ".=CPU", "-cmoe"}, ", on sim0: nothing; 0 B"},
   };
   for (const Case& c : cases) {
+    const MainResult result = RunOn(OnSim(c.args));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.out, host.out);
+    EXPECT_THAT(result.err, HasSubstr(c.line));
+  }
+}
+
+struct RefusalOfFlags {
+  std::vector<std::string> args;
+  int exit_code;
+  const char* message;
+};
+
+const std::string kBadMachine = TempPath("bad.json");
+const RefusalOfFlags kRefusals[] = {
+    {{"--device", "gpu"}, 2, "is not one of none, sim, cuda"},
+    {{"--device", "cuda-1"}, 2, "is not one of"},
+    {{"--vram", "many"}, 2, "--vram"},
+    {{"--vram", "1GiB"}, 1, "--vram is for a device"},
+    {{"--machine", kMachine}, 1, "--machine is what --device sim simulates"},
+    {{"--device", "sim"}, 1, "say with --machine"},
+    {{"--device", "sim", "--machine", "nowhere.json"}, 1, "nowhere.json"},
+    {{"--device", "sim", "--machine", kBadMachine}, 1, "bad.json"},
+    {{"--device", "sim", "--machine", kMachine, "--vram", "1KiB"},
+     1,
+     "holds nothing of the model"},
+    {{"--device", "sim", "--machine", kMachine, "--vram", "1TiB"},
+     1,
+     "are free"},
+    {{"-ngl", "9"}, 1, "-ngl is for a device: name one with --device"},
+    {{"--n-cpu-moe", "1"}, 1, "--n-cpu-moe is for a device"},
+    {{"-cmoe"}, 1, "--cpu-moe is for a device"},
+    {{"-ot", "ffn=CPU"}, 1, "-ot is for a device"},
+    {{"--on-device-loss", "host"}, 1, "--on-device-loss is for a device"},
+    {{"--on-device-loss", "wait"}, 2, "is not one of fail, host"},
+    {{"-ngl", "-1"}, 2, "-ngl"},
+    {{"-ngl", "many"}, 2, "'many' is not a whole number"},
+    {{"--n-cpu-moe", "x"}, 2, "--n-cpu-moe"},
+    {{"-ot", "ffn"}, 2, "'ffn' is not REGEX=host|device"},
+    {{"-ot", "=CPU"}, 2, "'=CPU' is not REGEX=host|device"},
+    {{"-ot", "a=CPU,"}, 2, "'' is not REGEX=host|device"},
+    {{"-ot", "ffn=TPU"}, 2, "'TPU' is not one of host, device, CPU"},
+    {{"-ot", "ffn=CUDA1", "--device", "cuda"}, 1, "-ot puts tensors on CUDA1"},
+    {OnSim({"-ot", "blk.[=device"}), 1, "is no regular expression"},
+    {OnSim({"-ot", "blk.99.=device"}), 1, "none of its tensors matches"},
+    {OnSim({"-ngl", "all", "--vram", "300KiB"}), 1, "would fit: use -ngl "},
+    {OnSim({"-ot", "ffn=device", "--vram", "100KiB"}), 1,
+     "use a larger --vram"},
+};
+
+TEST(DeviceFlagsTest, RefusalsNameWhatIsWrong) {
+  std::ofstream(kBadMachine) << "{\"format\": 1";
+  for (const RefusalOfFlags& c : kRefusals) {
     const MainResult result = RunOn(c.args);
     EXPECT_EQ(result.exit_code, c.exit_code) << c.message << result.err;
     EXPECT_THAT(result.err, HasSubstr(c.message));
     EXPECT_EQ(result.out, "");
   }
-  std::remove(bad.c_str());
+  std::remove(kBadMachine.c_str());
 }
 
 // With or without a GPU, `devices` and `run` say the same of the first one.

@@ -15,8 +15,9 @@ namespace {
 
 // Spelled with one dash, as in llama.cpp; the parser knows them with two.
 constexpr std::string_view kSingleDashNames[] = {
-    "--cnv", "--ctk", "--ctv", "--ngl", "--no-cnv", "--np",
-    "--npl", "--pg",  "--st",  "--sys", "--sysf",   "--ub"};
+    "--cmoe", "--cnv",    "--ctk", "--ctv",  "--ncmoe",
+    "--ngl",  "--no-cnv", "--np",  "--npl",  "--ot",
+    "--pg",   "--st",     "--sys", "--sysf", "--ub"};
 
 // CLI11's page with flags spelled as users of llama.cpp type them.
 class HelpFormatter : public CLI::Formatter {

@@ -36,6 +36,10 @@ constexpr Words kWords[] = {
     {Remedy::kValueType, "use another -ctv"},
     {Remedy::kLessMemory, kLessMemory},
     {Remedy::kMappedMemory, kLessMemory},
+    {Remedy::kVram, "use a larger --vram"},
+    {Remedy::kDeviceLayers, "use a smaller -ngl"},
+    {Remedy::kHostExperts, "use --n-cpu-moe"},
+    {Remedy::kTensorRules, "use another -ot"},
     {Remedy::kCheckTensors, "--check-tensors finds damage"},
     {Remedy::kCheckOrWideKv,
      "--check-tensors finds damage, -ctk f32 -ctv f32 holds large keys "
@@ -100,6 +104,12 @@ std::string Word(const Advice& advice) {
       break;
     case Remedy::kContextOrShots:
       words = fmt::format("use -c {} or more, or fewer --shots", advice.value);
+      break;
+    case Remedy::kDeviceLayers:
+      words = fmt::format("use -ngl {}", advice.value);
+      break;
+    case Remedy::kHostExperts:
+      words = fmt::format("use --n-cpu-moe {}", advice.value);
       break;
     case Remedy::kMappedMemory:
       words += ", or leave out --no-mmap and --mlock";

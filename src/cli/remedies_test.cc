@@ -32,6 +32,8 @@ TEST(RemediesTest, FlagsStandBehindTheFault) {
        "the fault: use -c 4 or more, or fewer --shots"},
       {{Remedy::kSeed}, "the fault: set one with --seed"},
       {{Remedy::kDense}, "the fault: use --ffn dense"},
+      {{Remedy::kDeviceLayers, 7}, "the fault: use -ngl 7"},
+      {{Remedy::kHostExperts, 3}, "the fault: use --n-cpu-moe 3"},
   };
   for (const auto& [advice, text] : cases) EXPECT_EQ(Explained(advice), text);
   EXPECT_THAT(Explained({Remedy::kMappedMemory}),

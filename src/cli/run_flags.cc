@@ -134,7 +134,6 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddEngineFlags(app, flags.model, flags.session);
   AddPrefillFlag(app, flags.session);
   AddSamplerFlags(app, flags);
-  AddGpuLayersFlag(app);
   app.add_flag_callback(
       "--no-warmup", [] {},
       "Changes nothing: there is no warm-up; for scripts made for llama.cpp");

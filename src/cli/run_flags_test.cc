@@ -81,13 +81,8 @@ TEST(RunFlagsTest, WhatScriptsForLlamaCppSay) {
   EXPECT_TRUE(Parse({"--no-conversation"}).no_chat);
   EXPECT_TRUE(Parse({"--st"}).single_turn);
   EXPECT_FALSE(Parse({"0", "--ngl"}).chat);
-  try {
-    Parse({"99", "--n-gpu-layers"});
-    FAIL();
-  } catch (const CLI::ValidationError& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("99: whole layers cannot be on a GPU yet"));
-  }
+  EXPECT_EQ(Parse({"99", "--n-gpu-layers"}).session.device.rules.num_layers,
+            99u);
 }
 
 TEST(RunFlagsTest, ChatTemplatesByName) {

@@ -93,16 +93,16 @@ engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
   return options;
 }
 
-// ", on cuda0 12.00 MiB of records and 1.20 MiB of activations of 8.00 GiB".
+// ", on cuda0: attention of 32 of 32 layers, 41 % of the neurons, head; 7.91
+// GiB of 8.00 GiB".
 std::string DescribeDevice(const engine::Session& session,
                            const engine::SessionOptions& options) {
-  const engine::TierBytes& tier = session.memory().device;
   if (options.device == nullptr) return "";
   const Result<device::DeviceInfo> info = options.device->Info();
   return fmt::format(
-      ", on {} {} of records, {} of activations{}",
-      info ? info->id : "a lost device", FormatBytes(tier.slots),
-      FormatBytes(tier.scratch),
+      ", on {}: {}; {}{}", info ? info->id : "a lost device",
+      engine::Describe(session.placement(), session.model().config()),
+      FormatBytes(session.memory().device.total()),
       options.budget.vram
           ? fmt::format(" of {}", FormatBytes(*options.budget.vram))
           : "");
@@ -253,23 +253,6 @@ void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
             });
 }
 
-void AddGpuLayersFlag(CLI::App& app) {
-  AddParsed(
-      app, "--ngl,--gpu-layers,--n-gpu-layers", "N",
-      "Changes nothing and takes only 0: whole layers cannot be on a GPU yet; "
-      "for scripts made for llama.cpp",
-      [](const std::string& text) -> Status {
-        TC_ASSIGN_OR_RETURN(const int64_t num_layers,
-                            ParseInt(text, INT32_MIN, INT32_MAX));
-        if (num_layers == 0) return {};
-        return Fail(
-            ErrorCode::kInvalidArgument,
-            "{}: whole layers cannot be on a GPU yet (--device puts neurons "
-            "there): it takes 0",
-            num_layers);
-      });
-}
-
 Result<std::shared_ptr<const model::Model>> OpenModel(
     const ModelFlags& flags, ProgressLine& progress,
     const SessionFlags* session) {
@@ -312,6 +295,8 @@ Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
   engine::SessionOptions options = OptionsOnHost(flags, config);
   TC_ASSIGN_OR_RETURN(options.device, OpenDevice(flags.device));
   options.budget.vram = flags.device.vram;
+  options.placement = flags.device.rules;
+  options.on_device_loss = flags.device.on_loss;
   options.cancel = CancelFlag();
   options.progress = progress.callback();
   return options;

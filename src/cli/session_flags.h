@@ -70,17 +70,12 @@ void AddContextFlag(CLI::App& app, SessionFlags& flags,
 // --isa.
 void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
 
-// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --device, --vram,
-// --machine,
-// --sparse-threshold. The help shows
-// the defaults that `flags` has now.
+// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --sparse-threshold, and
+// those of device_flags.h. The help shows the defaults that `flags` has now.
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);
 
 // --prefill, for commands that measure or use speed: dense is the default then.
 void AddPrefillFlag(CLI::App& app, SessionFlags& flags);
-
-// -ngl, which takes only 0: for scripts made for llama.cpp.
-void AddGpuLayersFlag(CLI::App& app);
 
 // Opens the model; an interrupt meanwhile ends the process. What its weights
 // need in RAM is refused before they are read if it is more than there is,

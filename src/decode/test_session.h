@@ -66,6 +66,7 @@ class ScriptedSession final : public engine::Session {
   kernels::Isa isa() const override { return kernels::Isa::kScalar; }
   engine::FfnMode ffn() const override { return engine::FfnMode::kDense; }
   const engine::MemoryPlan& memory() const override { return need_; }
+  const engine::Placement& placement() const override { return placement_; }
   const model::Model& model() const override { return *model_; }
   void Truncate(int64_t length) override {
     ASSERT_LE(length, position());
@@ -85,6 +86,7 @@ class ScriptedSession final : public engine::Session {
   size_t next_ = 0;
   int64_t context_;
   engine::MemoryPlan need_;
+  engine::Placement placement_;
 };
 
 // Ids of a text without BOS and without the space put in front.

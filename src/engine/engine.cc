@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/units.h"
-#include "engine/device/device_lane.h"
+#include "engine/device/device_model.h"
 #include "engine/engine_plan.h"
-#include "engine/ffn/device_ffn.h"
 #include "engine/ffn/ffn_layers.h"
 #include "engine/ffn/predictor_check.h"
 #include "engine/forward/host_forward.h"
@@ -43,16 +43,15 @@ class EngineImpl final : public Engine {
           signs_, predictor::OwnSigns::Make(model_->config(), model_->weights(),
                                             compute_));
     }
-    if (options_.device != nullptr) TC_RETURN_IF_ERROR(FillDevice());
-    forwards_.push_back(
-        MakeHostForward({.model = model_.get(),
-                         .compute = &compute_,
-                         .scratch = &scratch_,
-                         .ffn = ffn_parts(),
-                         .layers = &plan_.layers,
-                         .max_rows = static_cast<size_t>(max_rows()),
-                         .totals = &totals_,
-                         .observer = &options_.observer}));
+    if (options_.device != nullptr && !options_.placement.empty()) {
+      TC_ASSIGN_OR_RETURN(device_model_,
+                          LoadDeviceModel({.model = model_.get(),
+                                           .placement = &options_.placement,
+                                           .layers = &plan_.layers,
+                                           .compute = &compute_,
+                                           .device = options_.device.get()}));
+    }
+    MakeForwards();
     return CheckSelfTests(ffn_parts(), plan_.ffn.mode,
                           {scratch_.normed, scratch_.delta});
   }
@@ -63,11 +62,12 @@ class EngineImpl final : public Engine {
     TC_CHECK(logits.size() ==
              batch.num_logit_rows() * model_->config().vocab_size);
     TC_RETURN_IF_ERROR(Reserve(batch));
-    const SparseTotals before = totals_;
-    const Status status = ForwardFor(batch).Run(batch, logits, hooks);
-    records_.EndPass();
+    Status status = RunPass(batch, logits, hooks);
+    if (!status.has_value() && GoesOnWithout(status.error())) {
+      LeaveDevice(status.error());
+      status = RunPass(batch, logits, hooks);
+    }
     if (!status.has_value()) {
-      totals_ = before;
       GiveBack(batch.runs);
       return status;
     }
@@ -86,6 +86,43 @@ class EngineImpl final : public Engine {
  private:
   int64_t max_rows() const { return options_.max_rows; }
 
+  void MakeForwards() {
+    forwards_.push_back(
+        MakeHostForward({.model = model_.get(),
+                         .compute = &compute_,
+                         .scratch = &scratch_,
+                         .ffn = ffn_parts(),
+                         .layers = &plan_.layers,
+                         .max_rows = static_cast<size_t>(max_rows()),
+                         .totals = &totals_,
+                         .observer = &options_.observer}));
+  }
+
+  Status RunPass(const Batch& batch, std::span<float> logits,
+                 const PassHooks& hooks) {
+    const SparseTotals before = totals_;
+    const Status status = ForwardFor(batch).Run(batch, logits, hooks);
+    records_.EndPass();
+    if (!status.has_value()) totals_ = before;
+    return status;
+  }
+
+  // Whether that is a loss of the device (a lost one answers nothing) that the
+  // host is to make good.
+  bool GoesOnWithout(const Error& error) const {
+    return options_.on_device_loss == DeviceLoss::kHost &&
+           device_model_ != nullptr && !options_.observer &&
+           error.code == ErrorCode::kIo && !options_.device->Info();
+  }
+
+  // The host has all weights, and all keys and values (kv/device_kv.h).
+  void LeaveDevice(const Error& error) {
+    LogWarning("{}: from now on the host computes alone", error.message);
+    forwards_.clear();
+    device_model_.reset();
+    MakeForwards();
+  }
+
   FfnParts ffn_parts() {
     return {.model = model_.get(),
             .predictor = plan_.ffn.predictor,
@@ -94,32 +131,7 @@ class EngineImpl final : public Engine {
             .scratch = scratch_.ffn,
             .board = &board_,
             .records = &records_,
-            .device = device_ffns_};
-  }
-
-  // Copies over what the placement names.
-  Status FillDevice() {
-    const Placement& placement = options_.placement;
-    if (placement.empty()) return {};
-    TC_ASSIGN_OR_RETURN(
-        lane_, DeviceLane::Make(options_.device.get(),
-                                {.device_bytes = placement.lane_bytes,
-                                 .pinned_bytes = placement.pinned_bytes}));
-    device_ffns_.resize(placement.layers.size());
-    for (size_t i = 0; i < placement.layers.size(); ++i) {
-      const LayerPlacement& layer = placement.layers[i];
-      if (layer.resident.empty()) continue;
-      const FfnMode mode = plan_.layers[i].of(Phase::kGenerate);
-      auto made =
-          DeviceFfn::Make({.spec = &model_->config().layers[i].ffn,
-                           .weights = &model_->weights().layers[i].ffn,
-                           .rest_below = RestBelow(model_->config(), i, mode),
-                           .resident = layer.resident,
-                           .lane = lane_.get()});
-      if (!made) return Annotate(fmt::format("layer {}", i), made.error());
-      device_ffns_[i] = *std::move(made);
-    }
-    return {};
+            .device = device_model_.get()};
   }
 
   Status Check(const Batch& batch) const {
@@ -206,9 +218,8 @@ class EngineImpl final : public Engine {
   RecordStores records_;
   SparseTotals totals_;
   std::optional<predictor::OwnSigns> signs_;
-  std::unique_ptr<DeviceLane> lane_;
-  std::vector<std::unique_ptr<DeviceFfn>> device_ffns_;  // [L], or none
-  std::vector<std::unique_ptr<Forward>> forwards_;       // the best ones first
+  std::unique_ptr<DeviceModel> device_model_;
+  std::vector<std::unique_ptr<Forward>> forwards_;  // the best ones first
 };
 
 Status CheckAlignment(const model::Model& model) {

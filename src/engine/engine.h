@@ -30,9 +30,12 @@ namespace thermocline::engine {
 //      its thresholds, of predictors and of FFNs; on ISA and KV types; and on
 //      the options that choose neurons: mode, predictor, dense prompts. Not on
 //      the number of threads, on what logits are asked for, on other rows, or
-//      on how a sequence was cut into batches.
+//      on how a sequence was cut into batches. What lies on a device counts as
+//      an option; with attention there and KV pages in 8 bits it also matters
+//      whether a page was copied, for a fork (kv/device_kv.h).
 //   2. After an error no sequence has grown.
-//   3. Run allocates nothing.
+//   3. Run allocates nothing, but for the pass in which it leaves a device
+//      (DeviceLoss::kHost).
 class Engine {
  public:
   // kInvalidArgument when the options do not fit the model (engine_plan.h);

@@ -18,6 +18,12 @@ struct StageTimes;
 
 namespace thermocline::engine {
 
+// What becomes of a pass when the device is lost during it.
+enum class DeviceLoss : uint8_t {
+  kFail,  // it ends with the device's error, as do all later ones
+  kHost,  // the host computes it anew, and all later ones; a warning says so
+};
+
 struct EngineOptions {
   int64_t context = 0;     // positions of the longest sequence, >= 1
   int64_t max_rows = 512;  // of a batch
@@ -38,6 +44,8 @@ struct EngineOptions {
   // there when the engine is made, and generated rows are computed on both.
   std::shared_ptr<device::Device> device;
   Placement placement;
+  // kHost counts without an observer, which would be told of rows twice.
+  DeviceLoss on_device_loss = DeviceLoss::kFail;
 };
 
 }  // namespace thermocline::engine

@@ -25,6 +25,14 @@ TEST(MemoryPlan, MappedWeightsAreNotAnonymous) {
   EXPECT_EQ(Describe(plan).find("mapped"), std::string::npos);
 }
 
+TEST(MemoryPlan, NamesWhatTheDeviceHas) {
+  MemoryPlan plan = SmallPlan();
+  plan.device = {.weights = 2 * kMiB, .slots = kMiB, .kv = kGiB, .scratch = 1};
+  EXPECT_TRUE(Describe(plan).ends_with(
+      "; on the device weights 2.00 MiB, slots 1.00 MiB, KV cache 1.00 GiB, "
+      "activations 1 B"));
+}
+
 TEST(MemoryPlan, SumsSaturate) {
   EXPECT_EQ((TierBytes{.weights = UINT64_MAX, .kv = 5}).total(), UINT64_MAX);
 }

@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/remedy.h"
 #include "base/units.h"
+#include "engine/device/planner.h"
 #include "engine/engine_plan.h"
 #include "kernels/kv_group.h"
 #include "os/memory.h"
@@ -100,13 +101,25 @@ Status PlaceOnDevice(const model::Model& model, const SessionOptions& options,
       ChooseFfn(model.config(), plan.engine.ffn, plan.engine.predictor));
   TC_ASSIGN_OR_RETURN(const uint64_t vram,
                       VramOf(*options.device, options.budget.vram));
-  TC_ASSIGN_OR_RETURN(
-      plan.engine.placement,
-      PlaceByFrequency(model, choice.mode, options.device->layout(), vram));
+  TC_ASSIGN_OR_RETURN(Placement placement,
+                      PlanPlacement({.model = &model,
+                                     .choice = choice,
+                                     .layout = &options.device->layout(),
+                                     .context = plan.engine.context,
+                                     .num_kv_pages = plan.num_kv_pages,
+                                     .vram = vram,
+                                     .rules = options.placement}));
+  for (const std::string& part : placement.left_out) {
+    LogWarning("stays on the host: {}", part);
+  }
+  plan.memory.device = {.weights = placement.weight_bytes,
+                        .slots = placement.record_bytes,
+                        .kv = placement.kv_bytes,
+                        .scratch = placement.lane_bytes};
+  plan.memory.host.scratch += placement.pinned_bytes;
   plan.engine.device = options.device;
-  plan.memory.device.slots = plan.engine.placement.record_bytes;
-  plan.memory.device.scratch = plan.engine.placement.lane_bytes;
-  plan.memory.host.scratch += plan.engine.placement.pinned_bytes;
+  plan.engine.placement = std::move(placement);
+  plan.engine.on_device_loss = options.on_device_loss;
   return {};
 }
 

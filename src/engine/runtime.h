@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "base/status.h"
+#include "engine/device/placement_rules.h"
 #include "engine/engine.h"
 #include "engine/engine_options.h"
 #include "engine/kv/kv_layout.h"
@@ -46,9 +47,11 @@ struct SessionOptions {
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prompt
   compute::StageTimes* times = nullptr;       // EngineOptions::times
-  // Takes what fits budget.vram, or what is free there less kVramMargin; null:
-  // the host computes everything.
+  // Takes what fits budget.vram, or what is free there less kVramMargin, as
+  // `placement` says; null: the host computes everything.
   std::shared_ptr<device::Device> device;
+  PlacementRules placement;
+  DeviceLoss on_device_loss = DeviceLoss::kFail;
 };
 
 // What several runtimes may have as their `threads`: as many as the options
@@ -94,7 +97,7 @@ uint64_t KvBytesPerToken(const model::Config& config,
 // Threads  one caller at a time.
 class Runtime {
  public:
-  // Besides PlanRuntime's errors, PlaceByFrequency's and Engine::Create's:
+  // Besides PlanRuntime's errors, PlanPlacement's and Engine::Create's:
   // kResourceExhausted, more VRAM than is free; CheckMemory's, against
   // the machine's RAM, before anything is allocated; kIo when there are no more
   // threads.

@@ -65,6 +65,9 @@ class SessionImpl final : public Session {
     return engine().sparse_totals();
   }
   const MemoryPlan& memory() const override { return runtime_->plan().memory; }
+  const Placement& placement() const override {
+    return runtime_->plan().engine.placement;
+  }
   const model::Model& model() const override { return engine().model(); }
 
   void Truncate(int64_t length) override { sequence_.Truncate(length); }

@@ -40,6 +40,14 @@ class DeviceLane {
   std::byte* device_memory() const { return device_memory_.data(); }
   std::byte* pinned_memory() const { return pinned_memory_.data(); }
 
+  // Waits until nothing that was enqueued runs any more, unless the device is
+  // lost. To be called after any error, before the lane's memory is written:
+  // what was enqueued before the error still reads and writes it.
+  void Drain() const {
+    for (int i = 0; i < 8 && !device_->Synchronize(stream_); ++i) {
+    }
+  }
+
  private:
   DeviceLane(device::Device* device, device::Stream stream, device::Event done,
              device::Buffer device_memory, device::Buffer pinned_memory)

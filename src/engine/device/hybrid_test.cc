@@ -14,6 +14,7 @@
 #include "device/cuda/find_cuda.h"
 #include "device/sim/sim_device.h"
 #include "device/sim/test_machine.h"
+#include "engine/device/test_plans.h"
 #include "engine/engine.h"
 #include "engine/ffn/device_ffn.h"
 #include "engine/runtime.h"
@@ -238,33 +239,46 @@ TEST(HybridFaults, EndThePass) {
   }
 }
 
+// Buffers that a placement asks for: each may end in a piece of its own.
+size_t NumBuffers(const Placement& placement) {
+  size_t count = 2 + (placement.head ? 1 : 0);  // the lane, keys and values
+  for (const LayerPlacement& layer : placement.layers) {
+    count += 3 + layer.experts.size();
+  }
+  return count;
+}
+
 // A budget is kept to the byte, and what it is too small for is said.
 TEST(HybridBudget, IsKept) {
-  const auto model = OpenRelu("llama", DType::kF16, "relu");
-  ASSERT_NE(model, nullptr);
-  SessionOptions options = OptionsOf(FfnMode::kExact);
-  for (const uint64_t vram : {200u << 10, 300u << 10, 8u << 20}) {
-    const auto device = MakeDevice();
-    options.device = device;
-    options.budget.vram = vram;
-    const auto runtime = Runtime::Create(model, options);
-    ASSERT_TRUE(runtime) << runtime.error().message;
-    const uint64_t planned = (*runtime)->plan().memory.device.total();
-    // The plan counts whole pieces of what devices allocate in.
-    const uint64_t peak = device->peak_bytes(device::MemoryKind::kDevice);
-    EXPECT_LE(peak, planned);
-    EXPECT_LT(planned - peak, 256u * 3);
-    EXPECT_LE(planned, vram);
+  for (const char* kind : {"dense", "exact", "fast", "mixture"}) {
+    SCOPED_TRACE(kind);
+    const testing::PlannedModel planned = testing::OpenPlanned(kind);
+    ASSERT_NE(planned.model, nullptr);
+    SessionOptions options = {.num_threads = 1, .ffn = planned.choice.mode};
+    for (const uint64_t vram : {60u << 10, 200u << 10, 700u << 10, 8u << 20}) {
+      const auto device = MakeDevice();
+      options.device = device;
+      options.budget.vram = vram;
+      const auto runtime = Runtime::Create(planned.model, options);
+      ASSERT_TRUE(runtime) << runtime.error().message;
+      const uint64_t total = (*runtime)->plan().memory.device.total();
+      // The plan counts whole pieces of what devices allocate in.
+      const uint64_t peak = device->peak_bytes(device::MemoryKind::kDevice);
+      EXPECT_LE(peak, total);
+      EXPECT_LT(total - peak,
+                256 * NumBuffers((*runtime)->plan().engine.placement));
+      EXPECT_LE(total, vram);
+    }
+    options.budget.vram = 1000;
+    const auto refused = Runtime::Create(planned.model, options);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+    EXPECT_THAT(refused.error().message, HasSubstr("holds nothing"));
+    options.budget.vram = uint64_t{1} << 50;
+    const auto too_much = Runtime::Create(planned.model, options);
+    ASSERT_FALSE(too_much);
+    EXPECT_THAT(too_much.error().message, HasSubstr("free"));
   }
-  options.budget.vram = 1000;
-  const auto refused = Runtime::Create(model, options);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
-  EXPECT_THAT(refused.error().message, HasSubstr("holds no neuron"));
-  options.budget.vram = uint64_t{1} << 50;
-  const auto too_much = Runtime::Create(model, options);
-  ASSERT_FALSE(too_much);
-  EXPECT_THAT(too_much.error().message, HasSubstr("free"));
 }
 
 }  // namespace

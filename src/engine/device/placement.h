@@ -6,42 +6,41 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
-#include "device/device.h"
-#include "engine/ffn/ffn_mode.h"
-#include "model/model.h"
+#include "model/config.h"
 
 namespace thermocline::engine {
 
+// What of a layer the device computes, of generated rows.
 struct LayerPlacement {
+  bool attention = false;  // with the pages of its keys and values
+  bool predictor = false;  // the trained one of this layer's neurons
+  bool matrices = false;   // the FFN, all of it, as matrices
   // Neurons of the FFN whose records the device has, ascending.
   std::vector<uint32_t> resident;
+  std::vector<uint32_t> experts;  // those of a mixture, ascending
 };
 
 struct Placement {
   std::vector<LayerPlacement> layers;  // [L], or none
-  uint64_t record_bytes = 0;           // on the device: records, slots, biases
-  uint64_t lane_bytes = 0;             // and activations
-  uint64_t pinned_bytes = 0;           // of the host, for rows on their way
+  bool head = false;
+  uint64_t num_kv_pages = 0;  // as the pool's; 0: no layer attends there
+  // On the device, each what is allocated, in pieces of 256:
+  uint64_t weight_bytes = 0;  // attention, predictors, matrices, head
+  uint64_t record_bytes = 0;  // neurons and experts, which may come and go
+  uint64_t kv_bytes = 0;
+  uint64_t lane_bytes = 0;    // activations
+  uint64_t pinned_bytes = 0;  // of the host, for what is on its way
   // Layers of which nothing can be there, and why; said once.
   std::vector<std::string> left_out;
 
-  uint64_t device_bytes() const { return record_bytes + lane_bytes; }
+  uint64_t device_bytes() const {
+    return weight_bytes + record_bytes + kv_bytes + lane_bytes;
+  }
   bool empty() const { return device_bytes() == 0; }
 };
 
-// Fills `vram` bytes with the neurons that fired most often in the model's
-// profile, per byte, whatever their layer (PowerInfer 6.1 without its
-// communication term); without a profile with the same share of every layer,
-// its first ones. Exact: what is allocated is device_bytes(), in pieces of 256.
-// kResourceExhausted: not even a few neurons fit beside the activations, with
-// the least that does. kUnsupported: no layer's neurons can be there, with the
-// first layer's reason.
-// mode: what generated rows compute. In kDense only records go there: matrices
-// are multiplied as a whole.
-Result<Placement> PlaceByFrequency(const model::Model& model, FfnMode mode,
-                                   const device::RowLayout& layout,
-                                   uint64_t vram);
+// "attention of 32 of 32 layers, 41 % of the neurons, head", or "nothing".
+std::string Describe(const Placement& placement, const model::Config& config);
 
 }  // namespace thermocline::engine
 

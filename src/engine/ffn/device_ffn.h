@@ -13,6 +13,7 @@
 #include "compute/rows.h"
 #include "device/device.h"
 #include "engine/device/device_lane.h"
+#include "engine/ffn/device_records.h"
 #include "kernels/device_ops.h"
 #include "model/config.h"
 #include "model/model.h"
@@ -20,35 +21,8 @@
 
 namespace thermocline::engine {
 
-// How a layer's records lie on a device: gate, up and down rows as its
-// RowLayout packs them, one behind the other.
-struct DeviceRecords {
-  size_t record_bytes = 0;
-  size_t up_offset = 0;  // 0 without a gate
-  size_t down_offset = 0;
-  uint64_t other_bytes = 0;  // slots and biases, however many are resident
-
-  uint64_t BytesFor(size_t num_resident) const {
-    return other_bytes + num_resident * record_bytes;
-  }
-};
-
-// kUnsupported: no rows that a neuron could be made of (down is not transposed:
-// the file is not prepared), or a type that the device cannot compute, named.
-Result<DeviceRecords> PlanDeviceRecords(const model::FfnSpec& spec,
-                                        const model::FfnWeights& weights,
-                                        const device::RowLayout& layout);
-
 // What of its lane a layer's FFN uses.
 LaneNeed DeviceFfnNeed(const model::FfnSpec& spec, uint64_t width);
-
-struct DeviceFfnParts {
-  const model::FfnSpec* spec = nullptr;
-  const model::FfnWeights* weights = nullptr;  // without experts
-  float rest_below = 0.0f;                     // as NeuronFfn's
-  std::span<const uint32_t> resident;          // neurons, ascending
-  DeviceLane* lane = nullptr;                  // outlives it
-};
 
 // A pass over rows: SetRow for each, Begin, (the host computes what is
 // missing,) Finish. PowerInfer 5.3: both compute at the same time, one partial
@@ -56,9 +30,9 @@ struct DeviceFfnParts {
 class DeviceFfn {
  public:
   // Copies the records over. kResourceExhausted, errors of the device.
-  static Result<std::unique_ptr<DeviceFfn>> Make(const DeviceFfnParts& parts);
+  static Result<std::unique_ptr<DeviceFfn>> Make(const ResidentParts& parts);
 
-  const neuron::NeuronSet& resident() const { return resident_; }
+  const neuron::NeuronSet& resident() const { return records_.resident(); }
 
   // Row t of the pass, t < kernels::kDeviceRows. wanted: null for all neurons.
   void SetRow(size_t t, const float* x, const neuron::NeuronSet* wanted);
@@ -74,7 +48,9 @@ class DeviceFfn {
   size_t num_fired(size_t t) const;
   size_t num_wanted(size_t t) const { return num_wanted_[t]; }
   // Bytes of records that `num_listed` neurons read, num_open of them whole.
-  uint64_t BytesRead(size_t num_listed, size_t num_open) const;
+  uint64_t BytesRead(size_t num_listed, size_t num_open) const {
+    return records_.BytesRead(num_listed, num_open);
+  }
 
  private:
   // The same arrays in the lane's pinned and device memory.
@@ -93,22 +69,15 @@ class DeviceFfn {
   };
   friend LaneNeed DeviceFfnNeed(const model::FfnSpec& spec, uint64_t width);
 
-  DeviceFfn(const DeviceFfnParts& parts, const DeviceRecords& records);
+  DeviceFfn(const ResidentParts& parts, ResidentRecords records);
   static Staged Carve(std::byte* base, const model::FfnSpec& spec,
                       uint64_t width, size_t num_slots, Lengths& lengths);
-  Status Upload(const DeviceFfnParts& parts);
-  Status UploadRecords(const DeviceFfnParts& parts);
-  Status UploadVectors(const DeviceFfnParts& parts);
 
   DeviceLane& lane_;
-  DeviceRecords records_;
-  std::vector<uint64_t> resident_words_;
-  neuron::NeuronSet resident_;
-  device::Buffer memory_;  // records, then slots and biases
+  ResidentRecords records_;
   kernels::SparseFfnArgs args_;
   Staged host_, device_;
   Lengths lengths_;
-  size_t gate_bytes_ = 0;
   std::vector<size_t> num_wanted_;
   bool is_idle_ = true;  // in the pass at hand: no resident neuron is wanted
 };

@@ -7,9 +7,12 @@
 
 #include "base/check.h"
 #include "compute/stage_times.h"
+#include "engine/ffn/sparse_ffn.h"
 
 namespace thermocline::engine {
 namespace {
+
+using kernels::kDeviceRows;
 
 void SoftmaxInPlace(std::span<float> values) {
   const float highest = *std::ranges::max_element(values);
@@ -20,40 +23,43 @@ void SoftmaxInPlace(std::span<float> values) {
 
 class ExpertFfn final : public FfnExecutor {
  public:
-  ExpertFfn(const model::FfnSpec* config, const model::FfnWeights* weights,
-            const compute::Compute* compute, const FfnScratch* scratch,
-            const MakeOneExpert& make_one)
-      : num_experts_(config->num_experts),
-        num_used_(config->num_experts_used),
-        router_(weights->router),
-        compute_(compute),
-        scratch_(scratch->experts) {
-    TC_CHECK(weights->experts.size() == num_experts_);
+  explicit ExpertFfn(const ExpertFfnParts& parts)
+      : num_experts_(parts.config->num_experts),
+        num_used_(parts.config->num_experts_used),
+        router_(parts.weights->router),
+        compute_(parts.compute),
+        scratch_(parts.scratch->experts),
+        device_(parts.device),
+        has_candidates_(parts.has_candidates),
+        is_mask_(parts.is_mask) {
+    TC_CHECK(parts.weights->experts.size() == num_experts_);
     // The executors keep pointers to the elements: neither vector grows later.
     expert_weights_.reserve(num_experts_);
     experts_.reserve(num_experts_);
-    for (const model::FfnMatrices& matrices : weights->experts) {
+    for (const model::FfnMatrices& matrices : parts.weights->experts) {
       model::FfnWeights& expert = expert_weights_.emplace_back();
       static_cast<model::FfnMatrices&>(expert) = matrices;
-      experts_.push_back(make_one(experts_.size(), &expert));
+      experts_.push_back(parts.make_one(experts_.size(), &expert));
     }
   }
   ExpertFfn(const ExpertFfn&) = delete;
   ExpertFfn& operator=(const ExpertFfn&) = delete;
 
   compute::Rows gate() const override {
-    return experts_.front()->gate().data != nullptr ? scratch_.gates
-                                                    : compute::Rows();
+    const bool are_there = experts_.front()->gate().data != nullptr &&
+                           (device_ == nullptr || device_->has_raw());
+    return are_there ? scratch_.gates : compute::Rows();
   }
 
   Status Run(const FfnCall& call) override {
     Route(call);
-    const size_t* begin = scratch_.group_begin;
-    for (size_t e = 0; e < num_experts_; ++e) {
-      if (begin[e] == begin[e + 1]) continue;
-      TC_RETURN_IF_ERROR(RunExpert(
-          call, e,
-          {scratch_.grouped + begin[e], scratch_.grouped + begin[e + 1]}));
+    if (device_ == nullptr) {
+      GroupByExpert(0, call.num_rows);
+      return RunOnHost(call);
+    }
+    for (size_t first = 0; first < call.num_rows; first += kDeviceRows) {
+      GroupByExpert(first, std::min(kDeviceRows, call.num_rows - first));
+      TC_RETURN_IF_ERROR(RunOnBoth(call));
     }
     return {};
   }
@@ -67,7 +73,6 @@ class ExpertFfn final : public FfnExecutor {
     MultiplyAll(*compute_, FormOf(call.phase), call.normed, call.num_rows,
                 route);
     Choose(call);
-    GroupByExpert(call.num_rows);
   }
 
   // Picks each row's experts, and clears what they will add to.
@@ -86,45 +91,131 @@ class ExpertFfn final : public FfnExecutor {
         });
   }
 
-  // Sorts the choices (numbered t * U + rank) by expert, then by row.
-  void GroupByExpert(size_t num_rows) const {
+  // Sorts the choices (numbered t * U + rank) of rows [first_row, first_row +
+  // num_rows) by expert, then by row.
+  void GroupByExpert(size_t first_row, size_t num_rows) const {
     size_t* begin = scratch_.group_begin;
-    const size_t num_choices = num_rows * num_used_;
+    const size_t first = first_row * num_used_;
+    const size_t end = first + num_rows * num_used_;
     std::fill_n(begin, num_experts_ + 1, 0);
-    for (size_t i = 0; i < num_choices; ++i) ++begin[scratch_.chosen[i]];
+    for (size_t i = first; i < end; ++i) ++begin[scratch_.chosen[i]];
     size_t num_before = 0;
     for (size_t e = 0; e <= num_experts_; ++e) {
       num_before += begin[e];
       begin[e] = num_before;  // e's end; filling moves it to e's beginning
     }
-    for (size_t i = num_choices; i-- > 0;) {
+    for (size_t i = end; i-- > first;) {
       scratch_.grouped[--begin[scratch_.chosen[i]]] = i;
     }
   }
 
-  // Experts come in the order of their index, so a row's sum has the same order
-  // in every batch.
-  Status RunExpert(const FfnCall& call, size_t expert_idx,
+  // The choices of an expert, as they are grouped.
+  std::span<const size_t> ChoicesOf(size_t expert_idx) const {
+    const size_t* begin = scratch_.group_begin + expert_idx;
+    return {scratch_.grouped + begin[0], scratch_.grouped + begin[1]};
+  }
+
+  // Calls f(expert_idx, choices) -> Status for each that was chosen, in the
+  // order of their index, so that a row's sum has the same order in every
+  // batch.
+  template <class Function>
+  Status ForEachChosen(Function f) const {
+    for (size_t e = 0; e < num_experts_; ++e) {
+      if (const auto choices = ChoicesOf(e); !choices.empty()) {
+        TC_RETURN_IF_ERROR(f(e, choices));
+      }
+    }
+    return {};
+  }
+
+  Status RunOnHost(const FfnCall& call) const {
+    return ForEachChosen(
+        [&](size_t e, std::span<const size_t> choices) -> Status {
+          const FfnCall group = Gather(call, choices, scratch_.out);
+          TC_RETURN_IF_ERROR(RunExpert(call, group, e, choices));
+          AddWeighted(call, choices, group.out);
+          return {};
+        });
+  }
+
+  // The device's experts begin before the host's do. Their outputs stay apart
+  // until all are there, and are added in the order of the experts.
+  Status RunOnBoth(const FfnCall& call) const {
+    TC_RETURN_IF_ERROR(BeginOnDevice(call));
+    const Status on_host =
+        ForEachChosen([&](size_t e, std::span<const size_t> choices) -> Status {
+          if (device_->Has(e)) return {};
+          const compute::Rows out = device_->AddOther(e, choices.size());
+          return RunExpert(call, Gather(call, choices, out), e, choices);
+        });
+    TC_RETURN_IF_ERROR(device_->Finish());
+    TC_RETURN_IF_ERROR(on_host);
+    return ForEachChosen(
+        [&](size_t e, std::span<const size_t> choices) -> Status {
+          if (device_->Has(e)) TellOfDevice(call, e, choices);
+          AddWeighted(call, choices, device_->out(e));
+          return {};
+        });
+  }
+
+  Status BeginOnDevice(const FfnCall& call) const {
+    device_->Start();
+    TC_RETURN_IF_ERROR(
+        ForEachChosen([&](size_t e, std::span<const size_t> choices) -> Status {
+          return device_->Has(e) ? AddToDevice(call, e, choices) : Status();
+        }));
+    return device_->Begin(call.sets.is_recorded);
+  }
+
+  // Candidates are the host's to choose.
+  Status AddToDevice(const FfnCall& call, size_t expert_idx,
+                     std::span<const size_t> choices) const {
+    device_->AddExpert(expert_idx);
+    if (has_candidates_) {
+      const FfnCall group = Gather(call, choices, scratch_.out);
+      TC_RETURN_IF_ERROR(
+          experts_[expert_idx]->Select(group, SelectAt::kFfnInput));
+    }
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const float* x = call.normed.row(choices[i] / num_used_);
+      if (!has_candidates_) {
+        device_->AddRow(x, nullptr);
+        continue;
+      }
+      const neuron::NeuronSet set = scratch_.sets.named(i);
+      device_->AddRow(x, ComputesAll(set, is_mask_) ? nullptr : &set);
+    }
+    return {};
+  }
+
+  // What a device's expert did.
+  void TellOfDevice(const FfnCall& call, size_t expert_idx,
+                    std::span<const size_t> choices) const {
+    if (call.totals != nullptr) device_->Count(expert_idx, *call.totals);
+    if (!call.sets.is_recorded) return;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      device_->Describe(expert_idx, i, scratch_.sets.named(i),
+                        scratch_.sets.fired(i));
+    }
+    Record(call, expert_idx, choices,
+           gate().data != nullptr ? device_->raw(expert_idx) : compute::Rows());
+  }
+
+  Status RunExpert(const FfnCall& call, const FfnCall& group, size_t expert_idx,
                    std::span<const size_t> choices) const {
-    Gather(call, choices);
-    const FfnCall group = {.phase = call.phase,
-                           .num_rows = choices.size(),
-                           .stream = scratch_.in,
-                           .normed = scratch_.in,
-                           .out = scratch_.out,
-                           .sets = scratch_.sets,
-                           .totals = call.totals};
     FfnExecutor& expert = *experts_[expert_idx];
     TC_RETURN_IF_ERROR(expert.Select(group, SelectAt::kFfnInput));
     TC_RETURN_IF_ERROR(expert.Run(group));
-    if (call.sets.is_recorded) Record(call, expert_idx, choices);
-    AddWeighted(call, choices);
+    if (call.sets.is_recorded) {
+      Record(call, expert_idx, choices, expert.gate());
+    }
     return {};
   }
 
   // From what an expert tells of its rows to the call's.
   void Record(const FfnCall& call, size_t expert_idx,
-              std::span<const size_t> choices) const {
+              std::span<const size_t> choices,
+              const compute::Rows& gates) const {
     const size_t num_neurons = scratch_.sets.num_neurons;
     const auto add = [&](const neuron::NeuronSet& from,
                          const neuron::NeuronSet& to) {
@@ -136,21 +227,20 @@ class ExpertFfn final : public FfnExecutor {
       const size_t t = choices[i] / num_used_;
       add(scratch_.sets.named(i), call.sets.named(t));
       add(scratch_.sets.fired(i), call.sets.fired(t));
-      KeepGate(expert_idx, i, choices[i]);
+      if (gates.data != nullptr) KeepGate(gates, i, choices[i]);
     }
   }
 
   // Of the group's row `place`, which chose the expert as its choice-th.
-  void KeepGate(size_t expert_idx, size_t place, size_t choice) const {
-    const compute::Rows from = experts_[expert_idx]->gate();
-    if (from.data == nullptr) return;
+  void KeepGate(const compute::Rows& from, size_t place, size_t choice) const {
     float* to = scratch_.gates.row(choice / num_used_) +
                 choice % num_used_ * from.width;
     std::ranges::copy(from.span(place), to);
   }
 
-  // The inputs of one expert's rows.
-  void Gather(const FfnCall& call, std::span<const size_t> choices) const {
+  // A call of one expert, with the inputs of its rows.
+  FfnCall Gather(const FfnCall& call, std::span<const size_t> choices,
+                 const compute::Rows& out) const {
     const compute::ScopedStage stage(*compute_, compute::Stage::kRoute);
     compute_->pool->ParallelFor(
         choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
@@ -159,13 +249,20 @@ class ExpertFfn final : public FfnExecutor {
                               scratch_.in.row(i));
           }
         });
+    return {.phase = call.phase,
+            .num_rows = choices.size(),
+            .stream = scratch_.in,
+            .normed = scratch_.in,
+            .out = out,
+            .sets = scratch_.sets,
+            .totals = call.totals};
   }
 
   // Its outputs, added to what its rows have. A row has an expert at most once:
   // those that threads add to are different ones.
-  void AddWeighted(const FfnCall& call, std::span<const size_t> choices) const {
+  void AddWeighted(const FfnCall& call, std::span<const size_t> choices,
+                   const compute::Rows& from) const {
     const compute::ScopedStage stage(*compute_, compute::Stage::kRoute);
-    const compute::Rows& from = scratch_.out;
     compute_->pool->ParallelFor(
         choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
           for (size_t i = begin; i < end; ++i) {
@@ -187,6 +284,8 @@ class ExpertFfn final : public FfnExecutor {
   TensorView router_;
   const compute::Compute* compute_;
   const ExpertScratch& scratch_;
+  DeviceExperts* device_;
+  bool has_candidates_, is_mask_;  // of the device's
   std::vector<model::FfnWeights> expert_weights_;
   std::vector<std::unique_ptr<FfnExecutor>> experts_;
 };
@@ -217,13 +316,8 @@ void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
   }
 }
 
-std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnSpec* config,
-                                           const model::FfnWeights* weights,
-                                           const compute::Compute* compute,
-                                           const FfnScratch* scratch,
-                                           const MakeOneExpert& make_one) {
-  return std::make_unique<ExpertFfn>(config, weights, compute, scratch,
-                                     make_one);
+std::unique_ptr<FfnExecutor> MakeExpertFfn(const ExpertFfnParts& parts) {
+  return std::make_unique<ExpertFfn>(parts);
 }
 
 }  // namespace thermocline::engine

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "compute/matmul.h"
+#include "engine/ffn/device_experts.h"
 #include "engine/ffn/ffn_executor.h"
 #include "engine/ffn/ffn_scratch.h"
 #include "model/config.h"
@@ -30,15 +31,25 @@ void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
 using MakeOneExpert = std::function<std::unique_ptr<FfnExecutor>(
     size_t expert_idx, const model::FfnWeights* weights)>;
 
-// out = sum over the chosen e, lowest first, of weight_e * FFN_e(x). The rows
-// of a call that share an expert go through it together: its weights are read
-// once, those of experts that no row chose are not read. The arguments outlive
-// the executor, but for make_one.
-std::unique_ptr<FfnExecutor> MakeExpertFfn(const model::FfnSpec* config,
-                                           const model::FfnWeights* weights,
-                                           const compute::Compute* compute,
-                                           const FfnScratch* scratch,
-                                           const MakeOneExpert& make_one);
+// All of it outlives the executor, but for make_one.
+struct ExpertFfnParts {
+  const model::FfnSpec* config = nullptr;
+  const model::FfnWeights* weights = nullptr;
+  const compute::Compute* compute = nullptr;
+  const FfnScratch* scratch = nullptr;
+  MakeOneExpert make_one;
+  // Experts that a device computes meanwhile; null: none. Then `make_one` makes
+  // SparseFfns that choose candidates as these two say.
+  DeviceExperts* device = nullptr;
+  bool has_candidates = false;
+  bool is_mask = false;
+};
+
+// out = sum over the chosen e, lowest first, of weight_e * FFN_e(x), wherever
+// each is computed. The rows of a call that share an expert go through it
+// together: its weights are read once, those of experts that no row chose are
+// not read. With a device so do the rows of each group of kernels::kDeviceRows.
+std::unique_ptr<FfnExecutor> MakeExpertFfn(const ExpertFfnParts& parts);
 
 }  // namespace thermocline::engine
 

@@ -130,11 +130,14 @@ std::unique_ptr<FfnExecutor> MakeExperts(const model::Config& config,
                                          const model::FfnWeights& weights,
                                          const ComputeFixture& fixture) {
   return MakeExpertFfn(
-      &config.layers[0].ffn, &weights, &fixture.compute(),
-      &fixture.ffn_scratch(), [&](size_t /*expert_idx*/, const auto* expert) {
-        return MakeDenseFfn(&config.layers[0].ffn, expert, &fixture.compute(),
-                            &fixture.ffn_scratch());
-      });
+      {.config = &config.layers[0].ffn,
+       .weights = &weights,
+       .compute = &fixture.compute(),
+       .scratch = &fixture.ffn_scratch(),
+       .make_one = [&](size_t /*expert_idx*/, const auto* expert) {
+         return MakeDenseFfn(&config.layers[0].ffn, expert, &fixture.compute(),
+                             &fixture.ffn_scratch());
+       }});
 }
 
 // The outputs [kBatch][D] of kBatch inputs, `batch` at a time as a session

@@ -51,7 +51,8 @@ class FfnExecutor {
   virtual Status Run(const FfnCall& call) = 0;
 
   // After Run with recorded sets: FfnObservation::gate of its rows, [T, F] or
-  // [T, U * F]; no data if not all gates were computed.
+  // [T, U * F]; no data if not all gates were computed, or some where records
+  // on a device keep them.
   virtual compute::Rows gate() const { return {}; }
 };
 

@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "engine/ffn/dense_ffn.h"
+#include "engine/ffn/device_experts.h"
+#include "engine/ffn/device_matrices.h"
 #include "engine/ffn/expert_ffn.h"
 #include "engine/ffn/sparse_ffn.h"
 #include "predictor/expert_parts.h"
@@ -45,6 +47,32 @@ size_t SourceOf(const FfnParts& parts, size_t layer_idx) {
   return looks_ahead && layer_idx > 0 ? layer_idx - 1 : layer_idx;
 }
 
+// Another one that somebody else owns.
+class SharedSelector final : public predictor::Selector {
+ public:
+  explicit SharedSelector(predictor::Selector* selector)
+      : selector_(*selector) {}
+
+  Status Select(compute::ProductForm form, const compute::Rows& x,
+                size_t num_rows, const neuron::ActiveSets& sets) override {
+    return selector_.Select(form, x, num_rows, sets);
+  }
+  size_t num_bytes() const override { return selector_.num_bytes(); }
+
+ private:
+  predictor::Selector& selector_;
+};
+
+// The device's trained predictor of a layer's neurons, or null.
+predictor::Selector* SelectorOnDevice(const FfnParts& parts, size_t layer_idx,
+                                      Phase phase) {
+  if (phase != Phase::kGenerate || parts.device == nullptr ||
+      parts.predictor == PredictorChoice::kTrainingFree) {
+    return nullptr;
+  }
+  return parts.device->predictors[layer_idx].get();
+}
+
 // Of the layer's neurons, or of those of one of its experts.
 Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
                         size_t expert_idx) {
@@ -71,12 +99,16 @@ Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
 }
 
 // Those that are made from what the layer without experts reads.
-std::vector<Selection> MakeSelections(const FfnParts& parts, size_t layer_idx) {
+std::vector<Selection> MakeSelections(const FfnParts& parts, size_t layer_idx,
+                                      Phase phase) {
   std::vector<Selection> selections;
   for (const size_t target : {layer_idx, layer_idx + 1}) {
     if (HasPredictor(parts, target) && SourceOf(parts, target) == layer_idx) {
       selections.push_back(MakeSelection(parts, target, 0));
       selections.back().is_of_next_layer = target != layer_idx;
+      if (predictor::Selector* there = SelectorOnDevice(parts, target, phase)) {
+        selections.back().selector = std::make_unique<SharedSelector>(there);
+      }
     }
   }
   return selections;
@@ -86,8 +118,8 @@ std::vector<Selection> MakeSelections(const FfnParts& parts, size_t layer_idx) {
 DeviceFfn* DeviceOf(const FfnParts& parts, size_t layer_idx, FfnMode mode,
                     Phase phase) {
   const bool takes = phase == Phase::kGenerate || mode != FfnMode::kDense;
-  if (!takes || parts.device.empty()) return nullptr;
-  return parts.device[layer_idx].get();
+  if (!takes || parts.device == nullptr) return nullptr;
+  return parts.device->neurons[layer_idx].get();
 }
 
 SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
@@ -120,7 +152,8 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
   const FfnScratch* scratch = &parts.scratch[layer_idx];
   const bool as_matrices = !weights->bundled || (phase == Phase::kPrompt &&
                                                  parts.compute->kernels->batch);
-  if (as_matrices) {
+  const bool is_shared = device != nullptr && SharesNeuronsInDense(*weights);
+  if (as_matrices && !is_shared) {
     return MakeDenseFfn(config, weights, parts.compute, scratch);
   }
   return MakeSparseFfn({.config = config,
@@ -147,6 +180,48 @@ std::unique_ptr<FfnExecutor> MakeSparseExpert(
   return MakeSparseFfn(sparse, std::move(selections));
 }
 
+// Where whole FFNs and experts of the phase can be on a device; or null.
+const DeviceModel* WholeOnDevice(const FfnParts& parts, Phase phase) {
+  return phase == Phase::kGenerate ? parts.device : nullptr;
+}
+
+// A layer of kDense without experts.
+std::unique_ptr<FfnExecutor> MakeDense(const FfnParts& parts, size_t layer_idx,
+                                       Phase phase) {
+  const DeviceModel* device = WholeOnDevice(parts, phase);
+  if (device != nullptr && device->matrices[layer_idx] != nullptr) {
+    return MakeDeviceMatricesFfn(&parts.model->config().layers[layer_idx].ffn,
+                                 device->matrices[layer_idx].get(),
+                                 &parts.scratch[layer_idx]);
+  }
+  return MakeAllNeurons(parts, layer_idx,
+                        &parts.model->weights().layers[layer_idx].ffn,
+                        parts.records->of(layer_idx, 0), phase);
+}
+
+std::unique_ptr<FfnExecutor> MakeMixture(const FfnParts& parts,
+                                         size_t layer_idx, FfnMode mode,
+                                         Phase phase) {
+  const DeviceModel* device = WholeOnDevice(parts, phase);
+  const auto make = [&](size_t expert_idx, const model::FfnWeights* expert) {
+    return mode == FfnMode::kDense
+               ? MakeAllNeurons(parts, layer_idx, expert,
+                                parts.records->of(layer_idx, expert_idx), phase)
+               : MakeSparseExpert(SparsePartsOf(parts, layer_idx, mode, phase),
+                                  parts, layer_idx, expert_idx, expert);
+  };
+  return MakeExpertFfn(
+      {.config = &parts.model->config().layers[layer_idx].ffn,
+       .weights = &parts.model->weights().layers[layer_idx].ffn,
+       .compute = parts.compute,
+       .scratch = &parts.scratch[layer_idx],
+       .make_one = make,
+       .device = device ? device->experts[layer_idx].get() : nullptr,
+       .has_candidates =
+           mode == FfnMode::kFast && HasPredictor(parts, layer_idx),
+       .is_mask = IsMask(parts)});
+}
+
 }  // namespace
 
 float RestBelow(const model::Config& config, size_t layer_idx, FfnMode mode) {
@@ -158,28 +233,14 @@ float RestBelow(const model::Config& config, size_t layer_idx, FfnMode mode) {
 std::unique_ptr<FfnExecutor> MakeFfn(const FfnParts& parts, size_t layer_idx,
                                      FfnMode mode, Phase phase) {
   TC_CHECK(mode != FfnMode::kAuto);
-  const model::FfnSpec& config = parts.model->config().layers[layer_idx].ffn;
-  const model::FfnWeights& weights =
-      parts.model->weights().layers[layer_idx].ffn;
-  const bool is_dense = mode == FfnMode::kDense;
-  const auto make = [&](size_t expert_idx, const model::FfnWeights* expert) {
-    return is_dense
-               ? MakeAllNeurons(parts, layer_idx, expert,
-                                parts.records->of(layer_idx, expert_idx), phase)
-               : MakeSparseExpert(SparsePartsOf(parts, layer_idx, mode, phase),
-                                  parts, layer_idx, expert_idx, expert);
-  };
-  if (config.num_experts > 0) {
-    return MakeExpertFfn(&config, &weights, parts.compute,
-                         &parts.scratch[layer_idx], make);
+  if (parts.model->config().layers[layer_idx].ffn.num_experts > 0) {
+    return MakeMixture(parts, layer_idx, mode, phase);
   }
-  if (is_dense) {
-    return MakeAllNeurons(parts, layer_idx, &weights,
-                          parts.records->of(layer_idx, 0), phase);
-  }
+  if (mode == FfnMode::kDense) return MakeDense(parts, layer_idx, phase);
   return MakeSparseFfn(SparsePartsOf(parts, layer_idx, mode, phase),
-                       mode == FfnMode::kFast ? MakeSelections(parts, layer_idx)
-                                              : std::vector<Selection>());
+                       mode == FfnMode::kFast
+                           ? MakeSelections(parts, layer_idx, phase)
+                           : std::vector<Selection>());
 }
 
 void FillFfnScratch(const FfnParts& parts) {

@@ -8,7 +8,7 @@
 
 #include "compute/matmul.h"
 #include "engine/batch.h"
-#include "engine/ffn/device_ffn.h"
+#include "engine/device/device_model.h"
 #include "engine/ffn/ffn_executor.h"
 #include "engine/ffn/ffn_mode.h"
 #include "engine/ffn/ffn_scratch.h"
@@ -30,18 +30,26 @@ struct FfnParts {
   std::span<const FfnScratch> scratch;  // [L], made for the modes
   PieceResults* board = nullptr;
   const RecordStores* records = nullptr;  // of the model
-  // [L] what of each layer a device computes of rows whose neurons are listed,
-  // or null; empty: nothing.
-  std::span<const std::unique_ptr<DeviceFfn>> device;
+  // What a device computes of generated rows, and of rows whose neurons are
+  // listed; null: nothing.
+  const DeviceModel* device = nullptr;
 };
 
 // Below this a neuron's opened gate counts as at rest: NeuronFfn's rest_below.
 float RestBelow(const model::Config& config, size_t layer_idx, FfnMode mode);
 
+// Whether generated rows of kDense leave neurons to a device that has them.
+// Where there are matrices the host multiplies those.
+inline bool SharesNeuronsInDense(const model::FfnWeights& weights) {
+  return weights.bundled || !weights.down;
+}
+
 // A layer's executor for rows of a phase.
 //   kDense      all neurons: in plain products (dense_ffn.h, expert_ffn.h);
 //               generated rows of records neuron by neuron (sparse_ffn.h),
-//               which reads them as they lie
+//               which reads them as they lie, and where a device has some
+//               (SharesNeuronsInDense); or as matrices on a device
+//               (device_matrices.h)
 //   kFast       candidates of the predictor; a layer without one as in kExact.
 //               Trained ones speak of the layer that reads what they read, or
 //               with a lookahead of the next, layer 0 having its own

@@ -66,9 +66,11 @@ void CarveTransposed(const model::Config& config, const model::FfnSpec& spec,
       static_cast<uint64_t>(shape.num_threads), scratch.transposed_bytes);
 }
 
-// Records are computed neuron by neuron in every mode.
-bool IsByNeurons(const model::Config& config, const FfnShape& shape) {
-  return shape.is_sparse || !config.records.empty();
+// Records are computed neuron by neuron in every mode, and so is what a device
+// has a part of: neurons of a down matrix that is there only transposed.
+bool IsByNeurons(const model::Config& config, const model::FfnSpec& spec,
+                 const FfnShape& shape) {
+  return shape.is_sparse || !config.records.empty() || spec.down_is_transposed;
 }
 
 // The limits of model::Config keep products of its numbers far below 2^64.
@@ -82,7 +84,7 @@ FfnScratch CarveLayer(const model::Config& config, const model::FfnSpec& spec,
   }
   scratch.up = carver.TakeRows(shape.num_rows, num_neurons);
   scratch.experts = CarveExperts(spec, width, shape, carver);
-  if (IsByNeurons(config, shape)) {
+  if (IsByNeurons(config, spec, shape)) {
     scratch.sparse = CarveSparse(num_neurons, width, shape, carver);
   }
   if (shape.is_sparse) {
@@ -100,7 +102,11 @@ FfnScratch CarveLayer(const model::Config& config, const model::FfnSpec& spec,
 std::vector<FfnScratch> CarveFfn(const model::Config& config,
                                  const FfnShape& shape, Carver& carver) {
   uint32_t* all_ids = nullptr;
-  if (IsByNeurons(config, shape)) {
+  const bool any_by_neurons =
+      std::ranges::any_of(config.layers, [&](const model::LayerSpec& layer) {
+        return IsByNeurons(config, layer.ffn, shape);
+      });
+  if (any_by_neurons) {
     all_ids = carver.Take<uint32_t>(1, model::MaxFfnWidth(config));
   }
   const Carver start = carver;

@@ -58,9 +58,11 @@ class SparseFfn final : public FfnExecutor {
     return {};
   }
 
+  // What a device computes of gates stays there.
   compute::Rows gate() const override {
-    return parts_.rest_below == kNothingRests ? parts_.scratch->gate
-                                              : compute::Rows();
+    return parts_.rest_below == kNothingRests && parts_.device == nullptr
+               ? parts_.scratch->gate
+               : compute::Rows();
   }
 
  private:
@@ -127,16 +129,11 @@ class SparseFfn final : public FfnExecutor {
     };
     if (!parts_.has_candidates) return all();
     const neuron::NeuronSet set = call.sets.named(row);
-    if (!parts_.is_mask && !Pays(set.Count(), num_neurons)) return all();
+    if (ComputesAll(set, parts_.is_mask)) return all();
     if (device != nullptr) {
       device->SetRow(place_in_group, call.normed.row(row), &set);
     }
     return ListOf(set, place_in_group);
-  }
-
-  static bool Pays(size_t count, size_t num_neurons) {
-    return static_cast<double>(count) <=
-           kSparseShareMax * static_cast<double>(num_neurons);
   }
 
   // The members that the host computes, in the order in which it reads them.

@@ -26,6 +26,11 @@ namespace thermocline::engine {
 // candidates are a mask. A fixed share, not costs measured by each session:
 // both ways round differently, and answers must not depend on the clock.
 inline constexpr double kSparseShareMax = 0.75;
+inline bool ComputesAll(const neuron::NeuronSet& candidates, bool is_mask) {
+  return !is_mask &&
+         static_cast<double>(candidates.Count()) >
+             kSparseShareMax * static_cast<double>(candidates.num_neurons);
+}
 
 // Candidates that are chosen before a layer's FFN runs.
 struct Selection {

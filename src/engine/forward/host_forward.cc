@@ -17,6 +17,7 @@
 #include "compute/norm.h"
 #include "compute/stage_times.h"
 #include "engine/attention/attention.h"
+#include "engine/forward/ffn_report.h"
 #include "engine/forward/head_executor.h"
 #include "model/rope.h"
 #include "tensor/codec.h"
@@ -37,6 +38,15 @@ struct PhaseRows {
   std::span<const SequenceRows> sequences;  // their rows count from `first`
 };
 
+// The host's, and for generated rows the device's, if it has one.
+template <typename Executor>
+std::array<Executor*, kNumPhases> OfPhases(
+    const std::unique_ptr<Executor>& host,
+    const std::unique_ptr<Executor>* device) {
+  const bool is_there = device != nullptr && *device != nullptr;
+  return {host.get(), is_there ? device->get() : host.get()};
+}
+
 class HostForward final : public Forward {
  public:
   explicit HostForward(const HostParts& parts);
@@ -48,10 +58,13 @@ class HostForward final : public Forward {
  private:
   struct Layer {
     const model::LayerWeights* weights;
-    std::unique_ptr<AttentionExecutor> attention;
+    std::unique_ptr<AttentionExecutor> host_attention;
+    std::array<AttentionExecutor*, kNumPhases> attention;
     std::array<std::unique_ptr<FfnExecutor>, kNumPhases> ffn;
   };
 
+  Status RunPass(const Batch& batch, std::span<float> logits,
+                 const PassHooks& hooks);
   // Sets sequences_ and phases_.
   void Lay(const Batch& batch);
   void Embed(const Batch& batch);
@@ -62,10 +75,6 @@ class HostForward final : public Forward {
   Status RunLayer(size_t layer_idx, const PhaseRows& rows);
   AttentionCall AttentionCallOf(size_t layer_idx, const PhaseRows& rows) const;
   FfnCall FfnCallOf(size_t layer_idx, const PhaseRows& rows) const;
-  void Report(size_t layer_idx, const PhaseRows& rows,
-              const FfnExecutor& ffn) const;
-  void ReportRow(size_t layer_idx, size_t row, size_t row_of_call,
-                 int64_t position, const Rows& gate) const;
   void Normalize(const TensorView& weight, const TensorView& bias,
                  const PhaseRows& rows);
   // residual += delta
@@ -75,6 +84,11 @@ class HostForward final : public Forward {
   // Those of a phase; moves `logits` on behind them.
   Status ComputeLogits(const PhaseRows& rows, std::span<float>& logits);
   compute::Norm NormOf(const TensorView& weight, const TensorView& bias) const;
+  // What computes generated rows beside the host; or null.
+  const DeviceModel* device() const { return parts_.ffn.device; }
+  const PhaseRows& generated() const {
+    return phases_[static_cast<size_t>(Phase::kGenerate)];
+  }
   bool is_observed() const { return parts_.observer != nullptr; }
   const model::Config& config() const { return parts_.model->config(); }
 
@@ -83,7 +97,8 @@ class HostForward final : public Forward {
   const Scratch& scratch_;
   std::vector<model::RopeTable> ropes_;  // of the configuration's
   std::vector<Layer> layers_;
-  std::unique_ptr<HeadExecutor> head_;
+  std::unique_ptr<HeadExecutor> host_head_;
+  std::array<HeadExecutor*, kNumPhases> heads_;
   // Of the pass at hand; with room for as many runs as there can be.
   std::vector<SequenceRows> sequences_;
   std::array<PhaseRows, kNumPhases> phases_;
@@ -93,7 +108,8 @@ HostForward::HostForward(const HostParts& parts)
     : parts_(parts),
       compute_(*parts.compute),
       scratch_(*parts.scratch),
-      head_(MakeHostHead(&parts.model->weights(), parts.compute)) {
+      host_head_(MakeHostHead(&parts.model->weights(), parts.compute)),
+      heads_(OfPhases(host_head_, device() ? &device()->head : nullptr)) {
   if (parts_.observer != nullptr && !*parts_.observer) {
     parts_.observer = nullptr;
   }
@@ -107,9 +123,11 @@ HostForward::HostForward(const HostParts& parts)
   for (size_t i = 0; i < layers.size(); ++i) {
     Layer& layer = layers_.emplace_back();
     layer.weights = &layers[i];
-    layer.attention = std::make_unique<Attention>(
+    layer.host_attention = std::make_unique<Attention>(
         &config(), &layers[i].attention, i, parts.compute,
         &parts.scratch->attention[i]);
+    layer.attention = OfPhases(layer.host_attention,
+                               device() ? &device()->attention[i] : nullptr);
     for (const Phase phase : kPhases) {
       layer.ffn[static_cast<size_t>(phase)] =
           MakeFfn(parts.ffn, i, (*parts.layers)[i].of(phase), phase);
@@ -120,6 +138,18 @@ HostForward::HostForward(const HostParts& parts)
 
 Status HostForward::Run(const Batch& batch, std::span<float> logits,
                         const PassHooks& hooks) {
+  const Status status = RunPass(batch, logits, hooks);
+  if (device() == nullptr) return status;
+  if (!status) {
+    device()->lane->Drain();
+  } else if (device()->kv != nullptr) {
+    device()->kv->Commit(generated().sequences);
+  }
+  return status;
+}
+
+Status HostForward::RunPass(const Batch& batch, std::span<float> logits,
+                            const PassHooks& hooks) {
   compute::StageTimes* times = compute_.times;
   const ScopedStage whole(compute_, times ? &times->whole : nullptr, 0);
   Lay(batch);
@@ -130,6 +160,9 @@ Status HostForward::Run(const Batch& batch, std::span<float> logits,
                 "{}: the embedding of a token is not finite: the weights are "
                 "damaged",
                 parts_.model->file().path());
+  }
+  if (device() != nullptr && device()->kv != nullptr) {
+    TC_RETURN_IF_ERROR(device()->kv->Sync(generated().sequences));
   }
   TC_RETURN_IF_ERROR(RunLayers(num_rows, hooks));
   return ComputeLogits(logits);
@@ -214,8 +247,8 @@ Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
       return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckOrWideKv},
                   "{}: the output of layer {} is not finite: its weights are "
                   "damaged, the file says wrong things about the model, or "
-                  "keys and values are too large for the KV cache's type",
-                  parts_.model->file().path(), i);
+                  "keys and values are too large for the KV cache's type{}",
+                  parts_.model->file().path(), i, DoubtOfLayer(device(), i));
     }
   }
   return {};
@@ -229,7 +262,8 @@ Status HostForward::RunLayer(size_t layer_idx, const PhaseRows& rows) {
   FfnCall call = FfnCallOf(layer_idx, rows);
   TC_RETURN_IF_ERROR(executor.Select(call, SelectAt::kLayerInput));
   Normalize(attention.norm, attention.norm_bias, rows);
-  TC_RETURN_IF_ERROR(layer.attention->Run(AttentionCallOf(layer_idx, rows)));
+  TC_RETURN_IF_ERROR(layer.attention[static_cast<size_t>(rows.phase)]->Run(
+      AttentionCallOf(layer_idx, rows)));
   // In a parallel block the FFN does not see what attention adds.
   const bool is_parallel = config().layers[layer_idx].parallel;
   if (!is_parallel) AddDelta(rows);
@@ -243,7 +277,15 @@ Status HostForward::RunLayer(size_t layer_idx, const PhaseRows& rows) {
   }
   if (is_parallel) AddDelta(rows);
   TC_RETURN_IF_ERROR(executor.Run(call));
-  if (is_observed()) Report(layer_idx, rows, executor);
+  if (is_observed()) {
+    ReportFfn({.observer = parts_.observer,
+               .scratch = parts_.scratch,
+               .spec = &config().layers[layer_idx].ffn,
+               .layer_idx = layer_idx,
+               .first_row = rows.first,
+               .sequences = rows.sequences,
+               .gate = executor.gate()});
+  }
   AddDelta(rows);
   return {};
 }
@@ -276,48 +318,6 @@ FfnCall HostForward::FfnCallOf(size_t layer_idx, const PhaseRows& rows) const {
           .sets = scratch_.sets_of(layer_idx).From(rows.first),
           .next_sets = scratch_.sets_of(layer_idx + 1).From(rows.first),
           .totals = is_counted ? parts_.totals : nullptr};
-}
-
-void HostForward::Report(size_t layer_idx, const PhaseRows& rows,
-                         const FfnExecutor& ffn) const {
-  const Rows gate = ffn.gate();
-  for (const SequenceRows& run : rows.sequences) {
-    for (size_t t = 0; t < run.num_rows; ++t) {
-      ReportRow(layer_idx, rows.first + run.first_row + t, run.first_row + t,
-                run.first_position + static_cast<int64_t>(t), gate);
-    }
-  }
-}
-
-// Row `row` of the pass, which was the FFN's row `row_of_call`.
-void HostForward::ReportRow(size_t layer_idx, size_t row, size_t row_of_call,
-                            int64_t position, const Rows& gate) const {
-  const neuron::ActiveSets sets = scratch_.sets_of(layer_idx);
-  const size_t num_used = config().layers[layer_idx].ffn.num_experts_used;
-  const auto list = [](const neuron::NeuronSet& set, uint32_t* ids) {
-    size_t count = 0;
-    set.ForEachIn(0, set.num_neurons, [&](size_t neuron) {
-      ids[count++] = static_cast<uint32_t>(neuron);
-    });
-    return std::span<const uint32_t>(ids, count);
-  };
-  const Rows& stream =
-      scratch_.stream.data ? scratch_.stream : scratch_.residual;
-  FfnObservation seen = {
-      .layer_idx = layer_idx,
-      .position = position,
-      .input = scratch_.normed.span(row),
-      .stream = stream.span(row),
-      .candidates = list(sets.named(row), scratch_.listed),
-      .fired = list(sets.fired(row), scratch_.listed + sets.num_neurons),
-  };
-  if (gate.data) seen.gate = gate.span(row_of_call);
-  if (num_used > 0) {
-    seen.experts = {
-        scratch_.ffn[layer_idx].experts.chosen + row_of_call * num_used,
-        num_used};
-  }
-  (*parts_.observer)(seen);
 }
 
 compute::Norm HostForward::NormOf(const TensorView& weight,
@@ -387,16 +387,17 @@ Status HostForward::ComputeLogits(const PhaseRows& rows,
                          count, scratch_.normed.From(num_normed));
       num_normed += count;
     }
-    TC_RETURN_IF_ERROR(head_->Run({.phase = rows.phase,
-                                   .num_rows = num_rows,
-                                   .normed = scratch_.normed,
-                                   .logits = out}));
+    TC_RETURN_IF_ERROR(
+        heads_[static_cast<size_t>(rows.phase)]->Run({.phase = rows.phase,
+                                                      .num_rows = num_rows,
+                                                      .normed = scratch_.normed,
+                                                      .logits = out}));
   }
   if (!AllFinite(out, num_rows)) {
     return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
                 "{}: the logits are not finite: the output norm or the head "
-                "is damaged",
-                parts_.model->file().path());
+                "is damaged{}",
+                parts_.model->file().path(), DoubtOfHead(device()));
   }
   logits = logits.subspan(num_rows * vocab_size);
   return {};

@@ -20,7 +20,9 @@ struct HostParts {
   const model::Model* model = nullptr;
   const compute::Compute* compute = nullptr;
   const Scratch* scratch = nullptr;
-  FfnParts ffn;  // with the compute and scratch.ffn
+  // With the compute and scratch.ffn. What its device has, attention and head
+  // too, is computed there for generated rows.
+  FfnParts ffn;
   const std::vector<LayerPlan>* layers = nullptr;
   size_t max_rows = 1;                    // of a pass
   SparseTotals* totals = nullptr;         // of generated rows

@@ -1,6 +1,7 @@
 #include "engine/kv/kv_pool.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -47,10 +48,18 @@ void ValueFromGroup(const std::byte* group, size_t position, size_t n,
   }
 }
 
-void FromRow(DType dtype, const std::byte* row, std::span<float> floats,
-             uint16_t* out) {
-  DequantizeRow(dtype, row, floats);
-  for (size_t i = 0; i < floats.size(); ++i) out[i] = F32ToF16(floats[i]);
+void FromRow(DType dtype, const std::byte* row, size_t n, uint16_t* out) {
+  if (dtype == DType::kF16) {
+    std::memcpy(out, row, n * sizeof(uint16_t));
+    return;
+  }
+  std::array<float, kBlockElems> floats;
+  for (size_t i = 0; i < n; i += kBlockElems) {
+    const size_t count = std::min(kBlockElems, n - i);
+    DequantizeRow(dtype, row, std::span(floats).first(count));
+    for (size_t j = 0; j < count; ++j) out[i + j] = F32ToF16(floats[j]);
+    row += BytesOf(dtype, count);
+  }
 }
 
 }  // namespace
@@ -73,7 +82,10 @@ Result<std::unique_ptr<KvPool>> KvPool::Create(const KvLayout& layout,
 
 KvPool::KvPool(const KvLayout& layout, os::AlignedBuffer buffer,
                size_t num_pages)
-    : layout_(layout), buffer_(std::move(buffer)), num_references_(num_pages) {
+    : layout_(layout),
+      buffer_(std::move(buffer)),
+      num_references_(num_pages),
+      mirrored_(num_pages) {
   free_.reserve(num_pages);
   // Taken from the back: the first page first.
   for (size_t i = num_pages; i-- > 0;) {
@@ -92,6 +104,7 @@ std::optional<uint32_t> KvPool::Take() {
   const uint32_t page_idx = free_.back();
   free_.pop_back();
   num_references_[page_idx] = 1;
+  mirrored_[page_idx] = 0;
   return page_idx;
 }
 
@@ -110,6 +123,15 @@ void KvPool::Drop(uint32_t page_idx) {
 bool KvPool::IsShared(uint32_t page_idx) const {
   const std::lock_guard lock(mutex_);
   return num_references_[page_idx] > 1;
+}
+
+void KvPool::LimitMirrored(uint32_t page_idx, size_t num_positions) {
+  if (mirrored(page_idx) > num_positions) SetMirrored(page_idx, num_positions);
+}
+
+void KvPool::StartMirror(const void* mirror) {
+  for (std::atomic<uint8_t>& count : mirrored_) count = 0;
+  mirror_ = mirror;
 }
 
 KvSequence::KvSequence(KvPool* pool, int64_t context)
@@ -169,7 +191,16 @@ Status KvSequence::Reserve(int64_t num_new) {
     std::memcpy(pool_->page(*copy), pool_->page(last), layout().page_bytes);
     pool_->Drop(std::exchange(last, *copy));
   }
+  if (num_new > 0) LimitMirrored();
   return {};
+}
+
+void KvSequence::LimitMirrored() {
+  auto num_kept = static_cast<size_t>(length_ % kKvPage);
+  for (auto i = static_cast<size_t>(length_ / kKvPage); i < pages_.size();
+       ++i) {
+    pool_->LimitMirrored(pages_[i], std::exchange(num_kept, 0));
+  }
 }
 
 void KvSequence::Advance(int64_t num_new) {
@@ -226,27 +257,46 @@ void KvSequence::Put(const kernels::KernelTable& kernels, size_t layer_idx,
 
 void KvSequence::Get(size_t layer_idx, int64_t first, int64_t count,
                      uint16_t* k, uint16_t* v) const {
-  const KvLayout& layout = this->layout();
-  const KvLayerLayout& layer = layout.layer(layer_idx);
-  std::vector<float> floats(std::max(layer.k_width, layer.v_width));
+  const KvLayerLayout& layer = layout().layer(layer_idx);
+  for (size_t head = 0; head < layer.num_kv_heads; ++head) {
+    GetKeys(layer_idx, head, first, count, layer.num_kv_heads * layer.k_width,
+            k + head * layer.k_width);
+    GetValues(layer_idx, head, first, count, layer.num_kv_heads * layer.v_width,
+              v + head * layer.v_width);
+  }
+}
+
+void KvSequence::GetKeys(size_t layer_idx, size_t kv_head, int64_t first,
+                         int64_t count, size_t stride, uint16_t* k) const {
+  const KvLayerLayout& layer = layout().layer(layer_idx);
   for (int64_t position = first; position < first + count; ++position) {
-    const std::byte* page = this->page(static_cast<size_t>(position / kKvPage));
+    const std::byte* keys =
+        this->keys(layer_idx, kv_head, static_cast<size_t>(position / kKvPage));
     const auto place = static_cast<size_t>(position % kKvPage);
-    for (size_t head = 0; head < layer.num_kv_heads; ++head) {
-      const std::byte* keys = page + layer.k_offset(head);
-      const std::byte* values = page + layer.v_offset(head);
-      if (layout.order == kernels::KvOrder::kGroups) {
-        KeyFromGroup(keys, place, layer.k_width, k);
-        ValueFromGroup(values, place, layer.v_width, v);
-      } else {
-        FromRow(layout.k_type, keys + place * layer.k_head_bytes,
-                std::span(floats).first(layer.k_width), k);
-        FromRow(layout.v_type, values + place * layer.v_head_bytes,
-                std::span(floats).first(layer.v_width), v);
-      }
-      k += layer.k_width;
-      v += layer.v_width;
+    if (layout().order == kernels::KvOrder::kGroups) {
+      KeyFromGroup(keys, place, layer.k_width, k);
+    } else {
+      FromRow(layout().k_type, keys + place * layer.k_head_bytes, layer.k_width,
+              k);
     }
+    k += stride;
+  }
+}
+
+void KvSequence::GetValues(size_t layer_idx, size_t kv_head, int64_t first,
+                           int64_t count, size_t stride, uint16_t* v) const {
+  const KvLayerLayout& layer = layout().layer(layer_idx);
+  for (int64_t position = first; position < first + count; ++position) {
+    const std::byte* values = this->values(
+        layer_idx, kv_head, static_cast<size_t>(position / kKvPage));
+    const auto place = static_cast<size_t>(position % kKvPage);
+    if (layout().order == kernels::KvOrder::kGroups) {
+      ValueFromGroup(values, place, layer.v_width, v);
+    } else {
+      FromRow(layout().v_type, values + place * layer.v_head_bytes,
+              layer.v_width, v);
+    }
+    v += stride;
   }
 }
 

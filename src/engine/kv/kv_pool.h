@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_ENGINE_KV_KV_POOL_H_
 #define THERMOCLINE_ENGINE_KV_KV_POOL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,8 @@
 namespace thermocline::engine {
 
 // Owns the memory of a fixed number of pages, each counted by who refers to it.
+// Knows of each page how many of its positions, from its first on, somebody
+// else has a copy of: a device (kv/device_kv.h).
 // Threads  any, all calls.
 class KvPool {
  public:
@@ -40,6 +43,17 @@ class KvPool {
   void Drop(uint32_t page_idx);
   bool IsShared(uint32_t page_idx) const;
 
+  // 0 when a page is taken; KvSequence lowers it before positions are written.
+  // Set by whoever keeps the copies, `mirror`: for another one, and when it
+  // starts, no page has a copy.
+  size_t mirrored(uint32_t page_idx) const { return mirrored_[page_idx]; }
+  void SetMirrored(uint32_t page_idx, size_t num_positions) {
+    mirrored_[page_idx] = static_cast<uint8_t>(num_positions);
+  }
+  void LimitMirrored(uint32_t page_idx, size_t num_positions);
+  const void* mirror() const { return mirror_; }
+  void StartMirror(const void* mirror);
+
  private:
   KvPool(const KvLayout& layout, os::AlignedBuffer buffer, size_t num_pages);
 
@@ -48,7 +62,11 @@ class KvPool {
   mutable std::mutex mutex_;  // of what follows
   std::vector<uint32_t> num_references_;
   std::vector<uint32_t> free_;
+  // Of pages that others write at the same time: no lock for a pass over all.
+  std::vector<std::atomic<uint8_t>> mirrored_;
+  std::atomic<const void*> mirror_ = nullptr;
 };
+static_assert(kKvPage <= UINT8_MAX);
 
 // The keys and values of one sequence. Owns references to pages of a pool,
 // which outlives it. Move-only.
@@ -65,6 +83,7 @@ class KvSequence {
   int64_t length() const { return length_; }  // positions computed
   int64_t context() const { return context_; }
   const KvPool& pool() const { return *pool_; }
+  KvPool& pool() { return *pool_; }
   const KvLayout& layout() const { return pool_->layout(); }
 
   // Makes room behind length(): pages that are missing are taken, a last page
@@ -90,10 +109,16 @@ class KvSequence {
            int64_t position, const float* k, const float* v);
   void Get(size_t layer_idx, int64_t first, int64_t count, uint16_t* k,
            uint16_t* v) const;
+  // One head's alone: [count, K] and [count, Kv], rows so many elements apart.
+  void GetKeys(size_t layer_idx, size_t kv_head, int64_t first, int64_t count,
+               size_t stride, uint16_t* k) const;
+  void GetValues(size_t layer_idx, size_t kv_head, int64_t first, int64_t count,
+                 size_t stride, uint16_t* v) const;
 
   // Of page `page_idx` of the sequence, where attention reads a head's keys and
   // values.
   size_t num_pages() const { return pages_.size(); }
+  uint32_t page_of_pool(size_t page_idx) const { return pages_[page_idx]; }
   const std::byte* keys(size_t layer_idx, size_t kv_head,
                         size_t page_idx) const {
     return page(page_idx) + layout().layer(layer_idx).k_offset(kv_head);
@@ -108,6 +133,8 @@ class KvSequence {
     return pool_->page(pages_[page_idx]);
   }
   bool WritesIntoSharedPage() const;
+  // Copies of what is about to be written, from length() on, do not count.
+  void LimitMirrored();
   // Drops all pages but the first num_kept.
   void Release(size_t num_kept);
 

@@ -217,6 +217,43 @@ TEST(KvSequence, ACopyThatThereIsNoPageForChangesNothing) {
   EXPECT_TRUE(trunk.Reserve(1).has_value());
 }
 
+// How much of each page somebody has a copy of.
+TEST(KvSequence, WhatIsWrittenAnewHasNoCopy) {
+  const auto pool = MakePool(5);
+  const int owner = 0;
+  pool->StartMirror(&owner);
+  KvSequence trunk(pool.get(), 300);
+  Append(trunk, 100, 1);
+  const auto mirrored = [&](const KvSequence& sequence) {
+    std::vector<size_t> counts;
+    for (size_t i = 0; i < sequence.num_pages(); ++i) {
+      counts.push_back(pool->mirrored(sequence.page_of_pool(i)));
+    }
+    return counts;
+  };
+  using Counts = std::vector<size_t>;
+  EXPECT_EQ(mirrored(trunk), Counts({0, 0}));
+  pool->SetMirrored(trunk.page_of_pool(0), 64);
+  pool->SetMirrored(trunk.page_of_pool(1), 36);
+  KvSequence fork = trunk.Fork(90);
+  ASSERT_TRUE(fork.Reserve(0));  // writes nothing
+  EXPECT_EQ(mirrored(fork), Counts({64, 36}));
+  ASSERT_TRUE(fork.Reserve(1));  // in a copy of the page
+  EXPECT_EQ(mirrored(fork), Counts({64, 0}));
+  EXPECT_EQ(mirrored(trunk), Counts({64, 36}));
+  trunk.Truncate(80);
+  EXPECT_EQ(mirrored(trunk), Counts({64, 36}));
+  ASSERT_TRUE(trunk.Reserve(60));
+  EXPECT_EQ(mirrored(trunk), Counts({64, 16, 0}));
+  // A pass that failed is written again.
+  pool->SetMirrored(trunk.page_of_pool(1), 64);
+  pool->SetMirrored(trunk.page_of_pool(2), 12);
+  ASSERT_TRUE(trunk.Reserve(60));
+  EXPECT_EQ(mirrored(trunk), Counts({64, 16, 0}));
+  pool->StartMirror(&fork);
+  EXPECT_EQ(mirrored(trunk), Counts({0, 0, 0}));
+}
+
 TEST(KvPool, PagesAreTakenAndDroppedByAnyThread) {
   const auto pool = MakePool(8);
   std::vector<std::thread> threads;

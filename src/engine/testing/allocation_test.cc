@@ -11,9 +11,14 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
+#include "device/sim/sim_device.h"
+#include "device/sim/test_machine.h"
 #include "engine/session.h"
+#include "engine/testing/hybrid.h"
+#include "engine/testing/test_placement.h"
 #include "engine/testing/tiny_model.h"
 #include "kernels/kernels.h"
 
@@ -147,6 +152,172 @@ TEST(Allocation, DecodeWithPredictorsAllocatesNothing) {
   ExpectNoAllocations(spec);
   spec.both_downs = false;
   ExpectNoAllocations(spec);
+}
+
+int num_device_calls = 0;
+
+class NotCounting {
+ public:
+  NotCounting() { ++num_device_calls; }
+  ~NotCounting() { counting = was_counting_; }
+  NotCounting(const NotCounting&) = delete;
+  NotCounting& operator=(const NotCounting&) = delete;
+
+ private:
+  const bool was_counting_ = counting.exchange(false);
+};
+
+// What a device does itself is not the engine's: its calls do not count.
+class Uncounted final : public device::Device {
+ public:
+  explicit Uncounted(std::shared_ptr<device::Device> inner)
+      : inner_(std::move(inner)) {}
+
+  Result<device::DeviceInfo> Info() const override { return inner_->Info(); }
+  const device::RowLayout& layout() const override { return inner_->layout(); }
+  Result<device::Buffer> Allocate(size_t num_bytes, device::MemoryKind kind,
+                                  std::string_view what) override {
+    return inner_->Allocate(num_bytes, kind, what);
+  }
+  uint64_t allocated_bytes(device::MemoryKind kind) const override {
+    return inner_->allocated_bytes(kind);
+  }
+  uint64_t peak_bytes(device::MemoryKind kind) const override {
+    return inner_->peak_bytes(kind);
+  }
+  Result<device::Stream> MakeStream(device::Priority priority) override {
+    return inner_->MakeStream(priority);
+  }
+  Result<device::Event> MakeEvent() override { return inner_->MakeEvent(); }
+  Status Copy(device::Stream stream, void* to, const void* from,
+              size_t num_bytes) override {
+    const NotCounting pause;
+    return inner_->Copy(stream, to, from, num_bytes);
+  }
+  Status Fill(device::Stream stream, void* to, uint8_t value,
+              size_t num_bytes) override {
+    const NotCounting pause;
+    return inner_->Fill(stream, to, value, num_bytes);
+  }
+  Status Run(device::Stream stream, const kernels::DeviceOp& op) override {
+    const NotCounting pause;
+    return inner_->Run(stream, op);
+  }
+  Status Record(device::Stream stream, device::Event event) override {
+    const NotCounting pause;
+    return inner_->Record(stream, event);
+  }
+  Status Wait(device::Stream stream, device::Event event) override {
+    const NotCounting pause;
+    return inner_->Wait(stream, event);
+  }
+  Status BeginGraph(device::Stream stream) override {
+    const NotCounting pause;
+    return inner_->BeginGraph(stream);
+  }
+  Result<device::Graph> EndGraph(device::Stream stream) override {
+    const NotCounting pause;
+    return inner_->EndGraph(stream);
+  }
+  Status Launch(device::Stream stream, device::Graph graph) override {
+    const NotCounting pause;
+    return inner_->Launch(stream, graph);
+  }
+  Status Synchronize(device::Event event) override {
+    const NotCounting pause;
+    return inner_->Synchronize(event);
+  }
+  Status Synchronize(device::Stream stream) override {
+    const NotCounting pause;
+    return inner_->Synchronize(stream);
+  }
+  Result<bool> IsReached(device::Event event) override {
+    const NotCounting pause;
+    return inner_->IsReached(event);
+  }
+
+ private:
+  // Buffers are the other's.
+  void Free(device::MemoryKind /*kind*/, std::byte* /*data*/,
+            size_t /*num_bytes*/) override {}
+
+  std::shared_ptr<device::Device> inner_;
+};
+
+TEST(Allocation, HybridDecodeAllocatesNothing) {
+  testing::TinySpec spec = testing::WideSpec(DType::kQ4_K);
+  testing::UseArchitecture("bamboo", spec);
+  spec.low_ranks = {256, 256};
+  spec.both_downs = true;
+  spec.context_length = kContext;
+  const auto model = testing::MakeTinyModel(spec);
+  ASSERT_NE(model, nullptr);
+  const size_t vocab_size = model->config().vocab_size;
+  for (const DType kv_type : {DType::kF32, DType::kF16, DType::kQ8_0}) {
+    SessionOptions options = OptionsOf(kernels::BestIsa(), kv_type, 20);
+    options.ffn = FfnMode::kFast;
+    testing::PlacedRun run(model, options,
+                           std::make_shared<Uncounted>(device::MakeSim(
+                               device::TestMachine(), device::SimOptions())),
+                           {.predictors = true});
+    ASSERT_TRUE(run.status()) << run.status().error().message;
+    const auto tokens = testing::RandomTokens(20, vocab_size);
+    std::vector<float> logits(tokens.size() * vocab_size);
+    const auto batch = [&](size_t count, Phase phase) {
+      const BatchRun rows = {&run.sequence(), std::span(tokens).first(count),
+                             phase, LogitsOf::kAll};
+      return run.engine().Run({{&rows, 1}},
+                              std::span(logits).first(count * vocab_size));
+    };
+    const int calls_before = num_device_calls;
+    num_allocations = 0;
+    counting = true;
+    const Status first = batch(20, Phase::kPrompt);
+    const Status second = batch(1, Phase::kGenerate);
+    const Status third = batch(11, Phase::kGenerate);
+    counting = false;
+    EXPECT_EQ(num_allocations, 0) << NameOf(kv_type);
+    EXPECT_TRUE(first && second && third);
+    EXPECT_GT(num_device_calls, calls_before);
+  }
+}
+
+// Rows of which a device computes a part: neurons, matrices, experts.
+void ExpectNoHybridAllocations(testing::TinySpec spec, FfnMode mode,
+                               bool bundles) {
+  spec.activation = "relu";
+  const auto model = testing::OpenTinyModel(spec, {.bundle_at_load = bundles});
+  ASSERT_TRUE(model) << model.error().message;
+  const auto device = std::make_shared<Uncounted>(
+      device::MakeSim(device::TestMachine(), device::SimOptions()));
+  Random random(1);
+  const Placement placement = testing::DrawPlacement(
+      **model, {.ffn = mode}, device->layout(),
+      {.neurons = 0.5, .matrices = 1.0, .experts = 0.5}, random);
+  testing::HybridRun run(*model, {.num_threads = 3, .ffn = mode}, device,
+                         placement);
+  ASSERT_TRUE(run.status()) << run.status().error().message;
+  const auto tokens = testing::RandomTokens(11, spec.vocab_size);
+  std::vector<float> logits(tokens.size() * spec.vocab_size);
+  num_allocations = 0;
+  counting = true;
+  const Status first = run.RunInto(tokens, Phase::kGenerate, logits);
+  const Status second =
+      run.RunInto(std::span(tokens).first(1), Phase::kGenerate,
+                  std::span(logits).first(spec.vocab_size));
+  counting = false;
+  EXPECT_EQ(num_allocations, 0);
+  EXPECT_TRUE(first.has_value() && second.has_value());
+}
+
+TEST(Allocation, DecodeWithADeviceAllocatesNothing) {
+  testing::TinySpec dense;
+  testing::TinySpec mixture;
+  testing::UseArchitecture("mixtral", mixture);
+  ExpectNoHybridAllocations(dense, FfnMode::kExact, true);
+  ExpectNoHybridAllocations(dense, FfnMode::kDense, false);
+  ExpectNoHybridAllocations(mixture, FfnMode::kExact, true);
+  ExpectNoHybridAllocations(mixture, FfnMode::kDense, false);
 }
 
 }  // namespace

@@ -35,9 +35,13 @@ class OneSequence {
   Result<std::vector<float>> Run(const std::vector<text::TokenId>& tokens,
                                  Phase phase) {
     std::vector<float> logits(tokens.size() * vocab_size_);
-    const BatchRun run = {&sequence_, tokens, phase, LogitsOf::kAll};
-    TC_RETURN_IF_ERROR((*engine_)->Run({{&run, 1}}, logits));
+    TC_RETURN_IF_ERROR(RunInto(tokens, phase, logits));
     return logits;
+  }
+  Status RunInto(std::span<const text::TokenId> tokens, Phase phase,
+                 std::span<float> logits) {
+    const BatchRun run = {&sequence_, tokens, phase, LogitsOf::kAll};
+    return (*engine_)->Run({{&run, 1}}, logits);
   }
 
   // A prompt, then generated tokens, so many at a time.
@@ -59,8 +63,11 @@ class OneSequence {
     return engine_ ? Status() : Status(tl::unexpected(engine_.error()));
   }
   const Engine& engine() const { return **engine_; }
+  Engine& engine() { return **engine_; }
   const KvSequence& sequence() const { return sequence_; }
+  KvSequence& sequence() { return sequence_; }
   const KvPool& kv() const { return *kv_; }
+  KvPool& kv() { return *kv_; }
 
  private:
   RuntimePlan plan_;

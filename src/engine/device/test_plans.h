@@ -1,0 +1,73 @@
+// What tests of placements share: small models, a layout that lacks a type.
+#ifndef THERMOCLINE_ENGINE_DEVICE_TEST_PLANS_H_
+#define THERMOCLINE_ENGINE_DEVICE_TEST_PLANS_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "device/device.h"
+#include "device/sim/sim_device.h"
+#include "device/sim/test_machine.h"
+#include "engine/ffn/ffn_choice.h"
+#include "engine/testing/tiny_model.h"
+
+namespace thermocline::engine::testing {
+
+// A model of which everything could be on a device, and how it is computed.
+struct PlannedModel {
+  std::shared_ptr<const model::Model> model;
+  FfnChoice choice;
+};
+
+// "dense" (matrices), "exact" (records), "fast" (records and predictors),
+// "mixture" (dense).
+inline PlannedModel OpenPlanned(const std::string& kind) {
+  TinySpec spec;
+  spec.num_layers = 3;
+  spec.dtype = DType::kF16;
+  FfnChoice choice;
+  if (kind == "mixture") {
+    UseArchitecture("mixtral", spec);
+  } else if (kind != "dense") {
+    spec.activation = "relu";
+    choice.mode = FfnMode::kExact;
+  }
+  if (kind == "fast") {
+    spec.predictor_rank = 16;
+    choice = {.mode = FfnMode::kFast, .predictor = PredictorChoice::kTrained};
+  }
+  const bool has_records = choice.mode != FfnMode::kDense;
+  auto model = OpenTinyModel(spec, {.bundle_at_load = has_records});
+  EXPECT_TRUE(model) << model.error().message;
+  return {model ? *model : nullptr, choice};
+}
+
+// The simulated device's, but for one type.
+class LayoutWithout final : public device::RowLayout {
+ public:
+  explicit LayoutWithout(std::optional<DType> missing)
+      : device_(device::MakeSim(device::TestMachine(), {})),
+        missing_(missing) {}
+
+  bool CanCompute(DType dtype) const override {
+    return dtype != missing_ && device_->layout().CanCompute(dtype);
+  }
+  size_t RowBytes(DType dtype, size_t n) const override {
+    return device_->layout().RowBytes(dtype, n);
+  }
+  void Pack(DType dtype, const std::byte* row, size_t n,
+            std::byte* out) const override {
+    device_->layout().Pack(dtype, row, n, out);
+  }
+
+ private:
+  std::unique_ptr<device::SimDevice> device_;
+  std::optional<DType> missing_;
+};
+
+}  // namespace thermocline::engine::testing
+
+#endif  // THERMOCLINE_ENGINE_DEVICE_TEST_PLANS_H_
