@@ -9,6 +9,8 @@
 # tc_cuda_test(NAME LIBRARY library MUTANTS library PREFIX prefix SOURCES x_test.cc... DEPS
 # rooms...): a test program on LIBRARY_on_host, and, where nvcc is, NAME_on_gpu of
 # the same sources, which is built only when asked for and never run here.
+# tc_portable(TARGET): a program that tools/gpu_folder.sh takes to another machine:
+# what it and its libraries link is looked for in lib/ beside it first.
 
 find_program(TC_NVCC nvcc PATHS /usr/local/cuda/bin $ENV{CUDA_HOME}/bin
              DOC "CUDA's compiler, 13.0 or later; OFF: none")
@@ -68,6 +70,15 @@ if(NOT tc_no_nvcc)
     endif()
   endforeach()
 endif()
+
+function(tc_portable target)
+  # As it is to be installed: else CMake adds an empty entry, which is the folder
+  # that the program was started in.
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/lib"
+                        BUILD_WITH_INSTALL_RPATH ON)
+  # The newer tag would not count for libraries of libraries.
+  target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
+endfunction()
 
 function(tc_cuda_on_host_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
@@ -146,5 +157,6 @@ function(tc_cuda_test name)
                           ${ARG_DEPS} GTest::gtest_main GTest::gmock)
     target_compile_definitions(${name}_on_gpu PRIVATE
       TC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    tc_portable(${name}_on_gpu)
   endif()
 endfunction()

@@ -135,7 +135,7 @@ TEST(DeviceFlagsTest, RefusalsNameWhatIsWrong) {
 
 // With or without a GPU, `devices` and `run` say the same of the first one.
 TEST(DeviceFlagsTest, CudaIsThereOrSaysWhyNot) {
-  const MainResult devices = RunMain({"devices"});
+  const MainResult devices = RunMain({"devices", "--no-measure"});
   ASSERT_EQ(devices.exit_code, 0) << devices.err;
   EXPECT_THAT(devices.out, HasSubstr("host "));
   const std::string none = "cuda   none: ";

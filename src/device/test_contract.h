@@ -223,6 +223,36 @@ TEST_P(DeviceContract, AGraphIsDoneWhenItIsLaunchedAndAsOften) {
   EXPECT_EQ(on_.Get(copy, 33), want);
 }
 
+// Small, as a token's is often; TC_GRAPH_REPLAYS of it, up to three at once.
+TEST_P(DeviceContract, AGraphIsReplayedManyTimes) {
+  constexpr size_t kCount = 33;
+  auto* up = on_.Room<float>(kCount, MemoryKind::kPinned);
+  auto* down = on_.Room<float>(kCount, MemoryKind::kPinned);
+  auto* x = on_.Room<float>(kCount);
+  auto* sum = on_.Put(std::vector<float>(kCount, 0.0f));
+  ExpectOk(device_.BeginGraph(stream_));
+  ExpectOk(device_.Copy(stream_, x, up, kCount * sizeof(float)));
+  ExpectOk(device_.Run(
+      stream_, kernels::AddRowsScaledArgs{.n = kCount, .x = x, .out = sum}));
+  ExpectOk(device_.Copy(stream_, down, sum, kCount * sizeof(float)));
+  const auto graph = device_.EndGraph(stream_);
+  ASSERT_TRUE(graph.has_value()) << graph.error().message;
+  const uint64_t num_replays = NumberFrom("TC_GRAPH_REPLAYS", 40);
+  float want = 0.0f;  // small enough to be exact
+  for (uint64_t i = 0; i < num_replays;) {
+    const uint64_t at_once = 1 + i % 3;
+    const auto value = static_cast<float>(i % 4);
+    std::fill_n(up, kCount, value);
+    for (uint64_t j = 0; j < at_once; ++j, ++i) {
+      ExpectOk(device_.Launch(stream_, *graph));
+      want += value;
+    }
+    ExpectOk(device_.Synchronize(stream_));
+    ASSERT_EQ(down[0], want) << "after " << i;
+    ASSERT_EQ(down[kCount - 1], want) << "after " << i;
+  }
+}
+
 TEST_P(DeviceContract, EventsAreNoPartOfAGraph) {
   const auto event = device_.MakeEvent();
   ASSERT_TRUE(event.has_value());

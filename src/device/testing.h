@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -26,6 +27,13 @@ struct DeviceMaker {
   // Of 1 to 8 rows every so many are tried: 5 where operations are slow.
   uint32_t token_step = 1;
 };
+
+// A number that the environment may set, so that a test is short but where it
+// is wanted long.
+inline uint64_t NumberFrom(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
 
 inline void ExpectOk(const Status& status) {
   EXPECT_TRUE(status.has_value()) << status.error().message;
@@ -76,6 +84,9 @@ class OnDevice {
     ExpectOk(device_->Synchronize(stream_));
     return values;
   }
+
+  // All that Room and Put gave.
+  void FreeAll() { buffers_.clear(); }
 
   void Run(const kernels::DeviceOp& op) {
     ExpectOk(device_->Run(stream_, op));

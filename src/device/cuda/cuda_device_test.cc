@@ -9,6 +9,7 @@
 
 #include "device/cuda/test_cuda.h"
 #include "device/test_contract.h"
+#include "device/test_contract_draws.h"
 #include "device/test_contract_kv.h"
 #include "device/test_contract_ops.h"
 #include "device/test_contract_sets.h"
@@ -29,6 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, DeviceContract, kCudas, NameOfMaker);
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceOpsContract, kUnchecked, NameOfMaker);
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceKvContract, kUnchecked, NameOfMaker);
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceSetsContract, kUnchecked, NameOfMaker);
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceDrawsContract, kUnchecked, NameOfMaker);
 
 TEST_F(CudaDeviceTest, SaysWhatItIs) {
   const auto info = device_->Info();

@@ -8,6 +8,7 @@
 
 #include "device/sim/test_machine.h"
 #include "device/test_contract.h"
+#include "device/test_contract_draws.h"
 #include "device/test_contract_kv.h"
 #include "device/test_contract_ops.h"
 #include "device/test_contract_sets.h"
@@ -29,6 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Sim, DeviceContract, kSims, NameOfMaker);
 INSTANTIATE_TEST_SUITE_P(Sim, DeviceOpsContract, kSims, NameOfMaker);
 INSTANTIATE_TEST_SUITE_P(Sim, DeviceKvContract, kSims, NameOfMaker);
 INSTANTIATE_TEST_SUITE_P(Sim, DeviceSetsContract, kSims, NameOfMaker);
+INSTANTIATE_TEST_SUITE_P(Sim, DeviceDrawsContract, kSims, NameOfMaker);
 
 TEST(SimDevice, SaysThatItIsSimulated) {
   const auto sim = MakeSim(TestMachine(), {});
