@@ -168,6 +168,7 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   app->add_flag("--profile", flags->profile,
                 "Also time, bytes and waiting of each stage (md and json)");
   AddEngineFlags(*app, flags->model, flags->session);
+  AddBenchDeviceFlags(*app, *flags);
   AddPrefillFlag(*app, flags->session);
   app->footer(
       "t/s: median and standard deviation. GB/s: bytes that the tokens needed, "
@@ -203,6 +204,11 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
     flags->generate_given = generate->count() > 0;
     if (!flags->num_sequences.empty()) {
       action = [flags, prompts] { return RunSequences(*flags, *prompts); };
+      return;
+    }
+    if (flags->session.device.name != "none" || flags->trace_path) {
+      CheckBenchDeviceFlags(*app, *flags, *prompts);
+      action = [flags, prompts] { return RunOnDevice(*flags, *prompts); };
       return;
     }
     if (prompts->path.has_value()) {

@@ -31,6 +31,8 @@ struct BenchFlags {
   std::vector<int64_t> threads;
   int64_t repetitions = 5;
   bool profile = false;
+  std::optional<std::string> trace_path;  // --time-only
+  std::optional<DType> shape_type;        // of it: --as
   bench::BenchFormat format = bench::BenchFormat::kMarkdown;
 };
 
@@ -73,6 +75,16 @@ void CheckSequencesFlag(const CLI::App& app, const BenchFlags& flags);
 // `thermocline bench -np`: several sequences that generate together, of prompts
 // if there is a path. Requires flags.num_sequences.
 Status RunSequences(const BenchFlags& flags, const BenchPromptFlags& prompts);
+
+// --time-only, --as.
+void AddBenchDeviceFlags(CLI::App& app, BenchFlags& flags);
+
+// A usage error if flags are given that say nothing beside --device.
+void CheckBenchDeviceFlags(const CLI::App& app, const BenchFlags& flags,
+                           const BenchPromptFlags& prompts);
+
+// `thermocline bench --device`: a row per budget of VRAM. Requires a device.
+Status RunOnDevice(const BenchFlags& flags, const BenchPromptFlags& prompts);
 
 // A length that nobody asked for gives way to a small model.
 void CapDefault(const char* flag, bool given, int64_t room,

@@ -34,7 +34,7 @@ std::optional<int> CudaIndex(std::string_view name) {
 
 // What is asked for that only a device can do; empty: nothing.
 std::string_view NeedsDevice(const DeviceFlags& flags) {
-  if (flags.vram) return "--vram";
+  if (!flags.vrams.empty()) return "--vram";
   // All layers on the host is what there is without one.
   if (flags.rules.num_layers.value_or(0) > 0) return "-ngl";
   if (flags.rules.num_host_experts == kAllLayers) return "--cpu-moe";
@@ -42,31 +42,6 @@ std::string_view NeedsDevice(const DeviceFlags& flags) {
   if (!flags.rules.tensors.empty()) return "-ot";
   if (flags.on_loss != engine::DeviceLoss::kFail) return "--on-device-loss";
   return "";
-}
-
-Status CheckTogether(const DeviceFlags& flags) {
-  const std::string_view needing = NeedsDevice(flags);
-  if (!needing.empty() && flags.name == "none") {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{} is for a device: name one with --device", needing);
-  }
-  if (flags.machine && flags.name != "sim") {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--machine is what --device sim simulates, not {}", flags.name);
-  }
-  if (!flags.machine && flags.name == "sim") {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--device sim: say with --machine which machine's rates it has "
-                "(machines/*.json)");
-  }
-  const std::optional<int> cuda = CudaIndex(flags.name);
-  if (cuda && flags.cuda_of_tensors && *cuda != *flags.cuda_of_tensors) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "-ot puts tensors on CUDA{}, and the device is cuda{}: there "
-                "is one at a time",
-                *flags.cuda_of_tensors, *cuda);
-  }
-  return {};
 }
 
 std::string ToLower(std::string_view text) {
@@ -100,6 +75,17 @@ Status StoreTensorRules(const std::string& text, DeviceFlags& flags) {
     const size_t end = std::min(text.find(',', begin), text.size());
     TC_RETURN_IF_ERROR(StoreTensorRule(
         std::string_view(text).substr(begin, end - begin), flags));
+    begin = end + 1;
+  }
+  return {};
+}
+
+Status StoreBudgets(const std::string& text, std::vector<uint64_t>& budgets) {
+  budgets.clear();
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    TC_ASSIGN_OR_RETURN(budgets.emplace_back(),
+                        ParseSize(text.substr(begin, end - begin)));
     begin = end + 1;
   }
   return {};
@@ -146,6 +132,35 @@ void AddPlacementFlags(CLI::App& app, DeviceFlags& flags) {
 
 }  // namespace
 
+Status CheckDeviceFlags(const DeviceFlags& flags) {
+  const std::string_view needing = NeedsDevice(flags);
+  if (!needing.empty() && flags.name == "none") {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} is for a device: name one with --device", needing);
+  }
+  if (flags.vrams.size() > 1) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--vram: one budget at a time; `bench` compares several");
+  }
+  if (flags.machine && flags.name != "sim") {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--machine is what --device sim simulates, not {}", flags.name);
+  }
+  if (!flags.machine && flags.name == "sim") {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--device sim: say with --machine which machine's rates it has "
+                "(machines/*.json)");
+  }
+  const std::optional<int> cuda = CudaIndex(flags.name);
+  if (cuda && flags.cuda_of_tensors && *cuda != *flags.cuda_of_tensors) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "-ot puts tensors on CUDA{}, and the device is cuda{}: there "
+                "is one at a time",
+                *flags.cuda_of_tensors, *cuda);
+  }
+  return {};
+}
+
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
   AddParsed(app, "--device", "NAME",
             "Computes what of the model fits its memory, of generated tokens: "
@@ -158,12 +173,12 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
               flags.name = text;
               return {};
             });
-  AddParsed(app, "--vram", "SIZE",
+  AddParsed(app, "--vram", "SIZE,...",
             "Memory of the device for all of it (8GiB); planned to the byte, "
-            "never exceeded (default: what is free less 512 MiB)",
-            [&flags](const std::string& text) -> Status {
-              TC_ASSIGN_OR_RETURN(flags.vram, ParseSize(text));
-              return {};
+            "never exceeded; `bench` tries several (default: what is free less "
+            "512 MiB)",
+            [&flags](const std::string& text) {
+              return StoreBudgets(text, flags.vrams);
             });
   AddPath(app, "--machine", flags.machine, "FILE",
           "Rates of the machine that --device sim simulates");
@@ -181,7 +196,7 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
 }
 
 Result<std::shared_ptr<device::Device>> OpenDevice(const DeviceFlags& flags) {
-  TC_RETURN_IF_ERROR(CheckTogether(flags));
+  TC_RETURN_IF_ERROR(CheckDeviceFlags(flags));
   if (flags.name == "none") return std::shared_ptr<device::Device>();
   if (flags.name == "sim") {
     TC_ASSIGN_OR_RETURN(const device::Machine machine,

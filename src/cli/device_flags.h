@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "device/device.h"
@@ -17,19 +18,27 @@ namespace thermocline::cli {
 
 struct DeviceFlags {
   std::string name = "none";           // none, sim, cuda, or cuda with a number
-  std::optional<uint64_t> vram;        // bytes; absent: what is free
+  std::vector<uint64_t> vrams;         // bytes; none: what is free
   std::optional<std::string> machine;  // of sim
   engine::PlacementRules rules;
   std::optional<int> cuda_of_tensors;  // that -ot named by number
   engine::DeviceLoss on_loss = engine::DeviceLoss::kFail;
+
+  // Of one session; OpenDevice refuses several.
+  std::optional<uint64_t> vram() const {
+    return vrams.empty() ? std::nullopt : std::optional(vrams.front());
+  }
 };
 
 // --device, --vram, --machine, --on-device-loss; -ngl, --n-cpu-moe, --cpu-moe
 // and -ot with llama.cpp's meaning.
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags);
 
-// Null: none. kInvalidArgument: flags that do not go together; errors of
-// device::OpenCuda and device::ReadMachine.
+// kInvalidArgument: flags that do not go together.
+Status CheckDeviceFlags(const DeviceFlags& flags);
+
+// Null: none. Errors of CheckDeviceFlags, device::OpenCuda and
+// device::ReadMachine.
 Result<std::shared_ptr<device::Device>> OpenDevice(const DeviceFlags& flags);
 
 }  // namespace thermocline::cli

@@ -294,7 +294,7 @@ Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
                                                   ProgressLine& progress) {
   engine::SessionOptions options = OptionsOnHost(flags, config);
   TC_ASSIGN_OR_RETURN(options.device, OpenDevice(flags.device));
-  options.budget.vram = flags.device.vram;
+  options.budget.vram = flags.device.vram();
   options.placement = flags.device.rules;
   options.on_device_loss = flags.device.on_loss;
   options.cancel = CancelFlag();

@@ -13,6 +13,7 @@
 
 namespace thermocline::compute {
 
+class HostWork;
 struct StageTimes;
 
 // By which kernels rows are multiplied. A row's result depends on its form, not
@@ -37,6 +38,7 @@ struct Compute {
   const kernels::KernelTable* kernels = nullptr;
   ProductScratch scratch;
   StageTimes* times = nullptr;  // where stages add theirs (stage_times.h)
+  HostWork* work = nullptr;     // told of what stages read; null: nobody asks
 };
 
 // Rounds x [T, n] into compute.scratch.rounded_rows, one activation row after

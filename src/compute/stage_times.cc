@@ -6,8 +6,8 @@ namespace thermocline::compute {
 
 std::string_view NameOf(Stage stage) {
   constexpr std::array<std::string_view, kNumStages> kNames = {
-      "embed", "norm",    "qkv",  "attend",  "out",      "select",
-      "route", "up+gate", "down", "neurons", "residual", "head"};
+      "embed",   "norm", "qkv",     "attend", "out",      "select", "route",
+      "up+gate", "down", "neurons", "device", "residual", "head"};
   return kNames[static_cast<size_t>(stage)];
 }
 
@@ -26,8 +26,7 @@ StageTimes& StageTimes::operator+=(const StageTimes& other) {
   return *this;
 }
 
-void ScopedStage::Begin(size_t num_bytes) {
-  totals_->num_bytes += num_bytes;
+void ScopedStage::Begin() {
   before_ = pool_->counters();
   watch_.emplace();
 }
@@ -37,6 +36,7 @@ void ScopedStage::End() {
   const os::PoolCounters now = pool_->counters();
   totals_->num_joins += now.num_joins - before_.num_joins;
   totals_->wait_ns += now.wait_ns - before_.wait_ns;
+  totals_->num_bytes += num_bytes_;
   ++totals_->num_calls;
 }
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace thermocline::compute {
 namespace {
@@ -42,6 +44,39 @@ TEST(ScopedStageTest, AddsWhatHappensWhileItLives) {
   EXPECT_EQ(profile.of(Stage::kOut).num_calls, 1u);
   EXPECT_EQ(profile.of(Stage::kOut).num_joins, 0u);
   EXPECT_EQ(profile.of(Stage::kNorm).num_calls, 0u);
+}
+
+// Bytes, in the order in which stages end; stages without any are no work.
+TEST(ScopedStageTest, TellsWhatTheHostReads) {
+  struct Reads final : HostWork {
+    void Read(Stage stage, uint64_t num_bytes) override {
+      reads.emplace_back(stage, num_bytes);
+    }
+    std::vector<std::pair<Stage, uint64_t>> reads;
+  } work;
+  StageTimes times;
+  auto pool = os::ThreadPool::Create({.num_threads = 1});
+  ASSERT_TRUE(pool.has_value());
+  for (StageTimes* account : {static_cast<StageTimes*>(nullptr), &times}) {
+    const Compute compute = {
+        .pool = pool->get(), .times = account, .work = &work};
+    {
+      ScopedStage stage(compute, Stage::kQkv, 100);
+      stage.AddBytes(11);
+    }
+    {
+      const ScopedStage stage(compute, Stage::kNorm);
+    }
+    {
+      const ScopedStage stage(compute, Stage::kHead, 7);
+    }
+    AccountBytes(compute, Stage::kHead, 1);
+    const std::vector<std::pair<Stage, uint64_t>> expected = {
+        {Stage::kQkv, 111}, {Stage::kHead, 7}};
+    EXPECT_EQ(std::exchange(work.reads, {}), expected);
+  }
+  EXPECT_EQ(times.of(Stage::kQkv).num_bytes, 111u);
+  EXPECT_EQ(times.of(Stage::kHead).num_bytes, 8u);
 }
 
 TEST(ScopedStageTest, DoesNothingWithoutAnAccount) {

@@ -33,7 +33,8 @@ class EngineImpl final : public Engine {
         compute_{.pool = pool,
                  .kernels = &kernels::KernelsFor(options_.isa),
                  .scratch = scratch_.products,
-                 .times = options_.times},
+                 .times = options_.times,
+                 .work = options_.work},
         records_(model_->weights(), options_.make_records) {}
 
   // The rest of construction, which can fail.

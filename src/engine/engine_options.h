@@ -13,6 +13,7 @@
 #include "kernels/isa.h"
 
 namespace thermocline::compute {
+class HostWork;
 struct StageTimes;
 }  // namespace thermocline::compute
 
@@ -40,6 +41,7 @@ struct EngineOptions {
   // them.
   MakeRecordStore make_records;
   compute::StageTimes* times = nullptr;  // Run adds to it; null: nobody
+  compute::HostWork* work = nullptr;     // told of what Run reads
   // Null: the host computes everything. Else what `placement` names is copied
   // there when the engine is made, and generated rows are computed on both.
   std::shared_ptr<device::Device> device;

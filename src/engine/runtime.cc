@@ -47,7 +47,8 @@ EngineOptions EngineOptionsOf(const model::Config& config,
                           .predictor = options.predictor,
                           .dense_prompts = options.dense_prompts,
                           .observer = options.observer,
-                          .times = options.times};
+                          .times = options.times,
+                          .work = options.work};
   // More rows than positions there can never be.
   const std::optional<uint64_t> num_positions =
       CheckedMul(static_cast<uint64_t>(std::max<int64_t>(engine.context, 1)),
@@ -177,6 +178,16 @@ Result<RuntimePlan> PlanRuntime(const model::Config& config,
   return plan;
 }
 
+Result<RuntimePlan> PlanRuntime(const model::Model& model,
+                                const SessionOptions& options) {
+  TC_ASSIGN_OR_RETURN(RuntimePlan plan, PlanRuntime(model.config(), options,
+                                                    WeightMemory::Of(model)));
+  if (options.device != nullptr) {
+    TC_RETURN_IF_ERROR(PlaceOnDevice(model, options, plan));
+  }
+  return plan;
+}
+
 Result<MemoryPlan> PlanMemory(const model::Config& config,
                               const SessionOptions& options,
                               const WeightMemory& weights) {
@@ -202,11 +213,7 @@ Runtime::Runtime(RuntimePlan plan, std::shared_ptr<os::ThreadPool> pool,
 Result<std::unique_ptr<Runtime>> Runtime::Create(
     std::shared_ptr<const model::Model> model, const SessionOptions& options) {
   TC_CHECK(model != nullptr);
-  TC_ASSIGN_OR_RETURN(RuntimePlan plan, PlanRuntime(model->config(), options,
-                                                    WeightMemory::Of(*model)));
-  if (options.device != nullptr) {
-    TC_RETURN_IF_ERROR(PlaceOnDevice(*model, options, plan));
-  }
+  TC_ASSIGN_OR_RETURN(RuntimePlan plan, PlanRuntime(*model, options));
   const Status fits = CheckMemory(plan.memory, options.budget,
                                   os::ReadMemoryInfo().total_bytes);
   if (!fits.has_value()) return Annotate(model->file().path(), fits.error());

@@ -47,6 +47,7 @@ struct SessionOptions {
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prompt
   compute::StageTimes* times = nullptr;       // EngineOptions::times
+  compute::HostWork* work = nullptr;          // EngineOptions::work
   // Takes what fits budget.vram, or what is free there less kVramMargin, as
   // `placement` says; null: the host computes everything.
   std::shared_ptr<device::Device> device;
@@ -84,6 +85,11 @@ struct RuntimePlan {
 Result<RuntimePlan> PlanRuntime(const model::Config& config,
                                 const SessionOptions& options,
                                 const WeightMemory& weights = {});
+
+// With what of the model lies on options.device. Besides: PlanPlacement's
+// errors; kResourceExhausted, more VRAM than is free.
+Result<RuntimePlan> PlanRuntime(const model::Model& model,
+                                const SessionOptions& options);
 
 // Its memory alone.
 Result<MemoryPlan> PlanMemory(const model::Config& config,

@@ -62,8 +62,11 @@ class Session {
   // What generated tokens have read so far; all 0 in kDense.
   virtual SparseTotals sparse_totals() const { return {}; }
   virtual const MemoryPlan& memory() const = 0;
-  // What lies on the device, when the session was made.
-  virtual const Placement& placement() const = 0;
+  // What lies on the device, when the session was made; nothing without one.
+  virtual const Placement& placement() const {
+    static const Placement kNone;
+    return kNone;
+  }
   virtual const model::Model& model() const = 0;
 
   // Forgets everything from position `length` on. Requires length <=

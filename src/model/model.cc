@@ -136,6 +136,27 @@ Status BindParts(const gguf::File& parts, const Config& config,
   return CheckSampleCounts(parts, layers);
 }
 
+// Those that are most of a model's bytes, and that are there.
+std::vector<TensorView*> MatricesOf(Weights& weights) {
+  std::vector<TensorView*> matrices;
+  const auto add = [&](auto&... views) {
+    for (TensorView* view : {&views...}) {
+      if (*view) matrices.push_back(view);
+    }
+  };
+  const auto add_ffn = [&](FfnMatrices& ffn) {
+    add(ffn.gate, ffn.up, ffn.down, ffn.down_t);
+  };
+  add(weights.head);
+  for (LayerWeights& layer : weights.layers) {
+    AttentionWeights& attention = layer.attention;
+    add(attention.q, attention.k, attention.v, attention.out);
+    add_ffn(layer.ffn);
+    for (FfnMatrices& expert : layer.ffn.experts) add_ffn(expert);
+  }
+  return matrices;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::Open(
@@ -206,6 +227,19 @@ std::shared_ptr<const Model> Model::WithThresholds(
   std::shared_ptr<Model> model(new Model(*this));
   model->config_.thresholds = std::move(thresholds);
   return model;
+}
+
+Result<std::shared_ptr<const Model>> Model::ShapeOf(DType dtype) const {
+  std::shared_ptr<Model> model(new Model(*this));
+  for (TensorView* matrix : MatricesOf(model->weights_)) {
+    if (matrix->shape.ne[0] % InfoOf(dtype).block_elems != 0) {
+      return Fail(ErrorCode::kUnsupported,
+                  "{}: rows of {} elements are no whole blocks of {}",
+                  file_->path(), matrix->shape.ne[0], NameOf(dtype));
+    }
+    *matrix = {.dtype = dtype, .shape = matrix->shape};
+  }
+  return std::shared_ptr<const Model>(std::move(model));
 }
 
 Result<std::shared_ptr<const Model>> Model::WithParts(

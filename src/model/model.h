@@ -165,6 +165,12 @@ class Model {
   std::shared_ptr<const Model> WithThresholds(
       std::vector<float> thresholds) const;
 
+  // This model's shape with matrices of attention, FFNs and the head of another
+  // type, and none of these in memory: for plans and times of what is not
+  // there. What else it has is shared. kUnsupported: their rows are no whole
+  // blocks of the type.
+  Result<std::shared_ptr<const Model>> ShapeOf(DType dtype) const;
+
   // This model, as it was opened, with the predictors, thresholds, self-tests
   // and activation of `parts`, a file of `thermocline train` or a prepared
   // model, and none of its own: what overrides said of those goes with them.

@@ -71,6 +71,28 @@ TEST(Model, WithThresholdsIsTheModelAsItWasOpened) {
   EXPECT_EQ(model->tokenizer()->num_tokens(), 6);
 }
 
+TEST(Model, ShapeOfHasMatricesOfATypeAndNoBytes) {
+  const Opened opened(TestModel());
+  ASSERT_TRUE(opened.model) << opened.model.error().message;
+  const Weights& whole = (*opened.model)->weights();
+  const auto shape = (*opened.model)->ShapeOf(DType::kQ8_0);
+  ASSERT_TRUE(shape) << shape.error().message;
+  const Weights& weights = (*shape)->weights();
+  ASSERT_EQ(weights.layers.size(), whole.layers.size());
+  const LayerWeights& layer = weights.layers[0];
+  for (const TensorView& view :
+       {weights.head, layer.attention.q, layer.attention.out, layer.ffn.up}) {
+    EXPECT_EQ(view.dtype, DType::kQ8_0);
+    EXPECT_FALSE(view.in_memory());
+  }
+  EXPECT_EQ(layer.ffn.up.shape, whole.layers[0].ffn.up.shape);
+  EXPECT_EQ(layer.ffn.norm.data, whole.layers[0].ffn.norm.data);
+  // Rows of 32 elements.
+  const auto in_blocks_of_256 = (*opened.model)->ShapeOf(DType::kQ4_K);
+  ASSERT_FALSE(in_blocks_of_256);
+  EXPECT_THAT(in_blocks_of_256.error().message, HasSubstr("no whole blocks"));
+}
+
 TEST(Model, WithPartsOfAnotherFile) {
   const os::TestFolder folder;
   TestFile parts;

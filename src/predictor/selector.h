@@ -40,7 +40,7 @@ class Selector {
   virtual Status Select(compute::ProductForm form, const compute::Rows& x,
                         size_t num_rows, const neuron::ActiveSets& sets) = 0;
 
-  // Bytes of weights that the last Select read.
+  // Bytes of weights in the host's memory that the last Select read.
   virtual size_t num_bytes() const = 0;
 };
 

@@ -353,6 +353,8 @@ SimOptions WithFault(SimOptions options, uint64_t seed, uint64_t num_calls) {
   return options;
 }
 
+SimDevice* AsSim(Device* device) { return dynamic_cast<SimDevice*>(device); }
+
 std::unique_ptr<SimDevice> MakeSim(const Machine& machine,
                                    const SimOptions& options) {
   return std::make_unique<Sim>(machine, options);

@@ -71,6 +71,9 @@ class SimDevice : public Device {
   virtual uint64_t num_calls() const = 0;
 };
 
+// Null: another kind of device.
+SimDevice* AsSim(Device* device);
+
 // Errors of the machine's figures are ReadMachine's.
 std::unique_ptr<SimDevice> MakeSim(const Machine& machine,
                                    const SimOptions& options);

@@ -27,6 +27,18 @@ struct AttentionOnDevice {
   const float* out_bias = nullptr;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
+
+  // q, k and v with their biases lie one behind the other.
+  bool AreOneMatrix() const {
+    const auto follows = [](const kernels::DeviceMatrix& a,
+                            const kernels::DeviceMatrix& b) {
+      return a.dtype == b.dtype && a.row_bytes == b.row_bytes &&
+             a.rows + a.num_bytes() == b.rows;
+    };
+    if (!follows(q, k) || !follows(k, v)) return false;
+    if (q_bias == nullptr) return k_bias == nullptr && v_bias == nullptr;
+    return k_bias == q_bias + q.num_rows && v_bias == k_bias + k.num_rows;
+  }
 };
 
 Result<AttentionOnDevice> LoadAttention(const model::AttentionWeights& weights,
@@ -69,19 +81,25 @@ struct AttentionArrays {
   uint32_t* page_table = nullptr;  // [T, pages]
   uint32_t* places = nullptr;      // [T]
   uint32_t* counts = nullptr;      // [T]
+  float* q = nullptr;              // [T, H * K] the device's alone
   // Comes back:
-  float* out = nullptr;  // [T, D]
   float* k = nullptr;    // [T, KVH * K], rotated
   float* v = nullptr;    // [T, KVH * Kv]
+  float* out = nullptr;  // [T, D]
   // The device's alone:
-  float* q = nullptr;         // [T, H * K]
   float* attended = nullptr;  // [T, H * Kv]
   float* partials = nullptr;
   std::byte* scratch = nullptr;
 
   uint64_t bytes_in = 0;   // from x to the end of counts
-  uint64_t bytes_out = 0;  // and on to the end of v
+  uint64_t bytes_out = 0;  // from k to the end of out
   uint64_t num_bytes = 0;  // of all
+
+  // Of one row: q, k and v are one array.
+  bool AreOneRow(const model::AttentionSpec& spec) const {
+    return k == q + spec.num_heads * spec.key_width &&
+           v == k + spec.num_kv_heads * spec.key_width;
+  }
 };
 
 AttentionArrays CarveDeviceAttention(std::byte* base,
@@ -101,11 +119,13 @@ AttentionArrays CarveDeviceAttention(std::byte* base,
   arrays.places = carver.Take<uint32_t>(num_rows, 1);
   arrays.counts = carver.Take<uint32_t>(num_rows, 1);
   arrays.bytes_in = carver.used();
-  arrays.out = carver.Take<float>(num_rows, config.width);
+  // One behind the other: a row's three are one product where weights are too.
+  arrays.q = carver.Take<float>(num_rows, spec.num_heads * spec.key_width);
+  const uint64_t begin_out = carver.used();
   arrays.k = carver.Take<float>(num_rows, spec.num_kv_heads * spec.key_width);
   arrays.v = carver.Take<float>(num_rows, spec.num_kv_heads * spec.value_width);
-  arrays.bytes_out = carver.used() - arrays.bytes_in;
-  arrays.q = carver.Take<float>(num_rows, spec.num_heads * spec.key_width);
+  arrays.out = carver.Take<float>(num_rows, config.width);
+  arrays.bytes_out = carver.used() - begin_out;
   arrays.attended = carver.Take<float>(num_rows, attended_width);
   arrays.partials = carver.Take<float>(
       1,
@@ -130,8 +150,9 @@ class DeviceAttention final : public AttentionExecutor {
         weights_(weights) {}
 
   Status Run(const AttentionCall& call) override {
-    const compute::ScopedStage stage(*parts_.compute, compute::Stage::kAttend,
-                                     BytesRead(call.runs));
+    const compute::ScopedStage stage(*parts_.compute, compute::Stage::kDevice);
+    AccountBytes(*parts_.compute, compute::Stage::kDevice,
+                 BytesRead(call.runs));
     RowsLeft rest(call.runs);
     for (size_t first = 0; first < call.num_rows; first += kDeviceRows) {
       const size_t count = std::min(kDeviceRows, call.num_rows - first);
@@ -193,7 +214,7 @@ class DeviceAttention final : public AttentionExecutor {
     TC_RETURN_IF_ERROR(Project(there, count));
     TC_RETURN_IF_ERROR(Attend(there, count, stride, num_positions));
     TC_RETURN_IF_ERROR(
-        device.Copy(lane_.stream(), host.out, there.out, host.bytes_out));
+        device.Copy(lane_.stream(), host.k, there.k, host.bytes_out));
     TC_RETURN_IF_ERROR(device.Record(lane_.stream(), lane_.done()));
     TC_RETURN_IF_ERROR(device.Synchronize(lane_.done()));
     Unpack(call, first, count, host);
@@ -227,6 +248,9 @@ class DeviceAttention final : public AttentionExecutor {
 
   // q, k, v of the rows.
   Status Project(const AttentionArrays& there, size_t count) {
+    if (count == 1 && weights_.AreOneMatrix() && there.AreOneRow(spec_)) {
+      return ProjectAtOnce(there);
+    }
     TC_RETURN_IF_ERROR(
         Multiply(weights_.q, weights_.q_bias, there, there.x, count, there.q));
     TC_RETURN_IF_ERROR(
@@ -237,6 +261,22 @@ class DeviceAttention final : public AttentionExecutor {
         NormAndRotate(weights_.q_norm, spec_.num_heads, there, count, there.q));
     return NormAndRotate(weights_.k_norm, spec_.num_kv_heads, there, count,
                          there.k);
+  }
+
+  // Of one row: fewer launches, the same bits.
+  Status ProjectAtOnce(const AttentionArrays& there) {
+    kernels::DeviceMatrix qkv = weights_.q;
+    qkv.num_rows += weights_.k.num_rows + weights_.v.num_rows;
+    TC_RETURN_IF_ERROR(
+        Multiply(qkv, weights_.q_bias, there, there.x, 1, there.q));
+    if (weights_.q_norm != nullptr || weights_.k_norm != nullptr) {
+      TC_RETURN_IF_ERROR(
+          NormAndRotate(weights_.q_norm, spec_.num_heads, there, 1, there.q));
+      return NormAndRotate(weights_.k_norm, spec_.num_kv_heads, there, 1,
+                           there.k);
+    }
+    return NormAndRotate(nullptr, spec_.num_heads + spec_.num_kv_heads, there,
+                         1, there.q);
   }
 
   Status Multiply(const kernels::DeviceMatrix& matrix, const float* bias,

@@ -37,29 +37,37 @@ class DeviceLane {
   device::Device& device() const { return *device_; }
   device::Stream stream() const { return stream_; }
   device::Event done() const { return done_; }
+  device::Event chosen() const { return chosen_; }  // of a pass's neurons
   std::byte* device_memory() const { return device_memory_.data(); }
   std::byte* pinned_memory() const { return pinned_memory_.data(); }
 
   // Waits until nothing that was enqueued runs any more, unless the device is
   // lost. To be called after any error, before the lane's memory is written:
   // what was enqueued before the error still reads and writes it.
-  void Drain() const {
+  void Drain() {
+    ++num_drains_;
     for (int i = 0; i < 8 && !device_->Synchronize(stream_); ++i) {
     }
   }
 
+  // What was begun before the last one is void.
+  uint64_t num_drains() const { return num_drains_; }
+
  private:
   DeviceLane(device::Device* device, device::Stream stream, device::Event done,
-             device::Buffer device_memory, device::Buffer pinned_memory)
+             device::Event chosen, device::Buffer device_memory,
+             device::Buffer pinned_memory)
       : device_(device),
         stream_(stream),
         done_(done),
+        chosen_(chosen),
         device_memory_(std::move(device_memory)),
         pinned_memory_(std::move(pinned_memory)) {}
 
   device::Device* device_;
   device::Stream stream_;
-  device::Event done_;
+  device::Event done_, chosen_;
+  uint64_t num_drains_ = 0;
   device::Buffer device_memory_, pinned_memory_;
 };
 
@@ -75,8 +83,9 @@ inline Result<std::unique_ptr<DeviceLane>> DeviceLane::Make(
   TC_ASSIGN_OR_RETURN(const device::Stream stream,
                       device->MakeStream(device::Priority::kNormal));
   TC_ASSIGN_OR_RETURN(const device::Event done, device->MakeEvent());
+  TC_ASSIGN_OR_RETURN(const device::Event chosen, device->MakeEvent());
   return std::unique_ptr<DeviceLane>(new DeviceLane(
-      device, stream, done, std::move(on_device), std::move(pinned)));
+      device, stream, done, chosen, std::move(on_device), std::move(pinned)));
 }
 
 }  // namespace thermocline::engine

@@ -47,8 +47,8 @@ class Loader {
   Status LoadLayer(size_t layer_idx) {
     const LayerPlacement& layer = parts_.placement->layers[layer_idx];
     if (layer.attention) TC_RETURN_IF_ERROR(LoadAttention(layer_idx));
-    if (layer.predictor) TC_RETURN_IF_ERROR(LoadPredictor(layer_idx));
     if (!layer.resident.empty()) TC_RETURN_IF_ERROR(LoadNeurons(layer_idx));
+    if (layer.predictor) TC_RETURN_IF_ERROR(LoadPredictor(layer_idx));
     if (layer.matrices) TC_RETURN_IF_ERROR(LoadMatrices(layer_idx));
     if (!layer.experts.empty()) TC_RETURN_IF_ERROR(LoadExperts(layer_idx));
     return {};
@@ -85,10 +85,16 @@ class Loader {
   }
 
   Status LoadPredictor(size_t layer_idx) {
+    const model::PredictorConfig& predictor = config().predictor;
+    const bool reads_the_same =
+        predictor.input == model::PredictorInput::kNormed &&
+        (predictor.lookahead == 0 || layer_idx == 0);
     TC_ASSIGN_OR_RETURN(
         loaded_->predictors[layer_idx],
-        MakeDeviceSelector(weights(layer_idx).predictor,
-                           config().predictor.threshold, loaded_->lane.get()));
+        MakeDeviceSelector(
+            weights(layer_idx).predictor, predictor.threshold,
+            loaded_->lane.get(),
+            reads_the_same ? loaded_->neurons[layer_idx].get() : nullptr));
     return {};
   }
 

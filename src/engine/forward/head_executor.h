@@ -27,6 +27,8 @@ class HeadExecutor {
  public:
   virtual ~HeadExecutor() = default;
   virtual Status Run(const HeadCall& call) = 0;
+  // Bytes of weights in the host's memory that Run reads.
+  virtual size_t num_bytes() const = 0;
 };
 
 // The product with the head, on the host; never fails. The arguments outlive

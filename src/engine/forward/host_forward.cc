@@ -151,7 +151,7 @@ Status HostForward::Run(const Batch& batch, std::span<float> logits,
 Status HostForward::RunPass(const Batch& batch, std::span<float> logits,
                             const PassHooks& hooks) {
   compute::StageTimes* times = compute_.times;
-  const ScopedStage whole(compute_, times ? &times->whole : nullptr, 0);
+  const ScopedStage whole(compute_, times ? &times->whole : nullptr);
   Lay(batch);
   Embed(batch);
   const size_t num_rows = batch.num_rows();
@@ -375,7 +375,8 @@ Status HostForward::ComputeLogits(const PhaseRows& rows,
   const size_t vocab_size = config().vocab_size;
   const Rows out = {logits.data(), vocab_size, vocab_size};
   {
-    const ScopedStage stage(compute_, Stage::kHead, weights.head.num_bytes());
+    HeadExecutor& head = *heads_[static_cast<size_t>(rows.phase)];
+    const ScopedStage stage(compute_, Stage::kHead, head.num_bytes());
     size_t num_normed = 0;
     for (size_t i = 0; i < rows.runs.size(); ++i) {
       const size_t count = rows.runs[i].num_logit_rows();
@@ -387,11 +388,10 @@ Status HostForward::ComputeLogits(const PhaseRows& rows,
                          count, scratch_.normed.From(num_normed));
       num_normed += count;
     }
-    TC_RETURN_IF_ERROR(
-        heads_[static_cast<size_t>(rows.phase)]->Run({.phase = rows.phase,
-                                                      .num_rows = num_rows,
-                                                      .normed = scratch_.normed,
-                                                      .logits = out}));
+    TC_RETURN_IF_ERROR(head.Run({.phase = rows.phase,
+                                 .num_rows = num_rows,
+                                 .normed = scratch_.normed,
+                                 .logits = out}));
   }
   if (!AllFinite(out, num_rows)) {
     return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},

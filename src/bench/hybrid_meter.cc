@@ -1,0 +1,104 @@
+#include "bench/hybrid_meter.h"
+
+#include <algorithm>
+
+namespace thermocline::bench {
+namespace {
+
+using compute::Stage;
+
+uint64_t NumResident(const engine::Placement& placement,
+                     const model::Config& config) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < placement.layers.size(); ++i) {
+    const engine::LayerPlacement& layer = placement.layers[i];
+    const size_t width = config.layers[i].ffn.width;
+    count += layer.resident.size() + layer.experts.size() * width;
+    if (layer.matrices) count += width;
+  }
+  return count;
+}
+
+template <typename T>
+void AddTo(std::optional<T>& sum, T value) {
+  sum = sum.value_or(T()) + value;
+}
+
+}  // namespace
+
+void HybridMeter::Read(Stage stage, uint64_t num_bytes) {
+  host_bytes_ += num_bytes;
+  if (stage == Stage::kNeurons) host_neuron_bytes_ += num_bytes;
+  if (sim_ != nullptr) sim_->HostWork(num_bytes);
+}
+
+HybridMeter::Counts HybridMeter::Now(const engine::SparseTotals& totals) const {
+  Counts counts = {.seconds = sim_ != nullptr ? sim_->now() : watch_.Seconds(),
+                   .waiting_ns = times_.of(Stage::kDevice).ns,
+                   .host_bytes = host_bytes_,
+                   .host_neuron_bytes = host_neuron_bytes_,
+                   .totals = totals};
+  if (sim_ != nullptr) counts.accounts = sim_->accounts();
+  return counts;
+}
+
+void HybridMeter::End(const engine::SparseTotals& now, uint64_t num_tokens) {
+  const Counts after = Now(now);
+  const engine::SparseTotals totals = after.totals - before_.totals;
+  costs_.num_tokens += num_tokens;
+  costs_.seconds += after.seconds - before_.seconds;
+  costs_.host_bytes += after.host_bytes - before_.host_bytes;
+  costs_.host_neuron_bytes +=
+      after.host_neuron_bytes - before_.host_neuron_bytes;
+  costs_.device_neuron_bytes += totals.num_device_bytes;
+  costs_.num_candidates += totals.num_candidates;
+  costs_.num_device_candidates += totals.num_device_candidates;
+  if (sim_ != nullptr) {
+    AddAccounts(before_.accounts, after.accounts);
+  } else {
+    costs_.waiting_seconds +=
+        static_cast<double>(after.waiting_ns - before_.waiting_ns) / 1e9;
+  }
+}
+
+void HybridMeter::AddAccounts(const device::SimAccounts& before,
+                              const device::SimAccounts& after) {
+  costs_.waiting_seconds += after.waiting_seconds - before.waiting_seconds;
+  costs_.device_bytes += after.device_bytes - before.device_bytes;
+  AddTo(costs_.device_seconds, after.device_seconds - before.device_seconds);
+  AddTo(costs_.link_seconds, after.up_seconds + after.down_seconds -
+                                 before.up_seconds - before.down_seconds);
+  AddTo(costs_.up_bytes, after.up_bytes - before.up_bytes);
+  AddTo(costs_.down_bytes, after.down_bytes - before.down_bytes);
+}
+
+HybridRow HybridMeter::Row(const model::Config& config, engine::FfnMode mode,
+                           const engine::Placement& placement,
+                           const engine::MemoryPlan& memory,
+                           const std::optional<HybridRates>& rates) const {
+  HybridRow row = {
+      .num_layers = config.num_layers,
+      .num_resident = NumResident(placement, config),
+      .planned_bytes = memory.device.total(),
+      .peak_device_bytes = device_->peak_bytes(device::MemoryKind::kDevice),
+      .host_bytes = memory.host.total(),
+      .costs = costs_,
+      .rates = rates};
+  HybridCosts& costs = row.costs;
+  // Then all listed neurons are all there are, and are not counted.
+  if (mode == engine::FfnMode::kDense) {
+    costs.device_neuron_bytes = placement.record_bytes * costs.num_tokens;
+  }
+  if (sim_ != nullptr) {
+    const device::Machine& machine = sim_->machine();
+    row.rates = {.device = machine.device_rate,
+                 .host = std::min(machine.pool_rate, machine.bus_rate)};
+  } else {
+    // What else is there is read once a token.
+    costs.device_bytes =
+        costs.device_neuron_bytes + placement.weight_bytes * costs.num_tokens;
+  }
+  return row;
+}
+
+}  // namespace thermocline::bench

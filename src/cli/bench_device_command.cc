@@ -1,0 +1,182 @@
+// `thermocline bench --device`: speed at several budgets of VRAM.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/hybrid_bench.h"
+#include "bench/timed_bench.h"
+#include "cli/bench_commands.h"
+#include "cli/flags.h"
+#include "cli/parse_text.h"
+#include "cli/prompt_file.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "device/sim/machine.h"
+
+namespace thermocline::cli {
+namespace {
+
+Status AddPrompts(const BenchPromptFlags& flags, const model::Model& model,
+                  bench::HybridBenchOptions& options) {
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*flags.path));
+  TC_ASSIGN_OR_RETURN(const auto prompts,
+                      ParsePrompts(text, InputName(*flags.path)));
+  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
+                      RequireTokenizer(model));
+  TC_ASSIGN_OR_RETURN(options.prompts,
+                      EncodePrompts(flags, *tokenizer, prompts));
+  options.source = InputName(*flags.path);
+  options.test =
+      flags.tests.empty() ? bench::PromptTest() : flags.tests.front();
+  return {};
+}
+
+int64_t ContextFor(const bench::HybridBenchOptions& options) {
+  int64_t longest = options.test.num_prompt;
+  if (longest == 0) {
+    for (const bench::BenchPrompt& prompt : options.prompts) {
+      longest = std::max(longest, static_cast<int64_t>(prompt.tokens.size()));
+    }
+  }
+  return longest + options.test.num_generate;
+}
+
+// A session of the host's alone, with what the flags say of the device.
+Result<engine::SessionOptions> SessionFor(const SessionFlags& flags,
+                                          const model::Config& config,
+                                          ProgressLine& progress) {
+  SessionFlags on_host = flags;
+  on_host.device = {};
+  TC_ASSIGN_OR_RETURN(engine::SessionOptions session,
+                      MakeSessionOptions(on_host, config, progress));
+  session.placement = flags.device.rules;
+  session.on_device_loss = flags.device.on_loss;
+  return session;
+}
+
+std::vector<std::optional<uint64_t>> BudgetsOf(const BenchFlags& flags) {
+  const std::vector<uint64_t>& vrams = flags.session.device.vrams;
+  if (vrams.empty()) return {std::nullopt};
+  return {vrams.begin(), vrams.end()};
+}
+
+Status RunTimed(const BenchFlags& flags) {
+  ProgressLine progress;
+  TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
+  if (flags.shape_type) {
+    TC_ASSIGN_OR_RETURN(model, model->ShapeOf(*flags.shape_type));
+  }
+  DeviceFlags of_one = flags.session.device;
+  of_one.vrams.clear();
+  TC_RETURN_IF_ERROR(CheckDeviceFlags(of_one));
+  bench::TimedBenchOptions options;
+  TC_ASSIGN_OR_RETURN(options.machine,
+                      device::ReadMachine(*flags.session.device.machine));
+  TC_ASSIGN_OR_RETURN(options.session,
+                      SessionFor(flags.session, model->config(), progress));
+  options.trace_path = *flags.trace_path;
+  if (flags.depths.front() > 0) options.depth = flags.depths.front();
+  if (flags.generate_given) {
+    options.num_tokens = static_cast<uint64_t>(flags.generate_lengths.front());
+  }
+  options.vram = BudgetsOf(flags);
+  options.progress = progress.callback();
+  const auto rows = bench::RunTimedBench(model, options);
+  progress.Clear();
+  TC_RETURN_IF_ERROR(rows);
+  return WriteStdout(bench::FormatHybridBench(*rows, flags.format));
+}
+
+}  // namespace
+
+void CheckBenchDeviceFlags(const CLI::App& app, const BenchFlags& flags,
+                           const BenchPromptFlags& prompts) {
+  const bool is_timed = flags.trace_path.has_value();
+  if (is_timed && flags.session.device.name != "sim") {
+    throw CLI::ValidationError("--time-only", "goes with --device sim");
+  }
+  if (is_timed && (prompts.path || flags.prompt_given)) {
+    throw CLI::ValidationError(
+        "--time-only: the trace says which neurons fire, no prompt is run");
+  }
+  if (flags.shape_type && !is_timed) {
+    throw CLI::ValidationError("--as", "goes with --time-only");
+  }
+  std::vector<const char*> without = {"--repetitions", "--profile",
+                                      "--tokens-csv"};
+  if (!is_timed) without.push_back("--n-depth");
+  for (const char* name : without) {
+    if (app.get_option(name)->count() == 0) continue;
+    throw CLI::ValidationError(
+        DisplayNames(app.get_option(name)->get_name(false, true)),
+        "has no effect with --device");
+  }
+  const bool has_many = prompts.path ? prompts.tests.size() > 1
+                                     : flags.prompt_lengths.size() > 1 ||
+                                           flags.generate_lengths.size() > 1;
+  if (has_many || flags.threads.size() > 1) {
+    throw CLI::ValidationError(
+        "with --device the budgets of --vram are compared: one length and "
+        "number of threads at a time");
+  }
+  if (!prompts.path && flags.generate_lengths.front() < 3) {
+    throw CLI::ValidationError(
+        "-n: at least 3 with --device, whose first tokens bring things over");
+  }
+}
+
+void AddBenchDeviceFlags(CLI::App& app, BenchFlags& flags) {
+  AddPath(app, "--time-only", flags.trace_path, "TRACE",
+          "With --device sim: nothing is computed, only timed, with the "
+          "generated tokens of a trace; the weights are not read");
+  AddParsed(app, "--as", "TYPE",
+            "With --time-only: as if the matrices were of this type: f16, "
+            "q8_0, q4_0, q4_k, q6_k",
+            [&flags](const std::string& text) -> Status {
+              for (const DType dtype : {DType::kF16, DType::kQ8_0, DType::kQ4_0,
+                                        DType::kQ4_K, DType::kQ6_K}) {
+                if (LowerName(dtype) == text) {
+                  flags.shape_type = dtype;
+                  return {};
+                }
+              }
+              return NotOneOf(text, "f16, q8_0, q4_0, q4_k, q6_k");
+            });
+}
+
+Status RunOnDevice(const BenchFlags& flags, const BenchPromptFlags& prompts) {
+  if (flags.trace_path) return RunTimed(flags);
+  ProgressLine progress;
+  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  bench::HybridBenchOptions options;
+  TC_ASSIGN_OR_RETURN(options.session,
+                      SessionFor(flags.session, model->config(), progress));
+  if (prompts.path) {
+    TC_RETURN_IF_ERROR(AddPrompts(prompts, *model, options));
+  } else {
+    if (flags.prompt_given) {
+      options.test.num_prompt = flags.prompt_lengths.front();
+    }
+    if (flags.generate_given) {
+      options.test.num_generate = flags.generate_lengths.front();
+    }
+  }
+  options.session.context = ContextFor(options);
+  if (!flags.threads.empty()) {
+    options.session.num_threads = static_cast<int>(flags.threads.front());
+  }
+  options.vram = BudgetsOf(flags);
+  DeviceFlags of_one = flags.session.device;
+  of_one.vrams.clear();  // the session's to keep
+  options.open_device = [of_one] { return OpenDevice(of_one); };
+  options.progress = progress.callback();
+  TC_RETURN_IF_ERROR(CheckBenchFits(*model, options.session));
+  const auto rows = bench::RunHybridBench(model, options);
+  progress.Clear();
+  TC_RETURN_IF_ERROR(rows);
+  return WriteStdout(bench::FormatHybridBench(*rows, flags.format));
+}
+
+}  // namespace thermocline::cli
