@@ -50,7 +50,8 @@ struct HybridRow {
   uint64_t num_resident = 0;       // neurons on the device
   uint64_t planned_bytes = 0;      // on the device
   uint64_t peak_device_bytes = 0;  // as the device counts
-  uint64_t host_bytes = 0;         // planned, weights too
+  // Planned, weights too; absent: of a shape alone.
+  std::optional<uint64_t> host_bytes;
   HybridCosts costs;
   std::optional<HybridRates> rates;  // absent: no bound
 

@@ -49,7 +49,8 @@ nlohmann::ordered_json ValuesOf(const HybridRow& row) {
       {"host_bytes_per_token", per_token(costs.host_bytes)},
       {"planned_device_bytes", row.planned_bytes},
       {"peak_device_bytes", row.peak_device_bytes},
-      {"planned_host_bytes", row.host_bytes}};
+      {"planned_host_bytes",
+       or_null(row.host_bytes, [](uint64_t v) { return v; })}};
   if (row.rates) {
     const double bound = row.bound_seconds();
     values["bound_ts"] = Share(static_cast<double>(costs.num_tokens), bound);
@@ -87,7 +88,8 @@ std::string Markdown(const std::vector<HybridRow>& rows) {
         Percent(v["active_of_resident"]), Number(v["up_bytes_per_token"], 1e6),
         Number(v["down_bytes_per_token"], 1e6),
         Number(v["waiting_ns_per_layer"], 1e3),
-        FormatBytes(row.peak_device_bytes), FormatBytes(row.host_bytes));
+        FormatBytes(row.peak_device_bytes),
+        row.host_bytes ? FormatBytes(*row.host_bytes) : "-");
   }
   return out;
 }

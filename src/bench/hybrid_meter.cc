@@ -19,6 +19,14 @@ uint64_t NumResident(const engine::Placement& placement,
   return count;
 }
 
+uint64_t NumNeurons(const model::Config& config) {
+  uint64_t count = 0;
+  for (const model::LayerSpec& layer : config.layers) {
+    count += model::NumNeurons(layer.ffn);
+  }
+  return count;
+}
+
 template <typename T>
 void AddTo(std::optional<T>& sum, T value) {
   sum = sum.value_or(T()) + value;
@@ -88,6 +96,8 @@ HybridRow HybridMeter::Row(const model::Config& config, engine::FfnMode mode,
   // Then all listed neurons are all there are, and are not counted.
   if (mode == engine::FfnMode::kDense) {
     costs.device_neuron_bytes = placement.record_bytes * costs.num_tokens;
+    costs.num_candidates = NumNeurons(config) * costs.num_tokens;
+    costs.num_device_candidates = row.num_resident * costs.num_tokens;
   }
   if (sim_ != nullptr) {
     const device::Machine& machine = sim_->machine();

@@ -108,6 +108,7 @@ Result<HybridRow> RunTimed(const std::shared_ptr<const model::Model>& model,
   HybridRow row = meter.Row(model->config(), choice.mode, plan.engine.placement,
                             plan.memory, std::nullopt);
   row.vram = vram;
+  row.host_bytes.reset();
   return row;
 }
 

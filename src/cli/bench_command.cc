@@ -206,7 +206,7 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
       action = [flags, prompts] { return RunSequences(*flags, *prompts); };
       return;
     }
-    if (flags->session.device.name != "none" || flags->trace_path) {
+    if (WantsDevice(flags->session.device) || flags->trace_path) {
       CheckBenchDeviceFlags(*app, *flags, *prompts);
       action = [flags, prompts] { return RunOnDevice(*flags, *prompts); };
       return;

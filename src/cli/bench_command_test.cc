@@ -45,7 +45,8 @@ TEST(BenchCommandTest, ListsAreGivenByCommasOrByRepeating) {
   for (const char* test : {" pp8 |", " pp16 |", " tg2 |", " tg3 |", " tg4 |"}) {
     EXPECT_THAT(result.out, HasSubstr(test));
   }
-  const MainResult refused = RunMain({"bench", "-m", kLlamaQ4_0, "-ngl", "99"});
+  const MainResult refused =
+      RunMain({"bench", "-m", kLlamaQ4_0, "-ngl", "99", "--device", "none"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("-ngl is for a device"));
 }

@@ -8,12 +8,14 @@
 #include "bench/hybrid_bench.h"
 #include "bench/timed_bench.h"
 #include "cli/bench_commands.h"
+#include "cli/devices_report.h"
 #include "cli/flags.h"
 #include "cli/parse_text.h"
 #include "cli/prompt_file.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "device/sim/machine.h"
+#include "probe/device_rates.h"
 
 namespace thermocline::cli {
 namespace {
@@ -54,6 +56,17 @@ Result<engine::SessionOptions> SessionFor(const SessionFlags& flags,
   session.placement = flags.device.rules;
   session.on_device_loss = flags.device.on_loss;
   return session;
+}
+
+// Measured; a simulated machine says its own.
+Result<std::optional<bench::HybridRates>> RatesOf(const DeviceFlags& flags) {
+  if (flags.name == "sim") return std::nullopt;
+  TC_ASSIGN_OR_RETURN(const auto device, OpenDevice(flags));
+  TC_ASSIGN_OR_RETURN(const probe::DeviceRates rates,
+                      probe::MeasureDevice(*device, {}));
+  TC_ASSIGN_OR_RETURN(const HostReads host, MeasureHost());
+  return bench::HybridRates{.device = rates.read_gb_per_s * 1e9,
+                            .host = host.gb_per_s * 1e9};
 }
 
 std::vector<std::optional<uint64_t>> BudgetsOf(const BenchFlags& flags) {
@@ -171,6 +184,7 @@ Status RunOnDevice(const BenchFlags& flags, const BenchPromptFlags& prompts) {
   DeviceFlags of_one = flags.session.device;
   of_one.vrams.clear();  // the session's to keep
   options.open_device = [of_one] { return OpenDevice(of_one); };
+  TC_ASSIGN_OR_RETURN(options.rates, RatesOf(of_one));
   options.progress = progress.callback();
   TC_RETURN_IF_ERROR(CheckBenchFits(*model, options.session));
   const auto rows = bench::RunHybridBench(model, options);

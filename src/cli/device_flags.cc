@@ -136,7 +136,8 @@ Status CheckDeviceFlags(const DeviceFlags& flags) {
   const std::string_view needing = NeedsDevice(flags);
   if (!needing.empty() && flags.name == "none") {
     return Fail(ErrorCode::kInvalidArgument,
-                "{} is for a device: name one with --device", needing);
+                "{} is for a device, and --device none says that there is none",
+                needing);
   }
   if (flags.vrams.size() > 1) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -144,7 +145,7 @@ Status CheckDeviceFlags(const DeviceFlags& flags) {
   }
   if (flags.machine && flags.name != "sim") {
     return Fail(ErrorCode::kInvalidArgument,
-                "--machine is what --device sim simulates, not {}", flags.name);
+                "--machine is what --device sim simulates");
   }
   if (!flags.machine && flags.name == "sim") {
     return Fail(ErrorCode::kInvalidArgument,
@@ -165,7 +166,8 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
   AddParsed(app, "--device", "NAME",
             "Computes what of the model fits its memory, of generated tokens: "
             "cuda, cuda0 and on (`thermocline devices` lists them), sim (a "
-            "simulated one, see --machine), none (default)",
+            "simulated one, see --machine), none (default: cuda where another "
+            "flag wants a device, else none)",
             [&flags](const std::string& text) -> Status {
               if (text != "none" && text != "sim" && !CudaIndex(text)) {
                 return NotOneOf(text, "none, sim, cuda, cuda0, cuda1");
@@ -195,17 +197,25 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
             });
 }
 
+bool WantsDevice(const DeviceFlags& flags) {
+  return flags.name.empty() ? !NeedsDevice(flags).empty()
+                            : flags.name != "none";
+}
+
 Result<std::shared_ptr<device::Device>> OpenDevice(const DeviceFlags& flags) {
   TC_RETURN_IF_ERROR(CheckDeviceFlags(flags));
-  if (flags.name == "none") return std::shared_ptr<device::Device>();
+  if (!WantsDevice(flags)) return std::shared_ptr<device::Device>();
   if (flags.name == "sim") {
     TC_ASSIGN_OR_RETURN(const device::Machine machine,
                         device::ReadMachine(*flags.machine));
     return std::shared_ptr<device::Device>(device::MakeSim(machine, {}));
   }
-  TC_ASSIGN_OR_RETURN(std::unique_ptr<device::Device> device,
-                      device::OpenCuda(*CudaIndex(flags.name)));
-  return std::shared_ptr<device::Device>(std::move(device));
+  const bool is_named = !flags.name.empty();
+  auto device = device::OpenCuda(is_named ? *CudaIndex(flags.name)
+                                          : flags.cuda_of_tensors.value_or(0));
+  if (device) return std::shared_ptr<device::Device>(*std::move(device));
+  if (is_named) return tl::unexpected(device.error());
+  return Annotate(NeedsDevice(flags), device.error());
 }
 
 }  // namespace thermocline::cli

@@ -17,7 +17,9 @@
 namespace thermocline::cli {
 
 struct DeviceFlags {
-  std::string name = "none";           // none, sim, cuda, or cuda with a number
+  // none, sim, cuda, or cuda with a number; empty: cuda, if another flag wants
+  // a device.
+  std::string name;
   std::vector<uint64_t> vrams;         // bytes; none: what is free
   std::optional<std::string> machine;  // of sim
   engine::PlacementRules rules;
@@ -33,6 +35,9 @@ struct DeviceFlags {
 // --device, --vram, --machine, --on-device-loss; -ngl, --n-cpu-moe, --cpu-moe
 // and -ot with llama.cpp's meaning.
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags);
+
+// Whether any is wanted.
+bool WantsDevice(const DeviceFlags& flags);
 
 // kInvalidArgument: flags that do not go together.
 Status CheckDeviceFlags(const DeviceFlags& flags);

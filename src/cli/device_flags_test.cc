@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/test_files.h"
@@ -90,7 +91,10 @@ const RefusalOfFlags kRefusals[] = {
     {{"--device", "gpu"}, 2, "is not one of none, sim, cuda"},
     {{"--device", "cuda-1"}, 2, "is not one of"},
     {{"--vram", "many"}, 2, "--vram"},
-    {{"--vram", "1GiB"}, 1, "--vram is for a device"},
+    {{"--device", "none", "--vram", "1GiB"}, 1, "--vram is for a device"},
+    {{"--device", "sim", "--machine", kMachine, "--vram", "1GiB,2GiB"},
+     1,
+     "one budget at a time"},
     {{"--machine", kMachine}, 1, "--machine is what --device sim simulates"},
     {{"--device", "sim"}, 1, "say with --machine"},
     {{"--device", "sim", "--machine", "nowhere.json"}, 1, "nowhere.json"},
@@ -101,11 +105,13 @@ const RefusalOfFlags kRefusals[] = {
     {{"--device", "sim", "--machine", kMachine, "--vram", "1TiB"},
      1,
      "are free"},
-    {{"-ngl", "9"}, 1, "-ngl is for a device: name one with --device"},
-    {{"--n-cpu-moe", "1"}, 1, "--n-cpu-moe is for a device"},
-    {{"-cmoe"}, 1, "--cpu-moe is for a device"},
-    {{"-ot", "ffn=CPU"}, 1, "-ot is for a device"},
-    {{"--on-device-loss", "host"}, 1, "--on-device-loss is for a device"},
+    {{"--device", "none", "-ngl", "9"}, 1, "-ngl is for a device"},
+    {{"--device", "none", "-ncmoe", "1"}, 1, "--n-cpu-moe is for a device"},
+    {{"--device", "none", "-cmoe"}, 1, "--cpu-moe is for a device"},
+    {{"--device", "none", "-ot", "ffn=CPU"}, 1, "-ot is for a device"},
+    {{"--device", "none", "--on-device-loss", "host"},
+     1,
+     "--on-device-loss is for a device"},
     {{"--on-device-loss", "wait"}, 2, "is not one of fail, host"},
     {{"-ngl", "-1"}, 2, "-ngl"},
     {{"-ngl", "many"}, 2, "'many' is not a whole number"},
@@ -146,6 +152,13 @@ TEST(DeviceFlagsTest, CudaIsThereOrSaysWhyNot) {
   const std::string why = devices.out.substr(
       at + none.size(), devices.out.find('\n', at) - at - none.size());
   EXPECT_THAT(run.err, HasSubstr(why));
+  // A flag that wants a device means it.
+  for (const auto& [flag, value] :
+       {std::pair{"-ngl", "9"}, std::pair{"--vram", "9MiB"}}) {
+    const MainResult without = RunOn({flag, value});
+    EXPECT_EQ(without.exit_code, 1);
+    EXPECT_THAT(without.err, HasSubstr(std::string(flag) + ": cuda0: " + why));
+  }
 }
 
 }  // namespace

@@ -42,26 +42,6 @@ Status CheckDeviceName(const std::string& name) {
   return NotOneOf(name, "sim, cuda, cuda0, cuda1");
 }
 
-// All threads, more than the caches hold.
-Result<HostReads> MeasureHost() {
-  const probe::ProbeSize size = probe::ProbeSizeFor(
-      probe::LastLevelCacheBytes(), os::ReadMemoryInfo().available_bytes, 0);
-  TC_ASSIGN_OR_RETURN(probe::ReadProbe reads,
-                      probe::ReadProbe::Create(0, size.num_bytes));
-  std::vector<double> rates;
-  for (int i = 0; i < kHostRounds; ++i) {
-    TC_ASSIGN_OR_RETURN(const double rate, reads.Measure(1));
-    rates.push_back(rate);
-  }
-  std::ranges::sort(rates);
-  return HostReads{
-      .num_threads = reads.num_threads(),
-      .read_bytes = reads.num_bytes(),
-      .gb_per_s = rates.back(),
-      .gb_per_s_median =
-          (rates[kHostRounds / 2 - 1] + rates[kHostRounds / 2]) / 2};
-}
-
 void MeasureInto(device::Device& device, const probe::DeviceRatesOptions& how,
                  DeviceEntry& entry, Status& status) {
   const auto rates = probe::MeasureDevice(device, how);
@@ -142,6 +122,25 @@ Status ListDevices(const DevicesFlags& flags) {
 }
 
 }  // namespace
+
+Result<HostReads> MeasureHost() {
+  const probe::ProbeSize size = probe::ProbeSizeFor(
+      probe::LastLevelCacheBytes(), os::ReadMemoryInfo().available_bytes, 0);
+  TC_ASSIGN_OR_RETURN(probe::ReadProbe reads,
+                      probe::ReadProbe::Create(0, size.num_bytes));
+  std::vector<double> rates;
+  for (int i = 0; i < kHostRounds; ++i) {
+    TC_ASSIGN_OR_RETURN(const double rate, reads.Measure(1));
+    rates.push_back(rate);
+  }
+  std::ranges::sort(rates);
+  return HostReads{
+      .num_threads = reads.num_threads(),
+      .read_bytes = reads.num_bytes(),
+      .gb_per_s = rates.back(),
+      .gb_per_s_median =
+          (rates[kHostRounds / 2 - 1] + rates[kHostRounds / 2]) / 2};
+}
 
 void AddDevicesCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<DevicesFlags>();

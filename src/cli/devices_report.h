@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "device/device.h"
 #include "probe/device_rates.h"
 
@@ -18,6 +19,10 @@ struct HostReads {
   double gb_per_s = 0.0;    // the best round
   double gb_per_s_median = 0.0;
 };
+
+// Reads of all threads, from more than the caches hold. Takes about a second.
+// Errors of probe::ReadProbe.
+Result<HostReads> MeasureHost();
 
 struct DeviceEntry {
   device::DeviceInfo info;

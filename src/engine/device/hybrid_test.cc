@@ -21,6 +21,8 @@
 #include "engine/testing/one_sequence.h"
 #include "engine/testing/reference.h"
 #include "engine/testing/tiny_model.h"
+#include "model/test_split.h"
+#include "os/test_folder.h"
 
 namespace thermocline::engine {
 namespace {
@@ -194,6 +196,31 @@ INSTANTIATE_TEST_SUITE_P(
                       HybridCase{"llama", "drelu", DType::kQ4_0, 1e-3},
                       HybridCase{"opt", "relu", DType::kQ8_0, 1e-3}),
     NameOfCase);
+
+// A split file's order is that of the host's sums, whoever is resident.
+TEST(HybridRuns, InASplitFilesOrder) {
+  const os::TestFolder folder;
+  TinySpec spec;
+  testing::UseArchitecture("llama", spec);
+  spec.activation = "relu";
+  spec.num_layers = 4;
+  model::OpenOptions open = {.bundle_at_load = true};
+  open.split_path =
+      folder.Write("split", model::TestOrder(4, spec.ffn_width).Bytes());
+  const auto model = OpenTinyModel(spec, open);
+  ASSERT_TRUE(model) << model.error().message;
+  ASSERT_NE((*model)->neuron_order(), nullptr);
+  const Floats expected =
+      OneRun(*model, OptionsOf(FfnMode::kExact), nullptr, {}).All();
+  for (const double share : {0.0, 0.4, 1.0}) {
+    const auto device = MakeDevice();
+    const Floats got = OneRun(*model, OptionsOf(FfnMode::kExact), device,
+                              Draw(**model, device->layout(), share, 7))
+                           .All();
+    EXPECT_LE(testing::Nmse(got, std::span<const float>(expected)), 1e-10);
+    if (share == 0.0) EXPECT_EQ(got, expected);
+  }
+}
 
 // Two runs of the same: not a bit differs.
 TEST(HybridRuns, AreTheSameBits) {

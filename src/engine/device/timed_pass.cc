@@ -63,7 +63,8 @@ class Timed final : public TimedPass {
       matrices_.push_back(matrices == nullptr
                               ? nullptr
                               : MakeDeviceMatricesFfn(&config_.layers[i].ffn,
-                                                      matrices, &no_scratch_));
+                                                      matrices, &compute_,
+                                                      &no_scratch_));
     }
     return {};
   }

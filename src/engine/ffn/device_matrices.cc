@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "compute/carver.h"
+#include "compute/stage_times.h"
 #include "engine/ffn/ffn_observer.h"
 
 namespace thermocline::engine {
@@ -40,8 +41,9 @@ StagedRows CarveStaged(std::byte* base, const model::FfnSpec& spec,
 class DeviceMatricesFfn final : public FfnExecutor {
  public:
   DeviceMatricesFfn(const model::FfnSpec* spec, const DeviceMatrices* matrices,
-                    const FfnScratch* scratch)
+                    const compute::Compute* compute, const FfnScratch* scratch)
       : matrices_(*matrices),
+        compute_(*compute),
         lane_(matrices->lane()),
         scratch_(*scratch),
         host_(CarveStaged(lane_.pinned_memory(), *spec, matrices->width())),
@@ -72,6 +74,7 @@ class DeviceMatricesFfn final : public FfnExecutor {
   }
 
   Status Compute(size_t count, bool is_recorded) const {
+    const compute::ScopedStage stage(compute_, compute::Stage::kDevice);
     device::Device& device = lane_.device();
     const auto copy = [&](float* to, const float* from, size_t width) {
       return device.Copy(lane_.stream(), to, from,
@@ -105,6 +108,7 @@ class DeviceMatricesFfn final : public FfnExecutor {
   }
 
   const DeviceMatrices& matrices_;
+  const compute::Compute& compute_;
   DeviceLane& lane_;
   const FfnScratch& scratch_;
   StagedRows host_, device_;
@@ -214,8 +218,8 @@ Status DeviceMatrices::Enqueue(const Pass& pass) const {
 
 std::unique_ptr<FfnExecutor> MakeDeviceMatricesFfn(
     const model::FfnSpec* spec, const DeviceMatrices* matrices,
-    const FfnScratch* scratch) {
-  return std::make_unique<DeviceMatricesFfn>(spec, matrices, scratch);
+    const compute::Compute* compute, const FfnScratch* scratch) {
+  return std::make_unique<DeviceMatricesFfn>(spec, matrices, compute, scratch);
 }
 
 }  // namespace thermocline::engine

@@ -85,7 +85,7 @@ class DeviceMatrices {
 // The arguments outlive it.
 std::unique_ptr<FfnExecutor> MakeDeviceMatricesFfn(
     const model::FfnSpec* spec, const DeviceMatrices* matrices,
-    const FfnScratch* scratch);
+    const compute::Compute* compute, const FfnScratch* scratch);
 
 }  // namespace thermocline::engine
 

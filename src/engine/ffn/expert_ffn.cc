@@ -148,7 +148,7 @@ class ExpertFfn final : public FfnExecutor {
           const compute::Rows out = device_->AddOther(e, choices.size());
           return RunExpert(call, Gather(call, choices, out), e, choices);
         });
-    TC_RETURN_IF_ERROR(device_->Finish());
+    TC_RETURN_IF_ERROR(FinishOnDevice());
     TC_RETURN_IF_ERROR(on_host);
     return ForEachChosen(
         [&](size_t e, std::span<const size_t> choices) -> Status {
@@ -164,7 +164,13 @@ class ExpertFfn final : public FfnExecutor {
         ForEachChosen([&](size_t e, std::span<const size_t> choices) -> Status {
           return device_->Has(e) ? AddToDevice(call, e, choices) : Status();
         }));
+    const compute::ScopedStage stage(*compute_, compute::Stage::kDevice);
     return device_->Begin(call.sets.is_recorded);
+  }
+
+  Status FinishOnDevice() const {
+    const compute::ScopedStage stage(*compute_, compute::Stage::kDevice);
+    return device_->Finish();
   }
 
   // Candidates are the host's to choose.

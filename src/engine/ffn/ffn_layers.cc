@@ -192,7 +192,7 @@ std::unique_ptr<FfnExecutor> MakeDense(const FfnParts& parts, size_t layer_idx,
   if (device != nullptr && device->matrices[layer_idx] != nullptr) {
     return MakeDeviceMatricesFfn(&parts.model->config().layers[layer_idx].ffn,
                                  device->matrices[layer_idx].get(),
-                                 &parts.scratch[layer_idx]);
+                                 parts.compute, &parts.scratch[layer_idx]);
   }
   return MakeAllNeurons(parts, layer_idx,
                         &parts.model->weights().layers[layer_idx].ffn,
