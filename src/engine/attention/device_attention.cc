@@ -91,9 +91,10 @@ struct AttentionArrays {
   float* partials = nullptr;
   std::byte* scratch = nullptr;
 
-  uint64_t bytes_in = 0;   // from x to the end of counts
-  uint64_t bytes_out = 0;  // from k to the end of out
-  uint64_t num_bytes = 0;  // of all
+  uint64_t bytes_in = 0;      // from x to the end of counts
+  uint64_t bytes_out = 0;     // from k to the end of out
+  uint64_t pinned_bytes = 0;  // from x to the end of out
+  uint64_t num_bytes = 0;     // of all
 
   // Of one row: q, k and v are one array.
   bool AreOneRow(const model::AttentionSpec& spec) const {
@@ -126,6 +127,7 @@ AttentionArrays CarveDeviceAttention(std::byte* base,
   arrays.v = carver.Take<float>(num_rows, spec.num_kv_heads * spec.value_width);
   arrays.out = carver.Take<float>(num_rows, config.width);
   arrays.bytes_out = carver.used() - begin_out;
+  arrays.pinned_bytes = carver.used();
   arrays.attended = carver.Take<float>(num_rows, attended_width);
   arrays.partials = carver.Take<float>(
       1,
@@ -397,9 +399,9 @@ LaneNeed DeviceAttentionNeed(const model::Config& config, size_t layer_idx,
                              int64_t context) {
   const AttentionArrays most =
       CarveDeviceAttention(nullptr, config, layer_idx, kDeviceRows, context);
-  return {.device_bytes = most.num_bytes,
-          .pinned_bytes = std::max(most.bytes_in + most.bytes_out,
-                                   WeightLoader::kStagingBytes)};
+  return {
+      .device_bytes = most.num_bytes,
+      .pinned_bytes = std::max(most.pinned_bytes, WeightLoader::kStagingBytes)};
 }
 
 Result<std::unique_ptr<AttentionExecutor>> MakeDeviceAttention(

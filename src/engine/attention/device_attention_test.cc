@@ -56,6 +56,19 @@ TEST(DeviceAttentionPlan, NamesWhatTheDeviceCannotCompute) {
   EXPECT_THAT(refusal(*good, weights), HasSubstr("the key matrix in F64"));
 }
 
+// Queries have their place there too, between what goes over and what comes
+// back.
+TEST(DeviceAttentionPlan, PinnedMemoryHoldsAllRows) {
+  model::AttentionSpec spec;
+  spec.num_heads = 1024;
+  spec.num_kv_heads = 1;
+  spec.key_width = spec.value_width = 256;
+  const model::Config config = {.width = 64, .layers = {{.attention = spec}}};
+  constexpr uint64_t kFloats = 64 + 1024 * 256 + 2 * 256 + 64;
+  EXPECT_GE(DeviceAttentionNeed(config, 0, 64).pinned_bytes,
+            kernels::kDeviceRows * kFloats * sizeof(float));
+}
+
 // A layer on the host, and on a device; both with pages of their own.
 class DeviceAttentionTest : public ::testing::Test {
  protected:
