@@ -22,8 +22,9 @@ struct PlannedModel {
   FfnChoice choice;
 };
 
-// "dense" (matrices), "exact" (records), "fast" (records and predictors),
-// "mixture" (dense).
+// "dense" (matrices), "transposed" (dense, down matrices alone), "exact"
+// (records), "fast" (records, and predictors of their own layer), "ahead" (of
+// the next layer), "mixture" (dense).
 inline PlannedModel OpenPlanned(const std::string& kind) {
   TinySpec spec;
   spec.num_layers = 3;
@@ -31,6 +32,8 @@ inline PlannedModel OpenPlanned(const std::string& kind) {
   FfnChoice choice;
   if (kind == "mixture") {
     UseArchitecture("mixtral", spec);
+  } else if (kind == "transposed") {
+    spec.down_t = true;
   } else if (kind != "dense") {
     spec.activation = "relu";
     choice.mode = FfnMode::kExact;

@@ -197,7 +197,7 @@ class Timed final : public TimedPass {
                                         .normed = Row(),
                                         .out = Out()});
     }
-    if (is_dense && !ffn.bundled) {
+    if (is_dense && !ffn.bundled && there_->neurons[layer_idx] == nullptr) {
       Read(Stage::kUpGate, ffn.up.num_bytes() + ffn.gate.num_bytes());
       Read(Stage::kDown, (ffn.down ? ffn.down : ffn.down_t).num_bytes());
       return {};
