@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,26 @@ constexpr PredictorCase kPredictorCases[] = {
        spec.dtype = DType::kF16;
      },
      kPredictorsAlone},
+    // With the layer's neurons, which begin when they are chosen.
+    {"OfItsOwnLayersNeurons",
+     [](testing::TinySpec& spec) {
+       spec.activation = "relu";
+       spec.predictor_rank = 24;
+       spec.lookahead = 0;
+       spec.both_downs = true;
+     },
+     {.predictors = true, .neurons = true}},
+    // The first layer's own ones beside those of a wider layer.
+    {"LookaheadToAWiderLayersNeurons",
+     [](testing::TinySpec& spec) {
+       testing::UseUnlikeLayers(0, spec);
+       for (size_t i = 0; i < 4; ++i) spec.layers[i].ffn_width = 96 + 320 * i;
+       spec.activation = "relu";
+       spec.predictor_rank = 24;
+       spec.lookahead = 1;
+       spec.both_downs = true;
+     },
+     {.predictors = true, .neurons = true}},
     {"WithAttention",
      [](testing::TinySpec& spec) {
        testing::UseArchitecture("bamboo", spec);
@@ -110,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Models, HybridPredictor,
 // Training-free ones are the host's, whatever the placement says.
 TEST(HybridTrainingFree, StaysOnTheHost) {
   testing::TinySpec spec;
-  kPredictorCases[3].change(spec);
+  kPredictorCases[5].change(spec);
   const auto model = testing::OpenTinyModel(spec, {.bundle_at_load = true});
   ASSERT_TRUE(model) << model.error().message;
   const SessionOptions options = {.num_threads = 2,
@@ -128,9 +149,11 @@ TEST(HybridTrainingFree, StaysOnTheHost) {
 }
 
 // The GPU's own kernels, emulated.
-TEST(HybridPredictorOnCuda, ChoosesWhatTheHostChooses) {
+class HybridPredictorOnCuda : public ::testing::TestWithParam<PredictorCase> {};
+
+TEST_P(HybridPredictorOnCuda, ChoosesWhatTheHostChooses) {
   testing::TinySpec spec;
-  kPredictorCases[3].change(spec);
+  GetParam().change(spec);
   spec.dtype = DType::kF16;
   const auto model = testing::MakeTinyModel(spec);
   ASSERT_NE(model, nullptr);
@@ -142,12 +165,17 @@ TEST(HybridPredictorOnCuda, ChoosesWhatTheHostChooses) {
   auto device = device::OpenCuda(0);
   ASSERT_TRUE(device) << device.error().message;
   {
-    PlacedRun hybrid(model, options, *std::move(device), {.predictors = true});
+    PlacedRun hybrid(model, options, *std::move(device), GetParam().parts);
     ASSERT_TRUE(hybrid.status()) << hybrid.status().error().message;
     EXPECT_LE(Nmse(hybrid.Talk(kFew), std::span<const float>(expected)), 1e-9);
   }
   EXPECT_EQ(cuda_on_host::TakeFault(), "");
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, HybridPredictorOnCuda,
+    ::testing::ValuesIn(std::span(kPredictorCases).last(3)),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace thermocline::engine

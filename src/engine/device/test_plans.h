@@ -38,8 +38,9 @@ inline PlannedModel OpenPlanned(const std::string& kind) {
     spec.activation = "relu";
     choice.mode = FfnMode::kExact;
   }
-  if (kind == "fast") {
+  if (kind == "fast" || kind == "ahead") {
     spec.predictor_rank = 16;
+    spec.lookahead = kind == "ahead" ? 1 : 0;
     choice = {.mode = FfnMode::kFast, .predictor = PredictorChoice::kTrained};
   }
   const bool has_records = choice.mode != FfnMode::kDense;

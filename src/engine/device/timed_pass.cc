@@ -164,7 +164,7 @@ class Timed final : public TimedPass {
   // The predictors that read this layer's FFN input.
   Status Select(size_t layer_idx) {
     const bool looks_ahead = config_.predictor.lookahead > 0;
-    for (const size_t target : {layer_idx, layer_idx + 1}) {
+    for (const size_t target : {layer_idx + 1, layer_idx}) {
       const size_t source = looks_ahead && target > 0 ? target - 1 : target;
       if (!HasPredictor(target) || source != layer_idx) continue;
       predictor::Selector* there = there_->predictors[target].get();

@@ -149,7 +149,7 @@ std::vector<double> TimesWithoutNumbers(const PlannedModel& planned,
 
 // With nothing to everything on the device.
 TEST(TimedPass, TakesAsLongAsASession) {
-  for (const char* kind : {"dense", "exact", "fast"}) {
+  for (const char* kind : {"dense", "transposed", "exact", "fast", "ahead"}) {
     const PlannedModel planned = OpenPlanned(kind);
     ASSERT_NE(planned.model, nullptr);
     const auto shape = planned.model->ShapeOf(DType::kF16);

@@ -102,7 +102,7 @@ Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
 std::vector<Selection> MakeSelections(const FfnParts& parts, size_t layer_idx,
                                       Phase phase) {
   std::vector<Selection> selections;
-  for (const size_t target : {layer_idx, layer_idx + 1}) {
+  for (const size_t target : {layer_idx + 1, layer_idx}) {
     if (HasPredictor(parts, target) && SourceOf(parts, target) == layer_idx) {
       selections.push_back(MakeSelection(parts, target, 0));
       selections.back().is_of_next_layer = target != layer_idx;

@@ -58,6 +58,8 @@ struct TinySpec {
   // Predictors in every layer: fc1 and fc2 of PowerInfer in its container,
   // else those of KAIROX, with biases. 0: none.
   size_t predictor_rank = 0;
+  // Predictors as training leaves them in a file, with this lookahead.
+  std::optional<int64_t> lookahead;
   // KAIROX's ranks layer by layer, and the key that lists them; 0: none there.
   std::vector<size_t> low_ranks;
   bool predictor_biases = true;

@@ -133,13 +133,14 @@ void AddExperts(const TinySpec& spec, const TensorList& list) {
 
 void AddPredictor(const TinySpec& spec, size_t rank, const TensorList& list) {
   const bool is_powerinfer = spec.container == gguf::Container::kPowerInfer;
-  list.Matrix(is_powerinfer ? "fc1" : "ffn_pred_up", spec.dtype, spec.width,
-              rank);
-  list.Matrix(is_powerinfer ? "fc2" : "ffn_pred_down", spec.dtype, rank,
-              spec.ffn_width);
+  const std::string stem = spec.lookahead ? "tc_pred" : "ffn_pred";
+  const std::string up = is_powerinfer ? "fc1" : stem + "_up";
+  const std::string down = is_powerinfer ? "fc2" : stem + "_down";
+  list.Matrix(up, spec.dtype, spec.width, rank);
+  list.Matrix(down, spec.dtype, rank, spec.ffn_width);
   if (is_powerinfer || !spec.predictor_biases) return;
-  list.Vector("ffn_pred_up.bias", rank, 0.0f);
-  list.Vector("ffn_pred_down.bias", spec.ffn_width, 0.0f);
+  list.Vector(up + ".bias", rank, 0.0f);
+  list.Vector(down + ".bias", spec.ffn_width, 0.0f);
 }
 
 void AddFfn(const TinySpec& spec, size_t layer_idx, const TensorList& list) {
@@ -240,6 +241,21 @@ Status AddShapes(const TinySpec& spec, gguf::Writer& writer) {
   return add_int(".rope.dimension_count", spec.rope_width.value_or(head_width));
 }
 
+// Which layer's input predictors read, or how KAIROX's are sized.
+Status AddPredictorKeys(const TinySpec& spec, gguf::Writer& writer) {
+  if (spec.lookahead) {
+    TC_RETURN_IF_ERROR(
+        writer.AddInt("thermocline.version", ValueType::kU32, 1));
+    return writer.AddInt("thermocline.predictor.lookahead", ValueType::kU32,
+                         *spec.lookahead);
+  }
+  if (spec.low_ranks.empty()) return {};
+  return writer.AddArray(
+      "predictor.low_ranks",
+      {ValueType::kI32,
+       std::vector<int64_t>(spec.low_ranks.begin(), spec.low_ranks.end())});
+}
+
 Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
   const std::string& arch = spec.architecture;
   TC_RETURN_IF_ERROR(writer.AddString("general.architecture", arch));
@@ -278,12 +294,7 @@ Status AddMetadata(const TinySpec& spec, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(
         writer.AddString("thermocline.ffn.activation", spec.activation));
   }
-  if (!spec.low_ranks.empty()) {
-    TC_RETURN_IF_ERROR(writer.AddArray(
-        "predictor.low_ranks",
-        {ValueType::kI32,
-         std::vector<int64_t>(spec.low_ranks.begin(), spec.low_ranks.end())}));
-  }
+  TC_RETURN_IF_ERROR(AddPredictorKeys(spec, writer));
   if (spec.threshold.has_value()) {
     TC_RETURN_IF_ERROR(
         writer.AddFloat("thermocline.ffn.threshold", *spec.threshold));
