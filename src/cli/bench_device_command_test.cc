@@ -91,6 +91,7 @@ TEST(BenchDeviceCommand, RefusesWhatSaysNothing) {
       {{"-r", "3"}, "has no effect with --device"},
       {{"-d", "4"}, "has no effect with --device"},
       {{"--profile"}, "has no effect with --device"},
+      {{"-np", "2"}, "a simulated device has none"},
       {{"-n", "4,5"}, "one length"},
       {{"-t", "1,2"}, "one length"},
       {{"-n", "2"}, "at least 3"},

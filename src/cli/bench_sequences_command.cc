@@ -79,6 +79,11 @@ void CheckSequencesFlag(const CLI::App& app, const BenchFlags& flags) {
     throw CLI::ValidationError(DisplayNames(option->get_name(false, true)),
                                "has no effect with -np");
   }
+  if (flags.session.device.name == "sim") {
+    throw CLI::ValidationError(
+        "-np: takes the time of the clock on the wall, of which a simulated "
+        "device has none");
+  }
   if (std::ranges::min(flags.generate_lengths) == 0) {
     throw CLI::ValidationError("-n 0", "with -np something is generated");
   }
