@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,68 @@ INSTANTIATE_TEST_SUITE_P(
                       AttentionCase{"opt", DType::kF16, 1e-9},
                       AttentionCase{"qwen3", DType::kF16, 1e-9}),
     NameOfAttentionCase);
+
+// What a row's q, k and v are computed with: its own product each, or one for
+// all where they and their weights follow each other.
+struct ProjectionCase {
+  const char* architecture;
+  size_t num_heads, head_width;
+};
+constexpr ProjectionCase kProjections[] = {
+    {"qwen3", 6, 16},  // norms
+    {"opt", 6, 16},    // biases, no rope
+    {"qwen2", 6, 16},  // biases
+    {"llama", 6, 16},
+    {"llama", 3, 8}};  // not one behind the other; F32 alone
+
+// Not a bit: alone and beside others.
+void ExpectSameBitsAlone(const ProjectionCase& param, DType dtype,
+                         const std::shared_ptr<device::Device>& device) {
+  TinySpec spec;
+  testing::UseArchitecture(param.architecture, spec);
+  spec.num_heads = spec.num_kv_heads = param.num_heads;
+  spec.head_width = param.head_width;
+  spec.dtype = dtype;
+  const ModelPtr model = MakeTinyModel(spec);
+  ASSERT_NE(model, nullptr);
+  const auto run = [&](size_t count, size_t num_calls) {
+    PlacedRun hybrid(model, {.num_threads = 1}, device, {.head = false});
+    EXPECT_TRUE(hybrid.status()) << hybrid.status().error().message;
+    EXPECT_TRUE(hybrid.Run({1, 2, 3}, Phase::kPrompt));
+    const auto tokens = RandomTokens(count * num_calls, 50, 4);
+    Floats all;
+    for (size_t i = 0; i < tokens.size(); i += count) {
+      const auto first = tokens.begin() + static_cast<ptrdiff_t>(i);
+      const auto end = first + static_cast<ptrdiff_t>(count);
+      const Floats more = hybrid.Run({first, end}, Phase::kGenerate).value();
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  };
+  EXPECT_EQ(run(1, 3), run(3, 1));
+}
+
+TEST(HybridProjection, GivesTheSameBitsAtOnce) {
+  for (const ProjectionCase& param : kProjections) {
+    for (const DType dtype : {DType::kF32, DType::kQ8_0, DType::kQ4_0}) {
+      if (param.head_width < 16 && dtype != DType::kF32) continue;
+      SCOPED_TRACE(std::string(param.architecture) +
+                   std::string(NameOf(dtype)));
+      ExpectSameBitsAlone(param, dtype, MakeLateSim());
+    }
+  }
+}
+
+TEST(HybridProjectionOnCuda, GivesTheSameBitsAtOnce) {
+  for (const ProjectionCase& param : std::span(kProjections).first(2)) {
+    SCOPED_TRACE(param.architecture);
+    cuda_on_host::ReviveDevice(5, true);
+    auto device = device::OpenCuda(0);
+    ASSERT_TRUE(device) << device.error().message;
+    ExpectSameBitsAlone(param, DType::kQ8_0, *std::move(device));
+    EXPECT_EQ(cuda_on_host::TakeFault(), "");
+  }
+}
 
 // Over several pages, and pieces of 256 positions. The device keeps F16: where
 // the host keeps more or less, both differ by what that rounds.

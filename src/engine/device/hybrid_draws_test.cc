@@ -48,9 +48,26 @@ double DrawShare(Random& random) {
   return OneOf(kShares, random);
 }
 
+// Trained predictors, of their own layer or of the next one; some name nearly
+// all neurons, so that all are computed.
+void DrawPredictors(Random& random, TinySpec& spec) {
+  constexpr size_t kRanks[] = {0, 32, 64, 64};
+  for (size_t i = 0; i < spec.num_layers; ++i) {
+    spec.low_ranks.push_back(i == 0 ? 32 : OneOf(kRanks, random));
+  }
+  if (random.Below(4) > 0) spec.lookahead = random.Below(2);  // else KAIROX's
+  constexpr float kOffsets[] = {-0.4f, 0.0f, 0.6f};
+  const float offset = OneOf(kOffsets, random);
+  spec.edit = [offset](const std::string& name, std::span<float> values) {
+    if (!name.ends_with("pred_down.bias")) return;
+    for (float& value : values) value += offset;
+  };
+}
+
 TinySpec DrawSpec(Random& random) {
-  constexpr const char* kArchitectures[] = {
-      "llama", "falcon", "opt", "qwen2", "mixtral", "mixtral", "mixtral"};
+  constexpr const char* kArchitectures[] = {"llama",   "falcon",  "opt",
+                                            "qwen2",   "bamboo",  "mixtral",
+                                            "mixtral", "mixtral", "mixtral"};
   constexpr const char* kActivations[] = {"relu", "fatrelu", "drelu"};
   constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kQ8_0,
                               DType::kQ4_0};
@@ -67,8 +84,14 @@ TinySpec DrawSpec(Random& random) {
     spec.num_experts_used =
         1 + random.Below(std::min<uint64_t>(spec.num_experts, 4));
   }
-  if (spec.architecture == "bamboo") {
-    spec.low_ranks.assign(spec.num_layers, 32);
+  if (random.Below(3) == 0) {  // unlike layers
+    for (size_t i = 0; i < spec.num_layers; ++i) {
+      spec.layers.push_back({spec.num_heads, spec.num_kv_heads, spec.head_width,
+                             32 * (2 + random.Below(9))});
+    }
+  }
+  if (spec.num_experts == 0 && random.Below(3) > 0) {
+    DrawPredictors(random, spec);
   }
   spec.seed = random.Next() >> 1;
   return spec;
@@ -86,10 +109,13 @@ HybridDraw Draw(uint64_t seed) {
   constexpr FfnMode kModes[] = {FfnMode::kDense, FfnMode::kExact,
                                 FfnMode::kFast};
   draw.options.ffn = OneOf(kModes, random);
+  if (!draw.spec.low_ranks.empty() && random.Below(4) > 0) {
+    draw.options.ffn = FfnMode::kFast;
+  }
   const bool is_gated =
       draw.spec.architecture != "falcon" && draw.spec.architecture != "opt";
   if (draw.options.ffn == FfnMode::kFast) {
-    if (draw.spec.architecture == "bamboo") {
+    if (!draw.spec.low_ranks.empty()) {
       draw.options.predictor = PredictorChoice::kTrained;
     } else if (is_gated) {
       draw.options.predictor = PredictorChoice::kTrainingFree;
@@ -114,11 +140,13 @@ HybridDraw Draw(uint64_t seed) {
 
 std::string Describe(uint64_t seed, const HybridDraw& draw) {
   return fmt::format(
-      "draw {}: {} {} {} {}, {} of {} experts, form {}, neurons {} matrices {} "
-      "experts {} attention {} predictors {} head {}{}",
+      "draw {}: {} {} {} {}, {} of {} experts, {} predictors looking {} ahead, "
+      "form {}, neurons {} matrices {} experts {} attention {} predictors {} "
+      "head {}{}",
       seed, draw.spec.architecture, draw.spec.activation,
       NameOf(draw.spec.dtype), NameOf(draw.options.ffn),
       draw.spec.num_experts_used, draw.spec.num_experts,
+      draw.spec.low_ranks.size(), draw.spec.lookahead.value_or(1),
       static_cast<int>(draw.form), draw.shares.neurons, draw.shares.matrices,
       draw.shares.experts, draw.shares.attention, draw.shares.predictors,
       draw.shares.head, draw.is_late ? ", late" : "");
@@ -149,8 +177,21 @@ DrawnLogits RunDraw(const HybridDraw& draw, HybridRun& run,
   return all;
 }
 
-// Adds whether the device computed anything to num_shared.
-void CheckDraw(uint64_t seed, size_t& num_shared) {
+// Of the runs.
+struct DrawCounts {
+  size_t num_shared = 0;  // the device computed something
+  size_t num_begun = 0;   // predictors began neurons there
+};
+
+bool HasBegun(const HybridDraw& draw, const Placement& placement) {
+  if (draw.options.predictor != PredictorChoice::kTrained) return false;
+  // Those that look ahead are not told apart: their first layer's own does.
+  return std::ranges::any_of(placement.layers, [](const LayerPlacement& layer) {
+    return layer.predictor && !layer.resident.empty();
+  });
+}
+
+void CheckDraw(uint64_t seed, DrawCounts& sum) {
   const HybridDraw draw = Draw(seed);
   SCOPED_TRACE(Describe(seed, draw));
   const auto opened = testing::OpenTinyModel(
@@ -171,7 +212,8 @@ void CheckDraw(uint64_t seed, size_t& num_shared) {
     if (!hybrid.status()) return DrawnLogits();
     const uint64_t num_calls = device->num_calls();
     const DrawnLogits all = RunDraw(draw, hybrid, counts);
-    if (device->num_calls() > num_calls) ++num_shared;
+    if (device->num_calls() > num_calls) ++sum.num_shared;
+    if (HasBegun(draw, placement)) ++sum.num_begun;
     return all;
   };
   const DrawnLogits got = run(draw.counts);
@@ -183,9 +225,10 @@ void CheckDraw(uint64_t seed, size_t& num_shared) {
 }
 
 void CheckDraws(uint64_t first_seed, size_t count) {
-  size_t num_shared = 0;
-  for (size_t i = 0; i < count; ++i) CheckDraw(first_seed + i, num_shared);
-  EXPECT_GT(num_shared, count);  // of two runs each
+  DrawCounts sum;
+  for (size_t i = 0; i < count; ++i) CheckDraw(first_seed + i, sum);
+  EXPECT_GT(sum.num_shared, count);  // of two runs each
+  EXPECT_GT(sum.num_begun, count / 10);
 }
 
 TEST(HybridDraws, SayWhatTheHostSays) { CheckDraws(1, 60); }
