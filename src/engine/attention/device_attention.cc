@@ -1,7 +1,5 @@
 #include "engine/attention/device_attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -163,12 +161,8 @@ class DeviceAttention final : public AttentionExecutor {
         rows_[t] = rest.Take();
         num_positions = std::max(num_positions, rows_[t].position + 1);
       }
-      const Status status = RunRows(call, first, count, num_positions);
-      if (!status) {
-        return Annotate(
-            fmt::format("layer {}'s attention on the device", parts_.layer_idx),
-            status.error());
-      }
+      TC_RETURN_IF_ERROR(OfDevice(RunRows(call, first, count, num_positions),
+                                  parts_.layer_idx, "attention"));
     }
     return {};
   }

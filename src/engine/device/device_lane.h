@@ -3,10 +3,13 @@
 #ifndef THERMOCLINE_ENGINE_DEVICE_DEVICE_LANE_H_
 #define THERMOCLINE_ENGINE_DEVICE_DEVICE_LANE_H_
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "base/status.h"
@@ -25,6 +28,15 @@ struct LaneNeed {
     pinned_bytes = std::max(pinned_bytes, other.pinned_bytes);
   }
 };
+
+// An error of the device with what it was to compute: "layer 3's neurons on the
+// device: ...".
+inline Status OfDevice(const Status& status, size_t layer_idx,
+                       std::string_view what) {
+  if (status) return {};
+  return Annotate(fmt::format("layer {}'s {} on the device", layer_idx, what),
+                  status.error());
+}
 
 // Executors of all layers use it, one at a time; what they leave in its memory
 // is the next one's to overwrite. The device outlives it.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -98,6 +99,14 @@ NumCalls CountCalls(const PlannedModel& planned) {
   return {to_start, device->num_calls()};
 }
 
+// "layer 1's attention on the device: sim0: ...", and no second such part.
+bool NamesOnePart(const Error& error) {
+  constexpr std::string_view kBefore = "the device: sim0: ";
+  const size_t place = error.message.find(kBefore);
+  return place != std::string::npos &&
+         error.message.find("the device") == place;
+}
+
 class DeviceFaults : public ::testing::TestWithParam<const char*> {};
 
 // A device lost in the middle costs a warning, no token.
@@ -141,6 +150,7 @@ TEST_P(DeviceFaults, EndThePassOtherwise) {
     ASSERT_FALSE(of_lost);
     EXPECT_EQ(of_lost.error().code, ErrorCode::kIo);
     EXPECT_THAT(of_lost.error().message, HasSubstr("sim0: device lost"));
+    EXPECT_TRUE(NamesOnePart(of_lost.error())) << of_lost.error().message;
 
     // That is no loss, so that the host is not left alone.
     FaultyRun fails(planned, MakeFaulty({.fail_call = n}), DeviceLoss::kHost);
@@ -172,7 +182,8 @@ TEST_P(DeviceFaults, AtTheStartAreToldOf) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DeviceFaults,
-                         ::testing::Values("dense", "exact", "fast", "mixture"),
+                         ::testing::Values("dense", "exact", "fast", "ahead",
+                                           "mixture"),
                          [](const auto& info) { return info.param; });
 
 // Where somebody looks on, rows are not computed twice.

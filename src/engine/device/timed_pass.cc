@@ -62,7 +62,7 @@ class Timed final : public TimedPass {
       const DeviceMatrices* matrices = there_->matrices[i].get();
       matrices_.push_back(matrices == nullptr
                               ? nullptr
-                              : MakeDeviceMatricesFfn(&config_.layers[i].ffn,
+                              : MakeDeviceMatricesFfn(i, &config_.layers[i].ffn,
                                                       matrices, &compute_,
                                                       &no_scratch_));
     }

@@ -40,9 +40,11 @@ StagedRows CarveStaged(std::byte* base, const model::FfnSpec& spec,
 
 class DeviceMatricesFfn final : public FfnExecutor {
  public:
-  DeviceMatricesFfn(const model::FfnSpec* spec, const DeviceMatrices* matrices,
+  DeviceMatricesFfn(size_t layer_idx, const model::FfnSpec* spec,
+                    const DeviceMatrices* matrices,
                     const compute::Compute* compute, const FfnScratch* scratch)
-      : matrices_(*matrices),
+      : layer_idx_(layer_idx),
+        matrices_(*matrices),
         compute_(*compute),
         lane_(matrices->lane()),
         scratch_(*scratch),
@@ -52,7 +54,8 @@ class DeviceMatricesFfn final : public FfnExecutor {
   Status Run(const FfnCall& call) override {
     for (size_t first = 0; first < call.num_rows; first += kDeviceRows) {
       const size_t count = std::min(kDeviceRows, call.num_rows - first);
-      TC_RETURN_IF_ERROR(RunRows(call, first, count));
+      TC_RETURN_IF_ERROR(
+          OfDevice(RunRows(call, first, count), layer_idx_, "FFN"));
     }
     return {};
   }
@@ -107,6 +110,7 @@ class DeviceMatricesFfn final : public FfnExecutor {
              {host_.hidden + t * num_neurons, num_neurons});
   }
 
+  size_t layer_idx_;
   const DeviceMatrices& matrices_;
   const compute::Compute& compute_;
   DeviceLane& lane_;
@@ -217,9 +221,11 @@ Status DeviceMatrices::Enqueue(const Pass& pass) const {
 }
 
 std::unique_ptr<FfnExecutor> MakeDeviceMatricesFfn(
-    const model::FfnSpec* spec, const DeviceMatrices* matrices,
-    const compute::Compute* compute, const FfnScratch* scratch) {
-  return std::make_unique<DeviceMatricesFfn>(spec, matrices, compute, scratch);
+    size_t layer_idx, const model::FfnSpec* spec,
+    const DeviceMatrices* matrices, const compute::Compute* compute,
+    const FfnScratch* scratch) {
+  return std::make_unique<DeviceMatricesFfn>(layer_idx, spec, matrices, compute,
+                                             scratch);
 }
 
 }  // namespace thermocline::engine

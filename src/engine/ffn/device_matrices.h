@@ -82,10 +82,11 @@ class DeviceMatrices {
 
 // DenseFfn's for generated rows: D floats a row go over, D come back; what the
 // activation is applied to and the hidden vector too where sets are recorded.
-// The arguments outlive it.
+// The arguments outlive it. layer_idx: for errors.
 std::unique_ptr<FfnExecutor> MakeDeviceMatricesFfn(
-    const model::FfnSpec* spec, const DeviceMatrices* matrices,
-    const compute::Compute* compute, const FfnScratch* scratch);
+    size_t layer_idx, const model::FfnSpec* spec,
+    const DeviceMatrices* matrices, const compute::Compute* compute,
+    const FfnScratch* scratch);
 
 }  // namespace thermocline::engine
 

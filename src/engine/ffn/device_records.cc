@@ -101,7 +101,6 @@ Status ResidentRecords::Upload(const ResidentParts& parts) {
   const auto pack = [&](const TensorView& view, uint32_t neuron,
                         std::byte* out) {
     if (!view.in_memory()) return;  // of a shape alone
-    if (!view.in_memory()) return;  // a shape alone
     layout.Pack(view.dtype, view.row(neuron), view.shape.ne[0], out);
   };
   const size_t per_copy =

@@ -24,7 +24,8 @@ void SoftmaxInPlace(std::span<float> values) {
 class ExpertFfn final : public FfnExecutor {
  public:
   explicit ExpertFfn(const ExpertFfnParts& parts)
-      : num_experts_(parts.config->num_experts),
+      : layer_idx_(parts.layer_idx),
+        num_experts_(parts.config->num_experts),
         num_used_(parts.config->num_experts_used),
         router_(parts.weights->router),
         compute_(parts.compute),
@@ -165,12 +166,13 @@ class ExpertFfn final : public FfnExecutor {
           return device_->Has(e) ? AddToDevice(call, e, choices) : Status();
         }));
     const compute::ScopedStage stage(*compute_, compute::Stage::kDevice);
-    return device_->Begin(call.sets.is_recorded);
+    return OfDevice(device_->Begin(call.sets.is_recorded), layer_idx_,
+                    "experts");
   }
 
   Status FinishOnDevice() const {
     const compute::ScopedStage stage(*compute_, compute::Stage::kDevice);
-    return device_->Finish();
+    return OfDevice(device_->Finish(), layer_idx_, "experts");
   }
 
   // Candidates are the host's to choose.
@@ -285,6 +287,7 @@ class ExpertFfn final : public FfnExecutor {
         });
   }
 
+  size_t layer_idx_;
   size_t num_experts_;
   size_t num_used_;
   TensorView router_;

@@ -33,6 +33,7 @@ using MakeOneExpert = std::function<std::unique_ptr<FfnExecutor>(
 
 // All of it outlives the executor, but for make_one.
 struct ExpertFfnParts {
+  size_t layer_idx = 0;  // for errors
   const model::FfnSpec* config = nullptr;
   const model::FfnWeights* weights = nullptr;
   const compute::Compute* compute = nullptr;

@@ -98,7 +98,8 @@ Selection MakeSelection(const FfnParts& parts, size_t layer_idx,
           config.input == model::PredictorInput::kStream};
 }
 
-// Those that are made from what the layer without experts reads.
+// Those that are made from what the layer without experts reads; its own last:
+// on a device they begin its neurons, whose sums nobody else may overwrite.
 std::vector<Selection> MakeSelections(const FfnParts& parts, size_t layer_idx,
                                       Phase phase) {
   std::vector<Selection> selections;
@@ -127,6 +128,7 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
   const model::Config& config = parts.model->config();
   const model::NeuronOrder* order = parts.model->neuron_order();
   SparseFfnParts sparse = {
+      .layer_idx = layer_idx,
       .config = &config.layers[layer_idx].ffn,
       .weights = &parts.model->weights().layers[layer_idx].ffn,
       .records = parts.records->of(layer_idx, 0),
@@ -156,7 +158,8 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
   if (as_matrices && !is_shared) {
     return MakeDenseFfn(config, weights, parts.compute, scratch);
   }
-  return MakeSparseFfn({.config = config,
+  return MakeSparseFfn({.layer_idx = layer_idx,
+                        .config = config,
                         .weights = weights,
                         .records = records,
                         .rest_below = kNothingRests,
@@ -190,7 +193,8 @@ std::unique_ptr<FfnExecutor> MakeDense(const FfnParts& parts, size_t layer_idx,
                                        Phase phase) {
   const DeviceModel* device = WholeOnDevice(parts, phase);
   if (device != nullptr && device->matrices[layer_idx] != nullptr) {
-    return MakeDeviceMatricesFfn(&parts.model->config().layers[layer_idx].ffn,
+    return MakeDeviceMatricesFfn(layer_idx,
+                                 &parts.model->config().layers[layer_idx].ffn,
                                  device->matrices[layer_idx].get(),
                                  parts.compute, &parts.scratch[layer_idx]);
   }
@@ -211,7 +215,8 @@ std::unique_ptr<FfnExecutor> MakeMixture(const FfnParts& parts,
                                   parts, layer_idx, expert_idx, expert);
   };
   return MakeExpertFfn(
-      {.config = &parts.model->config().layers[layer_idx].ffn,
+      {.layer_idx = layer_idx,
+       .config = &parts.model->config().layers[layer_idx].ffn,
        .weights = &parts.model->weights().layers[layer_idx].ffn,
        .compute = parts.compute,
        .scratch = &parts.scratch[layer_idx],

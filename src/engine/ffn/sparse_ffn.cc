@@ -112,13 +112,13 @@ class SparseFfn final : public FfnExecutor {
   Status BeginOnDevice() {
     if (parts_.device == nullptr) return {};
     const compute::ScopedStage stage(*parts_.compute, Stage::kDevice);
-    return parts_.device->Begin();
+    return OfDevice(parts_.device->Begin(), parts_.layer_idx, "neurons");
   }
 
   Status FinishOnDevice(const compute::Rows& out) {
     if (parts_.device == nullptr) return {};
     const compute::ScopedStage stage(*parts_.compute, Stage::kDevice);
-    return parts_.device->Finish(out);
+    return OfDevice(parts_.device->Finish(out), parts_.layer_idx, "neurons");
   }
 
   Status RunOnHost(const FfnCall& call, size_t first,

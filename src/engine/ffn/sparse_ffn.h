@@ -42,6 +42,7 @@ struct Selection {
 
 // All of it outlives the executor.
 struct SparseFfnParts {
+  size_t layer_idx = 0;  // for errors
   const model::FfnSpec* config = nullptr;
   const model::FfnWeights* weights = nullptr;  // without experts
   RecordStore* records = nullptr;              // of these weights
