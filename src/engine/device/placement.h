@@ -30,7 +30,7 @@ struct Placement {
   uint64_t kv_bytes = 0;
   uint64_t lane_bytes = 0;    // activations
   uint64_t pinned_bytes = 0;  // of the host, for what is on its way
-  // Layers of which nothing can be there, and why; said once.
+  // What cannot be there although it may or is asked for, and why; said once.
   std::vector<std::string> left_out;
 
   uint64_t device_bytes() const {

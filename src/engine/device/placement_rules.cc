@@ -18,6 +18,7 @@ struct CompiledRule {
   std::regex pattern;
   bool on_device;
   bool has_matched = false;
+  bool names_part = false;  // of those that may move
 };
 
 tl::unexpected<Error> NoPattern(const TensorRule& rule,
@@ -103,7 +104,7 @@ Demand* PartOf(Demands& demands, bool is_tied, std::string_view name) {
 // they do.
 Result<Demand> AskRules(const std::vector<TensorRule>& rules,
                         std::vector<CompiledRule>& compiled,
-                        const std::string& name) {
+                        const std::string& name, bool is_part) {
   Demand demand = Demand::kNone;
   for (size_t i = 0; i < rules.size(); ++i) {
     try {
@@ -112,6 +113,7 @@ Result<Demand> AskRules(const std::vector<TensorRule>& rules,
       return NoPattern(rules[i], error);
     }
     compiled[i].has_matched = true;
+    if (is_part) compiled[i].names_part = true;
     if (demand != Demand::kNone) continue;
     demand = rules[i].on_device ? Demand::kDevice : Demand::kHost;
   }
@@ -126,17 +128,23 @@ Result<Demands> DemandsOfTensors(const model::Model& model,
   demands.layers.resize(model.config().num_layers);
   TC_ASSIGN_OR_RETURN(auto compiled, Compile(rules.tensors));
   for (const gguf::TensorInfo& tensor : model.file().tensors()) {
-    TC_ASSIGN_OR_RETURN(const Demand demand,
-                        AskRules(rules.tensors, compiled, tensor.name));
     Demand* part = PartOf(demands, model.weights().tied, tensor.name);
+    TC_ASSIGN_OR_RETURN(
+        const Demand demand,
+        AskRules(rules.tensors, compiled, tensor.name, part != nullptr));
     if (demand == Demand::kNone || part == nullptr) continue;
     if (*part != Demand::kHost) *part = demand;
   }
   for (size_t i = 0; i < compiled.size(); ++i) {
-    if (compiled[i].has_matched) continue;
+    const TensorRule& rule = rules.tensors[i];
+    if (compiled[i].has_matched) {
+      const bool is_in_vain = rule.on_device && !compiled[i].names_part;
+      if (is_in_vain) demands.in_vain.push_back(rule.pattern);
+      continue;
+    }
     return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kTensorRules},
                 "{}: none of its tensors matches {}", model.file().path(),
-                Quote(rules.tensors[i].pattern));
+                Quote(rule.pattern));
   }
   return demands;
 }

@@ -47,6 +47,8 @@ struct LayerDemands {
 struct Demands {
   std::vector<LayerDemands> layers;  // [L]
   Demand head = Demand::kNone;
+  // Patterns for the device that name none of these: norms, embeddings.
+  std::vector<std::string> in_vain;
 };
 
 // What the rules of tensors say. kInvalidArgument: a pattern that is no regular

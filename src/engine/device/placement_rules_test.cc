@@ -8,7 +8,9 @@
 namespace thermocline::engine {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::TinySpec;
 
 // "H" for the host, "D" for the device, "." for whatever is better: of each
@@ -100,6 +102,17 @@ TEST(PlacementRulesTest, PredictorsAreAPartOfTheirOwn) {
                                           {"blk.1.ffn_pred_down", false},
                                           {"pred", true}}}),
             ".D. .H. .");
+}
+
+TEST(PlacementRulesTest, PatternsOfWhatNeverMovesAreKnown) {
+  const auto model = OpenMixture();
+  const auto in_vain = [&](std::vector<TensorRule> rules) {
+    return DemandsOfTensors(*model, {.tensors = std::move(rules)})->in_vain;
+  };
+  EXPECT_THAT(in_vain({{"token_embd", true}, {"attn|norm", true}}),
+              ElementsAre("token_embd"));
+  EXPECT_THAT(in_vain({{"norm", false}, {"exps", false}, {"up_exps", true}}),
+              IsEmpty());
 }
 
 TEST(PlacementRulesTest, BadPatternsAreNamed) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/quote.h"
 #include "base/remedy.h"
 #include "base/units.h"
 #include "engine/device/placement_parts.h"
@@ -42,6 +43,11 @@ class Planner {
     }
     Placement placement = sum.Take();
     placement.left_out = std::move(parts_.left_out);
+    for (const std::string& pattern : demands_.in_vain) {
+      placement.left_out.push_back(
+          fmt::format("what {} names: norms, embeddings and routers always do",
+                      Quote(pattern)));
+    }
     return placement;
   }
 

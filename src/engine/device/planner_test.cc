@@ -13,6 +13,7 @@
 namespace thermocline::engine {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::LayoutWithout;
@@ -240,6 +241,10 @@ TEST(PlanPlacement, SaysWhyNothingCanBeThere) {
   EXPECT_THAT(none.error().message,
               HasSubstr("nothing of it can be on the device: attention of "
                         "layers 0 to 2: the query matrix in F16"));
+  const auto in_vain =
+      Place(dense, 1 << 30, {.tensors = {{"norm", true}}, .num_layers = 1});
+  ASSERT_TRUE(in_vain);
+  EXPECT_THAT(in_vain->left_out, ElementsAre(HasSubstr("what \"norm\" names")));
   // The rules keep everything on the host: that is no error.
   const auto host = Place(dense, 1 << 30, {.num_layers = 0}, DType::kF16);
   ASSERT_TRUE(host);
