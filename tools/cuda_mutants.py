@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Writes the mutants of a kernel file, as one file to compile.
 
-cuda_mutants.py x.cu x_mutants.txt OUT.cu: OUT defines, for each function that
+cuda_mutants.py [--none] x.cu x_mutants.txt OUT.cu: OUT defines, for each function that
 the table names with `launch:`, what kernels/cuda/test_mutants.h describes. The
 table is, line by line: `launch: NAME`, or `launch: Launch(XArgs)` for one of
 Launch's overloads (kernels/cuda/launch.h); then mutants of it, each a line with
 its name, lines `- TEXT` of the source, where white space is as good as any
 other, and lines `+ TEXT` to put there instead; or nothing. Lines that start
-with # are comments. TEXT has to be in the source once.
+with # are comments. TEXT has to be in the source once. --none: of each function there
+are no mutants.
 """
 
 import pathlib
@@ -62,13 +63,16 @@ def names_of(launch):
             f'MutantsOf{op}')
 
 
-def generate(source, table):
+def generate(source, table, has_mutants=True):
     begin, end = source.index(OPEN), source.rindex(CLOSE)
     includes, body = source[:begin], source[begin + len(OPEN):end]
     parts = ['#include <cstddef>\n#include <span>\n', includes,
              '#include "kernels/cuda/test_mutants.h"\n']
     rows = {}
     for index, (launch, name, old, new) in enumerate(read_table(table)):
+        if not has_mutants:
+            rows[launch] = []
+            continue
         space = f'mutant_{index}'
         parts.append(f'namespace thermocline::cuda::{space} {{\n'
                      f'{mutate(body, name, old, new)}\n}}\n')
@@ -79,6 +83,10 @@ def generate(source, table):
     for launch, entries in rows.items():
         _, launch_type, mutants = names_of(launch)
         mutant = f'Mutant<{launch_type}>'
+        if not entries:
+            parts.append(f'std::span<const {mutant}> {mutants}() '
+                         '{ return {}; }\n')
+            continue
         parts.append(f'std::span<const {mutant}> {mutants}() {{\n'
                      f'static const {mutant} mutants[] = {{\n'
                      + ',\n'.join(entries) + '};\nreturn mutants;\n}\n')
@@ -86,10 +94,12 @@ def generate(source, table):
     return '\n'.join(parts)
 
 
-def main(source, table, out):
+def main(*args):
+    has_mutants = args[0] != '--none'
+    source, table, out = args[-3:]
     try:
         text = generate(pathlib.Path(source).read_text(),
-                        pathlib.Path(table).read_text())
+                        pathlib.Path(table).read_text(), has_mutants)
     except (TableError, ValueError) as error:
         print(f'{table}: {error}', file=sys.stderr)
         return 1

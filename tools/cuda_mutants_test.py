@@ -57,6 +57,15 @@ other value
         self.assertIn('std::span<const Mutant<void (*)(const kernels::NormArgs&'
                       ', void*)>> MutantsOfNorm()', out)
 
+    def test_none_of_each_function(self):
+        out = cuda_mutants.generate(SOURCE, """launch: LaunchX
+other value
+- y[0] = 1;
++ y[0] = 3;
+""", has_mutants=False)
+        self.assertNotIn('__global__', out)
+        self.assertIn('MutantsOfLaunchX() { return {}; }', out)
+
     def test_text_that_is_not_there_once(self):
         self.expect_error('launch: LaunchX\na\n- gone\n', '"a".* 0 times')
         self.expect_error('launch: LaunchX\na\n- y[\n', '"a".* 2 times')

@@ -88,6 +88,63 @@ bool AllZero(const std::vector<int64_t>& lengths) {
   return std::ranges::all_of(lengths, [](int64_t n) { return n == 0; });
 }
 
+constexpr const char* kBenchFooter =
+    "t/s: median and standard deviation. GB/s: bytes that the tokens needed, "
+    "per\nsecond. % of roof: of the best plain read in the same run with as "
+    "many\nthreads; 'in cache' when the weights are smaller than twice the "
+    "last-level\ncache, 'sparse' for prompts of which only some neurons are "
+    "computed: their bytes\nare at most those shown. limit: what keeps it "
+    "from being faster, memory or the kernels'\nspeed in the cache (see bench "
+    "roof), and how much of that limit is reached.\n\n"
+    "Examples:\n"
+    "  thermocline bench -m model.gguf\n"
+    "  thermocline bench -m model.gguf -p 0 -n 32 -d 0,4096 --profile\n"
+    "  thermocline bench -m model.gguf -p 0 -n 64,128 -t 1,2 -r 10 -o csv\n"
+    "  thermocline bench -m model.gguf -f prompts.txt -pg 64,128 -pg "
+    "512,128\n"
+    "  thermocline bench -m model.gguf -np 1,2,4,8\n"
+    "  thermocline bench roof -t 1,2 -m model.gguf";
+
+struct LengthOptions {
+  const CLI::Option* prompt;
+  const CLI::Option* generate;
+};
+
+LengthOptions AddLengthFlags(CLI::App& app, BenchFlags& flags) {
+  const LengthOptions lengths = {
+      .prompt = AddIntList(
+          app, "-p,--n-prompt", flags.prompt_lengths, 0, kMaxLength,
+          "Prompt lengths to prefill; 0: none (default 512; with -np, each "
+          "sequence's, 16)"),
+      .generate = AddIntList(
+          app, "-n,--n-gen", flags.generate_lengths, 0, kMaxLength,
+          "Numbers of tokens to generate; 0: none (default 128; with -np, of "
+          "each sequence, 64)")};
+  AddIntList(app, "-d,--n-depth,--depth", flags.depths, 0, kMaxLength,
+             "Positions that the KV cache holds before a test (default 0)");
+  return lengths;
+}
+
+// Which of the ways the flags ask for.
+Action ChooseBench(const CLI::App& app,
+                   const std::shared_ptr<const BenchFlags>& flags,
+                   const std::shared_ptr<const BenchPromptFlags>& prompts) {
+  if (!flags->num_sequences.empty()) {
+    return [flags, prompts] { return RunSequences(*flags, *prompts); };
+  }
+  if (WantsDevice(flags->session.device) || flags->trace_path) {
+    CheckBenchDeviceFlags(app, *flags, *prompts);
+    return [flags, prompts] { return RunOnDevice(*flags, *prompts); };
+  }
+  if (prompts->path.has_value()) {
+    return [flags, prompts] { return RunPrompts(*flags, *prompts); };
+  }
+  if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
+    throw CLI::ValidationError("nothing to run: -p and -n are both 0");
+  }
+  return [flags] { return Run(*flags); };
+}
+
 }  // namespace
 
 void CapDefault(const char* flag, bool given, int64_t room,
@@ -149,16 +206,7 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "bench", "Measures speed, beside the roof that memory sets");
   AddModelFlags(*app, flags->model);
-  auto* prompt = AddIntList(
-      *app, "-p,--n-prompt", flags->prompt_lengths, 0, kMaxLength,
-      "Prompt lengths to prefill; 0: none (default 512; with -np, each "
-      "sequence's, 16)");
-  auto* generate = AddIntList(
-      *app, "-n,--n-gen", flags->generate_lengths, 0, kMaxLength,
-      "Numbers of tokens to generate; 0: none (default 128; with -np, of "
-      "each sequence, 64)");
-  AddIntList(*app, "-d,--n-depth,--depth", flags->depths, 0, kMaxLength,
-             "Positions that the KV cache holds before a test (default 0)");
+  const LengthOptions lengths = AddLengthFlags(*app, *flags);
   AddSequencesFlag(*app, flags->num_sequences);
   AddBenchPromptFlags(*app, *prompts);
   AddThreadListFlag(*app, flags->threads, "physical cores");
@@ -170,26 +218,9 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   AddEngineFlags(*app, flags->model, flags->session);
   AddBenchDeviceFlags(*app, *flags);
   AddPrefillFlag(*app, flags->session);
-  app->footer(
-      "t/s: median and standard deviation. GB/s: bytes that the tokens needed, "
-      "per\nsecond. % of roof: of the best plain read in the same run with as "
-      "many\nthreads; 'in cache' when the weights are smaller than twice the "
-      "last-level\ncache, 'sparse' for prompts of which only some neurons are "
-      "computed: their bytes\nare at most those shown. limit: what keeps it "
-      "from being faster, "
-      "memory or the kernels'\nspeed in the cache (see bench roof), and how "
-      "much "
-      "of that limit is reached.\n\n"
-      "Examples:\n"
-      "  thermocline bench -m model.gguf\n"
-      "  thermocline bench -m model.gguf -p 0 -n 32 -d 0,4096 --profile\n"
-      "  thermocline bench -m model.gguf -p 0 -n 64,128 -t 1,2 -r 10 -o csv\n"
-      "  thermocline bench -m model.gguf -f prompts.txt -pg 64,128 -pg "
-      "512,128\n"
-      "  thermocline bench -m model.gguf -np 1,2,4,8\n"
-      "  thermocline bench roof -t 1,2 -m model.gguf");
+  app->footer(kBenchFooter);
   AddBenchRoofCommand(*app, *app->get_option("--model"), action);
-  app->callback([app, flags, prompts, prompt, generate, &action] {
+  app->callback([app, flags, prompts, lengths, &action] {
     if (!app->get_subcommands().empty()) {
       // Whoever writes flags in front of `roof` wants them to count there.
       RefuseAllBut(*app, {},
@@ -200,25 +231,9 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
     CheckSequencesFlag(*app, *flags);
     CheckScoresAreUsed(flags->model, flags->session.predictor,
                        {flags->session.ffn});
-    flags->prompt_given = prompt->count() > 0;
-    flags->generate_given = generate->count() > 0;
-    if (!flags->num_sequences.empty()) {
-      action = [flags, prompts] { return RunSequences(*flags, *prompts); };
-      return;
-    }
-    if (WantsDevice(flags->session.device) || flags->trace_path) {
-      CheckBenchDeviceFlags(*app, *flags, *prompts);
-      action = [flags, prompts] { return RunOnDevice(*flags, *prompts); };
-      return;
-    }
-    if (prompts->path.has_value()) {
-      action = [flags, prompts] { return RunPrompts(*flags, *prompts); };
-      return;
-    }
-    if (AllZero(flags->prompt_lengths) && AllZero(flags->generate_lengths)) {
-      throw CLI::ValidationError("nothing to run: -p and -n are both 0");
-    }
-    action = [flags] { return Run(*flags); };
+    flags->prompt_given = lengths.prompt->count() > 0;
+    flags->generate_given = lengths.generate->count() > 0;
+    action = ChooseBench(*app, flags, prompts);
   });
 }
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "compute/carver.h"
 #include "compute/stage_times.h"
+#include "engine/attention/device_attention_arrays.h"
 #include "engine/device/weight_loader.h"
 #include "engine/kv/kv_layout.h"
 #include "kernels/device_ops.h"
@@ -16,127 +16,12 @@ namespace {
 
 using kernels::kDeviceRows;
 
-// A layer's weights as operations take them.
-struct AttentionOnDevice {
-  kernels::DeviceMatrix q, k, v, out;
-  const float* q_bias = nullptr;
-  const float* k_bias = nullptr;
-  const float* v_bias = nullptr;
-  const float* out_bias = nullptr;
-  const float* q_norm = nullptr;
-  const float* k_norm = nullptr;
-
-  // q, k and v with their biases lie one behind the other.
-  bool AreOneMatrix() const {
-    const auto follows = [](const kernels::DeviceMatrix& a,
-                            const kernels::DeviceMatrix& b) {
-      return a.dtype == b.dtype && a.row_bytes == b.row_bytes &&
-             a.rows + a.num_bytes() == b.rows;
-    };
-    if (!follows(q, k) || !follows(k, v)) return false;
-    if (q_bias == nullptr) return k_bias == nullptr && v_bias == nullptr;
-    return k_bias == q_bias + q.num_rows && v_bias == k_bias + k.num_rows;
-  }
-};
-
-Result<AttentionOnDevice> LoadAttention(const model::AttentionWeights& weights,
-                                        WeightLoader& loader) {
-  AttentionOnDevice there;
-  TC_ASSIGN_OR_RETURN(there.q, loader.Matrix("the query matrix", weights.q));
-  TC_ASSIGN_OR_RETURN(there.k, loader.Matrix("the key matrix", weights.k));
-  TC_ASSIGN_OR_RETURN(there.v, loader.Matrix("the value matrix", weights.v));
-  TC_ASSIGN_OR_RETURN(there.out,
-                      loader.Matrix("attention's output matrix", weights.out));
-  TC_ASSIGN_OR_RETURN(there.q_bias, loader.Vector(weights.q_bias));
-  TC_ASSIGN_OR_RETURN(there.k_bias, loader.Vector(weights.k_bias));
-  TC_ASSIGN_OR_RETURN(there.v_bias, loader.Vector(weights.v_bias));
-  TC_ASSIGN_OR_RETURN(there.out_bias, loader.Vector(weights.out_bias));
-  TC_ASSIGN_OR_RETURN(there.q_norm, loader.Vector(weights.q_norm));
-  TC_ASSIGN_OR_RETURN(there.k_norm, loader.Vector(weights.k_norm));
-  return there;
-}
-
 Status CheckHeadWidth(std::string_view name, size_t width) {
   if (width % 8 == 0 && width <= kernels::kDeviceMaxWidth) return {};
   return Fail(ErrorCode::kUnsupported,
               "heads' {} have {} elements: the device attends with multiples "
               "of 8, up to {}",
               name, width, kernels::kDeviceMaxWidth);
-}
-
-size_t NumPairs(const model::Config& config, const model::AttentionSpec& spec) {
-  if (spec.rope == model::AttentionSpec::kNoRope) return 0;
-  return config.ropes[static_cast<size_t>(spec.rope)].width / 2;
-}
-
-// The same arrays in the lane's pinned and device memory, of so many rows that
-// see so many positions at most: no gaps, so that each way is one copy.
-struct AttentionArrays {
-  // Goes over:
-  float* x = nullptr;              // [T, D]
-  float* cos = nullptr;            // [T, pairs]
-  float* sin = nullptr;            // [T, pairs]
-  uint32_t* page_table = nullptr;  // [T, pages]
-  uint32_t* places = nullptr;      // [T]
-  uint32_t* counts = nullptr;      // [T]
-  float* q = nullptr;              // [T, H * K] the device's alone
-  // Comes back:
-  float* k = nullptr;    // [T, KVH * K], rotated
-  float* v = nullptr;    // [T, KVH * Kv]
-  float* out = nullptr;  // [T, D]
-  // The device's alone:
-  float* attended = nullptr;  // [T, H * Kv]
-  float* partials = nullptr;
-  std::byte* scratch = nullptr;
-
-  uint64_t bytes_in = 0;      // from x to the end of counts
-  uint64_t bytes_out = 0;     // from k to the end of out
-  uint64_t pinned_bytes = 0;  // from x to the end of out
-  uint64_t num_bytes = 0;     // of all
-
-  // Of one row: q, k and v are one array.
-  bool AreOneRow(const model::AttentionSpec& spec) const {
-    return k == q + spec.num_heads * spec.key_width &&
-           v == k + spec.num_kv_heads * spec.key_width;
-  }
-};
-
-AttentionArrays CarveDeviceAttention(std::byte* base,
-                                     const model::Config& config,
-                                     size_t layer_idx, size_t num_rows,
-                                     int64_t num_positions) {
-  const model::AttentionSpec& spec = config.layers[layer_idx].attention;
-  const size_t num_pairs = NumPairs(config, spec);
-  const size_t attended_width = spec.num_heads * spec.value_width;
-  compute::Carver carver(base);
-  AttentionArrays arrays;
-  arrays.x = carver.Take<float>(num_rows, config.width);
-  arrays.cos = carver.Take<float>(num_rows, num_pairs);
-  arrays.sin = carver.Take<float>(num_rows, num_pairs);
-  arrays.page_table =
-      carver.Take<uint32_t>(num_rows, KvPagesFor(num_positions));
-  arrays.places = carver.Take<uint32_t>(num_rows, 1);
-  arrays.counts = carver.Take<uint32_t>(num_rows, 1);
-  arrays.bytes_in = carver.used();
-  // One behind the other: a row's three are one product where weights are too.
-  arrays.q = carver.Take<float>(num_rows, spec.num_heads * spec.key_width);
-  const uint64_t begin_out = carver.used();
-  arrays.k = carver.Take<float>(num_rows, spec.num_kv_heads * spec.key_width);
-  arrays.v = carver.Take<float>(num_rows, spec.num_kv_heads * spec.value_width);
-  arrays.out = carver.Take<float>(num_rows, config.width);
-  arrays.bytes_out = carver.used() - begin_out;
-  arrays.pinned_bytes = carver.used();
-  arrays.attended = carver.Take<float>(num_rows, attended_width);
-  arrays.partials = carver.Take<float>(
-      1,
-      kernels::DecodePartialFloats(num_rows, spec.num_heads, spec.value_width,
-                                   static_cast<size_t>(num_positions)));
-  arrays.scratch =
-      carver.TakeBytes(kernels::QuantizedRowsBytes(
-                           std::max(config.width, attended_width), num_rows),
-                       1);
-  arrays.num_bytes = carver.used();
-  return arrays;
 }
 
 class DeviceAttention final : public AttentionExecutor {
@@ -197,8 +82,8 @@ class DeviceAttention final : public AttentionExecutor {
   Status RunRows(const AttentionCall& call, size_t first, size_t count,
                  int64_t num_positions) {
     const auto carve = [&](std::byte* base) {
-      return CarveDeviceAttention(base, *parts_.config, parts_.layer_idx, count,
-                                  num_positions);
+      return CarveAttention(base, *parts_.config, parts_.layer_idx, count,
+                            num_positions);
     };
     const AttentionArrays host = carve(lane_.pinned_memory());
     const AttentionArrays there = carve(lane_.device_memory());
@@ -219,7 +104,7 @@ class DeviceAttention final : public AttentionExecutor {
 
   void Pack(const AttentionCall& call, size_t first, size_t count,
             uint32_t stride, const AttentionArrays& host) const {
-    const size_t num_pairs = NumPairs(*parts_.config, spec_);
+    const size_t num_pairs = NumRopePairs(*parts_.config, spec_);
     for (size_t t = 0; t < count; ++t) {
       const Row& row = rows_[t];
       const auto copy = [&](const compute::Rows& from, size_t width,
@@ -307,7 +192,7 @@ class DeviceAttention final : public AttentionExecutor {
         .num_tokens = static_cast<uint32_t>(count),
         .num_heads = static_cast<uint32_t>(num_heads),
         .head_width = width,
-        .num_pairs = static_cast<uint32_t>(NumPairs(*parts_.config, spec_)),
+        .num_pairs = static_cast<uint32_t>(NumRopePairs(*parts_.config, spec_)),
         .cos = there.cos,
         .sin = there.sin,
         .heads = heads});
@@ -392,7 +277,7 @@ Result<uint64_t> DeviceAttentionBytes(const model::Config& config,
 LaneNeed DeviceAttentionNeed(const model::Config& config, size_t layer_idx,
                              int64_t context) {
   const AttentionArrays most =
-      CarveDeviceAttention(nullptr, config, layer_idx, kDeviceRows, context);
+      CarveAttention(nullptr, config, layer_idx, kDeviceRows, context);
   return {
       .device_bytes = most.num_bytes,
       .pinned_bytes = std::max(most.pinned_bytes, WeightLoader::kStagingBytes)};

@@ -123,12 +123,30 @@ Status ResidentRecords::Upload(const ResidentParts& parts) {
   return {};
 }
 
+// From the lane's pinned memory, which lives until nothing reads it: an array
+// of our own would end while a copy that an error left behind is on its way.
+Status ResidentRecords::UploadSlots(const ResidentParts& parts, std::byte* to) {
+  constexpr size_t kPerCopy = kStagingBytes / sizeof(int32_t);
+  device::Device& device = parts.lane->device();
+  auto* const slots = reinterpret_cast<int32_t*>(parts.lane->pinned_memory());
+  size_t num_placed = 0;
+  for (size_t first = 0; first < parts.spec->width; first += kPerCopy) {
+    const size_t count = std::min(kPerCopy, parts.spec->width - first);
+    for (size_t i = 0; i < count; ++i) {
+      const bool is_there = num_placed < parts.resident.size() &&
+                            parts.resident[num_placed] == first + i;
+      slots[i] = is_there ? static_cast<int32_t>(num_placed++) : -1;
+    }
+    TC_RETURN_IF_ERROR(device.Copy(parts.lane->stream(),
+                                   to + first * sizeof(int32_t), slots,
+                                   count * sizeof(int32_t)));
+    TC_RETURN_IF_ERROR(device.Synchronize(parts.lane->stream()));
+  }
+  return {};
+}
+
 Status ResidentRecords::UploadVectors(const ResidentParts& parts) {
   const auto count = static_cast<size_t>(parts.spec->width);
-  std::vector<int32_t> slots(count, -1);
-  for (size_t i = 0; i < parts.resident.size(); ++i) {
-    slots[parts.resident[i]] = static_cast<int32_t>(i);
-  }
   compute::Carver carver(memory_.data() +
                          parts.resident.size() * records_.record_bytes);
   const auto upload = [&](const void* from) -> Result<std::byte*> {
@@ -137,7 +155,8 @@ Status ResidentRecords::UploadVectors(const ResidentParts& parts) {
                                                  count * sizeof(float)));
     return to;
   };
-  TC_ASSIGN_OR_RETURN(std::byte* const slot_of, upload(slots.data()));
+  std::byte* const slot_of = carver.TakeBytes(count, sizeof(int32_t));
+  TC_RETURN_IF_ERROR(UploadSlots(parts, slot_of));
   args_.slot_of = reinterpret_cast<const int32_t*>(slot_of);
   if (const float* bias = FloatsOf(parts.weights->gate_bias)) {
     TC_ASSIGN_OR_RETURN(std::byte* const to, upload(bias));

@@ -66,6 +66,7 @@ class ResidentRecords {
  private:
   ResidentRecords(const ResidentParts& parts, const DeviceRecords& records);
   Status Upload(const ResidentParts& parts);
+  Status UploadSlots(const ResidentParts& parts, std::byte* to);
   Status UploadVectors(const ResidentParts& parts);
 
   DeviceRecords records_;
