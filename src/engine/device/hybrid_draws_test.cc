@@ -92,9 +92,22 @@ TinySpec DrawSpec(Random& random) {
   }
   if (spec.num_experts == 0 && random.Below(3) > 0) {
     DrawPredictors(random, spec);
+  } else if (is_gated && random.Below(4) == 0) {
+    spec.activation = "silu";
+    spec.thresholds.assign(spec.num_layers, 0.15f);
   }
   spec.seed = random.Next() >> 1;
   return spec;
+}
+
+FfnMode DrawMode(const TinySpec& spec, Random& random) {
+  if (!spec.thresholds.empty()) {
+    return random.Below(4) > 0 ? FfnMode::kThreshold : FfnMode::kDense;
+  }
+  if (!spec.low_ranks.empty() && random.Below(4) > 0) return FfnMode::kFast;
+  constexpr FfnMode kModes[] = {FfnMode::kDense, FfnMode::kExact,
+                                FfnMode::kFast};
+  return OneOf(kModes, random);
 }
 
 HybridDraw Draw(uint64_t seed) {
@@ -106,12 +119,7 @@ HybridDraw Draw(uint64_t seed) {
   draw.form = OneOf(kForms, random);
   draw.spec.down_t = draw.form == DrawnForm::kTransposed;
   draw.spec.both_downs = draw.form == DrawnForm::kBoth;
-  constexpr FfnMode kModes[] = {FfnMode::kDense, FfnMode::kExact,
-                                FfnMode::kFast};
-  draw.options.ffn = OneOf(kModes, random);
-  if (!draw.spec.low_ranks.empty() && random.Below(4) > 0) {
-    draw.options.ffn = FfnMode::kFast;
-  }
+  draw.options.ffn = DrawMode(draw.spec, random);
   const bool is_gated =
       draw.spec.architecture != "falcon" && draw.spec.architecture != "opt";
   if (draw.options.ffn == FfnMode::kFast) {
@@ -155,7 +163,9 @@ std::string Describe(uint64_t seed, const HybridDraw& draw) {
 // Roundings to 8 bits fall elsewhere now and then, and then a router or a
 // predictor may choose another: a few rows differ by much.
 double ToleranceOf(const HybridDraw& draw) {
-  if (IsFloat(draw.spec.dtype)) return 1e-8;  // keys and values are in F16
+  if (IsFloat(draw.spec.dtype)) {  // keys and values are in F16
+    return draw.options.ffn == FfnMode::kThreshold ? 1e-6 : 1e-8;
+  }
   const bool chooses =
       draw.spec.num_experts > 0 || draw.options.ffn == FfnMode::kFast;
   return chooses ? 0.05 : 1e-3;
