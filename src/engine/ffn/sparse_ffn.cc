@@ -15,6 +15,8 @@ namespace {
 using compute::Stage;
 
 constexpr size_t kGroupRows = kernels::kListedTokens;
+// A device takes as many at once: a group is what its predictor began.
+static_assert(kGroupRows == kernels::kDeviceRows);
 
 class SparseFfn final : public FfnExecutor {
  public:
