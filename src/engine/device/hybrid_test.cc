@@ -33,7 +33,7 @@ using testing::RandomTokens;
 using testing::TinySpec;
 using Floats = std::vector<float>;
 
-constexpr size_t kVocab = 50;
+constexpr size_t kHybridVocab = 50;
 
 // A share of each layer's neurons, drawn; all that their FFNs may need.
 Placement Draw(const model::Model& model, const device::RowLayout& layout,
@@ -176,7 +176,8 @@ TEST_P(HybridOnCuda, SaysWhatTheHostSays) {
     Floats all = one.Run({1, 2, 3}, Phase::kPrompt).value();
     for (const size_t count : {1, 3}) {
       const Floats more =
-          one.Run(RandomTokens(count, kVocab, count), Phase::kGenerate).value();
+          one.Run(RandomTokens(count, kHybridVocab, count), Phase::kGenerate)
+              .value();
       all.insert(all.end(), more.begin(), more.end());
     }
     return all;

@@ -15,7 +15,7 @@ model::Config ConfigOf(size_t num_layers, const model::FfnSpec& ffn) {
 
 TEST(DescribePlacement, NamesWhatIsThere) {
   const model::Config config = ConfigOf(3, {.width = 100});
-  EXPECT_EQ(Describe({}, config), "nothing");
+  EXPECT_EQ(Describe(Placement(), config), "nothing");
   Placement placement;
   placement.layers.resize(3);
   EXPECT_EQ(Describe(placement, config), "nothing");

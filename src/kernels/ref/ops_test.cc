@@ -14,8 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::Pointwise;
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kRefNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kRefInfinity = std::numeric_limits<float>::infinity();
 
 class OpsTest : public IsaTest {};
 TC_FOR_EACH_ISA(OpsTest);
@@ -48,9 +48,9 @@ TEST_P(OpsTest, QuantizeOfZeroTinyAndNonFiniteBlocks) {
   std::vector<float> x(128, 0.0f);
   x[32] = 190 * std::numeric_limits<float>::denorm_min();
   x[33] = -x[32];
-  x[64] = kNaN;
+  x[64] = kRefNaN;
   x[65] = 1;
-  x[96] = -kInfinity;
+  x[96] = -kRefInfinity;
   std::vector<float> storage(ActivationRowBytes(128) / sizeof(float));
   auto* out = reinterpret_cast<std::byte*>(storage.data());
   kernels().quantize_activations(x.data(), 128, out);
@@ -59,7 +59,7 @@ TEST_P(OpsTest, QuantizeOfZeroTinyAndNonFiniteBlocks) {
   EXPECT_EQ(row.q[32], 127);
   EXPECT_EQ(row.q[33], -127);
   EXPECT_TRUE(std::isnan(row.d[2]));
-  EXPECT_EQ(row.d[3], kInfinity);
+  EXPECT_EQ(row.d[3], kRefInfinity);
   for (size_t i : {0, 31, 64, 65, 96, 127}) EXPECT_EQ(row.q[i], 0) << i;
   for (size_t g : {0, 1, 2, 3, 4, 5, 6, 7}) EXPECT_EQ(row.sum[g], 0) << g;
 }
@@ -157,13 +157,14 @@ TEST_P(OpsTest, ReluFamily) {
 
 // Squares leave the range of floats long before what is squared does.
 TEST_P(OpsTest, SquaredReluKeepsNaNAndOverflows) {
-  const float up[] = {kNaN, 1e30f, -1e30f, kInfinity, -kInfinity, 1e-30f};
+  const float up[] = {kRefNaN,      1e30f,         -1e30f,
+                      kRefInfinity, -kRefInfinity, 1e-30f};
   float out[6];
   kernels().activate(Activation::kRelu2, 0, nullptr, up, 6, out);
   EXPECT_TRUE(std::isnan(out[0]));
-  EXPECT_EQ(out[1], kInfinity);
+  EXPECT_EQ(out[1], kRefInfinity);
   EXPECT_EQ(out[2], 0);
-  EXPECT_EQ(out[3], kInfinity);
+  EXPECT_EQ(out[3], kRefInfinity);
   EXPECT_EQ(out[4], 0);
   EXPECT_EQ(out[5], 0);
 }
@@ -187,8 +188,8 @@ TEST_P(OpsTest, GatesMultiply) {
 }
 
 TEST_P(OpsTest, ActivateKeepsNaNAndSurvivesExtremes) {
-  const float up[] = {kNaN, 1e30f,     -1e30f, 100,
-                      -100, kInfinity, -1e38f, -kInfinity};
+  const float up[] = {kRefNaN, 1e30f,        -1e30f, 100,
+                      -100,    kRefInfinity, -1e38f, -kRefInfinity};
   for (Activation activation : {Activation::kSilu, Activation::kGelu,
                                 Activation::kRelu, Activation::kFatRelu}) {
     float out[8];
@@ -198,7 +199,7 @@ TEST_P(OpsTest, ActivateKeepsNaNAndSurvivesExtremes) {
     EXPECT_EQ(out[2], 0) << NameOf(activation);
     EXPECT_EQ(out[3], 100) << NameOf(activation);
     EXPECT_NEAR(out[4], 0, 1e-30) << NameOf(activation);
-    EXPECT_EQ(out[5], kInfinity) << NameOf(activation);
+    EXPECT_EQ(out[5], kRefInfinity) << NameOf(activation);
     EXPECT_EQ(out[6], 0) << NameOf(activation);
     // Infinity times the nothing that is left of it.
     const bool is_smooth =
@@ -241,7 +242,7 @@ TEST_P(OpsTest, AllFiniteSeesEveryPlace) {
     std::vector<float> x(n, std::numeric_limits<float>::max());
     EXPECT_TRUE(kernels().all_finite(x.data(), n)) << n;
     for (size_t place : {size_t{0}, n / 2, n - 1}) {
-      for (float bad : {kNaN, -kNaN, kInfinity, -kInfinity}) {
+      for (float bad : {kRefNaN, -kRefNaN, kRefInfinity, -kRefInfinity}) {
         const float good = x[place];
         x[place] = bad;
         EXPECT_FALSE(kernels().all_finite(x.data(), n)) << n << " " << place;
@@ -274,8 +275,8 @@ TEST_P(OpsTest, StoreRowByHand) {
 
 TEST_P(OpsTest, StoredFloatsAreNaNWhereTheyWouldBeInfinite) {
   constexpr size_t kN = 37;
-  for (const float bad :
-       {kNaN, kInfinity, -kInfinity, 65519.0f, -65519.0f, 65520.0f, -7e4f}) {
+  for (const float bad : {kRefNaN, kRefInfinity, -kRefInfinity, 65519.0f,
+                          -65519.0f, 65520.0f, -7e4f}) {
     for (size_t place = 0; place < kN; ++place) {
       std::vector<float> values(kN, 65504.0f);
       values[place] = bad;
@@ -299,7 +300,7 @@ TEST_P(OpsTest, StoredFloatsAreNaNWhereTheyWouldBeInfinite) {
 }
 
 TEST_P(OpsTest, StoredRowsDoNotHideWhatTheyCannotHold) {
-  for (const float bad : {kNaN, kInfinity, -kInfinity, 1e7f}) {
+  for (const float bad : {kRefNaN, kRefInfinity, -kRefInfinity, 1e7f}) {
     std::vector<float> values(64, 1.0f);
     values[40] = bad;
     BlockQ8_0 blocks[2];
