@@ -57,7 +57,7 @@ class TimedBenchTest : public ::testing::Test {
     options.trace_path = trace_path;
     options.depth = 4;
     options.session.num_threads = 1;
-    options.session.ffn = engine::FfnMode::kExact;
+    options.session.ffn = engine::FfnMode::kFast;
     return options;
   }
 
