@@ -90,7 +90,7 @@ double HybridRow::bound_seconds() const {
          seconds(costs.host_bytes - costs.host_neuron_bytes, rates->host) +
          std::max(seconds(costs.device_neuron_bytes, rates->device),
                   seconds(costs.host_neuron_bytes, rates->host)) +
-         static_cast<double>(costs.num_tokens * num_layers) *
+         static_cast<double>(costs.num_tokens * num_device_layers) *
              rates->layer_seconds;
 }
 

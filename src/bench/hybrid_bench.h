@@ -20,8 +20,8 @@
 
 namespace thermocline::bench {
 
-// What the machine can read, bytes per second, and what each layer costs beside
-// its bytes.
+// What the machine can read, bytes per second, and what each layer of which
+// anything is on the device costs beside its bytes.
 struct HybridRates {
   double device = 0.0;
   double host = 0.0;
@@ -47,6 +47,7 @@ struct HybridCosts {
 struct HybridRow {
   std::optional<uint64_t> vram;  // the budget; absent: what is free
   uint64_t num_layers = 0;
+  uint64_t num_device_layers = 0;  // of which anything is on the device
   uint64_t num_resident = 0;       // neurons on the device
   uint64_t planned_bytes = 0;      // on the device
   uint64_t peak_device_bytes = 0;  // as the device counts

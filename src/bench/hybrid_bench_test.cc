@@ -96,6 +96,7 @@ TEST(HybridBench, SaysWhatIsWrong) {
 TEST(HybridRow, IsBoundByItsBytes) {
   const HybridRow row = {
       .num_layers = 10,
+      .num_device_layers = 10,
       .costs = {.num_tokens = 2,
                 .seconds = 4.0,
                 .device_bytes = 300,

@@ -16,6 +16,7 @@ using ::testing::StartsWith;
 HybridRow ARow() {
   HybridRow row = {.vram = uint64_t{4} << 30,
                    .num_layers = 10,
+                   .num_device_layers = 10,
                    .num_resident = 500,
                    .planned_bytes = 1000,
                    .peak_device_bytes = 900,

@@ -27,6 +27,11 @@ uint64_t NumNeurons(const model::Config& config) {
   return count;
 }
 
+bool HasAnything(const engine::LayerPlacement& layer) {
+  return layer.attention || layer.predictor || layer.matrices ||
+         !layer.resident.empty() || !layer.experts.empty();
+}
+
 template <typename T>
 void AddTo(std::optional<T>& sum, T value) {
   sum = sum.value_or(T()) + value;
@@ -86,6 +91,8 @@ HybridRow HybridMeter::Row(const model::Config& config, engine::FfnMode mode,
                            const std::optional<HybridRates>& rates) const {
   HybridRow row = {
       .num_layers = config.num_layers,
+      .num_device_layers = static_cast<uint64_t>(
+          std::ranges::count_if(placement.layers, HasAnything)),
       .num_resident = NumResident(placement, config),
       .planned_bytes = memory.device.total(),
       .peak_device_bytes = device_->peak_bytes(device::MemoryKind::kDevice),

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,6 +79,26 @@ TEST(DeviceFlagsTest, WhatLiesWhere) {
     EXPECT_EQ(result.out, host.out);
     EXPECT_THAT(result.err, HasSubstr(c.line));
   }
+}
+
+// Who looks at neurons sees the same of both.
+TEST(DeviceFlagsTest, ATraceIsTheHosts) {
+  const std::string prompts = TempPath("traced.txt");
+  std::ofstream(prompts) << "Once upon a time\n";
+  const auto trace = [&](const std::vector<std::string>& device) {
+    const std::string path = TempPath("traced.trace");
+    std::vector<std::string> args = {"trace", "-m", kSparse, "-f",
+                                     prompts, "-n", "6",     "-t",
+                                     "1",     "-o", path};
+    args.insert(args.end(), device.begin(), device.end());
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string host = trace({});
+  EXPECT_GT(host.size(), 100u);
+  EXPECT_EQ(trace(OnSim({"--vram", "2MiB"})), host);
 }
 
 struct RefusalOfFlags {

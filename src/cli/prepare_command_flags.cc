@@ -252,9 +252,8 @@ void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
   app.add_flag("--report-lookahead", flags->reports_ahead,
                "Also measure the recall with the inputs of 1, 2 and 3 layers "
                "before");
-  AddThreadsFlag(app, flags->session);
-  AddContextFlag(app, flags->session, "256, or the model's if that is less");
-  AddIsaFlag(app, flags->session.isa);
+  AddObservedSessionFlags(app, flags->session,
+                          "256, or the model's if that is less");
 }
 
 Result<FindInputs> OpenFindInputs(const FindFlags& flags,

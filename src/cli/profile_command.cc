@@ -138,9 +138,8 @@ void AddProfileCommand(CLI::App& parent, Action& action) {
          kMaxTokens,
          "The most tokens to run, 16 chunks at least; of a longer text, chunks "
          "at even distances (default: all)");
-  AddThreadsFlag(*app, flags->session);
-  AddContextFlag(*app, flags->session, "256, or the model's if that is less");
-  AddIsaFlag(*app, flags->session.isa);
+  AddObservedSessionFlags(*app, flags->session,
+                          "256, or the model's if that is less");
   app->footer(
       "Each chunk of -c tokens starts with an empty context; every neuron is\n"
       "computed at every position. A neuron fires where its activation is not "

@@ -188,6 +188,14 @@ void AddIsaFlag(CLI::App& app, kernels::Isa& isa) {
       [&isa](const std::string& text) { return StoreIsa(text, isa); });
 }
 
+void AddObservedSessionFlags(CLI::App& app, SessionFlags& flags,
+                             const std::string& fallback) {
+  AddThreadsFlag(app, flags);
+  AddContextFlag(app, flags, fallback);
+  AddIsaFlag(app, flags.isa);
+  AddDeviceFlags(app, flags.device);
+}
+
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
   AddInt(app, "-b,--batch-size,--ub,--ubatch-size", flags.batch, 1, kMaxBatch,
          fmt::format("Tokens computed together in prefill (default {})",

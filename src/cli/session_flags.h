@@ -70,6 +70,11 @@ void AddContextFlag(CLI::App& app, SessionFlags& flags,
 // --isa.
 void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
 
+// -t, -c, --isa and those of device_flags.h: of sessions that look at all
+// neurons. `fallback` as AddContextFlag's.
+void AddObservedSessionFlags(CLI::App& app, SessionFlags& flags,
+                             const std::string& fallback);
+
 // -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --sparse-threshold, and
 // those of device_flags.h. The help shows the defaults that `flags` has now.
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);

@@ -273,9 +273,7 @@ void AddTraceCommand(CLI::App& parent, Action& action) {
   AddPath(*app, "--stats", flags->stats_path, "FILE",
           "Show densities and locality of a trace instead");
   app->add_flag("--json", flags->json, "With --stats: one JSON object");
-  AddThreadsFlag(*app, flags->session);
-  AddContextFlag(*app, flags->session, "the model's, at most 4096");
-  AddIsaFlag(*app, flags->session.isa);
+  AddObservedSessionFlags(*app, flags->session, "the model's, at most 4096");
   app->footer(
       "Each prompt starts with an empty context; the likeliest token is taken\n"
       "until -n, an end token or the end of the context. Every position is\n"

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace thermocline::engine {
 namespace {
@@ -17,7 +18,7 @@ struct Share {
     const double share =
         static_cast<double>(num_there) / static_cast<double>(num_all);
     // Neither nothing nor all unless it is.
-    const int rounded = static_cast<int>(100.0 * share + 0.5);
+    const auto rounded = static_cast<int>(std::lround(100.0 * share));
     return num_there == num_all ? 100 : std::clamp(rounded, 1, 99);
   }
 };
