@@ -198,11 +198,12 @@ bench() {
     echo "$model, host alone"
     "$program" bench -m "$work/$model.gguf" -p 0 -n "$tokens" -r "$rounds" ||
       return
-    for vram in $vrams; do
-      echo "$model, $vram of the card"
-      "$program" bench -m "$work/$model.gguf" -p 0 -n "$tokens" -r "$rounds" \
-        "${on[@]}" --vram "$vram" || return
-    done
+    echo "$model, with the card"
+    "$program" bench -m "$work/$model.gguf" -p 16 -n "$tokens" "${on[@]}" \
+      --vram "${vrams// /,}" || return
+    echo "$model, the last two layers on the card (-ngl 2)"
+    "$program" bench -m "$work/$model.gguf" -p 16 -n "$tokens" "${on[@]}" \
+      -ngl 2 || return
   done
 }
 
