@@ -20,11 +20,11 @@ struct Subject {
   std::string cpu;    // "AMD EPYC 7763 64-Core Processor"; empty if unknown
   std::string isa;    // "avx512-vnni"
   std::string ffn;    // which neurons were computed: "dense"
-  int64_t batch;
-  DType k_type, v_type;
-  uint64_t model_bytes;
-  uint64_t num_params;
-  size_t num_layers;
+  int64_t batch = 0;
+  DType k_type = DType::kF16, v_type = DType::kF16;
+  uint64_t model_bytes = 0;
+  uint64_t num_params = 0;
+  size_t num_layers = 0;
 };
 
 // Without build and cpu, and without ffn, which a session knows.
