@@ -19,15 +19,15 @@ namespace {
 
 using testing::PlacedRun;
 
-constexpr int64_t kStoryContext = 200;
+constexpr int64_t kLifeContext = 200;
 constexpr size_t kStoryWords = 50;
 constexpr size_t kNumLives = 4;
 
-class Story {
+class HybridLife {
  public:
-  Story(PlacedRun& run, uint64_t seed) : run_(run), random_(seed) {
+  HybridLife(PlacedRun& run, uint64_t seed) : run_(run), random_(seed) {
     for (size_t i = 0; i < kNumLives; ++i) {
-      lives_.emplace_back(&run.kv(), kStoryContext);
+      lives_.emplace_back(&run.kv(), kLifeContext);
     }
   }
 
@@ -71,7 +71,7 @@ class Story {
       const bool is_prompt = Below(4) == 0;
       const bool is_there = Below(2) == 0;
       const size_t most = is_prompt ? 70 : 10;
-      const auto room = static_cast<size_t>(kStoryContext - lives_[i].length());
+      const auto room = static_cast<size_t>(kLifeContext - lives_[i].length());
       const size_t count = std::min(1 + Below(most), room);
       if (!is_there || count == 0) continue;
       tokens[i] =
@@ -105,12 +105,12 @@ class Story {
 
 std::vector<float> TellOf(PlacedRun& run, uint64_t seed) {
   EXPECT_TRUE(run.status()) << run.status().error().message;
-  return Story(run, seed).Tell(40);
+  return HybridLife(run, seed).Tell(40);
 }
 
 TEST(HybridStories, AreLikeTheHosts) {
   testing::TinySpec spec;
-  spec.context_length = kStoryContext;
+  spec.context_length = kLifeContext;
   const auto model = testing::MakeTinyModel(spec);
   ASSERT_NE(model, nullptr);
   const SessionOptions options = {.num_threads = 1, .num_sequences = kNumLives};
