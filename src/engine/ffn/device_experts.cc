@@ -83,8 +83,7 @@ LaneNeed DeviceExpertsNeed(const model::FfnSpec& spec, uint64_t width) {
     return DeviceExperts::Carve(nullptr, spec, width, is_pinned).num_bytes;
   };
   return {.device_bytes = carve(false),
-          .pinned_bytes = std::max({carve(true), WeightLoader::kStagingBytes,
-                                    ResidentRecords::kStagingBytes})};
+          .pinned_bytes = std::max(carve(true), WeightLoader::kStagingBytes)};
 }
 
 DeviceExperts::DeviceExperts(const DeviceExpertsParts& parts)

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "compute/carver.h"
+#include "engine/device/weight_loader.h"
 
 namespace thermocline::engine {
 
@@ -38,7 +39,7 @@ LaneNeed DeviceFfnNeed(const model::FfnSpec& spec, uint64_t width) {
       DeviceFfn::Carve(nullptr, width, spec.width, spec.width, kDeviceRows);
   return {.device_bytes = most.num_bytes,
           .pinned_bytes = std::max(most.bytes_in + most.bytes_out,
-                                   ResidentRecords::kStagingBytes)};
+                                   WeightLoader::kStagingBytes)};
 }
 
 DeviceFfn::DeviceFfn(const ResidentParts& parts, ResidentRecords records)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compute/carver.h"
+#include "engine/device/weight_loader.h"
 
 namespace thermocline::engine {
 namespace {
@@ -14,10 +15,6 @@ Status CheckRows(std::string_view name, const TensorView& view,
   if (layout.CanCompute(view.dtype)) return {};
   return Fail(ErrorCode::kUnsupported, "{} in {} has no kernel on the device",
               name, NameOf(view.dtype));
-}
-
-const float* FloatsOf(const TensorView& view) {
-  return view ? reinterpret_cast<const float*>(view.data) : nullptr;
 }
 
 }  // namespace
@@ -104,7 +101,7 @@ Status ResidentRecords::Upload(const ResidentParts& parts) {
     layout.Pack(view.dtype, view.row(neuron), view.shape.ne[0], out);
   };
   const size_t per_copy =
-      std::max<size_t>(kStagingBytes / records_.record_bytes, 1);
+      std::max<size_t>(WeightLoader::kStagingBytes / records_.record_bytes, 1);
   std::byte* staging = parts.lane->pinned_memory();
   for (size_t first = 0; first < parts.resident.size(); first += per_copy) {
     const size_t count = std::min(per_copy, parts.resident.size() - first);
@@ -126,7 +123,7 @@ Status ResidentRecords::Upload(const ResidentParts& parts) {
 // From the lane's pinned memory, which lives until nothing reads it: an array
 // of our own would end while a copy that an error left behind is on its way.
 Status ResidentRecords::UploadSlots(const ResidentParts& parts, std::byte* to) {
-  constexpr size_t kPerCopy = kStagingBytes / sizeof(int32_t);
+  constexpr size_t kPerCopy = WeightLoader::kStagingBytes / sizeof(int32_t);
   device::Device& device = parts.lane->device();
   auto* const slots = reinterpret_cast<int32_t*>(parts.lane->pinned_memory());
   size_t num_placed = 0;
@@ -149,24 +146,17 @@ Status ResidentRecords::UploadVectors(const ResidentParts& parts) {
   const auto count = static_cast<size_t>(parts.spec->width);
   compute::Carver carver(memory_.data() +
                          parts.resident.size() * records_.record_bytes);
-  const auto upload = [&](const void* from) -> Result<std::byte*> {
-    std::byte* to = carver.TakeBytes(count, sizeof(float));
-    TC_RETURN_IF_ERROR(parts.lane->device().Copy(parts.lane->stream(), to, from,
-                                                 count * sizeof(float)));
-    return to;
+  const auto upload = [&](const TensorView& bias) -> Result<const float*> {
+    if (!bias) return nullptr;
+    return WeightLoader(parts.lane, carver.TakeBytes(count, sizeof(float)))
+        .Vector(bias);
   };
   std::byte* const slot_of = carver.TakeBytes(count, sizeof(int32_t));
   TC_RETURN_IF_ERROR(UploadSlots(parts, slot_of));
   args_.slot_of = reinterpret_cast<const int32_t*>(slot_of);
-  if (const float* bias = FloatsOf(parts.weights->gate_bias)) {
-    TC_ASSIGN_OR_RETURN(std::byte* const to, upload(bias));
-    args_.gate_bias = reinterpret_cast<const float*>(to);
-  }
-  if (const float* bias = FloatsOf(parts.weights->up_bias)) {
-    TC_ASSIGN_OR_RETURN(std::byte* const to, upload(bias));
-    args_.up_bias = reinterpret_cast<const float*>(to);
-  }
-  return parts.lane->device().Synchronize(parts.lane->stream());
+  TC_ASSIGN_OR_RETURN(args_.gate_bias, upload(parts.weights->gate_bias));
+  TC_ASSIGN_OR_RETURN(args_.up_bias, upload(parts.weights->up_bias));
+  return {};
 }
 
 }  // namespace thermocline::engine

@@ -47,11 +47,8 @@ struct ResidentParts {
 // Those of one FFN, or of one expert, that lie there.
 class ResidentRecords {
  public:
-  // Host memory in which records are packed before they are copied: the lane
-  // has as much pinned memory.
-  static constexpr uint64_t kStagingBytes = 4 << 20;
-
-  // Copies the records over. kResourceExhausted, errors of the device.
+  // Copies the records over, by way of WeightLoader::kStagingBytes of the
+  // lane's pinned memory. kResourceExhausted, errors of the device.
   static Result<ResidentRecords> Make(const ResidentParts& parts);
 
   const neuron::NeuronSet& resident() const { return resident_; }
