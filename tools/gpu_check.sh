@@ -70,7 +70,7 @@ find_programs() {
   draws=500 replays=10000 tokens=32 rounds=10 left_out_tests='-'
   shape=llama-1b layers=16 layers_f16=4 moe=smallthinker-4b vrams='64MiB 256MiB 1GiB'
   if [[ $emulated == 1 ]]; then
-    on=(--device sim --machine "$root/machines/rtx4090-ddr5.json")
+    on=(--device sim --machine "$root/machines/slow-host.json")
     draws=3 replays=100 tokens=8 rounds=2 left_out_tests='-*Mutants*:*LongDraws*'
     shape=tiny layers=2 layers_f16=2 moe=tiny-moe vrams='512KiB 1MiB 1GiB'
   fi

@@ -45,7 +45,9 @@ struct HybridCosts {
 };
 
 struct HybridRow {
-  std::optional<uint64_t> vram;  // the budget; absent: what is free
+  std::string placement;               // its name; empty: the default
+  std::optional<double> predicted_ts;  // tokens per second, by the plan
+  std::optional<uint64_t> vram;        // the budget; absent: what is free
   uint64_t num_layers = 0;
   uint64_t num_device_layers = 0;  // of which anything is on the device
   uint64_t num_resident = 0;       // neurons on the device

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -19,6 +19,11 @@ double Ratio(A part, B whole) {
   return Share(static_cast<double>(part), static_cast<double>(whole));
 }
 
+nlohmann::ordered_json TextOrNull(const std::string& text) {
+  if (text.empty()) return nullptr;
+  return text;
+}
+
 // What a row says, by the names of JSON.
 nlohmann::ordered_json ValuesOf(const HybridRow& row) {
   const HybridCosts& costs = row.costs;
@@ -28,6 +33,8 @@ nlohmann::ordered_json ValuesOf(const HybridRow& row) {
   };
   const auto busy = [&](double s) { return Share(s, costs.seconds); };
   nlohmann::ordered_json values = {
+      {"placement", TextOrNull(row.placement)},
+      {"predicted_ts", or_null(row.predicted_ts, [](double v) { return v; })},
       {"vram", or_null(row.vram, [](uint64_t v) { return v; })},
       {"n_gen", costs.num_tokens},
       {"ts", row.tokens_per_s()},
@@ -70,14 +77,22 @@ std::string Number(const nlohmann::ordered_json& value, double unit) {
 }
 
 std::string Markdown(const std::vector<HybridRow>& rows) {
+  const bool is_named = std::ranges::any_of(
+      rows, [](const HybridRow& row) { return !row.placement.empty(); });
   std::string out =
+      std::string(is_named ? "| placement | predicted t/s " : "") +
       "| VRAM | t/s | bound | % of bound | device busy | host busy | link busy "
       "| active on device | active of resident | MB up | MB down | wait µs a "
-      "layer | peak VRAM | RAM |\n"
+      "layer | peak VRAM | RAM |\n" +
+      (is_named ? "|---|---:" : "") +
       "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
       "\n";
   for (const HybridRow& row : rows) {
     const nlohmann::ordered_json v = ValuesOf(row);
+    if (is_named) {
+      out += fmt::format("| {} | {} ", row.placement,
+                         Number(v["predicted_ts"], 1));
+    }
     out += fmt::format(
         "| {} | {:.2f} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} "
         "| {} |\n",

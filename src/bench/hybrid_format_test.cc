@@ -63,7 +63,7 @@ TEST(FormatHybrid, HasEveryNumber) {
     EXPECT_DOUBLE_EQ(json[0][name].get<double>(), value) << name;
   }
   EXPECT_THAT(FormatHybridBench({ARow()}, BenchFormat::kCsv),
-              StartsWith("vram,n_gen,ts,bound_ts,"));
+              StartsWith("placement,predicted_ts,vram,n_gen,ts,bound_ts,"));
   EXPECT_THAT(FormatHybridBench({ARow()}, BenchFormat::kMarkdown),
               HasSubstr("| 4.00 GiB | 0.50 | 0.50 | 100.00 | 50.0 % | 75.0 %"));
 }

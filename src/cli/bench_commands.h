@@ -16,6 +16,7 @@
 #include "cli/prompt_file.h"
 #include "cli/session_flags.h"
 #include "model/model.h"
+#include "planner/named.h"
 
 namespace thermocline::cli {
 
@@ -31,8 +32,9 @@ struct BenchFlags {
   std::vector<int64_t> threads;
   int64_t repetitions = 5;
   bool profile = false;
-  std::optional<std::string> trace_path;  // --time-only
-  std::optional<DType> shape_type;        // of it: --as
+  std::optional<std::string> trace_path;    // --time-only
+  std::optional<DType> shape_type;          // of it: --as
+  std::vector<planner::Method> placements;  // --placement; none: the default
   bench::BenchFormat format = bench::BenchFormat::kMarkdown;
 };
 
@@ -76,7 +78,7 @@ void CheckSequencesFlag(const CLI::App& app, const BenchFlags& flags);
 // if there is a path. Requires flags.num_sequences.
 Status RunSequences(const BenchFlags& flags, const BenchPromptFlags& prompts);
 
-// --time-only, --as.
+// --time-only, --as, --placement.
 void AddBenchDeviceFlags(CLI::App& app, BenchFlags& flags);
 
 // A usage error if flags are given that say nothing beside --device.

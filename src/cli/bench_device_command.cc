@@ -8,6 +8,7 @@
 #include "bench/hybrid_bench.h"
 #include "bench/timed_bench.h"
 #include "cli/bench_commands.h"
+#include "cli/bench_placements.h"
 #include "cli/devices_report.h"
 #include "cli/flags.h"
 #include "cli/parse_text.h"
@@ -33,6 +34,11 @@ Status AddPrompts(const BenchPromptFlags& flags, const model::Model& model,
   options.test =
       flags.tests.empty() ? bench::PromptTest() : flags.tests.front();
   return {};
+}
+
+void SetTest(const BenchFlags& flags, bench::PromptTest& test) {
+  if (flags.prompt_given) test.num_prompt = flags.prompt_lengths.front();
+  if (flags.generate_given) test.num_generate = flags.generate_lengths.front();
 }
 
 int64_t ContextFor(const bench::HybridBenchOptions& options) {
@@ -94,9 +100,18 @@ Status RunTimed(const BenchFlags& flags) {
   if (flags.generate_given) {
     options.num_tokens = static_cast<uint64_t>(flags.generate_lengths.front());
   }
-  options.vram = BudgetsOf(flags);
   options.progress = progress.callback();
-  const auto rows = bench::RunTimedBench(model, options);
+  TC_ASSIGN_OR_RETURN(PlanInputs inputs, PlanInputsOf(of_one));
+  inputs.candidates_per_fired = 1.0;  // the trace's sets are both
+  const auto rows =
+      MeasurePlacements({flags.placements, of_one.plan_path}, inputs,
+                        options.session, BudgetsOf(flags),
+                        [&](const engine::SessionOptions& session,
+                            const std::optional<uint64_t>& vram) {
+                          options.session = session;
+                          options.vram = {vram};
+                          return bench::RunTimedBench(model, options);
+                        });
   progress.Clear();
   TC_RETURN_IF_ERROR(rows);
   return WriteStdout(bench::FormatHybridBench(*rows, flags.format));
@@ -113,6 +128,9 @@ void CheckBenchDeviceFlags(const CLI::App& app, const BenchFlags& flags,
   if (is_timed && (prompts.path || flags.prompt_given)) {
     throw CLI::ValidationError(
         "--time-only: the trace says which neurons fire, no prompt is run");
+  }
+  if (!flags.placements.empty() && flags.session.device.plan_path) {
+    throw CLI::ValidationError("--placement", "does not go with --plan");
   }
   if (flags.shape_type && !is_timed) {
     throw CLI::ValidationError("--as", "goes with --time-only");
@@ -141,6 +159,14 @@ void CheckBenchDeviceFlags(const CLI::App& app, const BenchFlags& flags,
 }
 
 void AddBenchDeviceFlags(CLI::App& app, BenchFlags& flags) {
+  AddParsed(app, "--placement", "NAME,...",
+            "With a device: what lies there, a row for each: native, ilp, "
+            "frequency, dense-layers, sparse-layers, all-host, all-device, or "
+            "all",
+            [&flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(flags.placements, ParseMethods(text));
+              return {};
+            });
   AddPath(app, "--time-only", flags.trace_path, "TRACE",
           "With --device sim: nothing is computed, only timed, with the "
           "generated tokens of a trace; the weights are not read");
@@ -169,25 +195,28 @@ Status RunOnDevice(const BenchFlags& flags, const BenchPromptFlags& prompts) {
   if (prompts.path) {
     TC_RETURN_IF_ERROR(AddPrompts(prompts, *model, options));
   } else {
-    if (flags.prompt_given) {
-      options.test.num_prompt = flags.prompt_lengths.front();
-    }
-    if (flags.generate_given) {
-      options.test.num_generate = flags.generate_lengths.front();
-    }
+    SetTest(flags, options.test);
   }
   options.session.context = ContextFor(options);
   if (!flags.threads.empty()) {
     options.session.num_threads = static_cast<int>(flags.threads.front());
   }
-  options.vram = BudgetsOf(flags);
   DeviceFlags of_one = flags.session.device;
   of_one.vrams.clear();  // the session's to keep
   options.open_device = [of_one] { return OpenDevice(of_one); };
   TC_ASSIGN_OR_RETURN(options.rates, RatesOf(of_one));
   options.progress = progress.callback();
   TC_RETURN_IF_ERROR(CheckBenchFits(*model, options.session));
-  const auto rows = bench::RunHybridBench(model, options);
+  TC_ASSIGN_OR_RETURN(const PlanInputs inputs, PlanInputsOf(of_one));
+  const auto rows =
+      MeasurePlacements({flags.placements, of_one.plan_path}, inputs,
+                        options.session, BudgetsOf(flags),
+                        [&](const engine::SessionOptions& session,
+                            const std::optional<uint64_t>& vram) {
+                          options.session = session;
+                          options.vram = {vram};
+                          return bench::RunHybridBench(model, options);
+                        });
   progress.Clear();
   TC_RETURN_IF_ERROR(rows);
   return WriteStdout(bench::FormatHybridBench(*rows, flags.format));

@@ -24,7 +24,7 @@ MainResult BenchOnSim(const std::vector<std::string>& flags) {
       "--device",
       "sim",
       "--machine",
-      std::string(TC_SOURCE_DIR) + "/machines/rtx4090-ddr5.json"};
+      std::string(TC_SOURCE_DIR) + "/machines/slow-host.json"};
   args.insert(args.end(), flags.begin(), flags.end());
   return RunMain(args);
 }

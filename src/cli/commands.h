@@ -26,6 +26,7 @@ void AddEvalCommand(CLI::App& parent, Action& action);
 void AddBenchCommand(CLI::App& parent, Action& action);
 void AddSynthCommand(CLI::App& parent, Action& action);
 void AddDevicesCommand(CLI::App& parent, Action& action);
+void AddPlanCommand(CLI::App& parent, Action& action);
 
 // All of them to `root`, the program, with its own flags and look.
 void AddCommands(CLI::App& root, Action& action);

@@ -41,6 +41,7 @@ std::string_view NeedsDevice(const DeviceFlags& flags) {
   if (flags.rules.num_host_experts > 0) return "--n-cpu-moe";
   if (!flags.rules.tensors.empty()) return "-ot";
   if (flags.on_loss != engine::DeviceLoss::kFail) return "--on-device-loss";
+  if (flags.plan_path) return "--plan";
   return "";
 }
 
@@ -185,6 +186,11 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
   AddPath(app, "--machine", flags.machine, "FILE",
           "Rates of the machine that --device sim simulates");
   AddPlacementFlags(app, flags);
+  AddPath(app, "--plan", flags.plan_path, "FILE",
+          "What lies on the device: a plan of `thermocline plan`");
+  AddPath(app, "--counts", flags.counts_path, "PROFILE",
+          "How often neurons fire, to plan by: a profile of the model, where "
+          "its file has none or of another text");
   AddParsed(app, "--on-device-loss", "MODE",
             "When the device is lost: fail (default), host (goes on alone)",
             [&flags](const std::string& text) -> Status {

@@ -24,6 +24,8 @@ struct DeviceFlags {
   std::optional<std::string> machine;  // of sim
   engine::PlacementRules rules;
   std::optional<int> cuda_of_tensors;  // that -ot named by number
+  std::optional<std::string> plan_path;
+  std::optional<std::string> counts_path;
   engine::DeviceLoss on_loss = engine::DeviceLoss::kFail;
 
   // Of one session; OpenDevice refuses several.

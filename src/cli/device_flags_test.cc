@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::string kMachine =
-    std::string(TC_SOURCE_DIR) + "/machines/rtx4090-ddr5.json";
+    std::string(TC_SOURCE_DIR) + "/machines/slow-host.json";
 // Brings predictors, and its down matrices lie transposed.
 const std::string kSparse =
     InTestData("golden-powerinfer/llama-f16.powerinfer.gguf");

@@ -13,6 +13,7 @@
 #include "cli/held_weights.h"
 #include "cli/output_file.h"
 #include "cli/parse_text.h"
+#include "cli/plan_cache.h"
 #include "cli/signals.h"
 #include "model/prepared_names.h"
 #include "os/memory.h"
@@ -304,6 +305,7 @@ Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
   TC_ASSIGN_OR_RETURN(options.device, OpenDevice(flags.device));
   options.budget.vram = flags.device.vram();
   options.placement = flags.device.rules;
+  TC_ASSIGN_OR_RETURN(options.place, PlaceFor(flags.device));
   options.on_device_loss = flags.device.on_loss;
   options.cancel = CancelFlag();
   options.progress = progress.callback();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ inline std::string TempPath(const std::string& name) {
 // `args` are those behind the program's name.
 inline MainResult RunMain(const std::vector<std::string>& args,
                           const std::string& stdin_bytes = "") {
+  ::setenv("THERMOCLINE_PLANS", "none", 0);  // nothing is left behind
   const std::string stdin_path = TempPath("stdin");
   std::ofstream(stdin_path, std::ios::binary) << stdin_bytes;
   const int saved_stdin = ::dup(STDIN_FILENO);

@@ -102,14 +102,16 @@ Status PlaceOnDevice(const model::Model& model, const SessionOptions& options,
       ChooseFfn(model.config(), plan.engine.ffn, plan.engine.predictor));
   TC_ASSIGN_OR_RETURN(const uint64_t vram,
                       VramOf(*options.device, options.budget.vram));
-  TC_ASSIGN_OR_RETURN(Placement placement,
-                      PlanPlacement({.model = &model,
-                                     .choice = choice,
-                                     .layout = &options.device->layout(),
-                                     .context = plan.engine.context,
-                                     .num_kv_pages = plan.num_kv_pages,
-                                     .vram = vram,
-                                     .rules = options.placement}));
+  const PlacementRequest request = {.model = &model,
+                                    .choice = choice,
+                                    .layout = &options.device->layout(),
+                                    .context = plan.engine.context,
+                                    .num_kv_pages = plan.num_kv_pages,
+                                    .vram = vram,
+                                    .rules = options.placement};
+  TC_ASSIGN_OR_RETURN(Placement placement, options.place
+                                               ? options.place(request)
+                                               : PlanPlacement(request));
   for (const std::string& part : placement.left_out) {
     LogWarning("stays on the host: {}", part);
   }

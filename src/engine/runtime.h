@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/progress.h"
 #include "base/status.h"
 #include "engine/device/placement_rules.h"
+#include "engine/device/planner.h"
 #include "engine/engine.h"
 #include "engine/engine_options.h"
 #include "engine/kv/kv_layout.h"
@@ -52,6 +54,8 @@ struct SessionOptions {
   // `placement` says; null: the host computes everything.
   std::shared_ptr<device::Device> device;
   PlacementRules placement;
+  // Decides in the place of PlanPlacement, if it is there.
+  std::function<Result<Placement>(const PlacementRequest& request)> place;
   DeviceLoss on_device_loss = DeviceLoss::kFail;
 };
 

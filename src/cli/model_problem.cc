@@ -1,0 +1,321 @@
+#include "cli/model_problem.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/remedy.h"
+#include "base/units.h"
+#include "engine/device/placement_parts.h"
+#include "engine/kv/device_kv.h"
+#include "engine/kv/kv_layout.h"
+#include "model/profile_file.h"
+
+namespace thermocline::cli {
+namespace {
+
+using engine::Demand;
+using engine::FfnForm;
+using engine::FfnMode;
+using planner::Rule;
+
+// Operations that a part on the device enqueues, on average.
+constexpr double kLaunchesPerPart = 2.5;
+// Share of the neurons that fire in models of the ReLU family, by what papers
+// say, where nobody has counted.
+constexpr float kUsualDensity = 0.15f;
+
+Rule RuleOf(Demand demand, bool can_be_there) {
+  if (!can_be_there || demand == Demand::kHost) return Rule::kHost;
+  return demand == Demand::kDevice ? Rule::kDevice : Rule::kOpen;
+}
+
+double NumBytes(const TensorView& view) {
+  return static_cast<double>(view.num_bytes());
+}
+
+class ProblemMaker {
+ public:
+  ProblemMaker(const engine::PlacementRequest& request, engine::Demands demands,
+               const Activity& activity)
+      : request_(request),
+        activity_(activity),
+        config_(request.model->config()),
+        demands_(std::move(demands)),
+        parts_(engine::PlanDeviceParts(*request.model, request.choice,
+                                       *request.layout, request.context,
+                                       demands_)) {}
+
+  Result<planner::Problem> Make(const planner::Hardware& hardware) {
+    planner::Problem problem = {.hardware = hardware};
+    engine::LaneNeed need = engine::DeviceKvNeed();
+    for (size_t i = 0; i < config_.num_layers; ++i) {
+      planner::Layer& layer = problem.layers.emplace_back();
+      layer.attention = AttentionOf(i);
+      layer.predictor = PredictorOf(i);
+      AddFfn(i, layer);
+      const engine::LayerParts& parts = parts_.layers[i];
+      if (parts.attention) need.Cover(parts.attention->need);
+      if (parts.predictor) need.Cover(parts.predictor->need);
+      need.Cover(parts.ffn_need);
+    }
+    problem.head = HeadOf(need);
+    const uint64_t lane = planner::InPieces(need.device_bytes);
+    if (lane >= request_.vram) {
+      return Fail(
+          ErrorCode::kResourceExhausted, Advice{Remedy::kVram},
+          "a budget of {} of VRAM holds nothing beside the activations, "
+          "which take {}",
+          FormatBytes(request_.vram), FormatBytes(lane));
+    }
+    problem.budget = request_.vram - lane;
+    return problem;
+  }
+
+ private:
+  const model::LayerWeights& weights(size_t layer_idx) const {
+    return request_.model->weights().layers[layer_idx];
+  }
+
+  planner::Part AttentionOf(size_t layer_idx) const {
+    const model::AttentionWeights& attention = weights(layer_idx).attention;
+    const auto& there = parts_.layers[layer_idx].attention;
+    const std::array<size_t, 1> layers = {layer_idx};
+    const uint64_t kv =
+        engine::DeviceKvBytes(config_, layers, request_.num_kv_pages);
+    const double kv_read =
+        static_cast<double>(engine::DeviceKvBytes(
+            config_, layers, engine::KvPagesFor(request_.context))) /
+        2;
+    planner::Part part = {
+        .rule = RuleOf(demands_.layers[layer_idx].attention, there.has_value()),
+        .host_read = NumBytes(attention.q) + NumBytes(attention.k) +
+                     NumBytes(attention.v) + NumBytes(attention.out) + kv_read};
+    if (there) {
+      part.bytes = there->num_bytes + kv;
+      part.device_read = static_cast<double>(there->num_bytes) + kv_read;
+    }
+    return part;
+  }
+
+  planner::Part PredictorOf(size_t layer_idx) const {
+    const model::PredictorWeights& predictor = weights(layer_idx).predictor;
+    const auto& there = parts_.layers[layer_idx].predictor;
+    planner::Part part;
+    const bool is_asked =
+        request_.choice.mode == FfnMode::kFast &&
+        request_.choice.predictor == engine::PredictorChoice::kTrained &&
+        static_cast<bool>(predictor.up);
+    if (!is_asked) return part;
+    part.rule = RuleOf(demands_.layers[layer_idx].predictor, there.has_value());
+    part.host_read = NumBytes(predictor.up) + NumBytes(predictor.down);
+    if (there) {
+      part.bytes = there->num_bytes;
+      part.device_read = static_cast<double>(there->num_bytes);
+    }
+    return part;
+  }
+
+  void AddFfn(size_t layer_idx, planner::Layer& layer) const {
+    const model::FfnSpec& spec = config_.layers[layer_idx].ffn;
+    if (spec.num_experts > 0) {
+      layer.experts = ExpertsOf(layer_idx);
+    } else if (parts_.layers[layer_idx].ffn == FfnForm::kMatrices ||
+               (request_.choice.mode == FfnMode::kDense &&
+                !weights(layer_idx).ffn.bundled)) {
+      layer.matrices = MatricesOf(layer_idx);
+    } else {
+      layer.neurons = NeuronsOf(layer_idx);
+    }
+  }
+
+  planner::Part MatricesOf(size_t layer_idx) const {
+    const model::FfnWeights& ffn = weights(layer_idx).ffn;
+    const engine::LayerParts& there = parts_.layers[layer_idx];
+    const bool can_be = there.ffn == FfnForm::kMatrices;
+    const auto bytes = static_cast<double>(there.matrix_bytes);
+    return {.rule = RuleOf(demands_.layers[layer_idx].ffn, can_be),
+            .bytes = there.matrix_bytes,
+            .host_read = NumBytes(ffn.gate) + NumBytes(ffn.up) +
+                         NumBytes(ffn.down ? ffn.down : ffn.down_t),
+            .device_read = bytes};
+  }
+
+  planner::Neurons NeuronsOf(size_t layer_idx) const {
+    const model::FfnWeights& ffn = weights(layer_idx).ffn;
+    const engine::LayerParts& there = parts_.layers[layer_idx];
+    const auto row = [&](const TensorView& view) {
+      return view ? static_cast<double>(view.row_bytes()) : 0.0;
+    };
+    const auto device_row = [&](const TensorView& view) {
+      return view && there.ffn == FfnForm::kNeurons
+                 ? static_cast<double>(
+                       request_.layout->RowBytes(view.dtype, view.shape.ne[0]))
+                 : 0.0;
+    };
+    const auto reads = [&](auto&& of) -> planner::NeuronRead {
+      if (!ffn.gate) return {of(ffn.up), of(ffn.down_t)};
+      return {of(ffn.gate), of(ffn.up) + of(ffn.down_t)};
+    };
+    planner::Neurons neurons = {.rule = RuleOf(demands_.layers[layer_idx].ffn,
+                                               there.ffn == FfnForm::kNeurons),
+                                .record_bytes = there.record_bytes,
+                                .other_bytes = there.other_bytes,
+                                .host = reads(row),
+                                .device = reads(device_row),
+                                .frequency = FrequenciesOf(layer_idx)};
+    const bool has_predictor = PredictorOf(layer_idx).exists();
+    neurons.tested_per_fired =
+        has_predictor ? activity_.candidates_per_fired : 0.0;
+    return neurons;
+  }
+
+  std::vector<float> FrequenciesOf(size_t layer_idx) const {
+    const size_t width = config_.layers[layer_idx].ffn.width;
+    if (request_.choice.mode == FfnMode::kDense) {
+      return std::vector<float>(width, 1.0f);
+    }
+    if (activity_.frequencies.empty()) {
+      return std::vector<float>(width, kUsualDensity);
+    }
+    return activity_.frequencies[layer_idx];
+  }
+
+  planner::Experts ExpertsOf(size_t layer_idx) const {
+    const model::FfnSpec& spec = config_.layers[layer_idx].ffn;
+    const engine::LayerParts& there = parts_.layers[layer_idx];
+    const bool can_be = there.ffn == FfnForm::kExperts;
+    planner::Experts experts = {
+        .rule = RuleOf(demands_.layers[layer_idx].ffn, can_be)};
+    for (size_t e = 0; e < spec.num_experts; ++e) {
+      const model::FfnMatrices& matrices = weights(layer_idx).ffn.experts[e];
+      const uint64_t bytes = can_be ? there.expert_bytes[e] : 0;
+      experts.experts.push_back(
+          {.bytes = bytes,
+           .host_read =
+               NumBytes(matrices.gate) + NumBytes(matrices.up) +
+               NumBytes(matrices.down ? matrices.down : matrices.down_t),
+           .device_read = static_cast<double>(bytes),
+           .frequency = ExpertFrequency(layer_idx, e)});
+    }
+    return experts;
+  }
+
+  // As often as its neurons fire beside those of the others.
+  float ExpertFrequency(size_t layer_idx, size_t expert_idx) const {
+    const model::FfnSpec& spec = config_.layers[layer_idx].ffn;
+    const float mean = static_cast<float>(spec.num_experts_used) /
+                       static_cast<float>(spec.num_experts);
+    if (activity_.frequencies.empty()) return mean;
+    const std::vector<float>& all = activity_.frequencies[layer_idx];
+    float sum = 0.0f;
+    float mine = 0.0f;
+    for (size_t i = 0; i < all.size(); ++i) {
+      sum += all[i];
+      if (i / spec.width == expert_idx) mine += all[i];
+    }
+    if (sum <= 0.0f) return mean;
+    return std::min(1.0f,
+                    mine / sum * static_cast<float>(spec.num_experts_used));
+  }
+
+  planner::Part HeadOf(engine::LaneNeed& need) const {
+    planner::Part part = {
+        .rule = RuleOf(demands_.head, parts_.head.has_value()),
+        .host_read = NumBytes(request_.model->weights().head)};
+    if (parts_.head) {
+      part.bytes = parts_.head->num_bytes;
+      part.device_read = static_cast<double>(parts_.head->num_bytes);
+      need.Cover(parts_.head->need);
+    }
+    return part;
+  }
+
+  const engine::PlacementRequest& request_;
+  const Activity& activity_;
+  const model::Config& config_;
+  engine::Demands demands_;
+  engine::DeviceParts parts_;
+};
+
+Result<model::ProfileFile> ReadCounts(const model::Model& model,
+                                      const std::string& path) {
+  TC_ASSIGN_OR_RETURN(model::ProfileFile profile, model::ReadProfile(path));
+  TC_RETURN_IF_ERROR(
+      model::CheckSameModel(profile.model, model, path + ": was made"));
+  return profile;
+}
+
+}  // namespace
+
+Result<Activity> ReadActivity(const model::Model& model,
+                              const PlanInputs& inputs) {
+  Activity activity;
+  if (inputs.candidates_per_fired) {
+    activity.candidates_per_fired = *inputs.candidates_per_fired;
+  }
+  const auto profile = inputs.counts_path
+                           ? ReadCounts(model, *inputs.counts_path)
+                           : model::ReadProfile(model.file());
+  if (!profile) {
+    const bool is_own = !inputs.counts_path;
+    if (is_own && profile.error().code == ErrorCode::kNotFound) return activity;
+    return tl::unexpected(profile.error());
+  }
+  for (const neuron::LayerProfile& layer : profile->profile.layers) {
+    if (layer.num_tokens == 0 || layer.counts.empty()) {
+      return Fail(ErrorCode::kInvalidArgument, "{}: its profile has no counts",
+                  inputs.counts_path.value_or(model.file().path()));
+    }
+    std::vector<float>& shares = activity.frequencies.emplace_back();
+    for (const uint32_t count : layer.counts) {
+      shares.push_back(static_cast<float>(count) /
+                       static_cast<float>(layer.num_tokens));
+    }
+  }
+  return activity;
+}
+
+planner::Hardware HardwareOf(const device::Machine& machine,
+                             const model::Config& config) {
+  const double row_bytes = static_cast<double>(config.width) * sizeof(float);
+  return {.device_rate = machine.device_rate,
+          .host_rate = std::min(machine.pool_rate, machine.bus_rate),
+          .bus_rate = machine.bus_rate,
+          .up_rate = machine.up_rate,
+          .down_rate = machine.down_rate,
+          .copy_seconds = machine.copy_latency,
+          .launch_seconds = kLaunchesPerPart * machine.launch_latency,
+          .sync_seconds = 2 * machine.copy_latency + machine.sync_latency +
+                          row_bytes / machine.up_rate +
+                          row_bytes / machine.down_rate};
+}
+
+Result<planner::Problem> ProblemOf(const engine::PlacementRequest& request,
+                                   const planner::Hardware& hardware,
+                                   const Activity& activity) {
+  TC_ASSIGN_OR_RETURN(engine::Demands of_tensors,
+                      engine::DemandsOfTensors(*request.model, request.rules));
+  return ProblemMaker(request,
+                      engine::Complete(request.model->config(), request.rules,
+                                       std::move(of_tensors)),
+                      activity)
+      .Make(hardware);
+}
+
+engine::ListedParts PartsOf(const planner::Placement& placement) {
+  engine::ListedParts parts = {.head = placement.head};
+  for (const planner::LayerPlace& layer : placement.layers) {
+    parts.layers.push_back({.attention = layer.attention,
+                            .predictor = layer.predictor,
+                            .matrices = layer.matrices,
+                            .resident = layer.neurons,
+                            .experts = layer.experts});
+  }
+  return parts;
+}
+
+}  // namespace thermocline::cli
