@@ -205,6 +205,8 @@ bench() {
     "$program" bench -m "$work/$model.gguf" -p 16 -n "$tokens" "${on[@]}" \
       -ngl 2 || return
   done
+  echo "one layer's neurons"
+  "$program" bench op "${on[@]/#$card/host,$card}"
 }
 
 # Runs a command and leaves the card's memory in $used: the most while it ran, less

@@ -85,13 +85,20 @@ double HybridRow::bound_seconds() const {
   const auto seconds = [](uint64_t bytes, double rate) {
     return static_cast<double>(bytes) / rate;
   };
+  const double beside =
+      static_cast<double>(costs.num_tokens * num_device_layers) *
+      rates->layer_seconds;
+  if (rates->link > 0.0) {
+    return seconds(costs.device_bytes, rates->device) +
+           seconds(costs.host_bytes, rates->host) +
+           seconds(costs.up_bytes.value_or(0), rates->link) + beside;
+  }
   return seconds(costs.device_bytes - costs.device_neuron_bytes,
                  rates->device) +
          seconds(costs.host_bytes - costs.host_neuron_bytes, rates->host) +
          std::max(seconds(costs.device_neuron_bytes, rates->device),
                   seconds(costs.host_neuron_bytes, rates->host)) +
-         static_cast<double>(costs.num_tokens * num_device_layers) *
-             rates->layer_seconds;
+         beside;
 }
 
 Result<std::vector<HybridRow>> RunHybridBench(

@@ -25,6 +25,7 @@ namespace thermocline::bench {
 struct HybridRates {
   double device = 0.0;
   double host = 0.0;
+  double link = 0.0;             // up; 0: no weights cross it
   double layer_seconds = 15e-6;  // as the papers' systems take
 };
 
@@ -50,17 +51,20 @@ struct HybridRow {
   std::optional<uint64_t> vram;        // the budget; absent: what is free
   uint64_t num_layers = 0;
   uint64_t num_device_layers = 0;  // of which anything is on the device
-  uint64_t num_resident = 0;       // neurons on the device
+  uint64_t num_resident = 0;       // neurons that the device computes
   uint64_t planned_bytes = 0;      // on the device
   uint64_t peak_device_bytes = 0;  // as the device counts
   // Planned, weights too; absent: of a shape alone.
   std::optional<uint64_t> host_bytes;
   HybridCosts costs;
-  std::optional<HybridRates> rates;  // absent: no bound
+  // Absent: no bound. With a link's also up_bytes of the costs.
+  std::optional<HybridRates> rates;
 
   double tokens_per_s() const;
   // The stepped hybrid's (field of bytes, serial): what each reads alone, then
-  // the slower of the two that read neurons together.
+  // the slower of the two that read neurons together. Where weights cross the
+  // link, whoever reads them reads alone, and the link's bytes take their time
+  // besides.
   double bound_seconds() const;
 };
 

@@ -111,5 +111,21 @@ TEST(HybridRow, IsBoundByItsBytes) {
   EXPECT_DOUBLE_EQ(row.tokens_per_s(), 0.5);
 }
 
+// Where weights cross the link nobody reads beside anybody, and not all that
+// the device read of neurons was in its memory.
+TEST(HybridRow, IsBoundByTheLinksBytesToo) {
+  const HybridRow row = {.num_device_layers = 10,
+                         .costs = {.num_tokens = 2,
+                                   .device_bytes = 300,
+                                   .device_neuron_bytes = 5000,
+                                   .host_bytes = 60,
+                                   .up_bytes = 4000},
+                         .rates = HybridRates{.device = 100.0,
+                                              .host = 50.0,
+                                              .link = 1000.0,
+                                              .layer_seconds = 0.01}};
+  EXPECT_DOUBLE_EQ(row.bound_seconds(), 3.0 + 1.2 + 4.0 + 0.2);
+}
+
 }  // namespace
 }  // namespace thermocline::bench

@@ -27,11 +27,6 @@ uint64_t NumNeurons(const model::Config& config) {
   return count;
 }
 
-bool HasAnything(const engine::LayerPlacement& layer) {
-  return layer.attention || layer.predictor || layer.matrices ||
-         !layer.resident.empty() || !layer.experts.empty();
-}
-
 template <typename T>
 void AddTo(std::optional<T>& sum, T value) {
   sum = sum.value_or(T()) + value;
@@ -92,7 +87,7 @@ HybridRow HybridMeter::Row(const model::Config& config, engine::FfnMode mode,
   HybridRow row = {
       .num_layers = config.num_layers,
       .num_device_layers = static_cast<uint64_t>(
-          std::ranges::count_if(placement.layers, HasAnything)),
+          std::ranges::count_if(placement.layers, engine::HasAnything)),
       .num_resident = NumResident(placement, config),
       .planned_bytes = memory.device.total(),
       .peak_device_bytes = device_->peak_bytes(device::MemoryKind::kDevice),
@@ -110,10 +105,15 @@ HybridRow HybridMeter::Row(const model::Config& config, engine::FfnMode mode,
     const device::Machine& machine = sim_->machine();
     row.rates = {.device = machine.device_rate,
                  .host = std::min(machine.pool_rate, machine.bus_rate)};
+    if (placement.linked_bytes > 0) {
+      row.rates->link = std::min(machine.up_rate, machine.bus_rate);
+    }
   } else {
     // What else is there is read once a token.
     costs.device_bytes =
         costs.device_neuron_bytes + placement.weight_bytes * costs.num_tokens;
+    // What of its neurons crossed the link is not told apart.
+    if (placement.linked_bytes > 0) row.rates.reset();
   }
   return row;
 }

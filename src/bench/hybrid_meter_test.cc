@@ -112,6 +112,21 @@ TEST_F(HybridMeterTest, TellsWhatIsThere) {
   EXPECT_EQ(row.rates->host, 0x1p17);
 }
 
+// Weights that the device reads over the link: the bound has its rate, where a
+// machine states one.
+TEST_F(HybridMeterTest, HasTheLinksRateWhereWeightsCross) {
+  EXPECT_EQ(RowOf(HybridMeter(sim_.get()), engine::FfnMode::kExact).rates->link,
+            0.0);
+  engine::Placement placement = ThreeNeurons();
+  placement.linked_bytes = 50;
+  const auto row_of = [&](const HybridMeter& meter,
+                          const std::optional<HybridRates>& rates) {
+    return meter.Row(TwoLayers(), engine::FfnMode::kExact, placement, {},
+                     rates);
+  };
+  EXPECT_EQ(row_of(HybridMeter(sim_.get()), std::nullopt).rates->link, 0x1p16);
+}
+
 // Nobody lists neurons then: each token reads all that are there.
 TEST_F(HybridMeterTest, CountsAllNeuronsOfADenseModel) {
   HybridMeter meter(sim_.get());

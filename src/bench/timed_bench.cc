@@ -74,7 +74,8 @@ Result<HybridRow> RunTimed(const std::shared_ptr<const model::Model>& model,
   const std::shared_ptr<device::Device> device = device::MakeSim(
       options.machine,
       {.time_only = true,
-       .counts = [&](const kernels::DeviceOp&) { return counts; }});
+       .counts = [&](const kernels::DeviceOp&) { return counts; },
+       .timeline = options.session.timeline});
   HybridMeter meter(device.get());
   engine::SessionOptions session = options.session;
   session.device = device;

@@ -103,7 +103,8 @@ constexpr const char* kBenchFooter =
     "  thermocline bench -m model.gguf -f prompts.txt -pg 64,128 -pg "
     "512,128\n"
     "  thermocline bench -m model.gguf -np 1,2,4,8\n"
-    "  thermocline bench roof -t 1,2 -m model.gguf";
+    "  thermocline bench roof -t 1,2 -m model.gguf\n"
+    "  thermocline bench op --device host";
 
 struct LengthOptions {
   const CLI::Option* prompt;
@@ -200,6 +201,17 @@ void AddFormatFlag(CLI::App& app, bench::BenchFormat& format) {
       [&format](const std::string& text) { return StoreFormat(text, format); });
 }
 
+namespace {
+
+// Whoever writes flags in front of `roof` wants them to count there.
+void RefuseFlagsInFront(const CLI::App& app) {
+  RefuseAllBut(app, {},
+               fmt::format("in front of {}, which takes its flags behind it",
+                           app.get_subcommands().front()->get_name()));
+}
+
+}  // namespace
+
 void AddBenchCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<BenchFlags>();
   auto prompts = std::make_shared<BenchPromptFlags>();
@@ -217,14 +229,14 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
                 "Also time, bytes and waiting of each stage (md and json)");
   AddEngineFlags(*app, flags->model, flags->session);
   AddBenchDeviceFlags(*app, *flags);
+  AddTimelineFlag(*app, flags->session);
   AddPrefillFlag(*app, flags->session);
   app->footer(kBenchFooter);
   AddBenchRoofCommand(*app, *app->get_option("--model"), action);
+  AddBenchOpCommand(*app, *app->get_option("--model"), action);
   app->callback([app, flags, prompts, lengths, &action] {
     if (!app->get_subcommands().empty()) {
-      // Whoever writes flags in front of `roof` wants them to count there.
-      RefuseAllBut(*app, {},
-                   "in front of roof, which takes its flags behind it");
+      RefuseFlagsInFront(*app);
       return;
     }
     CheckBenchPromptFlags(*app, *prompts);
@@ -233,7 +245,8 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
                        {flags->session.ffn});
     flags->prompt_given = lengths.prompt->count() > 0;
     flags->generate_given = lengths.generate->count() > 0;
-    action = ChooseBench(*app, flags, prompts);
+    action = WithTimeline(flags->session.timeline, InputFilesOf(flags->model),
+                          ChooseBench(*app, flags, prompts));
   });
 }
 

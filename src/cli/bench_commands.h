@@ -1,5 +1,5 @@
 // What the ways of `thermocline bench` share: fixed ids, prompts, several
-// sequences, and `roof`.
+// sequences, `roof` and `op`.
 #ifndef THERMOCLINE_CLI_BENCH_COMMANDS_H_
 #define THERMOCLINE_CLI_BENCH_COMMANDS_H_
 
@@ -106,6 +106,10 @@ Status CheckBenchFits(const model::Model& model,
 // Adds `roof` to the bench command, whose -m it does not need.
 void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
                          Action& action);
+
+// Adds `op`, likewise.
+void AddBenchOpCommand(CLI::App& bench, CLI::Option& bench_model,
+                       Action& action);
 
 }  // namespace thermocline::cli
 

@@ -12,6 +12,7 @@
 #include "cli/devices_report.h"
 #include "cli/flags.h"
 #include "cli/parse_text.h"
+#include "cli/planned_placement.h"
 #include "cli/prompt_file.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -61,6 +62,9 @@ Result<engine::SessionOptions> SessionFor(const SessionFlags& flags,
                       MakeSessionOptions(on_host, config, progress));
   session.placement = flags.device.rules;
   session.on_device_loss = flags.device.on_loss;
+  if (flags.device.plan_path) {
+    TC_RETURN_IF_ERROR(UsePlan(flags.device, session));
+  }
   return session;
 }
 
@@ -75,9 +79,11 @@ Result<std::optional<bench::HybridRates>> RatesOf(const DeviceFlags& flags) {
                             .host = host.gb_per_s * 1e9};
 }
 
-std::vector<std::optional<uint64_t>> BudgetsOf(const BenchFlags& flags) {
+// Those of the flags, or the session's: a plan's.
+std::vector<std::optional<uint64_t>> BudgetsOf(
+    const BenchFlags& flags, const engine::SessionOptions& session) {
   const std::vector<uint64_t>& vrams = flags.session.device.vrams;
-  if (vrams.empty()) return {std::nullopt};
+  if (vrams.empty()) return {session.budget.vram};
   return {vrams.begin(), vrams.end()};
 }
 
@@ -104,8 +110,8 @@ Status RunTimed(const BenchFlags& flags) {
   TC_ASSIGN_OR_RETURN(PlanInputs inputs, PlanInputsOf(of_one));
   inputs.candidates_per_fired = 1.0;  // the trace's sets are both
   const auto rows =
-      MeasurePlacements({flags.placements, of_one.plan_path}, inputs,
-                        options.session, BudgetsOf(flags),
+      MeasurePlacements(flags.placements, inputs, options.session,
+                        BudgetsOf(flags, options.session),
                         [&](const engine::SessionOptions& session,
                             const std::optional<uint64_t>& vram) {
                           options.session = session;
@@ -130,7 +136,8 @@ void CheckBenchDeviceFlags(const CLI::App& app, const BenchFlags& flags,
         "--time-only: the trace says which neurons fire, no prompt is run");
   }
   if (!flags.placements.empty() && flags.session.device.plan_path) {
-    throw CLI::ValidationError("--placement", "does not go with --plan");
+    throw CLI::ValidationError(
+        "--placement and --plan both say what lies on the device");
   }
   if (flags.shape_type && !is_timed) {
     throw CLI::ValidationError("--as", "goes with --time-only");
@@ -161,8 +168,8 @@ void CheckBenchDeviceFlags(const CLI::App& app, const BenchFlags& flags,
 void AddBenchDeviceFlags(CLI::App& app, BenchFlags& flags) {
   AddParsed(app, "--placement", "NAME,...",
             "With a device: what lies there, a row for each: native, ilp, "
-            "frequency, dense-layers, sparse-layers, all-host, all-device, or "
-            "all",
+            "frequency, dense-layers, sparse-layers, all-host, all-device, "
+            "stream-dense, fetch-active, or all",
             [&flags](const std::string& text) -> Status {
               TC_ASSIGN_OR_RETURN(flags.placements, ParseMethods(text));
               return {};
@@ -203,14 +210,15 @@ Status RunOnDevice(const BenchFlags& flags, const BenchPromptFlags& prompts) {
   }
   DeviceFlags of_one = flags.session.device;
   of_one.vrams.clear();  // the session's to keep
-  options.open_device = [of_one] { return OpenDevice(of_one); };
+  Timeline* const timeline = options.session.timeline;
+  options.open_device = [=] { return OpenDevice(of_one, timeline); };
   TC_ASSIGN_OR_RETURN(options.rates, RatesOf(of_one));
   options.progress = progress.callback();
   TC_RETURN_IF_ERROR(CheckBenchFits(*model, options.session));
   TC_ASSIGN_OR_RETURN(const PlanInputs inputs, PlanInputsOf(of_one));
   const auto rows =
-      MeasurePlacements({flags.placements, of_one.plan_path}, inputs,
-                        options.session, BudgetsOf(flags),
+      MeasurePlacements(flags.placements, inputs, options.session,
+                        BudgetsOf(flags, options.session),
                         [&](const engine::SessionOptions& session,
                             const std::optional<uint64_t>& vram) {
                           options.session = session;

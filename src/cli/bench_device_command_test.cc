@@ -105,7 +105,8 @@ TEST(BenchDeviceCommand, RefusesWhatSaysNothing) {
     EXPECT_EQ(run.exit_code, 2) << c.message;
     EXPECT_THAT(run.err, HasSubstr(c.message));
   }
-  EXPECT_THAT(BenchOnSim({"--vram", "1KiB"}).err, HasSubstr("needed"));
+  EXPECT_THAT(BenchOnSim({"--vram", "1KiB"}).err,
+              HasSubstr("the least that holds"));
 }
 
 }  // namespace

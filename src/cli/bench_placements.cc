@@ -16,19 +16,11 @@ Result<std::vector<bench::HybridRow>> MeasureMethod(
     const MeasureOne& measure) {
   PlanMade made;
   session.place = PlaceBy(method, inputs, &made);
-  if (method == planner::Method::kDenseLayers) {
-    session.ffn = engine::FfnMode::kDense;
-    session.predictor = engine::PredictorChoice::kAuto;
-  }
+  UseModeOf(method, session);
   auto rows = measure(session, vram);
-  const planner::MethodInfo& info = planner::InfoOf(method);
-  if (!rows && rows.error().code == ErrorCode::kUnsupported && !info.runs &&
-      made.named.seconds > 0.0) {
-    rows = std::vector<bench::HybridRow>{{.vram = vram}};
-  }
   TC_RETURN_IF_ERROR(rows);
   for (bench::HybridRow& row : *rows) {
-    row.placement = info.name;
+    row.placement = planner::InfoOf(method).name;
     if (made.named.seconds > 0.0) row.predicted_ts = 1.0 / made.named.seconds;
   }
   return rows;
@@ -37,19 +29,17 @@ Result<std::vector<bench::HybridRow>> MeasureMethod(
 }  // namespace
 
 Result<std::vector<bench::HybridRow>> MeasurePlacements(
-    const PlacementChoice& choice, const PlanInputs& inputs,
+    std::vector<planner::Method> methods, const PlanInputs& inputs,
     engine::SessionOptions session,
     const std::vector<std::optional<uint64_t>>& budgets,
     const MeasureOne& measure) {
-  std::vector<planner::Method> methods = choice.methods;
-  if (methods.empty()) methods.push_back(planner::Method::kNative);
+  const bool is_said = methods.empty() && session.place;
+  if (methods.empty() && !is_said) methods.push_back(planner::Method::kNative);
   std::vector<bench::HybridRow> all;
   for (const auto& vram : budgets) {
-    if (choice.plan_path) {
-      session.place = PlaceFromFile(*choice.plan_path);
+    if (is_said) {
       TC_ASSIGN_OR_RETURN(const auto rows, measure(session, vram));
       all.insert(all.end(), rows.begin(), rows.end());
-      continue;
     }
     for (const planner::Method method : methods) {
       const auto rows = MeasureMethod(method, inputs, session, vram, measure);

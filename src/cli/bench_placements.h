@@ -21,17 +21,11 @@ using MeasureOne = std::function<Result<std::vector<bench::HybridRow>>(
     const engine::SessionOptions& session,
     const std::optional<uint64_t>& vram)>;
 
-// What is compared: methods, or what a plan says, or native.
-struct PlacementChoice {
-  std::vector<planner::Method> methods;
-  std::optional<std::string> plan_path;
-};
-
-// A row for each budget and method, with what the plan predicts; of a method
-// without an engine the prediction alone. Which of several methods does not fit
-// a budget is said and left out. Errors of `measure`.
+// A row for each budget and method, with what the plan predicts. Which of
+// several methods does not fit a budget is said and left out. No methods: as
+// session.place says, or native. Errors of `measure`.
 Result<std::vector<bench::HybridRow>> MeasurePlacements(
-    const PlacementChoice& choice, const PlanInputs& inputs,
+    std::vector<planner::Method> methods, const PlanInputs& inputs,
     engine::SessionOptions session,
     const std::vector<std::optional<uint64_t>>& budgets,
     const MeasureOne& measure);

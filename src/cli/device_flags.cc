@@ -144,6 +144,14 @@ Status CheckDeviceFlags(const DeviceFlags& flags) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--vram: one budget at a time; `bench` compares several");
   }
+  const bool has_rules = flags.rules.num_layers.has_value() ||
+                         flags.rules.num_host_experts > 0 ||
+                         !flags.rules.tensors.empty();
+  if (flags.plan_path && has_rules) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--plan says what lies where: -ngl, -ot, --cpu-moe and "
+                "--n-cpu-moe do too");
+  }
   if (flags.machine && flags.name != "sim") {
     return Fail(ErrorCode::kInvalidArgument,
                 "--machine is what --device sim simulates");
@@ -203,22 +211,27 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
             });
 }
 
+bool IsCudaName(std::string_view name) { return CudaIndex(name).has_value(); }
+
 bool WantsDevice(const DeviceFlags& flags) {
   return flags.name.empty() ? !NeedsDevice(flags).empty()
                             : flags.name != "none";
 }
 
-Result<std::shared_ptr<device::Device>> OpenDevice(const DeviceFlags& flags) {
+Result<std::shared_ptr<device::Device>> OpenDevice(const DeviceFlags& flags,
+                                                   Timeline* timeline) {
   TC_RETURN_IF_ERROR(CheckDeviceFlags(flags));
   if (!WantsDevice(flags)) return std::shared_ptr<device::Device>();
   if (flags.name == "sim") {
     TC_ASSIGN_OR_RETURN(const device::Machine machine,
                         device::ReadMachine(*flags.machine));
-    return std::shared_ptr<device::Device>(device::MakeSim(machine, {}));
+    return std::shared_ptr<device::Device>(
+        device::MakeSim(machine, {.timeline = timeline}));
   }
   const bool is_named = !flags.name.empty();
-  auto device = device::OpenCuda(is_named ? *CudaIndex(flags.name)
-                                          : flags.cuda_of_tensors.value_or(0));
+  auto device = device::OpenCuda(
+      is_named ? *CudaIndex(flags.name) : flags.cuda_of_tensors.value_or(0),
+      timeline);
   if (device) return std::shared_ptr<device::Device>(*std::move(device));
   if (is_named) return tl::unexpected(device.error());
   return Annotate(NeedsDevice(flags), device.error());

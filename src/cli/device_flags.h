@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "base/timeline.h"
 #include "device/device.h"
 #include "engine/device/placement_rules.h"
 #include "engine/engine_options.h"
@@ -38,6 +40,9 @@ struct DeviceFlags {
 // and -ot with llama.cpp's meaning.
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags);
 
+// "cuda", or "cuda" with a number.
+bool IsCudaName(std::string_view name);
+
 // Whether any is wanted.
 bool WantsDevice(const DeviceFlags& flags);
 
@@ -45,8 +50,10 @@ bool WantsDevice(const DeviceFlags& flags);
 Status CheckDeviceFlags(const DeviceFlags& flags);
 
 // Null: none. Errors of CheckDeviceFlags, device::OpenCuda and
-// device::ReadMachine.
-Result<std::shared_ptr<device::Device>> OpenDevice(const DeviceFlags& flags);
+// device::ReadMachine. The device draws what it does in the timeline, if there
+// is one, which outlives it.
+Result<std::shared_ptr<device::Device>> OpenDevice(
+    const DeviceFlags& flags, Timeline* timeline = nullptr);
 
 }  // namespace thermocline::cli
 

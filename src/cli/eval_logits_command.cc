@@ -200,6 +200,7 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
   AddThreadsFlag(*app, flags->session);
   AddContextFlag(*app, flags->session, "the model's");
   AddEngineFlags(*app, flags->model, flags->session);
+  AddTimelineFlag(*app, flags->session);
   app->footer(
       "Examples:\n"
       "  thermocline eval logits -m model.gguf --tokens 1,15,7 -o out.f32\n"
@@ -214,7 +215,8 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
     }
     CheckScoresAreUsed(flags->model, flags->session.predictor,
                        {flags->session.ffn});
-    action = [flags] { return RunLogits(*flags); };
+    action = WithTimeline(flags->session.timeline, InputFilesOf(flags->model),
+                          [flags] { return RunLogits(*flags); });
   });
 }
 

@@ -142,6 +142,7 @@ void AddEvalPplCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "ppl", "Perplexity over a text, as llama.cpp counts it");
   AddTextFlags(*app, *flags);
+  AddTimelineFlag(*app, flags->session);
   app->footer(
       "Chunks of -c tokens, each from an empty context; predictions in a\n"
       "chunk's second half count.\n\nExamples:\n"
@@ -151,7 +152,8 @@ void AddEvalPplCommand(CLI::App& parent, Action& action) {
     CheckChunkFlag(flags->session);
     CheckScoresAreUsed(flags->model, flags->session.predictor,
                        {flags->session.ffn});
-    action = [flags] { return RunPpl(*flags); };
+    action = WithTimeline(flags->session.timeline, InputFilesOf(flags->model),
+                          [flags] { return RunPpl(*flags); });
   });
 }
 

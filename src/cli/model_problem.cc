@@ -40,8 +40,9 @@ double NumBytes(const TensorView& view) {
 class ProblemMaker {
  public:
   ProblemMaker(const engine::PlacementRequest& request, engine::Demands demands,
-               const Activity& activity)
+               const planner::Hardware& hardware, const Activity& activity)
       : request_(request),
+        hardware_(hardware),
         activity_(activity),
         config_(request.model->config()),
         demands_(std::move(demands)),
@@ -49,8 +50,8 @@ class ProblemMaker {
                                        *request.layout, request.context,
                                        demands_)) {}
 
-  Result<planner::Problem> Make(const planner::Hardware& hardware) {
-    planner::Problem problem = {.hardware = hardware};
+  Result<planner::Problem> Make() {
+    planner::Problem problem = {.hardware = hardware_};
     engine::LaneNeed need = engine::DeviceKvNeed();
     for (size_t i = 0; i < config_.num_layers; ++i) {
       planner::Layer& layer = problem.layers.emplace_back();
@@ -64,18 +65,41 @@ class ProblemMaker {
     }
     problem.head = HeadOf(need);
     const uint64_t lane = planner::InPieces(need.device_bytes);
-    if (lane >= request_.vram) {
+    const uint64_t least = lane + LeastBytes(problem);
+    if (least > request_.vram) {
       return Fail(
           ErrorCode::kResourceExhausted, Advice{Remedy::kVram},
-          "a budget of {} of VRAM holds nothing beside the activations, "
-          "which take {}",
-          FormatBytes(request_.vram), FormatBytes(lane));
+          "a budget of {} of VRAM: the least that holds anything is {}, {} of "
+          "it for activations",
+          FormatBytes(request_.vram), FormatBytes(least), FormatBytes(lane));
     }
     problem.budget = request_.vram - lane;
     return problem;
   }
 
  private:
+  // Of the smallest part that may be on the device; 0: none may.
+  static uint64_t LeastBytes(const planner::Problem& problem) {
+    uint64_t least = UINT64_MAX;
+    const auto take = [&](Rule rule, uint64_t bytes) {
+      if (rule != Rule::kHost && bytes > 0) least = std::min(least, bytes);
+    };
+    for (const planner::Layer& layer : problem.layers) {
+      for (const planner::Part* part :
+           {&layer.attention, &layer.predictor, &layer.matrices}) {
+        take(part->rule, planner::InPieces(part->bytes));
+      }
+      if (layer.neurons.count() > 0) {
+        take(layer.neurons.rule, planner::NeuronBytes(layer.neurons, 1));
+      }
+      for (const planner::Expert& expert : layer.experts.experts) {
+        take(layer.experts.rule, planner::InPieces(expert.bytes));
+      }
+    }
+    take(problem.head.rule, planner::InPieces(problem.head.bytes));
+    return least == UINT64_MAX ? 0 : least;
+  }
+
   const model::LayerWeights& weights(size_t layer_idx) const {
     return request_.model->weights().layers[layer_idx];
   }
@@ -97,6 +121,8 @@ class ProblemMaker {
     if (there) {
       part.bytes = there->num_bytes + kv;
       part.device_read = static_cast<double>(there->num_bytes) + kv_read;
+      part.kv_bytes = kv;
+      part.kv_read = kv_read;
     }
     return part;
   }
@@ -116,7 +142,17 @@ class ProblemMaker {
       part.bytes = there->num_bytes;
       part.device_read = static_cast<double>(there->num_bytes);
     }
+    if (BeginsNeurons(layer_idx)) part.hidden_seconds = hardware_.sync_seconds;
     return part;
+  }
+
+  // Whether the predictor, on the device, has what the layer's neurons read.
+  bool BeginsNeurons(size_t layer_idx) const {
+    const model::PredictorConfig& predictor = config_.predictor;
+    const engine::LayerParts& there = parts_.layers[layer_idx];
+    return predictor.input == model::PredictorInput::kNormed &&
+           (predictor.lookahead == 0 || layer_idx == 0) &&
+           there.predictor.has_value() && there.ffn == FfnForm::kNeurons;
   }
 
   void AddFfn(size_t layer_idx, planner::Layer& layer) const {
@@ -125,6 +161,7 @@ class ProblemMaker {
       layer.experts = ExpertsOf(layer_idx);
     } else if (parts_.layers[layer_idx].ffn == FfnForm::kMatrices ||
                (request_.choice.mode == FfnMode::kDense &&
+                parts_.layers[layer_idx].ffn == FfnForm::kHost &&
                 !weights(layer_idx).ffn.bundled)) {
       layer.matrices = MatricesOf(layer_idx);
     } else {
@@ -168,6 +205,9 @@ class ProblemMaker {
                                 .device = reads(device_row),
                                 .frequency = FrequenciesOf(layer_idx)};
     const bool has_predictor = PredictorOf(layer_idx).exists();
+    if (has_predictor && BeginsNeurons(layer_idx)) {
+      neurons.host_lead_seconds = hardware_.answer_seconds;
+    }
     neurons.tested_per_fired =
         has_predictor ? activity_.candidates_per_fired : 0.0;
     return neurons;
@@ -181,7 +221,9 @@ class ProblemMaker {
     if (activity_.frequencies.empty()) {
       return std::vector<float>(width, kUsualDensity);
     }
-    return activity_.frequencies[layer_idx];
+    // A profile is as wide as the widest layer.
+    const std::vector<float>& all = activity_.frequencies[layer_idx];
+    return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(width)};
   }
 
   planner::Experts ExpertsOf(size_t layer_idx) const {
@@ -235,19 +277,12 @@ class ProblemMaker {
   }
 
   const engine::PlacementRequest& request_;
+  const planner::Hardware& hardware_;
   const Activity& activity_;
   const model::Config& config_;
   engine::Demands demands_;
   engine::DeviceParts parts_;
 };
-
-Result<model::ProfileFile> ReadCounts(const model::Model& model,
-                                      const std::string& path) {
-  TC_ASSIGN_OR_RETURN(model::ProfileFile profile, model::ReadProfile(path));
-  TC_RETURN_IF_ERROR(
-      model::CheckSameModel(profile.model, model, path + ": was made"));
-  return profile;
-}
 
 }  // namespace
 
@@ -258,30 +293,43 @@ Result<Activity> ReadActivity(const model::Model& model,
     activity.candidates_per_fired = *inputs.candidates_per_fired;
   }
   const auto profile = inputs.counts_path
-                           ? ReadCounts(model, *inputs.counts_path)
+                           ? model::ReadProfile(*inputs.counts_path)
                            : model::ReadProfile(model.file());
   if (!profile) {
     const bool is_own = !inputs.counts_path;
     if (is_own && profile.error().code == ErrorCode::kNotFound) return activity;
     return tl::unexpected(profile.error());
   }
+  const std::string path = inputs.counts_path.value_or(model.file().path());
+  TC_RETURN_IF_ERROR(model::CheckSameModel(profile->model, model,
+                                           path + ": its profile was made"));
+  uint64_t num_fired = 0;
   for (const neuron::LayerProfile& layer : profile->profile.layers) {
-    if (layer.num_tokens == 0 || layer.counts.empty()) {
-      return Fail(ErrorCode::kInvalidArgument, "{}: its profile has no counts",
-                  inputs.counts_path.value_or(model.file().path()));
-    }
+    num_fired += layer.num_fired;
     std::vector<float>& shares = activity.frequencies.emplace_back();
     for (const uint32_t count : layer.counts) {
       shares.push_back(static_cast<float>(count) /
                        static_cast<float>(layer.num_tokens));
     }
   }
+  if (num_fired == 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: in its profile of {} no neuron fired", path,
+                Plural(profile->profile.num_tokens(), "token"));
+  }
   return activity;
+}
+
+bool HasProfile(const model::Model& model) {
+  const auto profile = model::ReadProfile(model.file());
+  return profile.has_value() || profile.error().code != ErrorCode::kNotFound;
 }
 
 planner::Hardware HardwareOf(const device::Machine& machine,
                              const model::Config& config) {
   const double row_bytes = static_cast<double>(config.width) * sizeof(float);
+  const double answer = machine.copy_latency + machine.sync_latency +
+                        row_bytes / machine.down_rate;
   return {.device_rate = machine.device_rate,
           .host_rate = std::min(machine.pool_rate, machine.bus_rate),
           .bus_rate = machine.bus_rate,
@@ -289,9 +337,9 @@ planner::Hardware HardwareOf(const device::Machine& machine,
           .down_rate = machine.down_rate,
           .copy_seconds = machine.copy_latency,
           .launch_seconds = kLaunchesPerPart * machine.launch_latency,
-          .sync_seconds = 2 * machine.copy_latency + machine.sync_latency +
-                          row_bytes / machine.up_rate +
-                          row_bytes / machine.down_rate};
+          .sync_seconds =
+              answer + machine.copy_latency + row_bytes / machine.up_rate,
+          .answer_seconds = answer};
 }
 
 Result<planner::Problem> ProblemOf(const engine::PlacementRequest& request,
@@ -302,12 +350,14 @@ Result<planner::Problem> ProblemOf(const engine::PlacementRequest& request,
   return ProblemMaker(request,
                       engine::Complete(request.model->config(), request.rules,
                                        std::move(of_tensors)),
-                      activity)
-      .Make(hardware);
+                      hardware, activity)
+      .Make();
 }
 
 engine::ListedParts PartsOf(const planner::Placement& placement) {
-  engine::ListedParts parts = {.head = placement.head};
+  engine::ListedParts parts = {
+      .head = placement.head,
+      .rest_over_link = planner::ReadsOverLink(placement.scheme)};
   for (const planner::LayerPlace& layer : placement.layers) {
     parts.layers.push_back({.attention = layer.attention,
                             .predictor = layer.predictor,

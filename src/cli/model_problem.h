@@ -17,6 +17,9 @@ namespace thermocline::cli {
 planner::Hardware HardwareOf(const device::Machine& machine,
                              const model::Config& config);
 
+// Whether the model's file says how often neurons fire.
+bool HasProfile(const model::Model& model);
+
 // How often neurons fire, and how often they are tested for it.
 struct Activity {
   // Of each layer, or of each expert's, the share of tokens; or none: nobody
@@ -26,15 +29,16 @@ struct Activity {
 };
 
 // From inputs.counts_path, else from the model's own file. kInvalidArgument: a
-// profile without counts, or of another model; errors of model::ReadProfile but
-// for kNotFound of the model's own.
+// profile in which no neuron fired, or of another model; errors of
+// model::ReadProfile but for kNotFound of the model's own.
 Result<Activity> ReadActivity(const model::Model& model,
                               const PlanInputs& inputs);
 
 // Of generated tokens in the middle of the context. Where nobody has
 // counted, all neurons are alike, and experts as often used as the model uses
 // them. Activations are taken off request.vram as if all
-// parts were on the device. kResourceExhausted: they alone take more.
+// parts were on the device. kResourceExhausted: no part fits beside them, with
+// the least that holds one.
 // Errors of DemandsOfTensors.
 Result<planner::Problem> ProblemOf(const engine::PlacementRequest& request,
                                    const planner::Hardware& hardware,

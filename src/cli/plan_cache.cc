@@ -67,6 +67,17 @@ std::optional<engine::Placement> PlaceAsKept(
   return std::nullopt;
 }
 
+// What is free on a card differs a little from start to start; in steps it is
+// mostly the same, and so is the plan.
+constexpr uint64_t kBudgetStep = uint64_t{64} << 20;
+
+PlaceFunction InSteps(PlaceFunction place) {
+  return [place = std::move(place)](engine::PlacementRequest request) {
+    if (request.vram >= kBudgetStep) request.vram -= request.vram % kBudgetStep;
+    return place(request);
+  };
+}
+
 void Keep(const planner::PlanFile& plan, const std::string& folder,
           const std::string& path) {
   std::error_code error;
@@ -132,11 +143,13 @@ PlaceFunction PlaceKept(PlanInputs inputs, std::optional<std::string> folder) {
   };
 }
 
-Result<PlaceFunction> PlaceFor(const DeviceFlags& flags) {
-  if (!WantsDevice(flags)) return PlaceFunction();
-  if (flags.plan_path) return PlaceFromFile(*flags.plan_path);
+Status PlaceFor(const DeviceFlags& flags, engine::SessionOptions& session) {
+  if (!WantsDevice(flags)) return {};
+  if (flags.plan_path) return UsePlan(flags, session);
   TC_ASSIGN_OR_RETURN(PlanInputs inputs, PlanInputsOf(flags));
-  return PlaceKept(std::move(inputs), PlanFolder());
+  session.place = PlaceKept(std::move(inputs), PlanFolder());
+  if (flags.vrams.empty()) session.place = InSteps(std::move(session.place));
+  return {};
 }
 
 }  // namespace thermocline::cli

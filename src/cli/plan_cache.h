@@ -9,6 +9,7 @@
 #include "cli/device_flags.h"
 #include "cli/planned_placement.h"
 #include "engine/device/planner.h"
+#include "engine/runtime.h"
 
 namespace thermocline::cli {
 
@@ -27,9 +28,9 @@ std::string PlanPathIn(const std::string& folder, const PlanMachine& machine,
 // neither looked up nor kept. `folder`: none: nothing is kept.
 PlaceFunction PlaceKept(PlanInputs inputs, std::optional<std::string> folder);
 
-// What decides where parts lie in sessions with these flags: --plan, or a kept
-// plan; null where no device is wanted. Errors of PlanInputsOf.
-Result<PlaceFunction> PlaceFor(const DeviceFlags& flags);
+// The session's parts lie where the flags' plan says, or a kept one; where no
+// device is wanted nothing changes. Errors of UsePlan and PlanInputsOf.
+Status PlaceFor(const DeviceFlags& flags, engine::SessionOptions& session);
 
 }  // namespace thermocline::cli
 

@@ -157,6 +157,21 @@ TEST_F(PlanCache, GoesOnWithoutItsFolder) {
   EXPECT_THAT(log_, HasSubstr("is not kept"));
 }
 
+// What is free changes by little: the kept plan is found again.
+TEST_F(PlanCache, WithoutABudgetSmallChangesAreNone) {
+  ::setenv("THERMOCLINE_PLANS", folder_.c_str(), 1);
+  engine::SessionOptions session;
+  const std::string machine =
+      std::string(TC_SOURCE_DIR) + "/machines/slow-host.json";
+  ASSERT_TRUE(PlaceFor({.name = "sim", .machine = machine}, session));
+  for (const uint64_t vram : {(64u << 20) + 5, (64u << 20) + 4096}) {
+    request_.vram = vram;
+    EXPECT_TRUE(session.place(request_));
+    EXPECT_EQ(Files().size(), 1u);
+  }
+  ::setenv("THERMOCLINE_PLANS", "none", 1);
+}
+
 TEST(PlanFolders, ComeFromTheEnvironment) {
   ::setenv("THERMOCLINE_PLANS", "/plans", 1);
   EXPECT_EQ(PlanFolder(), "/plans");

@@ -6,10 +6,13 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/like_model.h"
+#include "cli/model_problem.h"
 #include "cli/output_file.h"
 #include "cli/parse_text.h"
 #include "cli/planned_placement.h"
@@ -23,27 +26,34 @@ namespace {
 
 struct PlanFlags {
   ModelFlags model;
+  LikeFlags like;
   SessionFlags session;
-  planner::Method method = planner::Method::kNative;
+  std::optional<planner::Method> method;
   std::optional<std::string> output_path;
   bool explain = false;
+};
+
+struct Planned {
+  PlanMade made;
+  planner::PlanFile file;
+  engine::RuntimePlan runtime;
 };
 
 std::string Milliseconds(double seconds) {
   return fmt::format("{:.3f}", 1e3 * seconds);
 }
 
-std::string DescribePlan(const PlanMade& made, const std::string& machine,
-                         const engine::RuntimePlan& plan,
-                         const model::Config& config) {
+std::string DescribePlan(const Planned& planned, const model::Config& config) {
+  const PlanMade& made = planned.made;
+  const engine::RuntimePlan& plan = planned.runtime;
   const planner::NamedPlacement& named = made.named;
   std::string text = fmt::format(
       "plan      {} for {}: {}\n"
       "device    {} of {}: {} of weights, {} of records, {} of keys and "
       "values, {} of activations\n"
-      "predicted {} ms a token, {:.2f} tokens/s: the device reads {}, the host "
-      "{}\n",
-      planner::InfoOf(named.method).name, machine,
+      "predicted {} ms a token, {:.2f} tokens/s: the device reads {}, {}the "
+      "host {}\n",
+      planner::InfoOf(named.method).name, planned.file.machine,
       engine::Describe(plan.engine.placement, config),
       FormatBytes(plan.memory.device.total()),
       FormatBytes(made.problem.budget + plan.memory.device.scratch),
@@ -52,6 +62,10 @@ std::string DescribePlan(const PlanMade& made, const std::string& machine,
       FormatBytes(plan.memory.device.scratch), Milliseconds(named.seconds),
       made.cost.tokens_per_s(),
       FormatBytes(static_cast<uint64_t>(made.cost.traffic.device)),
+      made.cost.traffic.up > 0.0
+          ? fmt::format("{} over the link, ", FormatBytes(static_cast<uint64_t>(
+                                                  made.cost.traffic.up)))
+          : "",
       FormatBytes(static_cast<uint64_t>(made.cost.traffic.host)));
   text += fmt::format("solved in {} ms", Milliseconds(named.wall_seconds));
   if (named.bound_seconds && named.seconds > 0.0) {
@@ -91,36 +105,129 @@ std::string ExplainLayers(const PlanMade& made) {
   return text;
 }
 
+// What the native plan of the same problem would take.
+Result<std::string> CompareWithNative(const PlanMade& made) {
+  TC_ASSIGN_OR_RETURN(
+      const planner::NamedPlacement native,
+      planner::PlaceByMethod(made.problem, planner::Method::kNative));
+  return fmt::format(
+      "split     {} ms a token; native would take {} ms, {:.2f} of it\n",
+      Milliseconds(made.named.seconds), Milliseconds(native.seconds),
+      native.seconds / made.named.seconds);
+}
+
+// Neurons or experts are chosen among, and nobody counted them.
+bool LacksProfile(const Planned& planned, const model::Model& model,
+                  bool has_counts) {
+  const bool is_dense = planned.file.mode == NameOf(engine::FfnMode::kDense);
+  const bool chooses = std::ranges::any_of(
+      planned.made.problem.layers, [&](const planner::Layer& layer) {
+        return !layer.experts.experts.empty() ||
+               (layer.neurons.count() > 0 && !is_dense);
+      });
+  return chooses && !has_counts && !HasProfile(model);
+}
+
+Result<std::shared_ptr<const model::Model>> OpenWhatIsPlanned(
+    const PlanFlags& flags, ProgressLine& progress) {
+  if (!flags.like.shape) return OpenModel(flags.model, progress);
+  return ModelLike(flags.like, flags.model.overrides, flags.model.split_path);
+}
+
+// By the split file if there is PowerInfer's, else by a method.
+Result<Planned> SolveFor(const PlanFlags& flags, const model::Model& model,
+                         ProgressLine& progress) {
+  const bool by_split = model.hot_neurons() != nullptr;
+  if (by_split && flags.method) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} and a solver both say which neurons lie on the device: "
+                "leave one out",
+                *flags.model.split_path);
+  }
+  TC_ASSIGN_OR_RETURN(const PlanInputs inputs,
+                      PlanInputsOf(flags.session.device));
+  TC_ASSIGN_OR_RETURN(
+      engine::SessionOptions options,
+      MakeSessionOptions(flags.session, model.config(), progress));
+  if (!by_split) {
+    UseModeOf(flags.method.value_or(planner::Method::kNative), options);
+  }
+  Planned planned;
+  const PlaceFunction solve =
+      by_split ? PlaceBySplit(inputs, &planned.made)
+               : PlaceBy(flags.method.value_or(planner::Method::kNative),
+                         inputs, &planned.made);
+  options.place = [&](const engine::PlacementRequest& request) {
+    auto placement = solve(request);
+    if (placement) {
+      planned.file = PlanFileOf(planned.made, request, inputs.machine.name);
+    }
+    return placement;
+  };
+  TC_ASSIGN_OR_RETURN(planned.runtime, engine::PlanRuntime(model, options));
+  return planned;
+}
+
+Result<std::string> Report(const PlanFlags& flags, const Planned& planned,
+                           const model::Model& model) {
+  std::string text;
+  if (flags.like.shape) text += "model     " + DescribeLike(model) + "\n";
+  text += DescribePlan(planned, model.config());
+  if (LacksProfile(planned, model,
+                   flags.session.device.counts_path.has_value())) {
+    text +=
+        "profile   none in the file: all neurons, or experts, of a layer count "
+        "as equally busy\n";
+  }
+  if (model.hot_neurons() != nullptr) {
+    TC_ASSIGN_OR_RETURN(const std::string compared,
+                        CompareWithNative(planned.made));
+    text += compared;
+  }
+  if (flags.explain) text += ExplainLayers(planned.made);
+  return text;
+}
+
 Status MakePlan(const PlanFlags& flags) {
   if (!WantsDevice(flags.session.device)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "a plan is for a device: say which, or --vram");
   }
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
-  TC_ASSIGN_OR_RETURN(const PlanInputs inputs,
-                      PlanInputsOf(flags.session.device));
-  const std::string& machine = inputs.machine.name;
-  TC_ASSIGN_OR_RETURN(
-      engine::SessionOptions options,
-      MakeSessionOptions(flags.session, model->config(), progress));
-  PlanMade made;
-  std::optional<planner::PlanFile> file;
-  const PlaceFunction solve = PlaceBy(flags.method, inputs, &made);
-  options.place = [&](const engine::PlacementRequest& request) {
-    auto placement = solve(request);
-    if (placement) file = PlanFileOf(made, request, machine);
-    return placement;
-  };
-  TC_ASSIGN_OR_RETURN(const engine::RuntimePlan plan,
-                      engine::PlanRuntime(*model, options));
-  std::string text = DescribePlan(made, machine, plan, model->config());
-  if (flags.explain) text += ExplainLayers(made);
+  TC_ASSIGN_OR_RETURN(const auto model, OpenWhatIsPlanned(flags, progress));
+  TC_ASSIGN_OR_RETURN(const Planned planned, SolveFor(flags, *model, progress));
+  TC_ASSIGN_OR_RETURN(const std::string text, Report(flags, planned, *model));
   if (!flags.output_path) return WriteStdout(text);
+  const bool has_file = !flags.like.shape;
   TC_RETURN_IF_ERROR(
-      CheckOutput(*flags.output_path, InputFilesOf(flags.model)));
-  TC_RETURN_IF_ERROR(planner::WritePlan(*file, *flags.output_path));
+      CheckOutput(*flags.output_path, has_file ? InputFilesOf(flags.model)
+                                               : std::vector<std::string>()));
+  TC_RETURN_IF_ERROR(planner::WritePlan(planned.file, *flags.output_path));
   return WriteReport(text, {*flags.output_path});
+}
+
+// Flags that do not go together.
+void CheckPlanFlags(const CLI::App& app, PlanFlags& flags) {
+  const bool has_model = app.get_option("--model")->count() > 0;
+  if (has_model == flags.like.shape.has_value()) {
+    throw CLI::ValidationError(
+        has_model ? "--like is a model without weights: not with -m"
+                  : "-m says which model, or --like what shape");
+  }
+  if (flags.session.device.plan_path) {
+    throw CLI::ValidationError(
+        "--plan is for commands that run a model; this one makes plans");
+  }
+  const bool wants_weights = flags.model.hold.any() ||
+                             flags.model.bundle_at_load ||
+                             flags.model.check_tensors;
+  if (flags.like.shape && wants_weights) {
+    throw CLI::ValidationError(
+        "--no-mmap, --mlock, --bundle-at-load and --check-tensors are about "
+        "weights, which --like has none of");
+  }
+  DeviceFlags& device = flags.session.device;
+  if (device.name.empty() && device.machine) device.name = "sim";
 }
 
 }  // namespace
@@ -130,9 +237,12 @@ void AddPlanCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "plan", "Decides what of a model lies on a device, and says why");
   AddModelFlags(*app, flags->model);
+  app->get_option("--model")->required(false);
+  AddLikeFlags(*app, flags->like);
   AddParsed(*app, "--solver,--placement", "NAME",
             "How: native (default), ilp (PowerInfer's), frequency, "
-            "dense-layers, sparse-layers, all-host, all-device",
+            "dense-layers, sparse-layers, all-host, all-device, stream-dense, "
+            "fetch-active",
             [flags](const std::string& text) -> Status {
               TC_ASSIGN_OR_RETURN(flags->method, planner::ParseMethod(text));
               return {};
@@ -150,10 +260,14 @@ void AddPlanCommand(CLI::App& parent, Action& action) {
       "model's profile.\n\n"
       "Examples:\n"
       "  thermocline plan -m model.gguf --vram 8GiB --explain -o plan.json\n"
-      "  thermocline plan -m model.gguf --device sim --machine "
-      "machines/rtx4090-ddr5.json --vram 8GiB --solver ilp");
-  app->callback(
-      [flags, &action] { action = [flags] { return MakePlan(*flags); }; });
+      "  thermocline plan -m model.gguf --machine machines/rtx4090-ddr5.json "
+      "--vram 8GiB --solver ilp\n"
+      "  thermocline plan --like llama-13b --density 0.1 --skew 0.26 --machine "
+      "machines/rtx4090-ddr5.json --vram 8GiB");
+  app->callback([app, flags, &action] {
+    CheckPlanFlags(*app, *flags);
+    action = [flags] { return MakePlan(*flags); };
+  });
 }
 
 }  // namespace thermocline::cli

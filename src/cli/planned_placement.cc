@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <utility>
 
+#include "base/clock.h"
+#include "base/quote.h"
+#include "base/units.h"
 #include "cli/devices_report.h"
 #include "cli/model_problem.h"
 #include "device/sim/machine.h"
@@ -44,31 +49,93 @@ bool HeedsRules(planner::Method method) {
          method == planner::Method::kFrequency;
 }
 
-// Solved and checked; left_out: what the engine says of the rules.
-Result<PlanMade> Solve(planner::Method method, const PlanInputs& inputs,
-                       const engine::PlacementRequest& request) {
-  PlanMade made;
+// Measures a device once.
+class CardRates {
+ public:
+  explicit CardRates(std::shared_ptr<device::Device> device)
+      : device_(std::move(device)) {}
+
+  Result<device::Machine> Get() {
+    if (machine_) return *machine_;
+    TC_ASSIGN_OR_RETURN(const probe::DeviceRates rates,
+                        probe::MeasureDevice(*device_, {}));
+    TC_ASSIGN_OR_RETURN(const HostReads host, MeasureHost());
+    machine_ = MachineOf(rates, host);
+    return *machine_;
+  }
+
+ private:
+  std::shared_ptr<device::Device> device_;
+  std::optional<device::Machine> machine_;
+};
+
+// Predicts, has it checked, tells of it, and adds up its bytes.
+Result<engine::Placement> Finish(const engine::PlacementRequest& request,
+                                 PlanMade mine, PlanMade* made,
+                                 std::vector<std::string> left_out) {
+  const planner::Method method = mine.named.method;
+  TC_RETURN_IF_ERROR(planner::CheckPlacement(
+      mine.problem, mine.named.placement,
+      {.seconds = mine.named.seconds,
+       .least_there = mine.named.least_there,
+       .keeps_rules = method == planner::Method::kNative}));
+  mine.cost = planner::PredictCost(mine.problem, mine.named.placement);
+  const planner::Placement placement = mine.named.placement;
+  if (made != nullptr) *made = std::move(mine);
+  TC_ASSIGN_OR_RETURN(engine::Placement placed,
+                      PlaceListed(request, PartsOf(placement)));
+  placed.left_out = std::move(left_out);
+  return placed;
+}
+
+Result<planner::Problem> CheckedProblem(const engine::PlacementRequest& request,
+                                        const PlanInputs& inputs) {
   TC_ASSIGN_OR_RETURN(const Activity activity,
                       ReadActivity(*request.model, inputs));
   TC_ASSIGN_OR_RETURN(const planner::Hardware hardware,
                       inputs.machine.hardware(request.model->config()));
-  TC_ASSIGN_OR_RETURN(made.problem, ProblemOf(request, hardware, activity));
-  TC_RETURN_IF_ERROR(planner::CheckProblem(made.problem));
-  TC_ASSIGN_OR_RETURN(made.named, planner::PlaceByMethod(made.problem, method));
-  TC_RETURN_IF_ERROR(planner::CheckPlacement(
-      made.problem, made.named.placement,
-      {.seconds = made.named.seconds,
-       .least_there = made.named.least_there,
-       .keeps_rules = method == planner::Method::kNative}));
-  made.cost = planner::PredictCost(made.problem, made.named.placement);
-  return made;
+  TC_ASSIGN_OR_RETURN(planner::Problem problem,
+                      ProblemOf(request, hardware, activity));
+  TC_RETURN_IF_ERROR(planner::CheckProblem(problem));
+  return problem;
+}
+
+// Of the device if it is open, else of the one that the flags name.
+Result<std::string> NameOfMachine(const DeviceFlags& flags,
+                                  device::Device* device) {
+  if (device != nullptr) {
+    TC_ASSIGN_OR_RETURN(const device::DeviceInfo info, device->Info());
+    return info.name;
+  }
+  TC_ASSIGN_OR_RETURN(const PlanMachine machine, PlanMachineOf(flags));
+  return machine.name;
+}
+
+// As `plan`, read from `path`, says.
+Result<engine::Placement> PlaceAsRead(const planner::PlanFile& plan,
+                                      const std::string& path,
+                                      const engine::PlacementRequest& request) {
+  TC_RETURN_IF_ERROR(planner::CheckPlanFor(plan, *request.model, path));
+  if (plan.mode != NameOf(request.choice.mode)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: a plan for FFNs in mode {}, not {}", path, plan.mode,
+                NameOf(request.choice.mode));
+  }
+  if (plan.budget != request.vram) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: a plan for {} of VRAM, not {}", path,
+                FormatBytes(plan.budget), FormatBytes(request.vram));
+  }
+  auto placement = PlaceListed(request, PartsOf(plan.placement));
+  if (!placement) return Annotate(path, placement.error());
+  return placement;
 }
 
 }  // namespace
 
 Result<PlanMachine> PlanMachineOf(const DeviceFlags& flags) {
   DeviceFlags one = flags;
-  one.vrams.resize(std::min<size_t>(one.vrams.size(), 1));
+  one.vrams.clear();  // of several each is looked at when it is placed
   if (flags.name == "sim") {
     TC_RETURN_IF_ERROR(CheckDeviceFlags(one));
     TC_ASSIGN_OR_RETURN(const device::Machine machine,
@@ -80,15 +147,18 @@ Result<PlanMachine> PlanMachineOf(const DeviceFlags& flags) {
         }};
   }
   TC_ASSIGN_OR_RETURN(const auto device, OpenDevice(one));
+  if (device == nullptr) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "a plan is for a device: say which");
+  }
   TC_ASSIGN_OR_RETURN(const device::DeviceInfo info, device->Info());
+  const auto rates = std::make_shared<CardRates>(device);
   return PlanMachine{
       info.name,
       fmt::format("{} {} {}", info.name, info.total_bytes, os::ReadCpuName()),
-      [device](const model::Config& config) -> Result<planner::Hardware> {
-        TC_ASSIGN_OR_RETURN(const probe::DeviceRates rates,
-                            probe::MeasureDevice(*device, {}));
-        TC_ASSIGN_OR_RETURN(const HostReads host, MeasureHost());
-        return HardwareOf(MachineOf(rates, host), config);
+      [rates](const model::Config& config) -> Result<planner::Hardware> {
+        TC_ASSIGN_OR_RETURN(const device::Machine machine, rates->Get());
+        return HardwareOf(machine, config);
       }};
 }
 
@@ -103,6 +173,8 @@ PlaceFunction PlaceBy(planner::Method method, PlanInputs inputs,
   return [method, inputs = std::move(inputs),
           made](const engine::PlacementRequest& request)
              -> Result<engine::Placement> {
+    PlanMade mine;
+    TC_ASSIGN_OR_RETURN(mine.problem, CheckedProblem(request, inputs));
     // What the rules ask for and cannot have is the engine's to say.
     std::vector<std::string> left_out;
     if (HeedsRules(method)) {
@@ -110,35 +182,54 @@ PlaceFunction PlaceBy(planner::Method method, PlanInputs inputs,
                           engine::PlanPlacement(request));
       left_out = std::move(ruled.left_out);
     }
-    TC_ASSIGN_OR_RETURN(PlanMade mine, Solve(method, inputs, request));
-    const planner::Placement placement = mine.named.placement;
-    if (made != nullptr) *made = std::move(mine);
-    if (!planner::InfoOf(method).runs) {
-      return Fail(ErrorCode::kUnsupported,
-                  "{}: is predicted alone, no engine runs it",
-                  planner::InfoOf(method).name);
-    }
-    TC_ASSIGN_OR_RETURN(engine::Placement placed,
-                        PlaceListed(request, PartsOf(placement)));
-    placed.left_out = std::move(left_out);
-    return placed;
+    TC_ASSIGN_OR_RETURN(mine.named,
+                        planner::PlaceByMethod(mine.problem, method));
+    return Finish(request, std::move(mine), made, std::move(left_out));
   };
 }
 
-PlaceFunction PlaceFromFile(std::string path) {
-  return [path = std::move(path)](const engine::PlacementRequest& request)
+void UseModeOf(planner::Method method, engine::SessionOptions& session) {
+  if (method != planner::Method::kDenseLayers &&
+      method != planner::Method::kStreamDense) {
+    return;
+  }
+  session.ffn = engine::FfnMode::kDense;
+  session.predictor = engine::PredictorChoice::kAuto;
+}
+
+PlaceFunction PlaceBySplit(PlanInputs inputs, PlanMade* made) {
+  return [inputs = std::move(inputs),
+          made](const engine::PlacementRequest& request)
              -> Result<engine::Placement> {
-    TC_ASSIGN_OR_RETURN(const planner::PlanFile plan, planner::ReadPlan(path));
-    TC_RETURN_IF_ERROR(planner::CheckPlanFor(plan, *request.model, path));
-    if (plan.mode != NameOf(request.choice.mode)) {
-      return Fail(ErrorCode::kInvalidArgument,
-                  "{}: a plan for FFNs in mode {}, not {}", path, plan.mode,
-                  NameOf(request.choice.mode));
-    }
-    auto placement = PlaceListed(request, PartsOf(plan.placement));
-    if (!placement) return Annotate(path, placement.error());
-    return placement;
+    const Stopwatch watch;
+    PlanMade mine;
+    TC_ASSIGN_OR_RETURN(mine.problem, CheckedProblem(request, inputs));
+    planner::NamedPlacement& named = mine.named;
+    named.method = planner::Method::kIlp;  // whose program made it
+    TC_ASSIGN_OR_RETURN(
+        named.placement,
+        planner::PlaceHotNeurons(mine.problem, *request.model->hot_neurons()));
+    named.seconds = planner::PredictCost(mine.problem, named.placement).seconds;
+    named.wall_seconds = watch.Seconds();
+    return Finish(request, std::move(mine), made, {});
   };
+}
+
+Status UsePlan(const DeviceFlags& flags, engine::SessionOptions& session) {
+  const std::string path = *flags.plan_path;
+  TC_ASSIGN_OR_RETURN(planner::PlanFile read, planner::ReadPlan(path));
+  const auto plan = std::make_shared<const planner::PlanFile>(std::move(read));
+  TC_ASSIGN_OR_RETURN(const std::string machine,
+                      NameOfMachine(flags, session.device.get()));
+  if (plan->machine != machine) {
+    return Fail(ErrorCode::kInvalidArgument, "{}: a plan for {}, not for {}",
+                path, Quote(plan->machine), Quote(machine));
+  }
+  if (flags.vrams.empty()) session.budget.vram = plan->budget;
+  session.place = [plan, path](const engine::PlacementRequest& request) {
+    return PlaceAsRead(*plan, path, request);
+  };
+  return {};
 }
 
 planner::PlanFile PlanFileOf(const PlanMade& made,

@@ -10,6 +10,7 @@
 #include "cli/device_flags.h"
 #include "engine/device/placement.h"
 #include "engine/device/planner.h"
+#include "engine/runtime.h"
 #include "planner/cost.h"
 #include "planner/named.h"
 #include "planner/plan_file.h"
@@ -26,14 +27,16 @@ struct PlanMade {
   planner::Cost cost;  // predicted
 };
 
-// What plans are made for: a simulated machine's stated rates, a card's
-// measured ones (which takes seconds, when they are asked for).
+// What plans are made for.
 struct PlanMachine {
   std::string name;      // how a plan calls it
   std::string identity;  // equal where a plan may be used again
+  // A simulated machine's stated rates, a card's measured ones: they are
+  // measured, which takes seconds, when they are first asked for.
   std::function<Result<planner::Hardware>(const model::Config& config)>
       hardware;
 };
+// Errors of OpenDevice. Nothing is measured.
 Result<PlanMachine> PlanMachineOf(const DeviceFlags& flags);
 
 struct PlanInputs {
@@ -49,14 +52,25 @@ Result<PlanInputs> PlanInputsOf(const DeviceFlags& flags);
 
 // Solves, has the result checked, and tells `made` of it; null: nobody. Errors
 // of ReadActivity, ProblemOf, planner::PlaceByMethod and PlaceListed, and of
-// engine::PlanPlacement where the method heeds rules. kUnsupported: a method
-// for which there is no engine.
+// engine::PlanPlacement where the method heeds rules. The session is to be
+// one that UseModeOf has seen.
 PlaceFunction PlaceBy(planner::Method method, PlanInputs inputs,
                       PlanMade* made);
 
-// As the plan in a file says. Errors of planner::ReadPlan, CheckPlanFor and
-// PlaceListed; kInvalidArgument: a plan for another mode.
-PlaceFunction PlaceFromFile(std::string path);
+// The same by the split file, PowerInfer's, that the model was opened with.
+// Besides: errors of planner::PlaceHotNeurons. Requires that there is one.
+PlaceFunction PlaceBySplit(PlanInputs inputs, PlanMade* made);
+
+// The session's placement is that of flags.plan_path, and its budget the plan's
+// unless the flags have one. Errors of planner::ReadPlan and PlanMachineOf;
+// kInvalidArgument: a plan for another machine. When it is placed, errors of
+// planner::CheckPlanFor and PlaceListed; kInvalidArgument: a plan for another
+// budget or mode. Requires a plan_path.
+Status UsePlan(const DeviceFlags& flags, engine::SessionOptions& session);
+
+// Those methods that compute all neurons have them computed so, whatever the
+// session's mode.
+void UseModeOf(planner::Method method, engine::SessionOptions& session);
 
 planner::PlanFile PlanFileOf(const PlanMade& made,
                              const engine::PlacementRequest& request,

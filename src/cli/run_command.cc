@@ -107,9 +107,9 @@ void AddRunCommand(CLI::App& parent, Action& action) {
     CheckScoresAreUsed(flags->model, flags->session.predictor,
                        {flags->session.ffn});
     const bool chat = WantsChat(*flags, StdinIsTerminal());
-    action = [flags, chat] {
-      return chat ? RunChat(*flags) : Continue(*flags);
-    };
+    action = WithTimeline(
+        flags->session.timeline, InputFilesOf(flags->model),
+        [flags, chat] { return chat ? RunChat(*flags) : Continue(*flags); });
   });
 }
 

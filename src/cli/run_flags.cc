@@ -132,6 +132,7 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddThreadsFlag(app, flags.session);
   AddContextFlag(app, flags.session, "the model's, at most 4096");
   AddEngineFlags(app, flags.model, flags.session);
+  AddTimelineFlag(app, flags.session);
   AddPrefillFlag(app, flags.session);
   AddSamplerFlags(app, flags);
   app.add_flag_callback(

@@ -249,6 +249,19 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
             });
 }
 
+void AddTimelineFlag(CLI::App& app, SessionFlags& flags) {
+  AddParsed(app, "--timeline", "FILE",
+            "Also writes what ran when, as trace events (JSON): stages, a "
+            "device's streams, copies",
+            [&flags](const std::string& text) -> Status {
+              if (text.empty()) {
+                return Fail(ErrorCode::kInvalidArgument, "the path is empty");
+              }
+              flags.timeline = std::make_shared<SessionTimeline>(text);
+              return {};
+            });
+}
+
 void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
   flags.dense_prefill = true;
   AddParsed(app, "--prefill", "MODE",
@@ -302,13 +315,16 @@ Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
                                                   const model::Config& config,
                                                   ProgressLine& progress) {
   engine::SessionOptions options = OptionsOnHost(flags, config);
-  TC_ASSIGN_OR_RETURN(options.device, OpenDevice(flags.device));
+  Timeline* const timeline =
+      flags.timeline != nullptr ? flags.timeline->timeline() : nullptr;
+  TC_ASSIGN_OR_RETURN(options.device, OpenDevice(flags.device, timeline));
   options.budget.vram = flags.device.vram();
   options.placement = flags.device.rules;
-  TC_ASSIGN_OR_RETURN(options.place, PlaceFor(flags.device));
+  TC_RETURN_IF_ERROR(PlaceFor(flags.device, options));
   options.on_device_loss = flags.device.on_loss;
   options.cancel = CancelFlag();
   options.progress = progress.callback();
+  if (flags.timeline != nullptr) flags.timeline->AddTo(options);
   return options;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "cli/device_flags.h"
+#include "cli/session_timeline.h"
 #include "cli/terminal.h"
 #include "engine/session.h"
 #include "model/model.h"
@@ -38,6 +39,7 @@ struct SessionFlags {
   bool dense_prefill = false;   // else every position as `ffn` says
   std::optional<uint64_t> ram;  // bytes; absent: what the machine has
   DeviceFlags device;
+  std::shared_ptr<SessionTimeline> timeline;  // null: not asked for
 };
 
 // -m, --no-mmap, --mlock, --bundle-at-load, --check-tensors, --ffn-act,
@@ -78,6 +80,9 @@ void AddObservedSessionFlags(CLI::App& app, SessionFlags& flags,
 // -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --sparse-threshold, and
 // those of device_flags.h. The help shows the defaults that `flags` has now.
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);
+
+// --timeline; the command's action goes through WithTimeline.
+void AddTimelineFlag(CLI::App& app, SessionFlags& flags);
 
 // --prefill, for commands that measure or use speed: dense is the default then.
 void AddPrefillFlag(CLI::App& app, SessionFlags& flags);

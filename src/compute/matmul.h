@@ -14,6 +14,7 @@
 namespace thermocline::compute {
 
 class HostWork;
+class StageTimeline;
 struct StageTimes;
 
 // By which kernels rows are multiplied. A row's result depends on its form, not
@@ -39,6 +40,7 @@ struct Compute {
   ProductScratch scratch;
   StageTimes* times = nullptr;  // where stages add theirs (stage_times.h)
   HostWork* work = nullptr;     // told of what stages read; null: nobody asks
+  StageTimeline* timeline = nullptr;  // where stages add spans; null: nobody
 };
 
 // Rounds x [T, n] into compute.scratch.rounded_rows, one activation row after

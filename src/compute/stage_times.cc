@@ -1,5 +1,6 @@
 #include "compute/stage_times.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace thermocline::compute {
@@ -26,9 +27,48 @@ StageTimes& StageTimes::operator+=(const StageTimes& other) {
   return *this;
 }
 
+StageTimeline::StageTimeline(Timeline* timeline)
+    : timeline_(timeline),
+      passes_(timeline->AddRow("host", "passes")),
+      stages_(timeline->AddRow("host", "main")) {}
+
+void StageTimeline::AddStage(Stage stage, double begin_s, uint64_t num_bytes,
+                             uint64_t wait_ns) {
+  const bool is_of_layer = stage != Stage::kEmbed && stage != Stage::kHead;
+  Timeline::Span span = {
+      .name = stage == Stage::kDevice ? "waiting" : NameOf(stage),
+      .begin_s = begin_s,
+      .end_s = Now(),
+      .layer = is_of_layer ? layer_idx_ : -1};
+  if (num_bytes > 0) span.num_bytes = num_bytes;
+  // What threads wait is the wall's time.
+  const double seconds = span.end_s - begin_s;
+  if (!timeline_->is_virtual() && wait_ns > 0 && seconds > 0.0) {
+    span.wait_share =
+        std::min(static_cast<double>(wait_ns) / 1e9 / seconds, 1.0);
+  }
+  timeline_->Add(stages_, span);
+}
+
+void StageTimeline::AddPass(std::string_view name, int64_t number,
+                            double begin_s) {
+  timeline_->Add(
+      passes_,
+      {.name = name, .begin_s = begin_s, .end_s = Now(), .number = number});
+  layer_idx_ = -1;
+}
+
 void ScopedStage::Begin() {
-  before_ = pool_->counters();
-  watch_.emplace();
+  // Where times are computed nobody works.
+  if (pool_ != nullptr) before_ = pool_->counters();
+  if (totals_ != nullptr) watch_.emplace();
+  if (timeline_ != nullptr) begin_s_ = timeline_->Now();
+}
+
+void ScopedStage::AddSpan() {
+  const uint64_t wait_ns =
+      pool_ != nullptr ? pool_->counters().wait_ns - before_.wait_ns : 0;
+  timeline_->AddStage(stage_, begin_s_, num_bytes_ + num_drawn_bytes_, wait_ns);
 }
 
 void ScopedStage::End() {

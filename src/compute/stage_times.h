@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/timeline.h"
 #include "compute/matmul.h"
 #include "os/thread_pool.h"
 
@@ -64,9 +65,33 @@ struct StageTimes {
   StageTimes& operator+=(const StageTimes& other);
 };
 
-// Adds what happens while it lives to an account, and tells compute.work of its
-// bytes at its end; does nothing where neither is there. Used by the thread
-// that calls the pool, never inside a parallel region.
+// The rows of a timeline in which a session's host is: its passes, and in them
+// the stages. Used by the thread that calls the pool.
+class StageTimeline {
+ public:
+  // Outlived by `timeline`.
+  explicit StageTimeline(Timeline* timeline);
+
+  double Now() const { return timeline_->Now(); }
+  // The stages from now on are of it, but for embedding and head, until the
+  // pass is added.
+  void SetLayer(int32_t layer_idx) { layer_idx_ = layer_idx; }
+  // From begin_s to now. wait_ns: as PoolCounters count it.
+  void AddStage(Stage stage, double begin_s, uint64_t num_bytes,
+                uint64_t wait_ns);
+  // "token 13", "prompt of 12"; < 0: no number.
+  void AddPass(std::string_view name, int64_t number, double begin_s);
+
+ private:
+  Timeline* timeline_;
+  Timeline::Row passes_, stages_;
+  int32_t layer_idx_ = -1;
+};
+
+// Adds what happens while it lives to an account and a timeline, and tells
+// compute.work of its bytes at its end; does nothing where none of them is
+// there. Used by the thread that calls the pool, never inside a parallel
+// region.
 class ScopedStage {
  public:
   // A stage of compute.times. num_bytes: as in StageTotals.
@@ -76,9 +101,10 @@ class ScopedStage {
                     ? nullptr
                     : &compute.times->stages[static_cast<size_t>(stage)]),
         work_(compute.work),
+        timeline_(compute.timeline),
         stage_(stage),
         num_bytes_(num_bytes) {
-    if (totals_ != nullptr) Begin();
+    if (totals_ != nullptr || timeline_ != nullptr) Begin();
   }
   // An account that is no stage's; null: none.
   ScopedStage(const Compute& compute, StageTotals* totals)
@@ -88,21 +114,29 @@ class ScopedStage {
   ~ScopedStage() {
     if (totals_ != nullptr) End();
     if (work_ != nullptr && num_bytes_ > 0) work_->Read(stage_, num_bytes_);
+    // Behind the work, which may move the clock.
+    if (timeline_ != nullptr) AddSpan();
   }
   // Bytes that are known at the end only.
   void AddBytes(size_t num_bytes) { num_bytes_ += num_bytes; }
+  // Bytes that are drawn alone: compute.work has been told of them.
+  void DrawBytes(size_t num_bytes) { num_drawn_bytes_ += num_bytes; }
   ScopedStage(const ScopedStage&) = delete;
   ScopedStage& operator=(const ScopedStage&) = delete;
 
  private:
   void Begin();
   void End();
+  void AddSpan();
 
   const os::ThreadPool* pool_;
   StageTotals* totals_;
   HostWork* work_ = nullptr;
+  StageTimeline* timeline_ = nullptr;
+  double begin_s_ = 0.0;  // of the timeline
   Stage stage_ = Stage::kEmbed;
   size_t num_bytes_ = 0;
+  size_t num_drawn_bytes_ = 0;  // besides
   os::PoolCounters before_;
   std::optional<Stopwatch> watch_;  // no clock is read without an account
 };

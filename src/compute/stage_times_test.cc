@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <set>
 #include <string>
@@ -77,6 +78,68 @@ TEST(ScopedStageTest, TellsWhatTheHostReads) {
   }
   EXPECT_EQ(times.of(Stage::kQkv).num_bytes, 111u);
   EXPECT_EQ(times.of(Stage::kHead).num_bytes, 8u);
+}
+
+// A second for each byte.
+struct ByteClock final : HostWork {
+  void Read(Stage /*stage*/, uint64_t num_bytes) override {
+    now += static_cast<double>(num_bytes);
+  }
+  double now = 0.0;
+};
+
+struct WantedSpan {
+  const char* name;
+  double begin_s, end_s;
+  uint64_t num_bytes;
+  int32_t layer, number;
+};
+
+// What threads wait is no virtual time.
+void ExpectSpans(const Timeline& timeline,
+                 const std::vector<WantedSpan>& wanted) {
+  const auto spans = timeline.Sorted();
+  ASSERT_EQ(spans.size(), wanted.size());
+  for (size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_EQ(timeline.name(*spans[i]), wanted[i].name);
+    EXPECT_EQ(spans[i]->begin_ns, std::llround(wanted[i].begin_s * 1e9));
+    EXPECT_EQ(spans[i]->end_ns, std::llround(wanted[i].end_s * 1e9));
+    EXPECT_EQ(spans[i]->num_bytes, wanted[i].num_bytes);
+    EXPECT_EQ(spans[i]->layer, wanted[i].layer);
+    EXPECT_EQ(spans[i]->number, wanted[i].number);
+    EXPECT_LT(spans[i]->wait_share, 0.0F);
+  }
+}
+
+// The work of a stage belongs to its span.
+TEST(ScopedStageTest, DrawsWhatHappensWhileItLives) {
+  ByteClock clock;
+  auto pool = os::ThreadPool::Create({.num_threads = 2});
+  ASSERT_TRUE(pool.has_value());
+  Timeline timeline;
+  timeline.UseClock([&](double) { return clock.now; });
+  StageTimeline stages(&timeline);
+  const Compute compute = {
+      .pool = pool->get(), .work = &clock, .timeline = &stages};
+  {
+    const ScopedStage stage(compute, Stage::kEmbed, 2);
+  }
+  stages.SetLayer(1);
+  {
+    ScopedStage stage(compute, Stage::kNeurons);
+    (*pool)->Run([](int) {});
+    clock.Read(Stage::kNeurons, 3);
+    stage.DrawBytes(3);
+  }
+  {
+    const ScopedStage stage(compute, Stage::kDevice);
+    clock.now = 9.0;
+  }
+  stages.AddPass("token", 13, 0.0);
+  ExpectSpans(timeline, {{"token", 0.0, 9.0, Timeline::kNoBytes, -1, 13},
+                         {"embed", 0.0, 2.0, 2, -1, -1},
+                         {"neurons", 2.0, 5.0, 3, 1, -1},
+                         {"waiting", 5.0, 9.0, Timeline::kNoBytes, 1, -1}});
 }
 
 TEST(ScopedStageTest, DoesNothingWithoutAnAccount) {

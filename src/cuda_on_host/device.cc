@@ -174,6 +174,7 @@ void Device::RunHead(CUstream_st& stream, std::unique_lock<std::mutex>& lock) {
   if (operation.recorded) {
     operation.recorded->reached =
         std::max(operation.recorded->reached, operation.record);
+    operation.recorded->time = std::chrono::steady_clock::now();
   }
   if (!run_state.fault.empty()) {
     sticky = cudaErrorLaunchFailure;

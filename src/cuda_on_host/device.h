@@ -4,6 +4,7 @@
 #ifndef THERMOCLINE_CUDA_ON_HOST_DEVICE_H_
 #define THERMOCLINE_CUDA_ON_HOST_DEVICE_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,8 @@ struct CUevent_st {
   uint64_t recorded = 0;                   // how often it was asked for
   uint64_t reached = 0;                    // the last of those that happened
   thermocline::cuda_on_host::Clock clock;  // of the last one asked for
+  bool has_time = false;
+  std::chrono::steady_clock::time_point time;  // of the last that happened
 };
 
 // NOLINTEND(readability-identifier-naming)

@@ -1,5 +1,6 @@
 // CUDA's calls for streams, events and graphs (shadow/cuda_runtime_api.h).
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -68,9 +69,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event,
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   TC_ENTER(device);
   device.events.push_back(std::make_shared<CUevent_st>());
+  device.events.back()->has_time = (flags & cudaEventDisableTiming) == 0;
   *event = device.events.back().get();
   return cudaSuccess;
 }
@@ -114,6 +116,25 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
       device.WaitUntil(lock, [&] { return event->reached >= record; });
   device.host_clock.Join(clock);
   return error;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin,
+                                 cudaEvent_t end) {
+  TC_ENTER(device);
+  const auto first = device.EventOf(begin), last = device.EventOf(end);
+  for (const auto& event : {first, last}) {
+    if (!event || !event->has_time || event->recorded == 0) {
+      return device.Return(cudaErrorInvalidResourceHandle);
+    }
+    if (event->reached < event->recorded) {
+      device.Poke();
+      return cudaErrorNotReady;
+    }
+  }
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(last->time - first->time)
+          .count();
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {

@@ -64,6 +64,36 @@ TEST_F(Streams, AMissingWaitShowsOnALazyDevice) {
   }
 }
 
+TEST_F(Streams, EventsTellTheTimeBetweenThem) {
+  ReviveDevice(1, true);
+  int* y = AllocateZero<int>(32);
+  const cudaStream_t stream = NewStream();
+  cudaEvent_t begin = nullptr, end = nullptr;
+  for (cudaEvent_t* event : {&begin, &end}) {
+    ASSERT_EQ(cudaEventCreateWithFlags(event, cudaEventDefault), cudaSuccess);
+  }
+  float ms = -1.0F;
+  EXPECT_EQ(cudaEventElapsedTime(&ms, begin, end),
+            cudaErrorInvalidResourceHandle);  // never recorded
+  EXPECT_EQ(cudaEventRecord(begin, stream), cudaSuccess);
+  LaunchIncrement(y, 32, stream);
+  EXPECT_EQ(cudaEventRecord(end, stream), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&ms, begin, end), cudaErrorNotReady);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&ms, begin, end), cudaSuccess);
+  EXPECT_GE(ms, 0.0F);
+  const cudaEvent_t without = NewEvent();
+  EXPECT_EQ(cudaEventRecord(without, stream), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&ms, begin, without),
+            cudaErrorInvalidResourceHandle);
+  for (const cudaEvent_t event : {begin, end, without}) {
+    EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+  }
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  (void)cudaGetLastError();
+}
+
 TEST_F(Streams, ALazyDeviceWorksForWhoPolls) {
   ReviveDevice(1, true);
   int* y = AllocateZero<int>(32);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "compute/stage_times.h"
 #include "engine/device/device_model.h"
 #include "engine/engine_plan.h"
 #include "engine/ffn/ffn_layers.h"
@@ -30,11 +31,15 @@ class EngineImpl final : public Engine {
         plan_(std::move(plan)),
         memory_(std::move(memory)),
         scratch_(MakeScratch(model_->config(), plan_.scratch, memory_.data())),
+        timeline_(options_.timeline != nullptr
+                      ? std::optional<compute::StageTimeline>(options_.timeline)
+                      : std::nullopt),
         compute_{.pool = pool,
                  .kernels = &kernels::KernelsFor(options_.isa),
                  .scratch = scratch_.products,
                  .times = options_.times,
-                 .work = options_.work},
+                 .work = options_.work,
+                 .timeline = timeline_ ? &*timeline_ : nullptr},
         records_(model_->weights(), options_.make_records) {}
 
   // The rest of construction, which can fail.
@@ -45,12 +50,14 @@ class EngineImpl final : public Engine {
                                             compute_));
     }
     if (options_.device != nullptr && !options_.placement.empty()) {
+      const double begin_s = timeline_ ? timeline_->Now() : 0.0;
       TC_ASSIGN_OR_RETURN(device_model_,
                           LoadDeviceModel({.model = model_.get(),
                                            .placement = &options_.placement,
                                            .layers = &plan_.layers,
                                            .compute = &compute_,
                                            .device = options_.device.get()}));
+      if (timeline_) timeline_->AddPass("weights to the device", -1, begin_s);
     }
     MakeForwards();
     return CheckSelfTests(ffn_parts(), plan_.ffn.mode,
@@ -102,10 +109,25 @@ class EngineImpl final : public Engine {
   Status RunPass(const Batch& batch, std::span<float> logits,
                  const PassHooks& hooks) {
     const SparseTotals before = totals_;
+    const double begin_s = timeline_ ? timeline_->Now() : 0.0;
     const Status status = ForwardFor(batch).Run(batch, logits, hooks);
+    if (timeline_) DrawPass(batch, begin_s);
     records_.EndPass();
     if (!status.has_value()) totals_ = before;
     return status;
+  }
+
+  // Before the sequences grow.
+  void DrawPass(const Batch& batch, double begin_s) {
+    const size_t num_rows = batch.num_rows();
+    const bool has_generated = batch.runs.back().phase == Phase::kGenerate;
+    if (has_generated && num_rows == 1) {
+      timeline_->AddPass("token", batch.runs[0].sequence->length() + 1,
+                         begin_s);
+      return;
+    }
+    timeline_->AddPass(has_generated ? "batch of" : "prompt of",
+                       static_cast<int64_t>(num_rows), begin_s);
   }
 
   // Whether that is a loss of the device (a lost one answers nothing) that the
@@ -214,6 +236,7 @@ class EngineImpl final : public Engine {
   EnginePlan plan_;
   os::AlignedBuffer memory_;
   Scratch scratch_;
+  std::optional<compute::StageTimeline> timeline_;
   compute::Compute compute_;
   PieceResults board_;
   RecordStores records_;

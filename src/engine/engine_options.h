@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/timeline.h"
 #include "device/device.h"
 #include "engine/device/placement.h"
 #include "engine/ffn/ffn_mode.h"
@@ -42,6 +43,7 @@ struct EngineOptions {
   MakeRecordStore make_records;
   compute::StageTimes* times = nullptr;  // Run adds to it; null: nobody
   compute::HostWork* work = nullptr;     // told of what Run reads
+  Timeline* timeline = nullptr;          // Run adds its spans; null: nobody
   // Null: the host computes everything. Else what `placement` names is copied
   // there when the engine is made, and generated rows are computed on both.
   std::shared_ptr<device::Device> device;

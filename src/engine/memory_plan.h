@@ -19,6 +19,7 @@ struct Budget {
 
 struct TierBytes {
   uint64_t weights = 0;  // as the file has them
+  uint64_t linked = 0;   // copies of weights that a device reads over its link
   uint64_t bundles = 0;  // neurons laid out as records when the model opened
   uint64_t slots = 0;    // of records, where they may come and go
   uint64_t kv = 0;       // pages of keys and values

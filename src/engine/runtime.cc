@@ -48,7 +48,8 @@ EngineOptions EngineOptionsOf(const model::Config& config,
                           .dense_prompts = options.dense_prompts,
                           .observer = options.observer,
                           .times = options.times,
-                          .work = options.work};
+                          .work = options.work,
+                          .timeline = options.timeline};
   // More rows than positions there can never be.
   const std::optional<uint64_t> num_positions =
       CheckedMul(static_cast<uint64_t>(std::max<int64_t>(engine.context, 1)),
@@ -120,6 +121,7 @@ Status PlaceOnDevice(const model::Model& model, const SessionOptions& options,
                         .kv = placement.kv_bytes,
                         .scratch = placement.lane_bytes};
   plan.memory.host.scratch += placement.pinned_bytes;
+  plan.memory.host.linked = placement.linked_bytes;
   plan.engine.device = options.device;
   plan.engine.placement = std::move(placement);
   plan.engine.on_device_loss = options.on_device_loss;

@@ -50,6 +50,7 @@ struct SessionOptions {
   ProgressFn progress;                        // tokens of a long prompt
   compute::StageTimes* times = nullptr;       // EngineOptions::times
   compute::HostWork* work = nullptr;          // EngineOptions::work
+  Timeline* timeline = nullptr;               // EngineOptions::timeline
   // Takes what fits budget.vram, or what is free there less kVramMargin, as
   // `placement` says; null: the host computes everything.
   std::shared_ptr<device::Device> device;

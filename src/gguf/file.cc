@@ -85,6 +85,11 @@ class FileImpl : public File {
               const ProgressFn& progress) override;
   const WeightResidency& held() const override { return held_; }
 
+  Status AddOwned(os::AlignedBuffer bytes) {
+    owned_ = std::move(bytes);
+    return AddFirst({owned_.data(), owned_.size()});
+  }
+
   // Maps the other shards if the metadata says that there are any.
   Status MapOtherShards();
 
@@ -103,7 +108,8 @@ class FileImpl : public File {
   Status LockShards(const ProgressFn& progress) const;
 
   std::string path_;
-  std::vector<Storage> shards_;  // none where the memory is somebody else's
+  std::vector<Storage> shards_;  // none where there is memory without a file
+  os::AlignedBuffer owned_;      // then, if it is not somebody else's
   WeightResidency held_;
   Container container_ = Container::kGguf;
   uint32_t version_ = 0;
@@ -275,6 +281,16 @@ Result<std::unique_ptr<File>> File::Parse(std::span<const std::byte> bytes,
                                           const std::string& name) try {
   auto file = std::make_unique<FileImpl>(name);
   TC_RETURN_IF_ERROR(file->AddFirst(bytes));
+  TC_RETURN_IF_ERROR(file->IndexAllTensors());
+  return std::unique_ptr<File>(std::move(file));
+} catch (const std::bad_alloc&) {
+  return OutOfMemory(name);
+}
+
+Result<std::unique_ptr<File>> File::Parse(os::AlignedBuffer bytes,
+                                          const std::string& name) try {
+  auto file = std::make_unique<FileImpl>(name);
+  TC_RETURN_IF_ERROR(file->AddOwned(std::move(bytes)));
   TC_RETURN_IF_ERROR(file->IndexAllTensors());
   return std::unique_ptr<File>(std::move(file));
 } catch (const std::bad_alloc&) {

@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "gguf/numbers.h"
+#include "os/memory.h"
 #include "tensor/tensor_view.h"
 
 namespace thermocline::gguf {
@@ -110,6 +111,9 @@ class File {
   // Parses one file from memory that outlives the File. No splits. kCorrupt,
   // kUnsupported, kResourceExhausted; messages call it `name`.
   static Result<std::unique_ptr<File>> Parse(std::span<const std::byte> bytes,
+                                             const std::string& name);
+  // The same of memory that the File owns from here on.
+  static Result<std::unique_ptr<File>> Parse(os::AlignedBuffer bytes,
                                              const std::string& name);
 
   virtual ~File() = default;

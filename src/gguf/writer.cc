@@ -130,9 +130,13 @@ Status Append(const Array& array, ValueType type, std::string& out) {
 
 class WriterImpl : public Writer {
  public:
-  WriterImpl(std::unique_ptr<os::AtomicFile> file, Container container,
-             uint64_t alignment)
-      : file_(std::move(file)), container_(container), alignment_(alignment) {
+  // Into one of the two.
+  WriterImpl(std::unique_ptr<os::AtomicFile> file, std::string* header,
+             Container container, uint64_t alignment)
+      : file_(std::move(file)),
+        header_(header),
+        container_(container),
+        alignment_(alignment) {
     if (alignment == kAlignment) return;
     AppendText(kAlignmentKey, metadata_);
     AppendRaw(ValueType::kU32, metadata_);
@@ -173,8 +177,14 @@ class WriterImpl : public Writer {
   Status Add(const std::string& key, ValueType type, const T& value);
   Status CheckKey(const std::string& key, ValueType type);
   Status PadAfter(uint64_t num_bytes);
+  Status Put(std::string_view bytes) {
+    if (file_ != nullptr) return file_->Write(bytes);
+    header_->append(bytes);
+    return {};
+  }
 
   std::unique_ptr<os::AtomicFile> file_;
+  std::string* header_;
   Container container_;
   uint64_t alignment_;
   std::unordered_set<std::string, KeyedHash> names_;  // of tensors
@@ -255,9 +265,8 @@ Status WriterImpl::DeclareTensor(const std::string& name, DType dtype,
 
 // Zeros behind `num_bytes` bytes, up to the next multiple of the alignment.
 Status WriterImpl::PadAfter(uint64_t num_bytes) {
-  static constexpr std::byte kZeros[kMaxAlignment] = {};
-  return file_->Write(
-      std::span(kZeros).first(RoundUp(num_bytes, alignment_) - num_bytes));
+  static constexpr char kZeros[kMaxAlignment] = {};
+  return Put({kZeros, RoundUp(num_bytes, alignment_) - num_bytes});
 }
 
 Status WriterImpl::Start() {
@@ -267,15 +276,15 @@ Status WriterImpl::Start() {
   AppendRaw(uint32_t{3}, header);
   AppendRaw(uint64_t{tensor_bytes_.size()}, header);
   AppendRaw(uint64_t{keys_.size()}, header);
-  TC_RETURN_IF_ERROR(file_->Write(std::string_view(header)));
-  TC_RETURN_IF_ERROR(file_->Write(std::string_view(metadata_)));
-  TC_RETURN_IF_ERROR(file_->Write(std::string_view(tensor_infos_)));
+  TC_RETURN_IF_ERROR(Put(header));
+  TC_RETURN_IF_ERROR(Put(metadata_));
+  TC_RETURN_IF_ERROR(Put(tensor_infos_));
   if (tensor_bytes_.empty()) return {};
   return PadAfter(header.size() + metadata_.size() + tensor_infos_.size());
 }
 
 Status WriterImpl::WriteTensorData(std::span<const std::byte> bytes) {
-  TC_CHECK(started_ && tensor_idx_ < tensor_bytes_.size());
+  TC_CHECK(file_ != nullptr && started_ && tensor_idx_ < tensor_bytes_.size());
   const uint64_t num_bytes = tensor_bytes_[tensor_idx_];
   TC_CHECK(bytes.size() <= num_bytes - num_written_);
   TC_RETURN_IF_ERROR(file_->Write(bytes));
@@ -287,7 +296,7 @@ Status WriterImpl::WriteTensorData(std::span<const std::byte> bytes) {
 }
 
 Status WriterImpl::Finish() {
-  TC_CHECK(started_ && tensor_idx_ == tensor_bytes_.size());
+  TC_CHECK(file_ != nullptr && started_ && tensor_idx_ == tensor_bytes_.size());
   // Nothing is to appear that is made of two files.
   TC_RETURN_IF_ERROR(os::CheckMappedFiles());
   return file_->Commit();
@@ -301,8 +310,16 @@ Result<std::unique_ptr<Writer>> Writer::Create(const std::string& path,
   TC_CHECK(alignment >= kAlignment && alignment <= kMaxAlignment &&
            std::has_single_bit(alignment));
   TC_ASSIGN_OR_RETURN(auto file, os::AtomicFile::Create(path));
-  return std::unique_ptr<Writer>(
-      std::make_unique<WriterImpl>(std::move(file), container, alignment));
+  return std::unique_ptr<Writer>(std::make_unique<WriterImpl>(
+      std::move(file), nullptr, container, alignment));
+}
+
+std::unique_ptr<Writer> Writer::OfHeader(std::string& header,
+                                         uint64_t alignment) {
+  TC_CHECK(alignment >= kAlignment && alignment <= kMaxAlignment &&
+           std::has_single_bit(alignment));
+  return std::make_unique<WriterImpl>(nullptr, &header, Container::kGguf,
+                                      alignment);
 }
 
 }  // namespace thermocline::gguf

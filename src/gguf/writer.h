@@ -27,6 +27,10 @@ class Writer {
   static Result<std::unique_ptr<Writer>> Create(
       const std::string& path, Container container = Container::kGguf,
       uint64_t alignment = kAlignment);
+  // What such a file begins with, and no more: Start puts it into `header`, and
+  // nothing is given of the tensors. `header` outlives the writer.
+  static std::unique_ptr<Writer> OfHeader(std::string& header,
+                                          uint64_t alignment = kAlignment);
   virtual ~Writer() = default;
 
   // kInvalidArgument, and nothing is added: a key twice, an empty or too long

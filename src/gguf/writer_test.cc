@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
@@ -322,6 +323,40 @@ TEST(WriterDeathTest, TheOrderIsTheCallersDuty) {
   EXPECT_DEATH((void)writer->AddBool("k", true), "check failed");
   const std::byte five[5] = {};
   EXPECT_DEATH((void)writer->WriteTensorData(five), "check failed");
+}
+
+// A header, and as much memory as its tensors would take, is a file.
+TEST(Writer, AHeaderAloneIsWhatAFileBeginsWith) {
+  const Shape shape = {.ne = {32, 3, 1, 1}, .rank = 2};
+  const std::string path = TempPath("whole.gguf");
+  std::string header;
+  const auto whole = Writer::Create(path, Container::kGguf, 4096);
+  ASSERT_TRUE(whole);
+  const auto alone = Writer::OfHeader(header, 4096);
+  for (Writer* writer : {whole->get(), alone.get()}) {
+    ASSERT_TRUE(writer->AddString("general.architecture", "none"));
+    ASSERT_TRUE(writer->DeclareTensor("a", DType::kF32, shape));
+    ASSERT_TRUE(writer->DeclareTensor("b", DType::kQ4_0, shape));
+    ASSERT_TRUE(writer->Start());
+  }
+  const std::vector<std::byte> data(32 * 3 * 4);
+  ASSERT_TRUE((*whole)->WriteTensorData(data));
+  ASSERT_TRUE((*whole)->WriteTensorData(std::span(data).first(3 * 18)));
+  ASSERT_TRUE((*whole)->Finish());
+  const std::string bytes = os::ReadFile(path).value();
+  EXPECT_EQ(header.size(), 4096u);
+  EXPECT_EQ(header, bytes.substr(0, header.size()));
+
+  auto memory = os::AlignedBuffer::Reserve(bytes.size()).value();
+  std::memcpy(memory.data(), header.data(), header.size());
+  const auto file = File::Parse(std::move(memory), "a name");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ((*file)->path(), "a name");
+  EXPECT_EQ((*file)->FindTensor("b")->offset, 8192u);
+  EXPECT_EQ((*file)->Tensor("b").data[53], std::byte{0});
+  ASSERT_TRUE((*file)->Hold({.read = true}, {}));
+  EXPECT_EQ((*file)->Tensor("a").num_bytes(), data.size());
+  EXPECT_FALSE(File::Parse(os::AlignedBuffer(), "empty"));
 }
 
 }  // namespace

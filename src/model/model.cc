@@ -56,7 +56,7 @@ Result<Split> OpenSplit(const std::string& path, const Config& config) {
   TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
   TC_ASSIGN_OR_RETURN(Split split, ReadSplit(*file, config));
   if (split.hot) {
-    LogInfo("{}: its hot neurons are for a GPU; without one it changes nothing",
+    LogInfo("{}: its hot neurons are for a GPU, and of use to plans alone",
             path);
   }
   return split;

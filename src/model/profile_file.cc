@@ -232,9 +232,7 @@ Status CheckNothingElse(const gguf::File& file, size_t num_layers) {
 
 }  // namespace
 
-ModelFingerprint FingerprintOf(const Model& model) {
-  const Config& config = model.config();
-  const Weights& weights = model.weights();
+ModelFingerprint FingerprintOf(const Config& config, const Weights& weights) {
   std::string norms;
   AppendBytes(weights.output_norm, norms);
   AppendBytes(weights.output_norm_bias, norms);

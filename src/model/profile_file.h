@@ -33,7 +33,10 @@ struct ModelFingerprint {
 };
 
 // Cost: reads the norms.
-ModelFingerprint FingerprintOf(const Model& model);
+ModelFingerprint FingerprintOf(const Config& config, const Weights& weights);
+inline ModelFingerprint FingerprintOf(const Model& model) {
+  return FingerprintOf(model.config(), model.weights());
+}
 
 // kInvalidArgument, with what differs, if `model` is not what `fingerprint` was
 // taken of; names may differ. `what` is the object for the message:

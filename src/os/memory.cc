@@ -155,6 +155,18 @@ Result<AlignedBuffer> AlignedBuffer::Allocate(size_t num_bytes) {
   return buffer;
 }
 
+Result<AlignedBuffer> AlignedBuffer::Reserve(size_t num_bytes) {
+  AlignedBuffer buffer;
+  if (num_bytes == 0) return buffer;
+  void* memory = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return tl::unexpected(NoMemory(num_bytes));
+  madvise(memory, num_bytes, MADV_NOHUGEPAGE);
+  buffer.data_ = static_cast<std::byte*>(memory);
+  buffer.size_ = buffer.mapped_bytes_ = num_bytes;
+  return buffer;
+}
+
 AlignedBuffer& AlignedBuffer::operator=(AlignedBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);

@@ -22,6 +22,9 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   // kResourceExhausted when the system refuses; the message has the size.
   static Result<AlignedBuffer> Allocate(size_t num_bytes);
+  // The same, from a whole page on, for what will hardly be touched: in small
+  // pages, and where the system is not set to refuse it, more than it has.
+  static Result<AlignedBuffer> Reserve(size_t num_bytes);
   AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
   ~AlignedBuffer();

@@ -43,6 +43,21 @@ TEST(AlignedBufferTest, MovesKeepTheMemory) {
   EXPECT_EQ(c.size(), 100u);
 }
 
+// A model's size, on a machine that has less.
+TEST(AlignedBufferTest, WhatIsReservedCostsWhatIsTouched) {
+  constexpr size_t kSize = size_t{1} << 38;
+  const uint64_t before = ReadProcessMemory().anonymous_bytes;
+  auto buffer = AlignedBuffer::Reserve(kSize);
+  ASSERT_TRUE(buffer.has_value()) << buffer.error().message;
+  EXPECT_EQ(buffer->size(), kSize);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % 4096, 0u);
+  EXPECT_EQ(buffer->data()[kSize / 2], std::byte{0});
+  buffer->data()[kSize - 1] = std::byte{1};
+  EXPECT_LT(ReadProcessMemory().anonymous_bytes, before + 16 * kMiB);
+  EXPECT_EQ(AlignedBuffer::Reserve(0)->size(), 0u);
+  EXPECT_FALSE(AlignedBuffer::Reserve(size_t{1} << 60).has_value());
+}
+
 TEST(AlignedBufferTest, RefusalNamesTheSize) {
   for (const size_t size : {~size_t{0}, size_t{1} << 60}) {
     const auto buffer = AlignedBuffer::Allocate(size);

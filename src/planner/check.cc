@@ -38,6 +38,7 @@ class Auditor {
                           Plural(problem_.layers.size(), "layer"));
     }
     keeps_rules_ = claims.keeps_rules;
+    scheme_ = placement.scheme;
     TC_RETURN_IF_ERROR(CheckPlaced("the head", problem_.head, placement.head));
     for (size_t i = 0; i < problem_.layers.size(); ++i) {
       TC_RETURN_IF_ERROR(CheckLayerPlace(i, placement.layers[i]));
@@ -81,6 +82,10 @@ class Auditor {
     TC_RETURN_IF_ERROR(CheckItems("expert", of, place.experts,
                                   layer.experts.experts.size(),
                                   layer.experts.rule));
+    TC_RETURN_IF_ERROR(CheckWhole(layer_idx, place));
+    if (!place.attention && crosses() && layer.attention.rule != Rule::kHost) {
+      placed_bytes_ += Pieces(layer.attention.kv_bytes);
+    }
     if (!place.neurons.empty()) {
       placed_bytes_ +=
           Pieces(WideBytes{layer.neurons.record_bytes} * place.neurons.size() +
@@ -117,6 +122,35 @@ class Auditor {
           items.size(), count, noun, of);
     }
     return {};
+  }
+
+  bool crosses() const {
+    return scheme_ == Scheme::kStream || scheme_ == Scheme::kFetch;
+  }
+
+  // All that a layer could have there, or nothing.
+  Status CheckWhole(size_t layer_idx, const LayerPlace& place) const {
+    if (!crosses()) return {};
+    const Layer& layer = problem_.layers[layer_idx];
+    size_t num_there = 0, num_all = 0;
+    const auto count = [&](Rule rule, size_t all, size_t there) {
+      num_there += there;
+      if (rule != Rule::kHost) num_all += all;
+    };
+    count(layer.attention.rule, 1, place.attention);
+    if (scheme_ == Scheme::kFetch) {
+      count(layer.predictor.rule, 1, place.predictor);
+    }
+    count(layer.matrices.rule, 1, place.matrices);
+    count(layer.neurons.rule, layer.neurons.frequency.size(),
+          place.neurons.size());
+    count(layer.experts.rule, layer.experts.experts.size(),
+          place.experts.size());
+    if (num_there == 0 || num_there == num_all) return {};
+    return BadPlacement(
+        "{} of {} things of layer {} are placed on the device: where others "
+        "cross the link, layers are placed whole",
+        num_there, num_all, layer_idx);
   }
 
   static Status CheckLeast(size_t layer_idx, const LayerPlace& place,
@@ -162,6 +196,7 @@ class Auditor {
   const Problem& problem_;
   WideBytes placed_bytes_ = 0;
   bool keeps_rules_ = true;
+  Scheme scheme_ = Scheme::kSparse;
 };
 
 }  // namespace

@@ -25,7 +25,8 @@ struct Claims {
 Status CheckProblem(const Problem& problem);
 
 // All of: as many layers, indices ascending and existing, parts that exist and
-// may be there, rules kept, the budget kept with bytes added up anew, and the
+// may be there, whole layers where others' weights cross the link, rules kept,
+// the budget kept with bytes added up anew, and the
 // claims. Names the first thing wrong; kInvalidArgument, for the budget
 // kResourceExhausted. Requires a problem that CheckProblem passed.
 Status CheckPlacement(const Problem& problem, const Placement& placement,

@@ -72,6 +72,17 @@ class ProblemChecker {
           "be 0 or more",
           what, part.host_read, part.device_read);
     }
+    if (part.kv_bytes > part.bytes ||
+        !IsBetween(part.kv_read, 0.0, part.device_read)) {
+      return BadProblem(
+          "{} has {} bytes of keys and values, of which {} are read; it has {} "
+          "bytes in all, of which {} are read",
+          what, part.kv_bytes, part.kv_read, part.bytes, part.device_read);
+    }
+    if (!IsBetween(part.hidden_seconds, 0.0, problem_.hardware.sync_seconds)) {
+      return BadProblem("{} hides {} s of a round trip of {} s", what,
+                        part.hidden_seconds, problem_.hardware.sync_seconds);
+    }
     return AddBytes(what, part.bytes);
   }
 
@@ -116,6 +127,13 @@ class ProblemChecker {
           "neurons{} are tested {} times for each that fires; it must "
           "be 0, for all, or 1 or more",
           of, neurons.tested_per_fired);
+    }
+    if (!IsBetween(neurons.host_lead_seconds, 0.0,
+                   problem_.hardware.sync_seconds)) {
+      return BadProblem(
+          "the host begins {} s late with the neurons{}; a round trip takes {} "
+          "s",
+          neurons.host_lead_seconds, of, problem_.hardware.sync_seconds);
     }
     for (size_t i = 0; i < neurons.frequency.size(); ++i) {
       const float frequency = neurons.frequency[i];

@@ -97,6 +97,31 @@ TEST(CheckTest, AByteTooManyIsRefused) {
   EXPECT_EQ(checked.error().code, ErrorCode::kResourceExhausted);
 }
 
+TEST(CheckTest, WithALinkLayersAreWholeAndCachesThere) {
+  Problem problem = MixedProblem();
+  problem.layers[0].attention.kv_bytes = 1000;
+  problem.layers[2].attention.kv_bytes = 100;
+  Claims claims;
+  claims.keeps_rules = false;
+  for (const Scheme scheme : {Scheme::kStream, Scheme::kFetch}) {
+    Placement placement = AllOnHost(problem);
+    placement.scheme = scheme;
+    claims.device_bytes = 1024 + 256;
+    EXPECT_TRUE(CheckPlacement(problem, placement, claims).has_value());
+    claims.device_bytes = 1024 + 512 + 4 * 512;
+    placement.layers[2].attention = true;
+    placement.layers[2].experts = {0, 1, 2, 3};
+    const Status whole = CheckPlacement(problem, placement, claims);
+    EXPECT_TRUE(whole.has_value()) << whole.error().message;
+    placement.layers[2].experts = {0, 1, 2};
+    const Status pieces = CheckPlacement(problem, placement, claims);
+    ASSERT_FALSE(pieces.has_value());
+    EXPECT_NE(pieces.error().message.find("4 of 5 things of layer 2"),
+              std::string::npos)
+        << pieces.error().message;
+  }
+}
+
 TEST(CheckTest, RulesAreOthersBusinessWhereNobodyClaimsThem) {
   const Problem problem = MixedProblem();
   Claims claims;

@@ -32,8 +32,14 @@ Placement DrawPlacement(const Problem& problem, Random& random) {
 
 TEST(CheckTimeTest, TwoReckoningsOfAnyPlacementAgree) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const Problem problem = RandomProblem(seed, 70);
+    Problem problem = RandomProblem(seed, 70);
     Random random(seed);
+    for (Layer& layer : problem.layers) {
+      for (Rule* rule : {&layer.attention.rule, &layer.neurons.rule,
+                         &layer.experts.rule, &problem.head.rule}) {
+        if (random.Below(4) == 0) *rule = Rule::kHost;
+      }
+    }
     const Placement placement = DrawPlacement(problem, random);
     const double seconds = PredictCost(problem, placement).seconds;
     EXPECT_NEAR(AuditSeconds(problem, placement), seconds, 1e-12 * seconds)

@@ -8,13 +8,14 @@ namespace {
 // What an FFN's neurons or experts read per token, by where they lie.
 struct FfnReads {
   bool exists = false;
-  bool is_there = false;  // any of them
-  double device = 0.0;    // by the device, of those there
-  double host = 0.0;      // by the host, of the others
-  double all_host = 0.0;  // by the host, were nothing there
-  // Of those not there: were they on the device, and how many are asked for.
-  double absent_device = 0.0;
-  double absent_count = 0.0;
+  bool is_there = false;    // any of them
+  bool has_absent = false;  // any not there
+  bool may_cross = false;
+  double host_lead_seconds = 0.0;
+  double device = 0.0;         // by the device, of those there
+  double host = 0.0;           // by the host, of the others
+  double all_host = 0.0;       // by the host, were nothing there
+  double absent_device = 0.0;  // by the device, were they there, of the others
 };
 
 void AddNeurons(const Neurons& neurons, const LayerPlace& place, bool is_dense,
@@ -31,9 +32,9 @@ void AddNeurons(const Neurons& neurons, const LayerPlace& place, bool is_dense,
       ++next;
       reads.device += device;
     } else {
+      reads.has_absent = true;
       reads.host += host;
       reads.absent_device += device;
-      reads.absent_count += neurons.TestedShare(fires);
     }
   }
   TC_CHECK(next == place.neurons.size());
@@ -52,9 +53,9 @@ void AddExperts(const Experts& experts, const LayerPlace& place,
       ++next;
       reads.device += chosen * expert.device_read;
     } else {
+      reads.has_absent = true;
       reads.host += chosen * expert.host_read;
       reads.absent_device += chosen * expert.device_read;
-      reads.absent_count += chosen;
     }
   }
   TC_CHECK(next == place.experts.size());
@@ -64,14 +65,22 @@ FfnReads ReadsOf(const Layer& layer, const LayerPlace& place, bool is_dense) {
   FfnReads reads;
   reads.exists = layer.neurons.count() > 0 || !layer.experts.experts.empty();
   reads.is_there = !place.neurons.empty() || !place.experts.empty();
+  reads.host_lead_seconds = is_dense ? 0.0 : layer.neurons.host_lead_seconds;
+  reads.may_cross =
+      layer.neurons.rule != Rule::kHost || layer.experts.rule != Rule::kHost;
   AddNeurons(layer.neurons, place, is_dense, reads);
   AddExperts(layer.experts, place, reads);
   return reads;
 }
 
-uint64_t LayerBytes(const Layer& layer, const LayerPlace& place) {
+uint64_t LayerBytes(const Layer& layer, const LayerPlace& place,
+                    Scheme scheme) {
   uint64_t bytes = NeuronBytes(layer.neurons, place.neurons.size());
-  if (place.attention) bytes += InPieces(layer.attention.bytes);
+  if (place.attention) {
+    bytes += InPieces(layer.attention.bytes);
+  } else if (ReadsOverLink(scheme) && layer.attention.rule != Rule::kHost) {
+    bytes += InPieces(layer.attention.kv_bytes);
+  }
   if (place.predictor) bytes += InPieces(layer.predictor.bytes);
   if (place.matrices) bytes += InPieces(layer.matrices.bytes);
   for (const uint32_t expert : place.experts) {
@@ -89,8 +98,7 @@ class Predictor {
         placement_(placement),
         is_dense_(placement.scheme == Scheme::kDense ||
                   placement.scheme == Scheme::kStream),
-        is_stepped_(placement.scheme == Scheme::kSparse ||
-                    placement.scheme == Scheme::kDense) {
+        crosses_(ReadsOverLink(placement.scheme)) {
     TC_CHECK(placement.layers.size() == problem.layers.size());
   }
 
@@ -98,7 +106,6 @@ class Predictor {
     cost_.layers.resize(problem_.layers.size());
     for (size_t i = 0; i < problem_.layers.size(); ++i) AddLayer(i);
     Run(problem_.head, placement_.head, cost_.head);
-    if (placement_.scheme == Scheme::kStream) LoadAhead();
     Sum();
     return std::move(cost_);
   }
@@ -108,7 +115,7 @@ class Predictor {
     const Layer& layer = problem_.layers[layer_idx];
     const LayerPlace& place = placement_.layers[layer_idx];
     LayerCost& cost = cost_.layers[layer_idx];
-    cost.device_bytes = LayerBytes(layer, place);
+    cost.device_bytes = LayerBytes(layer, place, placement_.scheme);
     Run(layer.attention, place.attention, cost.attention);
     if (!is_dense_) Run(layer.predictor, place.predictor, cost.predictor);
     if (layer.matrices.exists()) {
@@ -125,37 +132,30 @@ class Predictor {
 
   void Run(const Part& part, bool is_there, StepCost& step) {
     if (!part.exists()) return;
-    if (is_stepped_) {
-      step.seconds = PartSeconds(hardware_, is_there, part);
-      if (is_there) {
-        OnDevice(part.device_read, step);
-      } else {
-        OnHost(part.host_read, step);
-      }
+    if (!is_there && crosses_ && part.rule != Rule::kHost) {
+      OnDevice(part.kv_read, step);
+      OverLink(part.device_read - part.kv_read, step);
       return;
     }
-    OnDevice(part.device_read, step);
-    if (!is_there) OverLink(part.host_read, 1.0, step);
-    Crossed(step);
+    step.seconds = PartSeconds(hardware_, is_there, part);
+    if (is_there) {
+      OnDevice(part.device_read, step);
+    } else {
+      OnHost(part.host_read, step);
+    }
   }
 
   void RunFfn(const FfnReads& reads, StepCost& step) {
     if (!reads.exists) return;
-    if (is_stepped_) {
-      step.seconds =
-          FfnSeconds(hardware_, reads.is_there, reads.device, reads.host);
-      if (reads.is_there) OnDevice(reads.device, step);
-      OnHost(reads.host, step);
+    if (crosses_ && reads.may_cross && reads.has_absent) {
+      OnDevice(reads.device, step);
+      OverLink(reads.absent_device, step);
       return;
     }
-    OnDevice(reads.device + reads.absent_device, step);
-    const bool at_once = placement_.scheme == Scheme::kStream;
-    if (reads.absent_count > 0.0) {
-      OverLink(reads.host, at_once ? 1.0 : reads.absent_count, step);
-      // Which ones is known here first.
-      if (!at_once) step.seconds += hardware_.sync_seconds;
-    }
-    Crossed(step);
+    step.seconds = FfnSeconds(hardware_, reads.is_there, reads.device,
+                              reads.host, reads.host_lead_seconds);
+    if (reads.is_there) OnDevice(reads.device, step);
+    OnHost(reads.host, step);
   }
 
   void OnDevice(double bytes, StepCost& step) const {
@@ -167,31 +167,14 @@ class Predictor {
     step.traffic.host += bytes;
     step.host_seconds = bytes / hardware_.host_rate;
   }
-  // The host's threads rest meanwhile: the bus is the link's.
-  void OverLink(double bytes, double num_copies, StepCost& step) const {
+  // Of a step whose other bytes are OnDevice.
+  void OverLink(double bytes, StepCost& step) const {
     step.traffic.up += bytes;
     step.link_seconds =
         bytes / std::min(hardware_.up_rate, hardware_.bus_rate) +
-        num_copies * hardware_.copy_seconds;
-  }
-
-  // A step of the device that computes everything. What is loaded ahead is
-  // known when all steps are.
-  void Crossed(StepCost& step) {
-    if (placement_.scheme == Scheme::kStream) {
-      in_turn_.push_back(&step);
-    } else {
-      step.seconds += std::max(step.device_seconds, step.link_seconds);
-    }
-  }
-
-  // Behind the last step comes the next token's first.
-  void LoadAhead() {
-    for (size_t i = 0; i < in_turn_.size(); ++i) {
-      const StepCost& next = *in_turn_[(i + 1) % in_turn_.size()];
-      in_turn_[i]->seconds =
-          std::max(in_turn_[i]->device_seconds, next.link_seconds);
-    }
+        hardware_.copy_seconds;
+    step.seconds =
+        step.device_seconds + step.link_seconds + hardware_.sync_seconds;
   }
 
   void Sum() {
@@ -210,8 +193,7 @@ class Predictor {
   const Problem& problem_;
   const Hardware& hardware_;
   const Placement& placement_;
-  bool is_dense_, is_stepped_;
-  std::vector<StepCost*> in_turn_;
+  bool is_dense_, crosses_;
   Cost cost_;
 };
 
@@ -231,7 +213,8 @@ Cost PredictCost(const Problem& problem, const Placement& placement) {
 uint64_t DeviceBytes(const Problem& problem, const Placement& placement) {
   uint64_t bytes = placement.head ? InPieces(problem.head.bytes) : 0;
   for (size_t i = 0; i < problem.layers.size(); ++i) {
-    bytes += LayerBytes(problem.layers[i], placement.layers[i]);
+    bytes +=
+        LayerBytes(problem.layers[i], placement.layers[i], placement.scheme);
   }
   return bytes;
 }

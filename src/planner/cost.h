@@ -54,12 +54,13 @@ struct Cost {
 // What an FFN takes of which anything lies on the device, or nothing, with the
 // bytes that each reads.
 inline double FfnSeconds(const Hardware& hardware, bool is_there,
-                         double device_read, double host_read) {
+                         double device_read, double host_read,
+                         double host_lead_seconds) {
   const double host = host_read / hardware.host_rate;
   if (!is_there) return host;
   const double device =
       device_read / hardware.device_rate + hardware.launch_seconds;
-  return std::max(device, host) + hardware.sync_seconds;
+  return std::max(device, host + host_lead_seconds) + hardware.sync_seconds;
 }
 
 // What a part takes that lies on the device, or does not.
@@ -68,24 +69,25 @@ inline double PartSeconds(const Hardware& hardware, bool is_there,
   if (!part.exists()) return 0.0;
   if (!is_there) return part.host_read / hardware.host_rate;
   return part.device_read / hardware.device_rate + hardware.launch_seconds +
-         hardware.sync_seconds;
+         hardware.sync_seconds - part.hidden_seconds;
 }
 
 // Of the stepped schemes: a part on the host takes its bytes / host_rate; on
-// the device bytes / device_rate + launch_seconds + sync_seconds; an FFN of
-// which anything is there the slower of the two, each with the bytes to be
-// expected, the device's with launch_seconds, + sync_seconds. Expectations are
-// taken before the slower is: what varies from token to token costs more than
-// this says, most of all with few experts.
-// Of kStream and kFetch the device computes all: a step takes the slower of its
-// bytes there and of the link, which has no more than the bus; kStream loads
-// the step after meanwhile, kFetch this one's neurons one copy each, once they
-// are known. Both are predictions alone: no such engine is here.
-// Requires a placement of this problem (CheckPlacement); the budget is not
-// asked.
+// the device bytes / device_rate + launch_seconds + sync_seconds -
+// hidden_seconds; an FFN of which anything is there the slower of the two, each
+// with the bytes to be expected, the device's with launch_seconds, the host's
+// with host_lead_seconds, + sync_seconds. Expectations are taken before the
+// slower is: what varies from token to token costs more than this says, most of
+// all with few experts. Of kStream and kFetch also what does not lie on the
+// device is computed there, unless its rule is kHost: it takes what a part
+// there takes, but that its weights' bytes come at the rate of the link, which
+// has no more than the bus, with copy_seconds. Nothing crosses ahead of its
+// turn. Requires a placement of this problem (CheckPlacement); the budget is
+// not asked.
 Cost PredictCost(const Problem& problem, const Placement& placement);
 
-// Bytes that the placement takes on the device. The same requirement.
+// Bytes that the placement takes on the device: of kStream and kFetch with the
+// keys and values of what crosses the link. The same requirement.
 uint64_t DeviceBytes(const Problem& problem, const Placement& placement);
 
 // A placement of nothing: all on the host.

@@ -104,31 +104,58 @@ TEST(CostTest, ExpertsCostAsOftenAsTheyAreChosen) {
   EXPECT_EQ(cost.device_bytes, 512u);
 }
 
-// The link has no more than the bus, and what crosses is the step after's.
-TEST(CostTest, StreamedWeightsCrossWhileTheStepBeforeIsComputed) {
-  const Problem problem = PlainProblem();
+// Half of the attention's bytes are keys and values.
+Problem WithKv() {
+  Problem problem = PlainProblem();
+  problem.layers[0].attention.kv_bytes = 50;
+  problem.layers[0].attention.kv_read = 50;
+  return problem;
+}
+
+// The link has no more than the bus; keys and values do not cross.
+TEST(CostTest, WeightsOverTheLinkComeInTheirTurn) {
+  const Problem problem = WithKv();
   Placement placement = AllOnHost(problem);
   placement.scheme = Scheme::kStream;
   const Cost cost = PredictCost(problem, placement);
-  EXPECT_DOUBLE_EQ(cost.layers[0].attention.seconds, 90 / 2.0 + 0.5);
-  EXPECT_DOUBLE_EQ(cost.layers[0].ffn.seconds, 40 / 2.0 + 0.5);
-  EXPECT_DOUBLE_EQ(cost.head.seconds, 100 / 2.0 + 0.5);
-  EXPECT_DOUBLE_EQ(cost.traffic.up, 230);
+  const LayerCost& layer = cost.layers[0];
+  EXPECT_DOUBLE_EQ(layer.attention.seconds, 5 + 0.25 + 50 / 2.0 + 0.5 + 3);
+  EXPECT_DOUBLE_EQ(layer.predictor.seconds, 0);
+  EXPECT_DOUBLE_EQ(layer.ffn.seconds, 0.25 + 90 / 2.0 + 0.5 + 3);
+  EXPECT_DOUBLE_EQ(cost.head.seconds, 0.25 + 40 / 2.0 + 0.5 + 3);
+  EXPECT_DOUBLE_EQ(cost.traffic.up, 180);
+  EXPECT_DOUBLE_EQ(cost.traffic.device, 50);
   EXPECT_DOUBLE_EQ(cost.traffic.host, 0);
+  EXPECT_EQ(cost.device_bytes, 256u);  // keys and values
+  EXPECT_EQ(DeviceBytes(problem, placement), 256u);
   placement.layers[0].attention = placement.head = true;
   placement.layers[0].neurons = {0, 1, 2};
-  EXPECT_DOUBLE_EQ(PredictCost(problem, placement).seconds, 7 + 23 + 3 * 0.25);
+  EXPECT_DOUBLE_EQ(PredictCost(problem, placement).seconds,
+                   7 + 23 + 3 * (0.25 + 3));
 }
 
-TEST(CostTest, FetchedNeuronsCrossOneByOneOnceTheyAreKnown) {
-  const Problem problem = PlainProblem();
+TEST(CostTest, OfNeuronsOverTheLinkThoseThatFireCross) {
+  const Problem problem = WithKv();
   Placement placement = AllOnHost(problem);
   placement.scheme = Scheme::kFetch;
-  placement.layers[0].neurons = {0};
   const LayerCost layer = PredictCost(problem, placement).layers[0];
-  EXPECT_DOUBLE_EQ(layer.ffn.link_seconds, 7.5 / 2 + 0.25 * 0.5);
-  EXPECT_DOUBLE_EQ(layer.ffn.seconds, 7.5 / 2 + 0.25 * 0.5 + 3);
-  EXPECT_DOUBLE_EQ(layer.ffn.traffic.device, 22.5);
+  EXPECT_DOUBLE_EQ(layer.ffn.link_seconds, 22.5 / 2 + 0.5);
+  EXPECT_DOUBLE_EQ(layer.ffn.seconds, 0.25 + 22.5 / 2 + 0.5 + 3);
+  EXPECT_DOUBLE_EQ(layer.ffn.traffic.device, 0);
+  EXPECT_DOUBLE_EQ(layer.predictor.seconds, 0.25 + 20 / 2.0 + 0.5 + 3);
+}
+
+TEST(CostTest, WhatMayNotBeThereCrossesNoLink) {
+  Problem problem = WithKv();
+  problem.layers[0].attention.rule = Rule::kHost;
+  problem.layers[0].neurons.rule = Rule::kHost;
+  problem.head.rule = Rule::kHost;
+  Placement placement = AllOnHost(problem);
+  placement.scheme = Scheme::kStream;
+  const Cost cost = PredictCost(problem, placement);
+  EXPECT_DOUBLE_EQ(cost.seconds, 7 + 100 + 90 + 40);
+  EXPECT_DOUBLE_EQ(cost.traffic.up, 0);
+  EXPECT_EQ(cost.device_bytes, 0u);
 }
 
 TEST(CostTest, ARoundTripIsTwoCopiesAndWaking) {

@@ -91,13 +91,14 @@ double FfnCurve::SizeOf(size_t item) const {
 }
 
 double FfnCurve::Seconds(size_t count) const {
-  return FfnSeconds(hardware_, count > 0, device_[count], host_[count]);
+  return FfnSeconds(hardware_, count > 0, device_[count], host_[count],
+                    neurons_.host_lead_seconds);
 }
 
 void FfnCurve::FindTurn() {
   const auto is_before = [&](size_t count) {
     return device_[count] / hardware_.device_rate + hardware_.launch_seconds <
-           host_[count] / hardware_.host_rate;
+           host_[count] / hardware_.host_rate + neurons_.host_lead_seconds;
   };
   size_t low = 0, high = most_;
   while (low < high) {
@@ -178,8 +179,10 @@ FfnCurve::Weighed FfnCurve::Weigh(double share, double price) const {
       weighed.host += host;
     }
   }
-  weighed.sum += share * hardware_.launch_seconds;
+  weighed.sum += share * hardware_.launch_seconds +
+                 (1.0 - share) * neurons_.host_lead_seconds;
   weighed.device += hardware_.launch_seconds;
+  weighed.host += neurons_.host_lead_seconds;
   return weighed;
 }
 
@@ -217,8 +220,9 @@ FfnCurve::Pack FfnCurve::PackWith(size_t first, uint64_t bytes) const {
   const auto add = [&](size_t item, bool must_help) {
     const uint64_t size = bytes_[item + 1] - bytes_[item];
     if (size > left) return;
-    const double seconds = FfnSeconds(hardware_, true, device + DeviceOf(item),
-                                      host - HostOf(item));
+    const double seconds =
+        FfnSeconds(hardware_, true, device + DeviceOf(item),
+                   host - HostOf(item), neurons_.host_lead_seconds);
     if (must_help && seconds >= pack.seconds) return;
     pack.items.push_back(order_[item]);
     pack.seconds = seconds;

@@ -38,6 +38,12 @@ Result<Placement> PlaceHotNeurons(const Problem& problem,
   std::vector<HotItem> items;
   for (size_t i = 0; i < hot.layers.size(); ++i) {
     const Neurons& neurons = problem.layers[i].neurons;
+    if (neurons.count() == 0 && !hot.layers[i].empty()) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "a split names {} of layer {}, whose FFN is not placed by "
+                  "neurons",
+                  Plural(hot.layers[i].size(), "neuron"), i);
+    }
     for (const uint32_t neuron : hot.layers[i]) {
       if (neuron >= neurons.count()) {
         return Fail(ErrorCode::kInvalidArgument,

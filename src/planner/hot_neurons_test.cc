@@ -44,6 +44,11 @@ TEST(HotNeuronsTest, ASplitOfAnotherShapeIsRefused) {
   ASSERT_FALSE(neurons.has_value());
   EXPECT_EQ(neurons.error().message,
             "a split names neuron 20 of layer 1, which has 20");
+  Problem whole = problem;
+  whole.layers[1].neurons = {};
+  EXPECT_EQ(PlaceHotNeurons(whole, {.layers = {{}, {3}}}).error().message,
+            "a split names 1 neuron of layer 1, whose FFN is not placed by "
+            "neurons");
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 
 #ifdef TC_CBC
 #include <coin/Cbc_C_Interface.h>
+#include <dlfcn.h>
 #endif
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <memory>
 
 namespace thermocline::planner {
 
@@ -17,16 +17,67 @@ namespace {
 // CBC's own infinity.
 constexpr double kNoLimit = std::numeric_limits<double>::max();
 
-struct CbcDeleter {
-  void operator()(Cbc_Model* model) const { Cbc_deleteModel(model); }
+constexpr char kLibrary[] = "libCbcSolver.so.3";
+
+// Loaded when a program is to be solved, and kept: whoever solves none needs no
+// CBC, nor the linear algebra that it brings.
+struct Cbc {
+  decltype(&Cbc_newModel) make = nullptr;
+  decltype(&Cbc_deleteModel) free = nullptr;
+  decltype(&Cbc_loadProblem) load = nullptr;
+  decltype(&Cbc_setObjSense) set_sense = nullptr;
+  decltype(&Cbc_setInteger) set_integer = nullptr;
+  decltype(&Cbc_setParameter) set_parameter = nullptr;
+  decltype(&Cbc_solve) solve = nullptr;
+  decltype(&Cbc_isProvenOptimal) is_optimal = nullptr;
+  decltype(&Cbc_numberSavedSolutions) num_solutions = nullptr;
+  decltype(&Cbc_getColSolution) solution = nullptr;
+  decltype(&Cbc_getBestPossibleObjValue) bound = nullptr;
 };
+
+Error CannotLoad() {
+  const char* reason = ::dlerror();
+  return {
+      ErrorCode::kUnsupported,
+      fmt::format("{}: cannot be loaded: {}; integer programs are solved "
+                  "with CBC, Debian's package coinor-libcbc3",
+                  kLibrary, reason == nullptr ? "no reason given" : reason)};
+}
+
+Result<Cbc> LoadCbc() {
+  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return tl::unexpected(CannotLoad());
+  const auto find = [&]<typename Function>(const char* name, Function& to) {
+    to = reinterpret_cast<Function>(::dlsym(library, name));
+    return to != nullptr;
+  };
+  Cbc cbc;
+  const bool has_all = find("Cbc_newModel", cbc.make) &&
+                       find("Cbc_deleteModel", cbc.free) &&
+                       find("Cbc_loadProblem", cbc.load) &&
+                       find("Cbc_setObjSense", cbc.set_sense) &&
+                       find("Cbc_setInteger", cbc.set_integer) &&
+                       find("Cbc_setParameter", cbc.set_parameter) &&
+                       find("Cbc_solve", cbc.solve) &&
+                       find("Cbc_isProvenOptimal", cbc.is_optimal) &&
+                       find("Cbc_numberSavedSolutions", cbc.num_solutions) &&
+                       find("Cbc_getColSolution", cbc.solution) &&
+                       find("Cbc_getBestPossibleObjValue", cbc.bound);
+  if (!has_all) return tl::unexpected(CannotLoad());
+  return cbc;
+}
+
+const Result<Cbc>& TheCbc() {
+  static const Result<Cbc> cbc = LoadCbc();
+  return cbc;
+}
 
 // The program as CBC wants it, column by column: a variable for each group,
 // then one for each layer, which says whether anything of it is there.
 class CbcProgram {
  public:
-  explicit CbcProgram(const IlpModel& model)
-      : model_(model), unit_(UnitOf(model)) {
+  CbcProgram(const Cbc& cbc, const IlpModel& model)
+      : cbc_(cbc), model_(model), unit_(UnitOf(model)) {
     AddRow(-kNoLimit, model.capacity / unit_);
     for (size_t i = 0; i < model.layers.size(); ++i) {
       AddRow(0.0, kNoLimit);   // inequality 7
@@ -37,23 +88,27 @@ class CbcProgram {
   }
 
   IlpAnswer Solve(double max_seconds, double max_gap) {
-    const std::unique_ptr<Cbc_Model, CbcDeleter> cbc(Cbc_newModel());
+    Cbc_Model* program = cbc_.make();
     const auto num_columns = static_cast<int>(objective_.size());
     const std::vector<double> low(objective_.size(), 0.0);
     const std::vector<double> high(objective_.size(), 1.0);
-    Cbc_loadProblem(cbc.get(), num_columns, static_cast<int>(row_low_.size()),
-                    starts_.data(), rows_.data(), values_.data(), low.data(),
-                    high.data(), objective_.data(), row_low_.data(),
-                    row_high_.data());
-    Cbc_setObjSense(cbc.get(), -1.0);
-    for (int i = 0; i < num_columns; ++i) Cbc_setInteger(cbc.get(), i);
-    Cbc_setParameter(cbc.get(), "logLevel", "0");
-    Cbc_setParameter(cbc.get(), "timeMode", "elapsed");
-    Cbc_setParameter(cbc.get(), "seconds",
-                     fmt::format("{}", max_seconds).c_str());
-    Cbc_setParameter(cbc.get(), "ratioGap", fmt::format("{}", max_gap).c_str());
-    Cbc_solve(cbc.get());
-    return Take(cbc.get());
+    cbc_.load(program, num_columns, static_cast<int>(row_low_.size()),
+              starts_.data(), rows_.data(), values_.data(), low.data(),
+              high.data(), objective_.data(), row_low_.data(),
+              row_high_.data());
+    cbc_.set_sense(program, -1.0);
+    for (int i = 0; i < num_columns; ++i) cbc_.set_integer(program, i);
+    const auto set = [&](const char* name, const std::string& value) {
+      cbc_.set_parameter(program, name, value.c_str());
+    };
+    set("logLevel", "0");
+    set("timeMode", "elapsed");
+    set("seconds", fmt::format("{}", max_seconds));
+    set("ratioGap", fmt::format("{}", max_gap));
+    cbc_.solve(program);
+    IlpAnswer answer = Take(program);
+    cbc_.free(program);
+    return answer;
   }
 
  private:
@@ -103,11 +158,11 @@ class CbcProgram {
   }
 
   // Out of time it may have found nothing, which always is an answer.
-  IlpAnswer Take(Cbc_Model* cbc) const {
+  IlpAnswer Take(Cbc_Model* program) const {
     IlpAnswer answer;
     const bool is_found =
-        Cbc_isProvenOptimal(cbc) != 0 || Cbc_numberSavedSolutions(cbc) > 0;
-    const double* values = is_found ? Cbc_getColSolution(cbc) : nullptr;
+        cbc_.is_optimal(program) != 0 || cbc_.num_solutions(program) > 0;
+    const double* values = is_found ? cbc_.solution(program) : nullptr;
     size_t column = 0;
     for (const IlpLayer& layer : model_.layers) {
       std::vector<bool>& there =
@@ -117,11 +172,12 @@ class CbcProgram {
         if (there[g]) answer.impact += layer.groups[g].impact;
       }
     }
-    answer.is_optimal = Cbc_isProvenOptimal(cbc) != 0;
-    answer.bound = std::max(answer.impact, Cbc_getBestPossibleObjValue(cbc));
+    answer.is_optimal = cbc_.is_optimal(program) != 0;
+    answer.bound = std::max(answer.impact, cbc_.bound(program));
     return answer;
   }
 
+  const Cbc& cbc_;
   const IlpModel& model_;
   double unit_;
   std::vector<int> starts_ = {0}, rows_;
@@ -159,20 +215,21 @@ double BytesOf(const IlpModel& model, const IlpAnswer& answer) {
 
 }  // namespace
 
-bool HasIlpSolver() { return true; }
+bool HasIlpSolver() { return TheCbc().has_value(); }
 
 Result<IlpAnswer> SolveIlpModel(const IlpModel& model, double max_seconds,
                                 double max_gap) {
   IlpAnswer answer = Nothing(model);
   // CBC would print that it has nothing to do.
   if (!HasGroups(model)) return answer;
-  answer = CbcProgram(model).Solve(max_seconds, max_gap);
+  TC_RETURN_IF_ERROR(TheCbc());
+  answer = CbcProgram(*TheCbc(), model).Solve(max_seconds, max_gap);
   // A tolerance of CBC's is a byte too many with us.
   if (BytesOf(model, answer) <= model.capacity) return answer;
   IlpModel smaller = model;
   smaller.capacity *= 1.0 - 1e-5;
   const double bound = answer.bound;
-  answer = CbcProgram(smaller).Solve(max_seconds, max_gap);
+  answer = CbcProgram(*TheCbc(), smaller).Solve(max_seconds, max_gap);
   answer.bound = bound;
   answer.is_optimal = false;
   if (BytesOf(model, answer) <= model.capacity) return answer;

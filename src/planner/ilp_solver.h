@@ -38,8 +38,8 @@ struct IlpAnswer {
 bool HasIlpSolver();
 
 // The best answer within `max_gap` of its impact, or what was found in time;
-// nothing there is an answer too. kUnsupported: built without CBC;
-// kResourceExhausted: CBC's answer does not fit.
+// nothing there is an answer too. kUnsupported: built without CBC, or it is not
+// here; kResourceExhausted: CBC's answer does not fit.
 Result<IlpAnswer> SolveIlpModel(const IlpModel& model, double max_seconds,
                                 double max_gap);
 

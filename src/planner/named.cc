@@ -32,10 +32,9 @@ constexpr std::array<MethodInfo, 9> kMethods = {{
     {Method::kAllHost, "all-host", "nothing on the device"},
     {Method::kAllDevice, "all-device", "everything on the device"},
     {Method::kStreamDense, "stream-dense",
-     "the device computes all, weights cross the link (predicted only)", false},
+     "the device computes all, weights cross the link"},
     {Method::kFetchActive, "fetch-active",
-     "the device computes all, active neurons cross the link (predicted only)",
-     false},
+     "the device computes all, active neurons cross the link"},
 }};
 
 // Whether a part, or any of a layer's FFN, can be there.
@@ -61,7 +60,7 @@ Placement LastLayers(const Problem& problem, size_t count, Scheme scheme) {
   Placement placement = AllOnHost(problem);
   placement.scheme = scheme;
   const size_t num_layers = problem.layers.size();
-  const bool is_sparse = scheme == Scheme::kSparse;
+  const bool is_sparse = scheme == Scheme::kSparse || scheme == Scheme::kFetch;
   for (size_t i = num_layers - std::min(count, num_layers); i < num_layers;
        ++i) {
     PutLayer(problem.layers[i], is_sparse, placement.layers[i]);
@@ -93,6 +92,10 @@ Result<Placement> PlaceLastLayers(const Problem& problem, Scheme scheme,
         fmt::format("a placement of {}", Plural(*num_layers, "whole layer")),
         placement);
   }
+  if (const Placement none = LastLayers(problem, 0, scheme);
+      !Fits(problem, none)) {
+    return TooMuch(problem, "the cache of all layers' keys and values", none);
+  }
   size_t most = 0;
   size_t too_many = problem.layers.size() + 2;
   while (most + 1 < too_many) {
@@ -108,59 +111,6 @@ Result<Placement> PlaceAll(const Problem& problem) {
       LastLayers(problem, problem.layers.size() + 1, Scheme::kSparse);
   if (Fits(problem, placement)) return placement;
   return TooMuch(problem, "everything", placement);
-}
-
-// Of a step's weights, the most that can cross at once.
-uint64_t LargestStep(const Problem& problem) {
-  uint64_t most = InPieces(problem.head.bytes);
-  for (const Layer& layer : problem.layers) {
-    uint64_t experts = 0;
-    for (const Expert& expert : layer.experts.experts) {
-      experts += InPieces(expert.bytes);
-    }
-    most = std::max({most, InPieces(layer.attention.bytes),
-                     InPieces(layer.matrices.bytes), experts,
-                     NeuronBytes(layer.neurons, layer.neurons.count())});
-  }
-  return most;
-}
-
-// Whole layers beside room for a step that is computed and one that arrives.
-Result<Placement> PlaceStream(const Problem& problem) {
-  Problem net = problem;
-  const uint64_t room = 2 * LargestStep(problem);
-  if (room > problem.budget) {
-    return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kVram},
-                "two steps' weights, one computed and one on its way, take {} "
-                "on the device, more than the {} that there are for it",
-                FormatBytes(room), FormatBytes(problem.budget));
-  }
-  net.budget -= room;
-  return PlaceLastLayers(net, Scheme::kStream, std::nullopt);
-}
-
-// What the rules of other methods would settle is open here.
-Problem WithoutDemands(const Problem& problem) {
-  Problem open = problem;
-  const auto relax = [](Rule& rule) {
-    if (rule == Rule::kDevice) rule = Rule::kOpen;
-  };
-  relax(open.head.rule);
-  for (Layer& layer : open.layers) {
-    relax(layer.attention.rule);
-    relax(layer.predictor.rule);
-    relax(layer.matrices.rule);
-    relax(layer.neurons.rule);
-    relax(layer.experts.rule);
-  }
-  return open;
-}
-
-Result<Placement> PlaceFetch(const Problem& problem) {
-  TC_ASSIGN_OR_RETURN(Placement placement,
-                      PlaceByFrequency(WithoutDemands(problem)));
-  placement.scheme = Scheme::kFetch;
-  return placement;
 }
 
 Status PlaceIlp(const Problem& problem, const MethodOptions& options,
@@ -199,9 +149,9 @@ Result<Placement> PlaceSimply(const Problem& problem, Method method,
     case Method::kAllDevice:
       return PlaceAll(problem);
     case Method::kStreamDense:
-      return PlaceStream(problem);
+      return PlaceLastLayers(problem, Scheme::kStream, options.num_layers);
     case Method::kFetchActive:
-      return PlaceFetch(problem);
+      return PlaceLastLayers(problem, Scheme::kFetch, options.num_layers);
     case Method::kFrequency:
       return PlaceByFrequency(problem);
     default:

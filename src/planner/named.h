@@ -23,15 +23,17 @@ enum class Method : uint8_t {
   kSparseLayers,  // the same layers, active neurons only
   kAllHost,
   kAllDevice,
-  kStreamDense,  // all weights cross the link (FlexGen)
-  kFetchActive,  // active neurons cross it (DejaVu)
+  // The device computes all; the last layers lie there as they fit, weights of
+  // the others cross the link: all of them (FlexGen), or only active neurons
+  // (DejaVu).
+  kStreamDense,
+  kFetchActive,
 };
 
 struct MethodInfo {
   Method method = Method::kNative;
   std::string_view name;  // "native", "dense-layers"
   std::string_view text;  // a line for people
-  bool runs = true;       // false: there is a prediction, no engine for it
 };
 
 std::span<const MethodInfo> Methods();  // all, in the order of the enum
@@ -40,8 +42,8 @@ const MethodInfo& InfoOf(Method method);
 Result<Method> ParseMethod(std::string_view name);
 
 struct MethodOptions {
-  // Of kDenseLayers and kSparseLayers: as many as llama.cpp's -ngl; one more
-  // than there are has the head too. Absent: the most that fit.
+  // Of methods of last layers: as many as llama.cpp's -ngl; one more than there
+  // are has the head too. Absent: the most that fit.
   std::optional<size_t> num_layers;
   double time_limit_seconds = 30.0;  // of kIlp
 };
@@ -60,7 +62,8 @@ struct NamedPlacement {
 // kResourceExhausted: what the method or the rules want on the device does not
 // fit, with what it takes; kUnsupported: kIlp without CBC. Rules count for
 // kNative, kIlp and kFrequency; the other methods are rules themselves, and
-// heed only that a part cannot be on the device.
+// heed only that a part cannot be on the device; what cannot be there crosses
+// no link either.
 Result<NamedPlacement> PlaceByMethod(const Problem& problem, Method method,
                                      const MethodOptions& options = {});
 

@@ -16,9 +16,6 @@ TEST(NamedTest, NamesAreThoseOfTheirMethods) {
     EXPECT_EQ(static_cast<size_t>(info.method), idx++);
     EXPECT_EQ(ParseMethod(info.name).value(), info.method);
     EXPECT_EQ(InfoOf(info.method).name, info.name);
-    const bool is_link = info.method == Method::kStreamDense ||
-                         info.method == Method::kFetchActive;
-    EXPECT_EQ(info.runs, !is_link);
   }
   const Result<Method> none = ParseMethod("best");
   ASSERT_FALSE(none.has_value());
@@ -35,7 +32,8 @@ TEST(NamedTest, EveryMethodsPlacementsPassTheChecker) {
       const Result<NamedPlacement> named = PlaceByMethod(problem, info.method);
       if (!named) {
         const bool may_fail = info.method == Method::kAllDevice ||
-                              info.method == Method::kStreamDense;
+                              info.method == Method::kStreamDense ||
+                              info.method == Method::kFetchActive;
         EXPECT_TRUE(may_fail || (info.method == Method::kIlp && !HasIlp()))
             << named.error().message;
         continue;
@@ -48,7 +46,7 @@ TEST(NamedTest, EveryMethodsPlacementsPassTheChecker) {
       EXPECT_TRUE(checked.has_value())
           << seed << info.name << checked.error().message;
       // Dense ones ask no predictor, which may be worth it where all is small.
-      if (info.runs && named->placement.scheme == Scheme::kSparse) {
+      if (named->placement.scheme == Scheme::kSparse) {
         EXPECT_GE(named->seconds * 1.02, native) << seed << info.name;
       }
     }
@@ -108,20 +106,38 @@ TEST(NamedTest, EverythingIsThereOrRefusedWithWhatItTakes) {
             AllOnHost(problem));
 }
 
-TEST(NamedTest, StreamsLeaveRoomForTwoSteps) {
-  Problem problem = TestModelProblem(20, 500, 64, 0.9, 1);
-  const Result<NamedPlacement> stream =
-      PlaceByMethod(problem, Method::kStreamDense);
-  ASSERT_TRUE(stream.has_value()) << stream.error().message;
-  EXPECT_EQ(stream->placement.scheme, Scheme::kStream);
-  EXPECT_LE(DeviceBytes(problem, stream->placement) +
-                2 * InPieces(problem.head.bytes),
-            problem.budget);
-  problem.budget = 1000;
-  const Result<NamedPlacement> none =
-      PlaceByMethod(problem, Method::kStreamDense);
-  ASSERT_FALSE(none.has_value());
-  EXPECT_EQ(none.error().code, ErrorCode::kResourceExhausted);
+// Keys and values are there, whatever crosses; layers as they fit beside them.
+TEST(NamedTest, WithALinkCachesOfAllLayersAreThere) {
+  Problem problem = TestModelProblem(20, 500, 64, 0.15, 1);
+  uint64_t cache_bytes = 0;
+  for (Layer& layer : problem.layers) {
+    layer.attention.kv_bytes = 4096;
+    cache_bytes += 4096;
+  }
+  for (const Method method : {Method::kStreamDense, Method::kFetchActive}) {
+    const bool is_dense = method == Method::kStreamDense;
+    Problem small = problem;
+    const Result<NamedPlacement> most = PlaceByMethod(small, method);
+    ASSERT_TRUE(most.has_value()) << most.error().message;
+    EXPECT_EQ(most->placement.scheme,
+              is_dense ? Scheme::kStream : Scheme::kFetch);
+    EXPECT_TRUE(most->placement.layers[19].attention);
+    EXPECT_EQ(most->placement.layers[19].predictor, !is_dense);
+    EXPECT_FALSE(most->placement.layers[0].attention);
+    small.budget = cache_bytes;
+    const Result<NamedPlacement> none = PlaceByMethod(small, method);
+    ASSERT_TRUE(none.has_value()) << none.error().message;
+    EXPECT_FALSE(none->placement.layers[19].attention);
+    EXPECT_GT(none->seconds, most->seconds);
+    small.budget -= 1;
+    const Result<NamedPlacement> refused = PlaceByMethod(small, method);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+    EXPECT_NE(refused.error().message.find(
+                  "the cache of all layers' keys and values takes 80.00 KiB"),
+              std::string::npos)
+        << refused.error().message;
+  }
 }
 
 TEST(NamedTest, RulesCountForMethodsThatAreNoneThemselves) {

@@ -30,7 +30,7 @@ struct PlanFile {
   // What the plan is for: another model, machine, budget or mode needs another.
   model::ModelFingerprint model;
   std::string machine;  // as whoever made the plan calls it
-  uint64_t budget = 0;  // bytes of the device's memory, of the placement alone
+  uint64_t budget = 0;  // bytes of the device's memory, for all of it
   std::string mode;     // of the FFNs: "fast"
   Method method = Method::kNative;
   std::optional<double> seconds;     // predicted, per token

@@ -24,6 +24,8 @@ struct Hardware {
   // T_sync: what a round trip to the device costs inside a layer while nobody
   // computes: its input up, its result down, waking the host.
   double sync_seconds = 0.0;
+  // Of these, from the end of the device's work to the host's going on.
+  double answer_seconds = 0.0;
 };
 
 // A round trip with so many bytes each way, and what waiting for it costs
@@ -48,6 +50,14 @@ struct Part {
   uint64_t bytes = 0;        // it takes on the device, its keys and values too
   double host_read = 0.0;    // bytes read per token, if on the host
   double device_read = 0.0;  // if on the device
+  // Of these, what is no weights: keys and values, which are on the device
+  // wherever the weights lie that it computes with.
+  uint64_t kv_bytes = 0;
+  double kv_read = 0.0;
+
+  // Of its round trip there, what passes while the next step runs already: of a
+  // predictor that begins its layer's neurons.
+  double hidden_seconds = 0.0;
 
   bool exists() const { return host_read > 0.0 || bytes > 0; }
 };
@@ -70,6 +80,9 @@ struct Neurons {
   // (1 or more; never more than once a token). 0: every neuron is tested for
   // every token.
   double tested_per_fired = 1.0;
+  // How much later than the device the host begins with its share: a predictor
+  // on the device tells the host last.
+  double host_lead_seconds = 0.0;
 
   size_t count() const { return frequency.size(); }
   // Share of the tokens for which a neuron of this frequency is tested.
@@ -138,13 +151,16 @@ enum class Scheme : uint8_t {
   // once.
   kSparse,
   kDense,  // the same, all neurons for every token, no predictors
-  // The device computes everything, densely; what does not lie there crosses
-  // the link while it computes the layer before.
+  // The device computes everything that it can, densely. Layers lie there whole
+  // or not at all: of the others, and of the head, it reads the weights over
+  // the link as it computes.
   kStream,
-  // The device computes everything, sparsely; parts that do not lie there cross
-  // the link whole, neurons and experts as they are needed.
-  kFetch,
+  kFetch,  // the same, active neurons only
 };
+
+inline bool ReadsOverLink(Scheme scheme) {
+  return scheme == Scheme::kStream || scheme == Scheme::kFetch;
+}
 
 // What lies on the device of one layer.
 struct LayerPlace {

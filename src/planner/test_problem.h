@@ -22,7 +22,8 @@ inline Hardware TestHardware() {
           .down_rate = 25e9,
           .copy_seconds = 1.3e-6,
           .launch_seconds = 4e-6,
-          .sync_seconds = 15e-6};
+          .sync_seconds = 15e-6,
+          .answer_seconds = 8e-6};
 }
 
 // Neurons of three rows, each of so many bytes. One fires as often as its place
@@ -52,6 +53,12 @@ inline Part TestPart(uint64_t bytes) {
           .device_read = static_cast<double>(bytes)};
 }
 
+// The predictor begins the layer's neurons.
+inline void HideRoundTrip(const Hardware& hardware, Layer& layer) {
+  layer.predictor.hidden_seconds = hardware.sync_seconds;
+  layer.neurons.host_lead_seconds = hardware.answer_seconds;
+}
+
 // All that may be on the device at once.
 inline uint64_t AllBytes(const Problem& problem) {
   uint64_t bytes = InPieces(problem.head.bytes);
@@ -79,6 +86,7 @@ inline Problem TestModelProblem(size_t num_layers, size_t num_neurons,
     layer.predictor = TestPart((width + num_neurons) * 1024);
     layer.neurons = TestNeurons(num_neurons, 2 * width,
                                 0.05 + 0.1 * random.Uniform(), random);
+    if (seed % 2 == 0) HideRoundTrip(problem.hardware, layer);
   }
   problem.head = TestPart(width * 64000);
   problem.budget =
@@ -94,6 +102,8 @@ inline Layer RandomLayer(size_t max_neurons, Random& random) {
   Layer layer;
   layer.attention = TestPart(between(1, 4000000));
   layer.attention.device_read *= 0.7;
+  layer.attention.kv_bytes = layer.attention.bytes / 3;
+  layer.attention.kv_read = layer.attention.device_read * 0.4;
   const uint64_t kind = random.Below(5);
   if (kind == 0) {
     layer.matrices = TestPart(between(1, 8000000));
@@ -128,9 +138,14 @@ inline Problem RandomProblem(uint64_t seed, size_t max_neurons = 300) {
   hardware.device_rate = 50e9 * draw(1, 30);
   hardware.host_rate = 5e9 * draw(1, 20);
   hardware.sync_seconds = 1e-6 * draw(0, 20);
+  hardware.answer_seconds = 0.6 * hardware.sync_seconds;
   hardware.launch_seconds = 1e-6 * draw(0, 5);
   for (uint64_t i = 1 + random.Below(6); i > 0; --i) {
     problem.layers.push_back(RandomLayer(max_neurons, random));
+    Layer& layer = problem.layers.back();
+    if (layer.predictor.exists() && seed % 3 == 0) {
+      HideRoundTrip(hardware, layer);
+    }
   }
   problem.head = TestPart(1 + random.Below(6000000));
   problem.fixed_seconds = 1e-6;

@@ -151,15 +151,14 @@ Status PlanDimensions(SynthPlan& plan) {
 
 Status PlanActivity(SynthPlan& plan) {
   const SynthOptions& options = plan.options;
-  TC_ASSIGN_OR_RETURN(
-      const auto shares,
-      SolveShares(plan.shape.ffn_width, options.density, options.skew));
+  TC_ASSIGN_OR_RETURN(plan.shares, SolveShares(plan.shape.ffn_width,
+                                               options.density, options.skew));
   TC_ASSIGN_OR_RETURN(plan.correlation,
-                      SolveCorrelation(shares, options.locality));
-  for (const double share : shares) {
+                      SolveCorrelation(plan.shares, options.locality));
+  for (const double share : plan.shares) {
     plan.thresholds.push_back(NormalThreshold(share));
   }
-  for (const double share : CandidateShares(shares, kCandidateRatio)) {
+  for (const double share : CandidateShares(plan.shares, kCandidateRatio)) {
     plan.candidate_thresholds.push_back(NormalThreshold(share));
   }
   return {};
@@ -172,6 +171,7 @@ Status PlanRouter(SynthPlan& plan) {
     TC_ASSIGN_OR_RETURN(plan.router.biases,
                         SolveExpertBiases(shape.num_experts, shape.experts_used,
                                           *options.expert_skew));
+    plan.router.shares = ExpertShares(plan.router.biases, shape.experts_used);
   }
   if (!options.expert_locality) return {};
   const std::vector<double> even(shape.num_experts);

@@ -53,6 +53,7 @@ inline constexpr double kPredictorShare = 0.1;
 struct SynthRouter {
   // By rank of the expert, the busiest first [E]; empty: all are 0.
   std::vector<double> biases;
+  std::vector<double> shares;  // P(chosen) likewise; empty: all alike
   // Directions of the router's own, behind those of the neurons, which pass the
   // first attention in KV heads of their own, by a window of their own: then
   // experts change faster or slower than neurons. 0: it reads those of the
@@ -104,6 +105,7 @@ struct SynthPlan {
   }
 
   // By rank of the neuron, the busiest first [F].
+  std::vector<double> shares;                // P(fires)
   std::vector<double> thresholds;            // fires: N(0, 1) > threshold
   std::vector<double> candidate_thresholds;  // lower
   double correlation = 0.0;                  // of u_k with itself a token later

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <utility>
 
 #include "model/prepared_names.h"
+#include "synth/outline.h"
 
 namespace thermocline::synth {
 namespace {
@@ -60,6 +62,7 @@ class Lister {
   void AddExperts(const std::string& name, uint64_t columns, uint64_t rows,
                   FillFn fill);
   void AddPredictor(uint64_t layer_idx);
+  void AddProfile(uint64_t layer_idx);
   // Of q, k or v.
   FillFn Projection(uint64_t layer_idx, Matrix matrix) const;
 
@@ -268,6 +271,18 @@ void Lister::AddPredictor(uint64_t layer_idx) {
       });
 }
 
+void Lister::AddProfile(uint64_t layer_idx) {
+  if (layout_ != SynthLayout::kPrepared) return;
+  Add(model::prepared::OfLayer(layer_idx, model::prepared::kProfileCounts),
+      DType::kI32, {shape().num_neurons()},
+      [layer_idx, this_weights = &weights_](
+          uint64_t /*first*/, uint64_t /*count*/, std::byte* out) {
+        const std::vector<uint32_t> counts =
+            ExpectedCounts(*this_weights, layer_idx);
+        std::memcpy(out, counts.data(), counts.size() * sizeof(counts[0]));
+      });
+}
+
 void Lister::AddLayer(uint64_t layer_idx) {
   const std::string prefix = fmt::format("blk.{}.", layer_idx);
   AddNorm(prefix + "attn_norm");
@@ -276,6 +291,7 @@ void Lister::AddLayer(uint64_t layer_idx) {
   if (!shape().arch().parallel_block) AddNorm(prefix + "ffn_norm");
   AddFfn(layer_idx, prefix);
   AddPredictor(layer_idx);
+  AddProfile(layer_idx);
 }
 
 std::vector<SynthTensor> Lister::List() {

@@ -74,6 +74,23 @@ SynthWeights::SynthWeights(SynthPlan plan)
   }
 }
 
+double SynthWeights::FiringShare(uint64_t layer_idx, uint64_t neuron) const {
+  const SynthShape& shape = plan_.shape;
+  const uint64_t expert = neuron / shape.ffn_width;
+  double sum = 0.0;
+  for (uint64_t topic = 0; topic < num_topics(); ++topic) {
+    const uint64_t order = OrderOf(layer_idx, topic);
+    const double share = plan_.shares[ranks_[order][neuron]];
+    sum += plan_.router.shares.empty()
+               ? share
+               : share * plan_.router.shares[expert_ranks_[order][expert]];
+  }
+  const double mean = sum / static_cast<double>(num_topics());
+  if (shape.num_experts == 0 || !plan_.router.shares.empty()) return mean;
+  return mean * static_cast<double>(shape.experts_used) /
+         static_cast<double>(shape.num_experts);
+}
+
 double SynthWeights::Threshold(uint64_t layer_idx, uint64_t neuron,
                                uint64_t topic) const {
   return plan_.thresholds[ranks_[OrderOf(layer_idx, topic)][neuron]];

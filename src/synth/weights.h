@@ -63,6 +63,9 @@ class SynthWeights {
   double CandidateThreshold(uint64_t layer_idx, uint64_t neuron,
                             uint64_t topic = 0) const;
   uint64_t TopicOf(uint64_t token) const;
+  // P(fires) in a text of all topics; of a mixture P(the neuron's expert is
+  // chosen and it fires).
+  double FiringShare(uint64_t layer_idx, uint64_t neuron) const;
 
  private:
   // `factor` times +1, -1, +1, ... over the constant of a topic; what else the

@@ -40,6 +40,7 @@ enum cudaStreamCaptureMode {
 };
 
 constexpr unsigned cudaStreamNonBlocking = 1;
+constexpr unsigned cudaEventDefault = 0;
 constexpr unsigned cudaEventDisableTiming = 2;
 constexpr unsigned cudaHostAllocDefault = 0;
 constexpr unsigned cudaHostAllocPortable = 1;
@@ -97,6 +98,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+// Of events with times that were recorded and reached; here the wall's time.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin,
+                                 cudaEvent_t end);
 
 // A graph is what one stream was given between begin and end.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream,

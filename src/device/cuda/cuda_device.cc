@@ -51,6 +51,7 @@ Status UseOnThisThread(int index, std::string_view id) {
 
 CudaDevice::~CudaDevice() {
   (void)UseOnThisThread(index_, id_);
+  timeline_.reset();
   (void)FreeLate();
   for (const cudaGraph_t plan : plans_) (void)cudaGraphDestroy(plan);
   for (const cudaGraphExec_t graph : graphs_) (void)cudaGraphExecDestroy(graph);
@@ -176,6 +177,7 @@ Result<Buffer> CudaDevice::Allocate(size_t num_bytes, MemoryKind kind,
   const size_t index = static_cast<size_t>(kind);
   allocated_[index] += num_bytes;
   peak_[index] = std::max(peak_[index], allocated_[index]);
+  if (timeline_ && !is_pinned) timeline_->AddBuffer(data, num_bytes);
   Buffer buffer(this, kind, static_cast<std::byte*>(data), num_bytes);
   if (is_pinned) {
     void* on_device = nullptr;
@@ -194,6 +196,7 @@ Result<Buffer> CudaDevice::Allocate(size_t num_bytes, MemoryKind kind,
 
 void CudaDevice::Free(MemoryKind kind, std::byte* data, size_t num_bytes) {
   allocated_[static_cast<size_t>(kind)] -= num_bytes;
+  if (timeline_) timeline_->RemoveBuffer(data);
   unfreed_.push_back({kind, data, num_bytes});
   if (Enter()) (void)FreeLate();
 }
@@ -243,9 +246,16 @@ Status CudaDevice::Copy(Stream stream, void* to, const void* from,
   TC_RETURN_IF_ERROR(Enter());
   TC_ASSIGN_OR_RETURN(const CudaStream at, Find("Copy", stream));
   if (num_bytes == 0) return {};
-  return Check(
-      cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, at.handle),
-      "a copy was enqueued");
+  CudaTimeline* const drawing = Drawing(at);
+  const auto stream_idx = static_cast<size_t>(stream);
+  if (drawing != nullptr) drawing->Begin(stream_idx, at.handle);
+  const Status copied =
+      Check(cudaMemcpyAsync(to, from, num_bytes, cudaMemcpyDefault, at.handle),
+            "a copy was enqueued");
+  if (drawing != nullptr) {
+    drawing->EndCopy(stream_idx, at.handle, to, from, num_bytes);
+  }
+  return copied;
 }
 
 Status CudaDevice::Fill(Stream stream, void* to, uint8_t value,
@@ -253,6 +263,8 @@ Status CudaDevice::Fill(Stream stream, void* to, uint8_t value,
   TC_RETURN_IF_ERROR(Enter());
   TC_ASSIGN_OR_RETURN(const CudaStream at, Find("Fill", stream));
   if (num_bytes == 0) return {};
+  const CudaSpan span(Drawing(at), static_cast<size_t>(stream), at.handle,
+                      "fill");
   return Check(cudaMemsetAsync(to, value, num_bytes, at.handle),
                "a fill was enqueued");
 }
@@ -263,6 +275,8 @@ Status CudaDevice::Run(Stream stream, const kernels::DeviceOp& op) {
   if (const Status status = CheckOp(op, layout()); !status) {
     return Annotate(id_, status.error());
   }
+  const CudaSpan span(Drawing(at), static_cast<size_t>(stream), at.handle,
+                      ShortNameOf(op));
   std::visit([&](const auto& args) { cuda::Launch(args, at.handle); }, op);
   const cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) return {};
@@ -331,20 +345,28 @@ Status CudaDevice::Launch(Stream stream, Graph graph) {
   TC_ASSIGN_OR_RETURN(const CudaStream at, Find("Launch", stream));
   TC_ASSIGN_OR_RETURN(const cudaGraphExec_t of, Find("Launch", graph));
   if (at.captures) return Wrong("Launch", "a graph is no part of a graph");
+  const CudaSpan span(Drawing(at), static_cast<size_t>(stream), at.handle,
+                      "graph");
   return Check(cudaGraphLaunch(of, at.handle), "a graph was launched");
 }
 
 Status CudaDevice::Synchronize(Event event) {
   TC_RETURN_IF_ERROR(Enter());
   TC_ASSIGN_OR_RETURN(const cudaEvent_t of, Find("Synchronize", event));
-  return Check(cudaEventSynchronize(of), "an event was awaited");
+  const Status awaited =
+      Check(cudaEventSynchronize(of), "an event was awaited");
+  if (timeline_) timeline_->Read();
+  return awaited;
 }
 
 Status CudaDevice::Synchronize(Stream stream) {
   TC_RETURN_IF_ERROR(Enter());
   TC_ASSIGN_OR_RETURN(const CudaStream at, Find("Synchronize", stream));
   if (at.captures) return Wrong("Synchronize", "the stream has begun a graph");
-  return Check(cudaStreamSynchronize(at.handle), "a stream was awaited");
+  const Status awaited =
+      Check(cudaStreamSynchronize(at.handle), "a stream was awaited");
+  if (timeline_) timeline_->Read();
+  return awaited;
 }
 
 Result<bool> CudaDevice::IsReached(Event event) {

@@ -8,12 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "base/timeline.h"
+#include "device/cuda/cuda_timeline.h"
 #include "device/device.h"
 #include "kernels/device_ops.h"
 
@@ -29,8 +32,11 @@ Status UseOnThisThread(int index, std::string_view id);
 // be called beside another call. It is not held while anything waits.
 class CudaDevice : public Device {
  public:
-  CudaDevice(int index, std::string id, DeviceInfo info)
-      : index_(index), id_(std::move(id)), info_(std::move(info)) {}
+  // Draws what it does in `timeline`, if there is one, which outlives it.
+  CudaDevice(int index, std::string id, DeviceInfo info, Timeline* timeline)
+      : index_(index), id_(std::move(id)), info_(std::move(info)) {
+    if (timeline != nullptr) timeline_.emplace(timeline, id_);
+  }
   ~CudaDevice() override;
   // Before all else.
   Status Start();
@@ -92,6 +98,10 @@ class CudaDevice : public Device {
   Result<CudaStream> Find(std::string_view call, Stream stream) const;
   Result<cudaEvent_t> Find(std::string_view call, Event event) const;
   Result<cudaGraphExec_t> Find(std::string_view call, Graph graph) const;
+  // What draws work of that stream; null: nobody does.
+  CudaTimeline* Drawing(const CudaStream& stream) {
+    return timeline_ && !stream.captures ? &*timeline_ : nullptr;
+  }
   void SetCaptures(Stream stream, bool captures);
 
   const int index_;
@@ -102,6 +112,8 @@ class CudaDevice : public Device {
   std::vector<Memory> unfreed_;  // CUDA would not free these when it was asked
   std::vector<cudaGraphExec_t> graphs_;
   std::vector<cudaGraph_t> plans_;  // likewise
+
+  std::optional<CudaTimeline> timeline_;
 
   mutable std::mutex mutex_;
   std::vector<CudaStream> streams_;

@@ -71,7 +71,7 @@ Found FindCudaDevices() {
   return found;
 }
 
-Result<std::unique_ptr<Device>> OpenCuda(int index) {
+Result<std::unique_ptr<Device>> OpenCuda(int index, Timeline* timeline) {
   std::string why_none;
   const int count = CountCards(&why_none);
   if (count == 0)
@@ -82,7 +82,8 @@ Result<std::unique_ptr<Device>> OpenCuda(int index) {
   }
   TC_ASSIGN_OR_RETURN(DeviceInfo info, InfoOfCard(index));
   const std::string id = info.id;
-  auto device = std::make_unique<CudaDevice>(index, id, std::move(info));
+  auto device =
+      std::make_unique<CudaDevice>(index, id, std::move(info), timeline);
   TC_RETURN_IF_ERROR(device->Start());
   return std::unique_ptr<Device>(std::move(device));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/timeline.h"
 #include "device/device.h"
 
 namespace thermocline::device {
@@ -29,7 +30,9 @@ Found FindCudaDevices();
 // By the number in its id. Errors: kNotFound, with why there is none;
 // kUnsupported: too old a card or driver; kIo: CUDA failed, in its words.
 // Cost: CUDA's context, which takes memory of the device and time to start.
-Result<std::unique_ptr<Device>> OpenCuda(int index);
+// Draws what it does in `timeline`, which outlives it; null: nowhere.
+Result<std::unique_ptr<Device>> OpenCuda(int index,
+                                         Timeline* timeline = nullptr);
 
 }  // namespace thermocline::device
 

@@ -10,7 +10,7 @@ constexpr const char* kWithoutCuda =
 
 Found FindCudaDevices() { return {{}, kWithoutCuda}; }
 
-Result<std::unique_ptr<Device>> OpenCuda(int index) {
+Result<std::unique_ptr<Device>> OpenCuda(int index, Timeline* /*timeline*/) {
   return Fail(ErrorCode::kNotFound, "cuda{}: {}", index, kWithoutCuda);
 }
 

@@ -65,7 +65,35 @@ TEST(Machine, EveryFileOfTheRepositoryIsOne) {
     EXPECT_TRUE(machine.has_value()) << machine.error().message;
     ++count;
   }
-  EXPECT_GE(count, 2u);
+  EXPECT_GE(count, 6u);
+}
+
+// Those of KaiRox and DynamicInfer, by their data sheets.
+TEST(Machine, ThoseOfOtherPapersAreWhatTheySay) {
+  struct Case {
+    const char* name;
+    uint64_t mib;
+    double device, up, bus, pool;  // GB/s
+  };
+  for (const Case& one :
+       {Case{"rtx4090-epyc-7542", 24564, 1008 * 0.92, 25, 204.8 * 0.9, 128},
+        Case{"rtx3080ti-xeon-e5-2680v4", 12288, 912 * 0.92, 12, 76.8 * 0.9, 65},
+        Case{"rtx4090-xeon-8358p", 24564, 1008 * 0.92, 25, 204.8 * 0.9,
+             204.8 * 0.75},
+        Case{"rtx2080ti-ryzen-5950x", 11264, 616 * 0.9, 12, 51.2 * 0.9,
+             51.2 * 0.9}}) {
+    SCOPED_TRACE(one.name);
+    const auto machine =
+        ReadMachine(FolderOfMachines() + "/" + one.name + ".json");
+    ASSERT_TRUE(machine.has_value()) << machine.error().message;
+    EXPECT_EQ(machine->memory_bytes, one.mib << 20);
+    EXPECT_DOUBLE_EQ(machine->device_rate, one.device * 1e9);
+    EXPECT_EQ(machine->up_rate, one.up * 1e9);
+    EXPECT_EQ(machine->down_rate, one.up * 1e9);
+    EXPECT_EQ(machine->copy_latency, one.up == 12 ? 1.8e-6 : 1.3e-6);
+    EXPECT_DOUBLE_EQ(machine->bus_rate, one.bus * 1e9);
+    EXPECT_DOUBLE_EQ(machine->pool_rate, one.pool * 1e9);
+  }
 }
 
 TEST(Machine, IsNothingWhenItIsCut) {

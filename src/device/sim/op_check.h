@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "base/status.h"
 #include "device/device.h"
@@ -57,7 +58,8 @@ class OpRanges {
 // the page table only. Requires what CheckOp requires.
 OpRanges RangesOf(const kernels::DeviceOp& op, const SimCounts& counts);
 
-const char* NameOf(const kernels::DeviceOp& op);  // "GemvArgs"
+const char* NameOf(const kernels::DeviceOp& op);            // "GemvArgs"
+std::string_view ShortNameOf(const kernels::DeviceOp& op);  // "Gemv"
 
 // kCorrupt, naming the argument: null, or not all of it in one buffer, or not
 // aligned to 16 bytes.

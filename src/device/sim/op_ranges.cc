@@ -216,6 +216,13 @@ const char* NameOf(const kernels::DeviceOp& op) {
   return kNames[op.index()];
 }
 
+std::string_view ShortNameOf(const kernels::DeviceOp& op) {
+  constexpr std::string_view kArgs = "Args";
+  std::string_view name = NameOf(op);
+  if (name.ends_with(kArgs)) name.remove_suffix(kArgs.size());
+  return name;
+}
+
 Status CheckRanges(const kernels::DeviceOp& op, const OpRanges& ranges,
                    const SimMemory& memory) {
   for (const OpRange& range : ranges.all()) {

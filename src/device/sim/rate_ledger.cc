@@ -56,7 +56,7 @@ void RateLedger::ForgetBefore(double time) {
 }
 
 Placed Place(double begin, double amount, double rate, RateLedger* lane,
-             RateLedger* bus) {
+             RateLedger* bus, std::vector<PlacedPiece>* pieces) {
   TC_CHECK(rate > 0.0);
   double time = begin, busy = 0.0;
   double left = amount;
@@ -80,6 +80,9 @@ Placed Place(double begin, double amount, double rate, RateLedger* lane,
     const double end = std::min(done, next);
     if (lane != nullptr) lane->Take(time, end, lane->capacity());
     if (bus != nullptr) bus->Take(time, end, free);
+    if (pieces != nullptr) {
+      pieces->push_back({time, end, (end - time) * free});
+    }
     left = done <= next ? 0.0 : left - (end - time) * free;
     busy += end - time;
     time = end;

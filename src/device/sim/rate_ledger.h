@@ -3,6 +3,7 @@
 #define THERMOCLINE_DEVICE_SIM_RATE_LEDGER_H_
 
 #include <map>
+#include <vector>
 
 namespace thermocline::device {
 
@@ -34,12 +35,18 @@ struct Placed {
   double busy = 0.0;  // seconds of it that were worked
 };
 
+// A moment of it in which it went on at one rate.
+struct PlacedPiece {
+  double begin = 0.0, end = 0.0;
+  double amount = 0.0;  // that was done
+};
+
 // Work of a resource that serves one at a time (`lane`; null: it needs none),
 // reading over what several share (`bus`; null: nothing). It goes on at `rate`
 // or what the bus has left, in the moments when the lane is free, from `begin`
-// on. Takes both.
+// on. Takes both. Adds its pieces to `pieces`, if somebody wants them.
 Placed Place(double begin, double amount, double rate, RateLedger* lane,
-             RateLedger* bus);
+             RateLedger* bus, std::vector<PlacedPiece>* pieces = nullptr);
 
 }  // namespace thermocline::device
 

@@ -47,6 +47,21 @@ TEST(RateLedger, ALaneServesOneAtATimeAndInGaps) {
   EXPECT_EQ(Place(0.5, 0.0, 4.0, &lane, nullptr).end, 0.5);
 }
 
+// Around what has the lane already; the pieces add up.
+TEST(RateLedger, TellsThePiecesOfWork) {
+  RateLedger lane(4.0);
+  Place(2.0, 8.0, 4.0, &lane, nullptr);
+  std::vector<PlacedPiece> pieces;
+  EXPECT_EQ(Place(1.0, 6.0, 4.0, &lane, nullptr, &pieces).end, 4.5);
+  ASSERT_EQ(pieces.size(), 2u);
+  EXPECT_EQ(pieces[0].begin, 1.0);
+  EXPECT_EQ(pieces[0].end, 2.0);
+  EXPECT_EQ(pieces[0].amount, 4.0);
+  EXPECT_EQ(pieces[1].begin, 4.0);
+  EXPECT_EQ(pieces[1].end, 4.5);
+  EXPECT_EQ(pieces[1].amount, 2.0);
+}
+
 TEST(RateLedger, ABusGivesWhatIsLeft) {
   RateLedger lane(4.0), other(8.0), bus(8.0);
   EXPECT_EQ(Place(0.0, 16.0, 4.0, &lane, &bus).end, 4.0);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "device/sim/sim_timeline.h"
 #include "device/sim/sim_worker.h"
 
 namespace thermocline::device {
@@ -52,7 +53,16 @@ struct SimEvent {
 class Sim final : public SimDevice {
  public:
   Sim(const Machine& machine, const SimOptions& options)
-      : machine_(machine), options_(options), worker_(machine, options) {}
+      : machine_(machine), options_(options), worker_(machine, options) {
+    if (options_.timeline == nullptr) return;
+    const double origin_s = options_.timeline->UseClock(
+        [this](double origin) { return origin + now(); });
+    timeline_.emplace(options_.timeline, kId, origin_s);
+    time().set_timeline(&*timeline_);
+  }
+  ~Sim() override {
+    if (options_.timeline != nullptr) options_.timeline->HoldClock();
+  }
 
   Result<DeviceInfo> Info() const override {
     const std::lock_guard lock(mutex_);
@@ -304,7 +314,8 @@ class Sim final : public SimDevice {
       const SimCommand command = stream.pending.front();
       stream.pending.pop_front();
       ++stream.num_done;
-      TC_RETURN_IF_ERROR(Do(stream, command));
+      TC_RETURN_IF_ERROR(timeline_ ? DoAndDraw(place.stream_idx, command)
+                                   : Do(stream, command));
     }
     return {};
   }
@@ -325,11 +336,35 @@ class Sim final : public SimDevice {
     return {};
   }
 
+  // What takes time is a span, from when the stream and the host had come to
+  // it.
+  Status DoAndDraw(size_t stream_idx, const SimCommand& command) {
+    SimStream& stream = streams_[stream_idx];
+    const double begin = std::max(stream.time, time().now());
+    const SimAccounts before = time().accounts();
+    timeline_->SetName(NameOf(command));
+    TC_RETURN_IF_ERROR(Do(stream, command));
+    timeline_->AddWork(stream_idx, begin, stream.time, before,
+                       time().accounts());
+    return {};
+  }
+
+  // Empty: takes no time.
+  static std::string_view NameOf(const SimCommand& command) {
+    if (std::holds_alternative<SimLaunch>(command.what)) return "launch";
+    const auto* work = std::get_if<SimWork>(&command.what);
+    if (work == nullptr) return "";
+    if (std::holds_alternative<SimCopy>(*work)) return SimTimeline::kCopy;
+    if (std::holds_alternative<SimFill>(*work)) return "fill";
+    return ShortNameOf(std::get<kernels::DeviceOp>(*work));
+  }
+
   mutable std::mutex mutex_;
   mutable uint64_t num_calls_ = 0;
   Machine machine_;
   SimOptions options_;
   SimWorker worker_;
+  std::optional<SimTimeline> timeline_;
   std::vector<SimStream> streams_;
   std::vector<SimEvent> events_;
   std::vector<std::vector<SimCommand>> graphs_;

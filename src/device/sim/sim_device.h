@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/timeline.h"
 #include "device/device.h"
 #include "device/sim/machine.h"
 #include "device/sim/op_check.h"
@@ -32,6 +33,10 @@ struct SimOptions {
   // missing, what is read is old, or poison. Faults of work show then. Times
   // are no longer those of the order of calls.
   bool is_late = false;
+
+  // Told of all that the device does, in virtual time, which becomes the
+  // timeline's clock as long as the device lives. Outlives it. Null: nobody.
+  Timeline* timeline = nullptr;
 
   // Faults. Calls of the Device are counted from 1: all that can fail.
   uint64_t fail_call = 0;  // fails with `error` and does nothing; 0: none

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "device/sim/sim_timeline.h"
+
 namespace thermocline::device {
 
 VirtualTime::VirtualTime(const Machine& machine)
@@ -11,25 +13,31 @@ VirtualTime::VirtualTime(const Machine& machine)
       down_(machine.down_rate),
       bus_(machine.bus_rate) {}
 
-double VirtualTime::CopyOver(RateLedger& lane, double rate, double from,
-                             uint64_t num_bytes, double& seconds) {
+double VirtualTime::CopyOver(SimLink link, RateLedger& lane, double rate,
+                             double from, uint64_t num_bytes, double& seconds) {
+  pieces_.clear();
+  std::vector<PlacedPiece>* const pieces =
+      timeline_ != nullptr ? &pieces_ : nullptr;
   // The latency holds the lane: small copies are slow one after another.
-  const Placed latency =
-      Place(std::max(from, now_), machine_.copy_latency, 1.0, &lane, nullptr);
-  const Placed bytes =
-      Place(latency.end, static_cast<double>(num_bytes), rate, &lane, &bus_);
+  const Placed latency = Place(std::max(from, now_), machine_.copy_latency, 1.0,
+                               &lane, nullptr, pieces);
+  for (PlacedPiece& piece : pieces_) piece.amount = 0.0;  // no bytes yet
+  const Placed bytes = Place(latency.end, static_cast<double>(num_bytes), rate,
+                             &lane, &bus_, pieces);
   seconds += latency.busy + bytes.busy;
+  if (timeline_ != nullptr) timeline_->AddCopy(link, pieces_, num_bytes);
   return bytes.end;
 }
 
 double VirtualTime::CopyUp(double from, uint64_t num_bytes) {
   accounts_.up_bytes += num_bytes;
-  return CopyOver(up_, machine_.up_rate, from, num_bytes, accounts_.up_seconds);
+  return CopyOver(SimLink::kUp, up_, machine_.up_rate, from, num_bytes,
+                  accounts_.up_seconds);
 }
 
 double VirtualTime::CopyDown(double from, uint64_t num_bytes) {
   accounts_.down_bytes += num_bytes;
-  return CopyOver(down_, machine_.down_rate, from, num_bytes,
+  return CopyOver(SimLink::kDown, down_, machine_.down_rate, from, num_bytes,
                   accounts_.down_seconds);
 }
 

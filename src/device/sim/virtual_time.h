@@ -3,11 +3,16 @@
 #define THERMOCLINE_DEVICE_SIM_VIRTUAL_TIME_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "device/sim/machine.h"
 #include "device/sim/rate_ledger.h"
 
 namespace thermocline::device {
+
+class SimTimeline;
+
+enum class SimLink : uint8_t { kUp, kDown };
 
 // Bytes that an operation moves, by where they lie.
 struct SimTraffic {
@@ -42,6 +47,9 @@ class VirtualTime {
  public:
   explicit VirtualTime(const Machine& machine);
 
+  // Told of what goes over the link; null: nobody. Outlives this.
+  void set_timeline(SimTimeline* timeline) { timeline_ = timeline; }
+
   double now() const { return now_; }  // the host's clock
   const SimAccounts& accounts() const { return accounts_; }
 
@@ -63,7 +71,7 @@ class VirtualTime {
   void WaitUntil(double time);
 
  private:
-  double CopyOver(RateLedger& lane, double rate, double from,
+  double CopyOver(SimLink link, RateLedger& lane, double rate, double from,
                   uint64_t num_bytes, double& seconds);
   void MoveTo(double time);
 
@@ -71,6 +79,8 @@ class VirtualTime {
   double now_ = 0.0;
   RateLedger device_, up_, down_, bus_;
   SimAccounts accounts_;
+  SimTimeline* timeline_ = nullptr;
+  std::vector<PlacedPiece> pieces_;  // of the copy at hand
 };
 
 }  // namespace thermocline::device

@@ -289,9 +289,9 @@ Result<std::unique_ptr<AttentionExecutor>> MakeDeviceAttention(
   TC_ASSIGN_OR_RETURN(const uint64_t num_bytes,
                       DeviceAttentionBytes(*parts.config, parts.layer_idx,
                                            *parts.weights, device.layout()));
-  TC_ASSIGN_OR_RETURN(device::Buffer memory,
-                      device.Allocate(num_bytes, device::MemoryKind::kDevice,
-                                      "the weights of attention"));
+  TC_ASSIGN_OR_RETURN(
+      device::Buffer memory,
+      device.Allocate(num_bytes, parts.memory, "the weights of attention"));
   WeightLoader loader(parts.lane, memory.data());
   TC_ASSIGN_OR_RETURN(const AttentionOnDevice weights,
                       LoadAttention(*parts.weights, loader));

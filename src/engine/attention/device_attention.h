@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "compute/matmul.h"
+#include "device/device.h"
 #include "engine/attention/attention_executor.h"
 #include "engine/device/device_lane.h"
 #include "engine/kv/device_kv.h"
@@ -32,6 +33,7 @@ struct DeviceAttentionParts {
   DeviceLane* lane = nullptr;
   DeviceKv* kv = nullptr;  // that has the layer
   const compute::Compute* compute = nullptr;
+  device::MemoryKind memory = device::MemoryKind::kDevice;  // of the weights
 };
 
 // Of generated rows, kernels::kDeviceRows at a time: D floats a row go over, D

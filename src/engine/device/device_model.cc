@@ -38,7 +38,8 @@ class Loader {
     if (placement.head) {
       TC_ASSIGN_OR_RETURN(
           loaded_->head,
-          MakeDeviceHead(parts_.model->weights().head, loaded_->lane.get()));
+          MakeDeviceHead(parts_.model->weights().head, loaded_->lane.get(),
+                         MemoryFor(placement.head_over_link)));
     }
     return std::move(loaded_);
   }
@@ -57,6 +58,10 @@ class Loader {
   const model::Config& config() const { return parts_.model->config(); }
   const model::LayerWeights& weights(size_t layer_idx) const {
     return parts_.model->weights().layers[layer_idx];
+  }
+
+  device::MemoryKind MemoryOf(size_t layer_idx) const {
+    return MemoryFor(parts_.placement->layers[layer_idx].over_link);
   }
 
   Status LoadKv() {
@@ -80,7 +85,8 @@ class Loader {
                              .layer_idx = layer_idx,
                              .lane = loaded_->lane.get(),
                              .kv = loaded_->kv.get(),
-                             .compute = parts_.compute}));
+                             .compute = parts_.compute,
+                             .memory = MemoryOf(layer_idx)}));
     return {};
   }
 
@@ -94,7 +100,8 @@ class Loader {
         MakeDeviceSelector(
             weights(layer_idx).predictor, predictor.threshold,
             loaded_->lane.get(),
-            reads_the_same ? loaded_->neurons[layer_idx].get() : nullptr));
+            reads_the_same ? loaded_->neurons[layer_idx].get() : nullptr,
+            MemoryOf(layer_idx)));
     return {};
   }
 
@@ -107,7 +114,8 @@ class Loader {
              .weights = &weights(layer_idx).ffn,
              .rest_below = RestBelow(config(), layer_idx, mode),
              .resident = parts_.placement->layers[layer_idx].resident,
-             .lane = loaded_->lane.get()}));
+             .lane = loaded_->lane.get(),
+             .memory = MemoryOf(layer_idx)}));
     return {};
   }
 
@@ -115,7 +123,8 @@ class Loader {
     TC_ASSIGN_OR_RETURN(
         loaded_->matrices[layer_idx],
         DeviceMatrices::Make(config().layers[layer_idx].ffn,
-                             weights(layer_idx).ffn, loaded_->lane.get()));
+                             weights(layer_idx).ffn, loaded_->lane.get(),
+                             MemoryOf(layer_idx)));
     return {};
   }
 
@@ -129,7 +138,8 @@ class Loader {
              .mode = mode,
              .rest_below = RestBelow(config(), layer_idx, mode),
              .resident = parts_.placement->layers[layer_idx].experts,
-             .lane = loaded_->lane.get()}));
+             .lane = loaded_->lane.get(),
+             .memory = MemoryOf(layer_idx)}));
     return {};
   }
 

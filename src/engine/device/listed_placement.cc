@@ -67,12 +67,41 @@ class Lister {
     return {};
   }
 
-  Result<Placement> Take(bool head) {
+  // All that the layer can have there; a layer that is listed has it.
+  Status AddRest(size_t layer_idx, const LayerPlacement& listed) {
+    const LayerParts& there = parts_.layers[layer_idx];
+    const size_t num_neurons =
+        there.ffn == FfnForm::kNeurons
+            ? request_.model->config().layers[layer_idx].ffn.width
+            : 0;
+    const bool is_whole =
+        listed.attention == there.attention.has_value() &&
+        listed.predictor == there.predictor.has_value() &&
+        listed.matrices == (there.ffn == FfnForm::kMatrices) &&
+        listed.resident.size() == num_neurons &&
+        listed.experts.size() == there.expert_bytes.size();
+    if (is_whole) return {};
+    if (HasAnything(listed)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "part of it is on the device, part is to cross the link: "
+                  "layers are placed whole");
+    }
+    sum_.PutOverLink(layer_idx);
+    if (there.attention) (void)sum_.AddAttention(layer_idx);
+    if (there.predictor) (void)sum_.AddPredictor(layer_idx);
+    if (there.ffn != FfnForm::kHost) (void)sum_.AddFfn(layer_idx);
+    return {};
+  }
+
+  Result<Placement> Take(bool head, bool rest_over_link) {
     if (head && !parts_.head) {
       return Fail(ErrorCode::kInvalidArgument,
                   "the head cannot be on this device");
     }
     if (head) (void)sum_.AddHead();
+    if (!head && rest_over_link && parts_.head) {
+      (void)sum_.AddHead(/*over_link=*/true);
+    }
     if (sum_.device_bytes() > request_.vram) {
       return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kVram},
                   "the plan takes {}, more than the {} of VRAM that there are "
@@ -93,20 +122,34 @@ class Lister {
 Result<Placement> PlaceListed(const PlacementRequest& request,
                               const ListedParts& parts) {
   const model::Config& config = request.model->config();
+  const bool rest_over_link = parts.rest_over_link;
   if (parts.layers.size() != config.num_layers) {
     return Fail(ErrorCode::kInvalidArgument, "a plan of {}: the model has {}",
                 Plural(parts.layers.size(), "layer"), config.num_layers);
   }
-  const Demands all = Complete(
-      config, {}, {.layers = std::vector<LayerDemands>(config.num_layers)});
-  const DeviceParts there = PlanDeviceParts(
-      *request.model, request.choice, *request.layout, request.context, all);
+  PlacementRules rules;
+  if (rest_over_link) rules = request.rules;
+  TC_ASSIGN_OR_RETURN(Demands of_tensors,
+                      DemandsOfTensors(*request.model, rules));
+  const Demands all = Complete(config, rules, std::move(of_tensors));
+  DeviceParts there = PlanDeviceParts(*request.model, request.choice,
+                                      *request.layout, request.context, all);
   Lister lister(request, there);
   for (size_t i = 0; i < parts.layers.size(); ++i) {
-    const Status status = lister.AddLayer(i, parts.layers[i]);
+    Status status = lister.AddLayer(i, parts.layers[i]);
+    if (status && rest_over_link) status = lister.AddRest(i, parts.layers[i]);
     if (!status) return Annotate(fmt::format("layer {}", i), status.error());
   }
-  return lister.Take(parts.head);
+  TC_ASSIGN_OR_RETURN(Placement placement,
+                      lister.Take(parts.head, rest_over_link));
+  if (!rest_over_link) return placement;
+  if (placement.empty() && !there.left_out.empty()) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: nothing of it can be on the device: {}",
+                request.model->file().path(), there.left_out.front());
+  }
+  placement.left_out = std::move(there.left_out);
+  return placement;
 }
 
 }  // namespace thermocline::engine

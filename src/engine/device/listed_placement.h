@@ -16,12 +16,18 @@ namespace thermocline::engine {
 struct ListedParts {
   std::vector<LayerPlacement> layers;  // [L]
   bool head = false;
+  // What of a model can be on the device and is not listed is computed there
+  // all the same, its weights over the link; layers are listed whole or not at
+  // all. request.rules keep on the host what they name.
+  bool rest_over_link = false;
 };
 
 // With the bytes that it takes, of which none is trusted. request.rules do not
-// count. kInvalidArgument: other layers, neurons or experts than the model has,
-// not ascending, or a part that cannot be on the device, named;
+// count but for rest_over_link. kInvalidArgument: other layers, neurons or
+// experts than the model has, not ascending, a part that cannot be on the
+// device, or with rest_over_link a layer in pieces, named; DemandsOfTensors'.
 // kResourceExhausted: it takes more than request.vram, with how much.
+// kUnsupported: nothing could cross the link, with the first reason.
 Result<Placement> PlaceListed(const PlacementRequest& request,
                               const ListedParts& parts);
 

@@ -54,6 +54,71 @@ TEST_F(ListedPlacement, TakesWhatThePlannersTakes) {
   }
 }
 
+// What crosses the link takes the host's memory; keys and values do not cross.
+TEST_F(ListedPlacement, PutsTheRestOverTheLink) {
+  for (const char* kind : {"dense", "transposed", "exact", "fast", "mixture"}) {
+    SCOPED_TRACE(kind);
+    const PlannedModel planned = OpenPlanned(kind);
+    ASSERT_NE(planned.model, nullptr);
+    const PlacementRequest request = RequestFor(planned);
+    const auto all = PlanPlacement(request);
+    ASSERT_TRUE(all) << all.error().message;
+    for (const size_t num_there : {0, 1, 3, 4}) {
+      const auto got = testing::PlaceOverLink(request, num_there);
+      ASSERT_TRUE(got) << got.error().message;
+      EXPECT_EQ(got->weight_bytes + got->record_bytes + got->linked_bytes,
+                all->weight_bytes + all->record_bytes);
+      EXPECT_EQ(got->kv_bytes, all->kv_bytes);
+      EXPECT_EQ(got->lane_bytes, all->lane_bytes);
+      EXPECT_EQ(got->pinned_bytes, all->pinned_bytes);
+      EXPECT_EQ(got->linked_bytes == 0, num_there == 4);
+      EXPECT_EQ(got->weight_bytes == 0, num_there == 0);
+      EXPECT_EQ(got->head_over_link, num_there < 4);
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(got->layers[i].over_link, i + num_there < 3);
+        EXPECT_EQ(got->layers[i].resident, all->layers[i].resident);
+        EXPECT_EQ(got->layers[i].experts, all->layers[i].experts);
+      }
+    }
+    PlacementRequest small = request;
+    small.vram = testing::PlaceOverLink(request, 0)->device_bytes();
+    EXPECT_TRUE(testing::PlaceOverLink(small, 0));
+    small.vram -= 1;
+    const auto refused = testing::PlaceOverLink(small, 0);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  }
+}
+
+TEST_F(ListedPlacement, KeepsOnTheHostWhatCannotCross) {
+  const PlannedModel fast = OpenPlanned("fast");
+  ASSERT_NE(fast.model, nullptr);
+  PlacementRequest request = RequestFor(fast);
+  ListedParts parts = {.layers = std::vector<LayerPlacement>(3),
+                       .rest_over_link = true};
+  request.rules.tensors = {{.pattern = "blk.1.attn_q"}};
+  auto placed = PlaceListed(request, parts);
+  ASSERT_TRUE(placed) << placed.error().message;
+  EXPECT_FALSE(placed->layers[1].attention);
+  EXPECT_TRUE(placed->layers[1].over_link && placed->layers[1].predictor);
+  EXPECT_TRUE(placed->layers[0].attention);
+
+  request.rules = {};
+  const testing::LayoutWithout layout(DType::kF16);
+  request.layout = &layout;
+  placed = PlaceListed(request, parts);
+  ASSERT_FALSE(placed);
+  EXPECT_EQ(placed.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(placed.error().message, HasSubstr("nothing of it can be"));
+
+  request = RequestFor(fast);
+  parts.layers[2].attention = true;
+  placed = PlaceListed(request, parts);
+  ASSERT_FALSE(placed);
+  EXPECT_THAT(placed.error().message,
+              HasSubstr("layer 2: part of it is on the device"));
+}
+
 TEST_F(ListedPlacement, NamesWhatIsWrong) {
   const PlannedModel exact = OpenPlanned("exact");
   ASSERT_NE(exact.model, nullptr);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/units.h"
+
 namespace thermocline::engine {
 namespace {
 
@@ -22,6 +24,17 @@ struct Share {
     return num_there == num_all ? 100 : std::clamp(rounded, 1, 99);
   }
 };
+
+// Of what weights lie on the host; empty: of nothing.
+std::string DescribeLink(const Placement& placement) {
+  const auto num_layers = static_cast<size_t>(
+      std::ranges::count(placement.layers, true, &LayerPlacement::over_link));
+  const bool has_head = placement.head && placement.head_over_link;
+  if (num_layers == 0 && !has_head) return "";
+  std::string of = num_layers > 0 ? Plural(num_layers, "layer") : "";
+  if (has_head) of += num_layers > 0 ? " and the head" : "the head";
+  return fmt::format("; those of {} lie on the host, over the link", of);
+}
 
 }  // namespace
 
@@ -56,7 +69,8 @@ std::string Describe(const Placement& placement, const model::Config& config) {
   add_share("neurons", neurons);
   add_share("experts", experts);
   if (placement.head) parts.push_back("head");
-  return parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "));
+  if (parts.empty()) return "nothing";
+  return fmt::format("{}{}", fmt::join(parts, ", "), DescribeLink(placement));
 }
 
 }  // namespace thermocline::engine

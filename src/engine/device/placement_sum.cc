@@ -41,23 +41,23 @@ bool PlacementSum::Accept(const Bytes& bytes) {
   return true;
 }
 
-PlacementSum::Bytes PlacementSum::WithWeights(uint64_t num_bytes,
-                                              const LaneNeed& need) const {
+PlacementSum::Bytes PlacementSum::WithWeights(const PartCost& part,
+                                              bool over_link) const {
   Bytes bytes = bytes_;
-  bytes.weights += InPieces(num_bytes);
-  bytes.need.Cover(need);
+  (over_link ? bytes.linked : bytes.weights) += InPieces(part.num_bytes);
+  bytes.need.Cover(part.need);
   return bytes;
 }
 
-bool PlacementSum::AddWhole(const PartCost& part) {
-  return Accept(WithWeights(part.num_bytes, part.need));
+bool PlacementSum::AddWhole(const PartCost& part, bool over_link) {
+  return Accept(WithWeights(part, over_link));
 }
 
 bool PlacementSum::AddAttention(size_t layer_idx) {
   const PartCost& part = *parts_.layers[layer_idx].attention;
   std::vector<size_t> attending = attending_;
   attending.insert(std::ranges::lower_bound(attending, layer_idx), layer_idx);
-  Bytes bytes = WithWeights(part.num_bytes, part.need);
+  Bytes bytes = WithWeights(part, placement_.layers[layer_idx].over_link);
   bytes.kv = InPieces(DeviceKvBytes(config_, attending, num_kv_pages_));
   bytes.need.Cover(DeviceKvNeed());
   if (!Accept(bytes)) return false;
@@ -67,14 +67,16 @@ bool PlacementSum::AddAttention(size_t layer_idx) {
 }
 
 bool PlacementSum::AddPredictor(size_t layer_idx) {
-  if (!AddWhole(*parts_.layers[layer_idx].predictor)) return false;
-  placement_.layers[layer_idx].predictor = true;
-  return true;
+  LayerPlacement& placed = placement_.layers[layer_idx];
+  placed.predictor =
+      AddWhole(*parts_.layers[layer_idx].predictor, placed.over_link);
+  return placed.predictor;
 }
 
-bool PlacementSum::AddHead() {
-  if (!AddWhole(*parts_.head)) return false;
+bool PlacementSum::AddHead(bool over_link) {
+  if (!AddWhole(*parts_.head, over_link)) return false;
   placement_.head = true;
+  placement_.head_over_link = over_link;
   return true;
 }
 
@@ -86,7 +88,8 @@ bool PlacementSum::AddRecords(size_t layer_idx, uint64_t num_bytes) {
   const uint64_t after =
       of_layer + num_bytes + (of_layer == 0 ? layer.other_bytes : 0);
   Bytes bytes = bytes_;
-  bytes.records += InPieces(after) - InPieces(of_layer);
+  (placement_.layers[layer_idx].over_link ? bytes.linked : bytes.records) +=
+      InPieces(after) - InPieces(of_layer);
   bytes.need.Cover(layer.ffn_need);
   if (!Accept(bytes)) return false;
   of_layer = after;
@@ -114,7 +117,8 @@ bool PlacementSum::AddFfn(size_t layer_idx) {
   const LayerParts& layer = parts_.layers[layer_idx];
   LayerPlacement& placed = placement_.layers[layer_idx];
   if (layer.ffn == FfnForm::kMatrices) {
-    placed.matrices = AddWhole({layer.matrix_bytes, layer.ffn_need});
+    placed.matrices =
+        AddWhole({layer.matrix_bytes, layer.ffn_need}, placed.over_link);
     return placed.matrices;
   }
   const bool are_neurons = layer.ffn == FfnForm::kNeurons;
@@ -139,6 +143,7 @@ Placement PlacementSum::Take() {
   placement_.weight_bytes = bytes_.weights;
   placement_.record_bytes = bytes_.records;
   placement_.kv_bytes = bytes_.kv;
+  placement_.linked_bytes = bytes_.linked;
   placement_.num_kv_pages = attending_.empty() ? 0 : num_kv_pages_;
   placement_.lane_bytes = InPieces(bytes_.need.device_bytes);
   if (bytes_.total() > 0) {

@@ -21,13 +21,17 @@ class PlacementSum {
   PlacementSum(const model::Config& config, const DeviceParts& parts,
                uint64_t num_kv_pages, uint64_t budget);
 
+  // What is added of this layer from now on has its weights in pinned memory.
+  void PutOverLink(size_t layer_idx) {
+    placement_.layers[layer_idx].over_link = true;
+  }
   bool AddAttention(size_t layer_idx);
   bool AddPredictor(size_t layer_idx);
   // All of it, in the form that it has.
   bool AddFfn(size_t layer_idx);
   bool AddNeuron(size_t layer_idx, uint32_t neuron);
   bool AddExpert(size_t layer_idx, uint32_t expert);
-  bool AddHead();
+  bool AddHead(bool over_link = false);
 
   uint64_t device_bytes() const { return bytes_.total(); }
   Placement Take();
@@ -37,16 +41,17 @@ class PlacementSum {
     uint64_t weights = 0;
     uint64_t records = 0;
     uint64_t kv = 0;
+    uint64_t linked = 0;  // the host's, no part of the total
     LaneNeed need;
 
     uint64_t total() const;
   };
 
   bool Accept(const Bytes& bytes);
-  // Bytes of a buffer of its own.
-  Bytes WithWeights(uint64_t num_bytes, const LaneNeed& need) const;
+  // Weights of a buffer of their own.
+  Bytes WithWeights(const PartCost& part, bool over_link) const;
   bool AddRecords(size_t layer_idx, uint64_t num_bytes);
-  bool AddWhole(const PartCost& part);
+  bool AddWhole(const PartCost& part, bool over_link);
 
   const model::Config& config_;
   const DeviceParts& parts_;

@@ -1,9 +1,12 @@
 #include "engine/device/placement.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace thermocline::engine {
 namespace {
+
+using ::testing::EndsWith;
 
 model::Config ConfigOf(size_t num_layers, const model::FfnSpec& ffn) {
   model::Config config;
@@ -31,6 +34,18 @@ TEST(DescribePlacement, NamesWhatIsThere) {
   EXPECT_EQ(Describe(placement, config),
             "attention of 1 of 3 layers, predictors of 1 of 3 layers, FFNs of "
             "2 of 3 layers, head");
+  placement.head_over_link = true;
+  EXPECT_THAT(
+      Describe(placement, config),
+      EndsWith("head; those of the head lie on the host, over the link"));
+  placement.layers[0].over_link = placement.layers[2].over_link = true;
+  EXPECT_THAT(
+      Describe(placement, config),
+      EndsWith("; those of 2 layers and the head lie on the host, over the "
+               "link"));
+  placement.head = false;
+  EXPECT_THAT(Describe(placement, config),
+              EndsWith("; those of 2 layers lie on the host, over the link"));
 }
 
 // Few are not none, and all but a few are not all.

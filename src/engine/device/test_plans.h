@@ -7,10 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "device/device.h"
 #include "device/sim/sim_device.h"
 #include "device/sim/test_machine.h"
+#include "engine/device/listed_placement.h"
+#include "engine/device/planner.h"
 #include "engine/ffn/ffn_choice.h"
 #include "engine/testing/tiny_model.h"
 
@@ -47,6 +50,22 @@ inline PlannedModel OpenPlanned(const std::string& kind) {
   auto model = OpenTinyModel(spec, {.bundle_at_load = has_records});
   EXPECT_TRUE(model) << model.error().message;
   return {model ? *model : nullptr, choice};
+}
+
+// The last so many layers whole; the weights of the others over the link, and
+// the head's unless all layers are there. Requires a device that could have
+// everything.
+inline Result<Placement> PlaceOverLink(const PlacementRequest& request,
+                                       size_t num_there) {
+  PlacementRequest everything = request;
+  everything.vram = uint64_t{1} << 40;
+  TC_ASSIGN_OR_RETURN(Placement all, PlanPlacement(everything));
+  const size_t num_layers = all.layers.size();
+  ListedParts parts = {.layers = std::move(all.layers),
+                       .head = num_there > num_layers,
+                       .rest_over_link = true};
+  for (size_t i = 0; i + num_there < num_layers; ++i) parts.layers[i] = {};
+  return PlaceListed(request, parts);
 }
 
 // The simulated device's, but for one type.

@@ -36,18 +36,23 @@ class Timed final : public TimedPass {
         config_(parts.model->config()),
         weights_(parts.model->weights()),
         compute_{.kernels = &kernels::KernelsFor(parts.plan.engine.isa),
-                 .work = parts.plan.engine.work} {}
+                 .work = parts.plan.engine.work} {
+    if (parts.plan.engine.timeline == nullptr) return;
+    compute_.timeline = &timeline_.emplace(parts.plan.engine.timeline);
+  }
 
   Status Start() {
     const EngineOptions& options = parts_.plan.engine;
     TC_ASSIGN_OR_RETURN(plan_, PlanEngine(config_, options, 1));
     TC_RETURN_IF_ERROR(Check());
+    const double begin_s = timeline_ ? timeline_->Now() : 0.0;
     TC_ASSIGN_OR_RETURN(there_,
                         LoadDeviceModel({.model = parts_.model.get(),
                                          .placement = &options.placement,
                                          .layers = &plan_.layers,
                                          .compute = &compute_,
                                          .device = options.device.get()}));
+    if (timeline_) timeline_->AddPass("weights to the device", -1, begin_s);
     TC_ASSIGN_OR_RETURN(
         kv_, KvPool::Create(parts_.plan.kv, parts_.plan.num_kv_pages));
     sequence_.emplace(kv_.get(), options.context);
@@ -78,6 +83,7 @@ class Timed final : public TimedPass {
   Status Generate(std::span<const neuron::NeuronSet> candidates,
                   std::span<const neuron::NeuronSet> fired) override {
     TC_RETURN_IF_ERROR(sequence_->Reserve(1));
+    const double begin_s = timeline_ ? timeline_->Now() : 0.0;
     const SequenceRows run = {.sequence = &*sequence_,
                               .first_position = sequence_->length(),
                               .num_rows = 1};
@@ -87,6 +93,7 @@ class Timed final : public TimedPass {
     }
     Read(Stage::kEmbed, weights_.token_embedding.row_bytes());
     for (size_t i = 0; i < config_.num_layers; ++i) {
+      if (timeline_) timeline_->SetLayer(static_cast<int32_t>(i));
       TC_RETURN_IF_ERROR(Attend(i, run));
       if (there_->neurons[i] != nullptr && HasPredictor(i)) {
         // A predictor there begins its layer's neurons.
@@ -99,6 +106,9 @@ class Timed final : public TimedPass {
       TC_RETURN_IF_ERROR(RunFfn(i, candidates[i], fired[i]));
     }
     TC_RETURN_IF_ERROR(RunHead());
+    if (timeline_) {
+      timeline_->AddPass("token", run.first_position + 1, begin_s);
+    }
     if (there_->kv != nullptr) there_->kv->Commit({&run, 1});
     sequence_->Advance(1);
     ++totals_.num_tokens;
@@ -125,7 +135,7 @@ class Timed final : public TimedPass {
   }
 
   void Read(Stage stage, size_t num_bytes) {
-    if (num_bytes > 0) compute_.work->Read(stage, num_bytes);
+    const compute::ScopedStage told(compute_, stage, num_bytes);
   }
 
   compute::Rows Row() { return {row_.data(), config_.width, config_.width}; }
@@ -180,6 +190,7 @@ class Timed final : public TimedPass {
       const size_t width = config_.layers[target].ffn.width;
       const neuron::ActiveSets sets = {.num_neurons = width,
                                        .words = words_.data()};
+      const compute::ScopedStage stage(compute_, Stage::kSelect);
       TC_RETURN_IF_ERROR(
           there->Select(FormOf(Phase::kGenerate), Row(), 1, sets));
     }
@@ -243,7 +254,10 @@ class Timed final : public TimedPass {
     const size_t num_bytes = num_wanted * rows.tested + num_open * rows.rest;
     totals_.num_bytes += num_bytes;
     Read(Stage::kNeurons, num_bytes);
-    if (there != nullptr) TC_RETURN_IF_ERROR(there->Finish(Out()));
+    if (there != nullptr) {
+      const compute::ScopedStage stage(compute_, Stage::kDevice);
+      TC_RETURN_IF_ERROR(there->Finish(Out()));
+    }
     if (!ffn.down_t) Read(Stage::kDown, ffn.down.num_bytes());
     return {};
   }
@@ -253,6 +267,7 @@ class Timed final : public TimedPass {
       Read(Stage::kHead, weights_.head.num_bytes());
       return {};
     }
+    const compute::ScopedStage stage(compute_, Stage::kHead);
     return there_->head->Run(
         {.phase = Phase::kGenerate,
          .num_rows = 1,
@@ -263,6 +278,7 @@ class Timed final : public TimedPass {
   TimedParts parts_;
   const model::Config& config_;
   const model::Weights& weights_;
+  std::optional<compute::StageTimeline> timeline_;
   compute::Compute compute_;
   EnginePlan plan_;
   std::unique_ptr<KvPool> kv_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,14 +96,29 @@ RecordedSets RecordSets(const PlannedModel& planned) {
   return recorded;
 }
 
+// What is placed: of a budget by the planner, or the last so many layers.
+struct TimedPlace {
+  uint64_t vram = uint64_t{8} << 20;
+  std::optional<size_t> num_there;  // absent: as the planner says
+
+  void Tell(SessionOptions& options) const {
+    options.budget.vram = vram;
+    if (!num_there) return;
+    options.place = [count = *num_there](const PlacementRequest& request) {
+      return testing::PlaceOverLink(request, count);
+    };
+  }
+};
+
 // What each generated token takes a session that computes.
-std::vector<double> TimesOfSession(const PlannedModel& planned, uint64_t vram) {
+std::vector<double> TimesOfSession(const PlannedModel& planned,
+                                   const TimedPlace& place) {
   const std::shared_ptr<device::SimDevice> device =
       device::MakeSim(device::TestMachine(), {});
   TimedClock clock(device.get());
   SessionOptions options = TimedOptions(planned);
   options.device = device;
-  options.budget.vram = vram;
+  place.Tell(options);
   options.work = &clock;
   const auto session = Session::Create(planned.model, options).value();
   std::vector<float> logits(planned.model->config().vocab_size);
@@ -119,7 +135,7 @@ std::vector<double> TimesOfSession(const PlannedModel& planned, uint64_t vram) {
 
 std::vector<double> TimesWithoutNumbers(const PlannedModel& planned,
                                         const model::Model& shape,
-                                        uint64_t vram) {
+                                        const TimedPlace& place) {
   const RecordedSets recorded = RecordSets(planned);
   device::SimCounts counts;
   const std::shared_ptr<device::SimDevice> device = device::MakeSim(
@@ -129,7 +145,7 @@ std::vector<double> TimesWithoutNumbers(const PlannedModel& planned,
   TimedClock clock(device.get());
   SessionOptions options = TimedOptions(planned);
   options.device = device;
-  options.budget.vram = vram;
+  place.Tell(options);
   options.work = &clock;
   const auto pass = TimedPass::Make(
       {.model = std::shared_ptr<const model::Model>(planned.model, &shape),
@@ -147,19 +163,21 @@ std::vector<double> TimesWithoutNumbers(const PlannedModel& planned,
   return times;
 }
 
-// With nothing to everything on the device.
+// With nothing to everything on the device, and some or all over the link.
 TEST(TimedPass, TakesAsLongAsASession) {
   for (const char* kind : {"dense", "transposed", "exact", "fast", "ahead"}) {
     const PlannedModel planned = OpenPlanned(kind);
     ASSERT_NE(planned.model, nullptr);
     const auto shape = planned.model->ShapeOf(DType::kF16);
     ASSERT_TRUE(shape) << shape.error().message;
-    for (const uint64_t vram :
-         {300u << 10, 700u << 10, 1500u << 10, 8u << 20}) {
-      SCOPED_TRACE(std::string(kind) + " " + std::to_string(vram));
-      const std::vector<double> expected = TimesOfSession(planned, vram);
+    const TimedPlace places[] = {{300u << 10}, {700u << 10},   {1500u << 10},
+                                 {8u << 20},   {8u << 20, 0u}, {8u << 20, 2u}};
+    for (const TimedPlace& place : places) {
+      SCOPED_TRACE(std::string(kind) + " " + std::to_string(place.vram) +
+                   (place.num_there ? " over the link" : ""));
+      const std::vector<double> expected = TimesOfSession(planned, place);
       const std::vector<double> got =
-          TimesWithoutNumbers(planned, **shape, vram);
+          TimesWithoutNumbers(planned, **shape, place);
       for (size_t i = 0; i < kTimedTokens; ++i) {
         EXPECT_GT(expected[i], 0.0);
         EXPECT_NEAR(got[i], expected[i], 1e-9 * expected[i]) << i;

@@ -116,8 +116,9 @@ Status DeviceExperts::Load(const DeviceExpertsParts& parts, size_t expert_idx) {
   Expert& expert = experts_[expert_idx];
   if (!weights.down_t) {
     TC_RETURN_IF_ERROR(CheckMode(parts.mode));
-    TC_ASSIGN_OR_RETURN(expert.matrices,
-                        DeviceMatrices::Make(*parts.spec, weights, &lane_));
+    TC_ASSIGN_OR_RETURN(
+        expert.matrices,
+        DeviceMatrices::Make(*parts.spec, weights, &lane_, parts.memory));
     return {};
   }
   has_raw_ = false;
@@ -128,7 +129,8 @@ Status DeviceExperts::Load(const DeviceExpertsParts& parts, size_t expert_idx) {
                                              .weights = &weights,
                                              .rest_below = parts.rest_below,
                                              .resident = all,
-                                             .lane = &lane_}));
+                                             .lane = &lane_,
+                                             .memory = parts.memory}));
   return {};
 }
 

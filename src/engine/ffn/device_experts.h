@@ -42,6 +42,7 @@ struct DeviceExpertsParts {
   float rest_below = 0.0f;                     // as NeuronFfn's
   std::span<const uint32_t> resident;          // experts, ascending
   DeviceLane* lane = nullptr;                  // outlives it
+  device::MemoryKind memory = device::MemoryKind::kDevice;  // of their weights
 };
 
 // A pass over at most kDeviceRows rows: Start; AddExpert for each resident one

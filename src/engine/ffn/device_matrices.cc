@@ -169,14 +169,14 @@ LaneNeed DeviceMatricesNeed(const model::FfnSpec& spec, uint64_t width) {
 
 Result<std::unique_ptr<DeviceMatrices>> DeviceMatrices::Make(
     const model::FfnSpec& spec, const model::FfnWeights& weights,
-    DeviceLane* lane) {
+    DeviceLane* lane, device::MemoryKind memory) {
   device::Device& device = lane->device();
   TC_ASSIGN_OR_RETURN(const uint64_t num_bytes,
                       NumBytes(spec, weights, device.layout()));
   std::unique_ptr<DeviceMatrices> matrices(new DeviceMatrices(spec, lane));
-  TC_ASSIGN_OR_RETURN(matrices->memory_,
-                      device.Allocate(num_bytes, device::MemoryKind::kDevice,
-                                      "the matrices of an FFN"));
+  TC_ASSIGN_OR_RETURN(
+      matrices->memory_,
+      device.Allocate(num_bytes, memory, "the matrices of an FFN"));
   WeightLoader loader(lane, matrices->memory_.data());
   TC_ASSIGN_OR_RETURN(matrices->weights_, Load(spec, weights, loader));
   TC_CHECK(loader.used() == num_bytes);

@@ -37,7 +37,8 @@ class DeviceMatrices {
   // kResourceExhausted, errors of the device.
   static Result<std::unique_ptr<DeviceMatrices>> Make(
       const model::FfnSpec& spec, const model::FfnWeights& weights,
-      DeviceLane* lane);
+      DeviceLane* lane,
+      device::MemoryKind memory = device::MemoryKind::kDevice);
 
   // Memory of the device.
   struct Pass {

@@ -80,10 +80,9 @@ Result<ResidentRecords> ResidentRecords::Make(const ResidentParts& parts) {
       const DeviceRecords records,
       PlanDeviceRecords(*parts.spec, *parts.weights, device.layout()));
   ResidentRecords resident(parts, records);
-  TC_ASSIGN_OR_RETURN(
-      resident.memory_,
-      device.Allocate(records.BytesFor(parts.resident.size()),
-                      device::MemoryKind::kDevice, "the records of a layer"));
+  TC_ASSIGN_OR_RETURN(resident.memory_,
+                      device.Allocate(records.BytesFor(parts.resident.size()),
+                                      parts.memory, "the records of a layer"));
   resident.args_.records = resident.memory_.data();
   TC_RETURN_IF_ERROR(resident.Upload(parts));
   TC_RETURN_IF_ERROR(resident.UploadVectors(parts));

@@ -42,6 +42,7 @@ struct ResidentParts {
   float rest_below = 0.0f;                     // as NeuronFfn's
   std::span<const uint32_t> resident;          // neurons, ascending
   DeviceLane* lane = nullptr;                  // outlives it
+  device::MemoryKind memory = device::MemoryKind::kDevice;  // of the records
 };
 
 // Those of one FFN, or of one expert, that lie there.

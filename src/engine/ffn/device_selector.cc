@@ -149,18 +149,18 @@ LaneNeed DeviceSelectorNeed(const model::PredictorWeights& weights) {
 
 Result<std::unique_ptr<predictor::Selector>> MakeDeviceSelector(
     const model::PredictorWeights& weights, float threshold, DeviceLane* lane,
-    DeviceFfn* ffn) {
+    DeviceFfn* ffn, device::MemoryKind memory) {
   device::Device& device = lane->device();
   TC_ASSIGN_OR_RETURN(const uint64_t num_bytes,
                       DeviceSelectorBytes(weights, device.layout()));
-  TC_ASSIGN_OR_RETURN(device::Buffer memory,
-                      device.Allocate(num_bytes, device::MemoryKind::kDevice,
-                                      "the weights of a predictor"));
-  WeightLoader loader(lane, memory.data());
+  TC_ASSIGN_OR_RETURN(
+      device::Buffer buffer,
+      device.Allocate(num_bytes, memory, "the weights of a predictor"));
+  WeightLoader loader(lane, buffer.data());
   TC_ASSIGN_OR_RETURN(const kernels::PredictArgs args,
                       LoadPredictor(weights, loader));
   return std::make_unique<DeviceSelector>(weights, threshold, lane, ffn,
-                                          std::move(memory), args);
+                                          std::move(buffer), args);
 }
 
 }  // namespace thermocline::engine

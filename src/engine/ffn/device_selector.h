@@ -25,9 +25,11 @@ LaneNeed DeviceSelectorNeed(const model::PredictorWeights& weights);
 // device, and those of DeviceSelectorBytes.
 // ffn: the same layer's neurons, which read what the predictor reads: they
 // begin as soon as they are chosen, before the host knows. Or null.
+// memory: of the weights.
 Result<std::unique_ptr<predictor::Selector>> MakeDeviceSelector(
     const model::PredictorWeights& weights, float threshold, DeviceLane* lane,
-    DeviceFfn* ffn = nullptr);
+    DeviceFfn* ffn = nullptr,
+    device::MemoryKind memory = device::MemoryKind::kDevice);
 
 }  // namespace thermocline::engine
 

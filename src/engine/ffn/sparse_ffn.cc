@@ -125,14 +125,16 @@ class SparseFfn final : public FfnExecutor {
 
   Status RunOnHost(const FfnCall& call, size_t first,
                    std::span<const NeuronList> lists) {
-    const compute::ScopedStage stage(*parts_.compute, Stage::kNeurons);
+    compute::ScopedStage stage(*parts_.compute, Stage::kNeurons);
     TC_RETURN_IF_ERROR(
         ffn_.Run(call.normed.From(first), lists, parts_.scratch->up.From(first),
                  call.out.From(first),
                  call.sets.is_recorded ? parts_.scratch->gate.From(first)
                                        : compute::Rows()));
     if (parts_.compute->work != nullptr) {
-      parts_.compute->work->Read(Stage::kNeurons, MostBytes(lists));
+      const uint64_t num_bytes = MostBytes(lists);
+      parts_.compute->work->Read(Stage::kNeurons, num_bytes);
+      stage.DrawBytes(num_bytes);
     }
     return {};
   }

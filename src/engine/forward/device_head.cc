@@ -112,18 +112,17 @@ LaneNeed DeviceHeadNeed(const model::Config& config) {
                                    WeightLoader::kStagingBytes)};
 }
 
-Result<std::unique_ptr<HeadExecutor>> MakeDeviceHead(const TensorView& head,
-                                                     DeviceLane* lane) {
+Result<std::unique_ptr<HeadExecutor>> MakeDeviceHead(
+    const TensorView& head, DeviceLane* lane, device::MemoryKind memory) {
   device::Device& device = lane->device();
   TC_ASSIGN_OR_RETURN(const uint64_t num_bytes,
                       DeviceHeadBytes(head, device.layout()));
-  TC_ASSIGN_OR_RETURN(
-      device::Buffer memory,
-      device.Allocate(num_bytes, device::MemoryKind::kDevice, "the head"));
-  WeightLoader loader(lane, memory.data());
+  TC_ASSIGN_OR_RETURN(device::Buffer buffer,
+                      device.Allocate(num_bytes, memory, "the head"));
+  WeightLoader loader(lane, buffer.data());
   TC_ASSIGN_OR_RETURN(const kernels::DeviceMatrix weights,
                       LoadHead(head, loader));
-  return std::make_unique<DeviceHead>(lane, std::move(memory), weights);
+  return std::make_unique<DeviceHead>(lane, std::move(buffer), weights);
 }
 
 }  // namespace thermocline::engine

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/status.h"
+#include "device/device.h"
 #include "engine/device/device_lane.h"
 #include "engine/forward/head_executor.h"
 #include "model/config.h"
@@ -21,9 +22,10 @@ LaneNeed DeviceHeadNeed(const model::Config& config);
 
 // Of generated rows, kernels::kDeviceRows at a time: D floats a row go over, V
 // come back. The lane outlives it; the weights need not. kResourceExhausted,
-// errors of the device, and those of DeviceHeadBytes.
-Result<std::unique_ptr<HeadExecutor>> MakeDeviceHead(const TensorView& head,
-                                                     DeviceLane* lane);
+// errors of the device, and those of DeviceHeadBytes. memory: of the weights.
+Result<std::unique_ptr<HeadExecutor>> MakeDeviceHead(
+    const TensorView& head, DeviceLane* lane,
+    device::MemoryKind memory = device::MemoryKind::kDevice);
 
 }  // namespace thermocline::engine
 

@@ -80,7 +80,6 @@ class HostForward final : public Forward {
   // residual += delta
   void AddDelta(const PhaseRows& rows);
   bool AllFinite(const Rows& rows, size_t num_rows);
-  Status ComputeLogits(std::span<float> logits);
   // Those of a phase; moves `logits` on behind them.
   Status ComputeLogits(const PhaseRows& rows, std::span<float>& logits);
   compute::Norm NormOf(const TensorView& weight, const TensorView& bias) const;
@@ -165,7 +164,11 @@ Status HostForward::RunPass(const Batch& batch, std::span<float> logits,
     TC_RETURN_IF_ERROR(device()->kv->Sync(generated().sequences));
   }
   TC_RETURN_IF_ERROR(RunLayers(num_rows, hooks));
-  return ComputeLogits(logits);
+  for (const PhaseRows& rows : phases_) {
+    TC_RETURN_IF_ERROR(ComputeLogits(rows, logits));
+  }
+  TC_CHECK(logits.empty());
+  return {};
 }
 
 void HostForward::Lay(const Batch& batch) {
@@ -237,6 +240,9 @@ void HostForward::EmbedRow(const BatchRun& run, size_t token_idx, size_t row) {
 Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (hooks.layers_done) hooks.layers_done(i);
+    if (compute_.timeline != nullptr) {
+      compute_.timeline->SetLayer(static_cast<int32_t>(i));
+    }
     if (hooks.cancel != nullptr && hooks.cancel->load()) {
       return Fail(ErrorCode::kCancelled, "cancelled");
     }
@@ -357,14 +363,6 @@ bool HostForward::AllFinite(const Rows& rows, size_t num_rows) {
         }
       });
   return all_finite.load(std::memory_order_relaxed);
-}
-
-Status HostForward::ComputeLogits(std::span<float> logits) {
-  for (const PhaseRows& rows : phases_) {
-    TC_RETURN_IF_ERROR(ComputeLogits(rows, logits));
-  }
-  TC_CHECK(logits.empty());
-  return {};
 }
 
 Status HostForward::ComputeLogits(const PhaseRows& rows,
