@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-OpBenchOptions SmallOptions() {
+OpBenchOptions SmallOpOptions() {
   return {.shape = {.dtype = DType::kQ8_0, .width = 64, .num_neurons = 299},
           .targets = {{.machine = device::TestMachine()}},
           .num_threads = 1,
@@ -24,16 +24,16 @@ OpBenchOptions SmallOptions() {
           .most_bytes = 1 << 20};
 }
 
-OpReport RunSmall(const OpBenchOptions& options) {
+OpReport RunSmallOp(const OpBenchOptions& options) {
   const auto report = RunOpBench(options);
   EXPECT_TRUE(report.has_value()) << report.error().message;
   return report.value_or(OpReport());
 }
 
 TEST(OpBenchTest, SimulatedTimesAreTheSameEveryTimeAndFallWithSparsity) {
-  const OpReport report = RunSmall(SmallOptions());
+  const OpReport report = RunSmallOp(SmallOpOptions());
   EXPECT_EQ(FormatOp(report, BenchFormat::kJson),
-            FormatOp(RunSmall(SmallOptions()), BenchFormat::kJson));
+            FormatOp(RunSmallOp(SmallOpOptions()), BenchFormat::kJson));
   ASSERT_EQ(report.sparse.size(), 13u);
   EXPECT_FALSE(report.sparse.front().sparsity.has_value());
   for (size_t i = 2; i < report.sparse.size(); ++i) {
@@ -53,11 +53,11 @@ TEST(OpBenchTest, SimulatedTimesAreTheSameEveryTimeAndFallWithSparsity) {
 }
 
 TEST(OpBenchTest, TheHostIsMeasuredAloneAndForADevice) {
-  OpBenchOptions options = SmallOptions();
+  OpBenchOptions options = SmallOpOptions();
   options.sparsities = {0.5};
   options.batches = {1, 9};
   options.targets = {{}};
-  const OpReport alone = RunSmall(options);
+  const OpReport alone = RunSmallOp(options);
   ASSERT_EQ(alone.subjects.size(), 1u);
   EXPECT_EQ(alone.subjects[0].name, "host");
   ASSERT_EQ(alone.moves.size(), 4u);
@@ -65,7 +65,7 @@ TEST(OpBenchTest, TheHostIsMeasuredAloneAndForADevice) {
   // A computing device, whose time is virtual and so is its host's.
   options.targets.push_back(
       {.device = device::MakeSim(device::TestMachine(), {})});
-  const OpReport both = RunSmall(options);
+  const OpReport both = RunSmallOp(options);
   ASSERT_EQ(both.subjects.size(), 2u);
   ASSERT_EQ(both.moves.size(), 4u);
   EXPECT_EQ(both.moves[0].subject, 1u);
@@ -101,7 +101,7 @@ class WrongSubject : public OpSubject {
 };
 
 TEST(OpBenchTest, AWrongResultIsAnErrorAndNoRow) {
-  const OpBenchOptions options = SmallOptions();
+  const OpBenchOptions options = SmallOpOptions();
   OpLayer layer(options.shape, 1);
   const auto host = MakeHostSubject(
       layer, {.num_threads = 1, .most_bytes = options.most_bytes});
@@ -123,13 +123,13 @@ TEST(OpBenchTest, AWrongResultIsAnErrorAndNoRow) {
 }
 
 TEST(OpBenchTest, RefusesNothingToMeasure) {
-  OpBenchOptions options = SmallOptions();
+  OpBenchOptions options = SmallOpOptions();
   options.rounds = 0;
   EXPECT_EQ(RunOpBench(options).error().code, ErrorCode::kInvalidArgument);
-  options = SmallOptions();
+  options = SmallOpOptions();
   options.targets.clear();
   EXPECT_EQ(RunOpBench(options).error().code, ErrorCode::kInvalidArgument);
-  options = SmallOptions();
+  options = SmallOpOptions();
   options.shape.width = 63;
   EXPECT_EQ(RunOpBench(options).error().code, ErrorCode::kInvalidArgument);
 }
