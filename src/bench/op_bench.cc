@@ -294,7 +294,7 @@ std::optional<double> SparseWinsFrom(const OpReport& report, size_t subject) {
   std::optional<double> from;
   for (const OpSparseRow& row : rows) {
     if (row.seconds >= row.dense_seconds) break;
-    from = *row.sparsity;
+    from = row.sparsity;
   }
   return from;
 }
