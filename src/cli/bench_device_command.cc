@@ -93,8 +93,7 @@ Status RunTimed(const BenchFlags& flags) {
   if (flags.shape_type) {
     TC_ASSIGN_OR_RETURN(model, model->ShapeOf(*flags.shape_type));
   }
-  DeviceFlags of_one = flags.session.device;
-  of_one.vrams.clear();
+  const DeviceFlags of_one = OfAnyBudget(flags.session.device);
   TC_RETURN_IF_ERROR(CheckDeviceFlags(of_one));
   bench::TimedBenchOptions options;
   TC_ASSIGN_OR_RETURN(options.machine,
@@ -208,8 +207,7 @@ Status RunOnDevice(const BenchFlags& flags, const BenchPromptFlags& prompts) {
   if (!flags.threads.empty()) {
     options.session.num_threads = static_cast<int>(flags.threads.front());
   }
-  DeviceFlags of_one = flags.session.device;
-  of_one.vrams.clear();  // the session's to keep
+  const DeviceFlags of_one = OfAnyBudget(flags.session.device);
   Timeline* const timeline = options.session.timeline;
   options.open_device = [=] { return OpenDevice(of_one, timeline); };
   TC_ASSIGN_OR_RETURN(options.rates, RatesOf(of_one));

@@ -42,6 +42,7 @@ std::string_view NeedsDevice(const DeviceFlags& flags) {
   if (!flags.rules.tensors.empty()) return "-ot";
   if (flags.on_loss != engine::DeviceLoss::kFail) return "--on-device-loss";
   if (flags.plan_path) return "--plan";
+  if (flags.counts_path) return "--counts";
   return "";
 }
 
@@ -131,6 +132,24 @@ void AddPlacementFlags(CLI::App& app, DeviceFlags& flags) {
             });
 }
 
+// A plan has said already what these say.
+Status CheckPlanAlone(const DeviceFlags& flags) {
+  if (!flags.plan_path) return {};
+  const bool has_rules = flags.rules.num_layers.has_value() ||
+                         flags.rules.num_host_experts > 0 ||
+                         !flags.rules.tensors.empty();
+  if (has_rules) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--plan says what lies where: -ngl, -ot, --cpu-moe and "
+                "--n-cpu-moe do too");
+  }
+  if (flags.counts_path) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--counts is to plan by, and --plan is a plan already");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status CheckDeviceFlags(const DeviceFlags& flags) {
@@ -144,14 +163,7 @@ Status CheckDeviceFlags(const DeviceFlags& flags) {
     return Fail(ErrorCode::kInvalidArgument,
                 "--vram: one budget at a time; `bench` compares several");
   }
-  const bool has_rules = flags.rules.num_layers.has_value() ||
-                         flags.rules.num_host_experts > 0 ||
-                         !flags.rules.tensors.empty();
-  if (flags.plan_path && has_rules) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "--plan says what lies where: -ngl, -ot, --cpu-moe and "
-                "--n-cpu-moe do too");
-  }
+  TC_RETURN_IF_ERROR(CheckPlanAlone(flags));
   if (flags.machine && flags.name != "sim") {
     return Fail(ErrorCode::kInvalidArgument,
                 "--machine is what --device sim simulates");
@@ -209,6 +221,12 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
                                              : engine::DeviceLoss::kFail;
               return {};
             });
+}
+
+DeviceFlags OfAnyBudget(DeviceFlags flags) {
+  // One stays: it may be all that wants a device.
+  if (flags.vrams.size() > 1) flags.vrams.resize(1);
+  return flags;
 }
 
 bool IsCudaName(std::string_view name) { return CudaIndex(name).has_value(); }

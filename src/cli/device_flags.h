@@ -40,6 +40,10 @@ struct DeviceFlags {
 // and -ot with llama.cpp's meaning.
 void AddDeviceFlags(CLI::App& app, DeviceFlags& flags);
 
+// The device that they want, for sessions of any budget: those that keep to
+// several of --vram say themselves which.
+DeviceFlags OfAnyBudget(DeviceFlags flags);
+
 // "cuda", or "cuda" with a number.
 bool IsCudaName(std::string_view name);
 

@@ -143,6 +143,8 @@ const RefusalOfFlags kRefusals[] = {
     {{"-ot", "ffn=TPU"}, 2, "'TPU' is not one of host, device, CPU"},
     {{"-ot", "ffn=CUDA1", "--device", "cuda"}, 1, "-ot puts tensors on CUDA1"},
     {OnSim({"--plan", "p.json", "-ngl", "1"}), 1, "--plan says what lies"},
+    {OnSim({"--plan", "p.json", "--counts", "c"}), 1, "is a plan already"},
+    {{"--device", "none", "--counts", "c"}, 1, "--counts is for a device"},
     {OnSim({"-ot", "blk.[=device"}), 1, "is no regular expression"},
     {OnSim({"-ot", "blk.99.=device"}), 1, "none of its tensors matches"},
     {OnSim({"-ngl", "all", "--vram", "300KiB"}), 1, "would fit: use -ngl "},
@@ -161,6 +163,15 @@ TEST(DeviceFlagsTest, RefusalsNameWhatIsWrong) {
   std::remove(kBadMachine.c_str());
 }
 
+// Those that were all that wanted a device want it still.
+TEST(DeviceFlagsTest, OfAnyBudgetThereIsOne) {
+  const DeviceFlags one = OfAnyBudget({.vrams = {5, 6, 7}});
+  EXPECT_THAT(one.vrams, ::testing::ElementsAre(5));
+  EXPECT_TRUE(WantsDevice(one));
+  EXPECT_TRUE(CheckDeviceFlags(one));
+  EXPECT_FALSE(WantsDevice(OfAnyBudget({})));
+}
+
 // With or without a GPU, `devices` and `run` say the same of the first one.
 TEST(DeviceFlagsTest, CudaIsThereOrSaysWhyNot) {
   const MainResult devices = RunMain({"devices", "--no-measure"});
@@ -176,10 +187,15 @@ TEST(DeviceFlagsTest, CudaIsThereOrSaysWhyNot) {
   EXPECT_THAT(run.err, HasSubstr(why));
   // A flag that wants a device means it.
   for (const auto& [flag, value] :
-       {std::pair{"-ngl", "9"}, std::pair{"--vram", "9MiB"}}) {
-    const MainResult without = RunOn({flag, value});
-    EXPECT_EQ(without.exit_code, 1);
-    EXPECT_THAT(without.err, HasSubstr(std::string(flag) + ": cuda0: " + why));
+       {std::pair{"-ngl", "9"}, std::pair{"--vram", "9MiB"},
+        std::pair{"--counts", "none.gguf"}}) {
+    for (const MainResult& without :
+         {RunOn({flag, value}), RunMain({"plan", "-m", kSparse, flag, value}),
+          RunMain({"bench", "-m", kSparse, "-n", "4", flag, value})}) {
+      EXPECT_EQ(without.exit_code, 1);
+      EXPECT_THAT(without.err,
+                  HasSubstr(std::string(flag) + ": cuda0: " + why));
+    }
   }
 }
 

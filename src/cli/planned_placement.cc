@@ -134,8 +134,7 @@ Result<engine::Placement> PlaceAsRead(const planner::PlanFile& plan,
 }  // namespace
 
 Result<PlanMachine> PlanMachineOf(const DeviceFlags& flags) {
-  DeviceFlags one = flags;
-  one.vrams.clear();  // of several each is looked at when it is placed
+  const DeviceFlags one = OfAnyBudget(flags);
   if (flags.name == "sim") {
     TC_RETURN_IF_ERROR(CheckDeviceFlags(one));
     TC_ASSIGN_OR_RETURN(const device::Machine machine,
