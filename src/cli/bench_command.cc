@@ -146,6 +146,18 @@ Action ChooseBench(const CLI::App& app,
   return [flags] { return Run(*flags); };
 }
 
+Action WithTimelineOf(const BenchFlags& flags, const BenchPromptFlags& prompts,
+                      Action bench) {
+  std::vector<std::string> inputs =
+      InputFilesOf(flags.model, flags.session.device);
+  if (prompts.path) inputs.push_back(*prompts.path);
+  if (flags.trace_path) inputs.push_back(*flags.trace_path);
+  std::vector<std::string> outputs;
+  if (prompts.tokens_path) outputs.push_back(*prompts.tokens_path);
+  return WithTimeline(flags.session.timeline, std::move(inputs),
+                      std::move(outputs), std::move(bench));
+}
+
 }  // namespace
 
 void CapDefault(const char* flag, bool given, int64_t room,
@@ -245,8 +257,8 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
                        {flags->session.ffn});
     flags->prompt_given = lengths.prompt->count() > 0;
     flags->generate_given = lengths.generate->count() > 0;
-    action = WithTimeline(flags->session.timeline, InputFilesOf(flags->model),
-                          ChooseBench(*app, flags, prompts));
+    action =
+        WithTimelineOf(*flags, *prompts, ChooseBench(*app, flags, prompts));
   });
 }
 

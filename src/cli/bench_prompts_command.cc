@@ -72,7 +72,8 @@ Status WriteTokens(const bench::PromptBenchReport& report,
 Status CheckTokensPath(const BenchFlags& bench_flags,
                        const BenchPromptFlags& flags) {
   if (!flags.tokens_path.has_value()) return {};
-  std::vector<std::string> inputs = InputFilesOf(bench_flags.model);
+  std::vector<std::string> inputs =
+      InputFilesOf(bench_flags.model, bench_flags.session.device);
   inputs.push_back(*flags.path);
   return CheckOutput(*flags.tokens_path, inputs);
 }

@@ -91,11 +91,8 @@ ChatPartner MakePartner(LineSource& input, bool is_person,
 
 // What was read, and shall not be lost by a /save.
 std::vector<std::string> ChatInputFiles(const RunFlags& flags) {
-  std::vector<std::string> files = InputFilesOf(flags.model);
+  std::vector<std::string> files = InputFilesOf(flags);
   files.emplace_back("-");  // the messages
-  for (const auto& path : {flags.prompt_file, flags.system_file}) {
-    if (path.has_value()) files.push_back(*path);
-  }
   return files;
 }
 

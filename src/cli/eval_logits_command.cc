@@ -109,7 +109,8 @@ Status CheckTokens(const LogitsFlags& flags, const model::Config& config,
 }
 
 std::vector<std::string> InputFiles(const LogitsFlags& flags) {
-  std::vector<std::string> paths = InputFilesOf(flags.model);
+  std::vector<std::string> paths =
+      InputFilesOf(flags.model, flags.session.device);
   if (flags.tokens_file.has_value()) paths.push_back(*flags.tokens_file);
   return paths;
 }
@@ -215,8 +216,9 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
     }
     CheckScoresAreUsed(flags->model, flags->session.predictor,
                        {flags->session.ffn});
-    action = WithTimeline(flags->session.timeline, InputFilesOf(flags->model),
-                          [flags] { return RunLogits(*flags); });
+    action =
+        WithTimeline(flags->session.timeline, InputFiles(*flags),
+                     {flags->output}, [flags] { return RunLogits(*flags); });
   });
 }
 

@@ -52,7 +52,8 @@ struct McMode {
 
 Status RefuseToReplaceInputs(const McFlags& flags) {
   if (!flags.items_file.has_value()) return {};
-  std::vector<std::string> inputs = InputFilesOf(flags.model);
+  std::vector<std::string> inputs =
+      InputFilesOf(flags.model, flags.session.device);
   inputs.push_back(flags.task_file);
   if (flags.examples_file.has_value()) inputs.push_back(*flags.examples_file);
   return RefuseToReplaceInput(*flags.items_file, inputs);

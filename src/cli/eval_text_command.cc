@@ -152,7 +152,10 @@ void AddEvalPplCommand(CLI::App& parent, Action& action) {
     CheckChunkFlag(flags->session);
     CheckScoresAreUsed(flags->model, flags->session.predictor,
                        {flags->session.ffn});
-    action = WithTimeline(flags->session.timeline, InputFilesOf(flags->model),
+    std::vector<std::string> inputs =
+        InputFilesOf(flags->model, flags->session.device);
+    inputs.push_back(flags->text_file);
+    action = WithTimeline(flags->session.timeline, std::move(inputs), {},
                           [flags] { return RunPpl(*flags); });
   });
 }

@@ -198,10 +198,8 @@ Status MakePlan(const PlanFlags& flags) {
   TC_ASSIGN_OR_RETURN(const Planned planned, SolveFor(flags, *model, progress));
   TC_ASSIGN_OR_RETURN(const std::string text, Report(flags, planned, *model));
   if (!flags.output_path) return WriteStdout(text);
-  const bool has_file = !flags.like.shape;
-  TC_RETURN_IF_ERROR(
-      CheckOutput(*flags.output_path, has_file ? InputFilesOf(flags.model)
-                                               : std::vector<std::string>()));
+  TC_RETURN_IF_ERROR(CheckOutput(
+      *flags.output_path, InputFilesOf(flags.model, flags.session.device)));
   TC_RETURN_IF_ERROR(planner::WritePlan(planned.file, *flags.output_path));
   return WriteReport(text, {*flags.output_path});
 }

@@ -146,7 +146,8 @@ Status CheckBelong(const model::Model& model,
 
 // With what `train` found earlier.
 Status RunOnParts(const PrepareFlags& flags) {
-  std::vector<std::string> inputs = InputFilesOf(flags.model);
+  std::vector<std::string> inputs =
+      InputFilesOf(flags.model, flags.session.device);
   for (std::string& path : MoreInputs(flags)) inputs.push_back(std::move(path));
   TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));
   ProgressLine progress(ProgressUnit::kBytes);

@@ -259,7 +259,8 @@ void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
 Result<FindInputs> OpenFindInputs(const FindFlags& flags,
                                   std::span<const std::string> more_inputs,
                                   ProgressLine& progress) {
-  std::vector<std::string> inputs = InputFilesOf(flags.model);
+  std::vector<std::string> inputs =
+      InputFilesOf(flags.model, flags.session.device);
   inputs.push_back(flags.corpus);
   inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
   TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));

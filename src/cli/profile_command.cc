@@ -46,7 +46,8 @@ std::vector<std::string> OutputsOf(const ProfileFlags& flags) {
 }
 
 Status CheckProfileOutputs(const ProfileFlags& flags) {
-  std::vector<std::string> inputs = InputFilesOf(flags.model);
+  std::vector<std::string> inputs =
+      InputFilesOf(flags.model, flags.session.device);
   if (flags.corpus_path.has_value()) inputs.push_back(*flags.corpus_path);
   return CheckOutputs(OutputsOf(flags), inputs);
 }

@@ -108,7 +108,7 @@ void AddRunCommand(CLI::App& parent, Action& action) {
                        {flags->session.ffn});
     const bool chat = WantsChat(*flags, StdinIsTerminal());
     action = WithTimeline(
-        flags->session.timeline, InputFilesOf(flags->model),
+        flags->session.timeline, InputFilesOf(*flags), {},
         [flags, chat] { return chat ? RunChat(*flags) : Continue(*flags); });
   });
 }

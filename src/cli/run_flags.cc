@@ -183,6 +183,15 @@ decode::GenerateOptions MakeGenerateOptions(const RunFlags& flags) {
   return options;
 }
 
+std::vector<std::string> InputFilesOf(const RunFlags& flags) {
+  std::vector<std::string> files =
+      InputFilesOf(flags.model, flags.session.device);
+  for (const auto& path : {flags.prompt_file, flags.system_file}) {
+    if (path.has_value()) files.push_back(*path);
+  }
+  return files;
+}
+
 Result<std::optional<std::string>> ReadPrompt(const RunFlags& flags) {
   return TextOf(flags.prompt, flags.prompt_file, flags.no_escape);
 }

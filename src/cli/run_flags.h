@@ -39,6 +39,9 @@ struct RunFlags {
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);
 
+// All files that they name to be read: no output may be one of them.
+std::vector<std::string> InputFilesOf(const RunFlags& flags);
+
 // Whether the flags ask for a chat, or nothing but a chat is meant: no prompt,
 // and a person at standard input. CLI::ValidationError: they contradict each
 // other, or leave nothing to do.

@@ -111,9 +111,14 @@ std::string DescribeDevice(const engine::Session& session,
 
 }  // namespace
 
-std::vector<std::string> InputFilesOf(const ModelFlags& flags) {
-  std::vector<std::string> paths = ModelFiles(flags.path);
-  if (flags.split_path.has_value()) paths.push_back(*flags.split_path);
+std::vector<std::string> InputFilesOf(const ModelFlags& flags,
+                                      const DeviceFlags& device) {
+  std::vector<std::string> paths;
+  if (!flags.path.empty()) paths = ModelFiles(flags.path);
+  for (const auto& path : {flags.split_path, device.machine, device.plan_path,
+                           device.counts_path}) {
+    if (path.has_value()) paths.push_back(*path);
+  }
   return paths;
 }
 

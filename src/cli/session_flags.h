@@ -46,9 +46,10 @@ struct SessionFlags {
 // --ffn-threshold, --split.
 void AddModelFlags(CLI::App& app, ModelFlags& flags);
 
-// The files that opening the model reads, its split file too: no output may be
-// one of them.
-std::vector<std::string> InputFilesOf(const ModelFlags& flags);
+// The files that opening the model reads, its split file too, and those that
+// the device's flags name: no output may be one of them.
+std::vector<std::string> InputFilesOf(const ModelFlags& flags,
+                                      const DeviceFlags& device);
 
 // Whether the mode may ask a predictor: fast does, and auto may become it.
 bool AsksPredictor(engine::FfnMode mode);

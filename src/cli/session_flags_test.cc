@@ -92,12 +92,17 @@ TEST(SessionFlagsTest, BecomeOptions) {
   EXPECT_EQ(options.cancel, CancelFlag());
 }
 
-TEST(InputFilesOfTest, TheSplitFileIsReadToo) {
+TEST(InputFilesOfTest, AreAllThatFlagsName) {
+  using ::testing::ElementsAre;
   ModelFlags flags = {.path = "m.gguf"};
-  EXPECT_THAT(InputFilesOf(flags), ::testing::ElementsAre("m.gguf"));
+  EXPECT_THAT(InputFilesOf(flags, {}), ElementsAre("m.gguf"));
   flags.split_path = "m.gpuidx";
-  EXPECT_THAT(InputFilesOf(flags),
-              ::testing::ElementsAre("m.gguf", "m.gpuidx"));
+  EXPECT_THAT(
+      InputFilesOf(flags, {.machine = "card.json",
+                           .plan_path = "plan.json",
+                           .counts_path = "p.gguf"}),
+      ElementsAre("m.gguf", "m.gpuidx", "card.json", "plan.json", "p.gguf"));
+  EXPECT_THAT(InputFilesOf(ModelFlags(), {}), ElementsAre());
 }
 
 TEST(SessionFlagsTest, ContextZeroIsTheModelsOwn) {

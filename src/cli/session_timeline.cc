@@ -198,8 +198,10 @@ void SessionTimeline::Read(compute::Stage /*stage*/, uint64_t num_bytes) {
   sim_->HostWork(num_bytes);
 }
 
-Status SessionTimeline::Check(const std::vector<std::string>& inputs) const {
-  return CheckOutput(path_, inputs);
+Status SessionTimeline::Check(const std::vector<std::string>& inputs,
+                              std::vector<std::string> other_outputs) const {
+  other_outputs.push_back(path_);
+  return CheckOutputs(other_outputs, inputs);
 }
 
 Status SessionTimeline::Write() const {
@@ -216,11 +218,13 @@ Status SessionTimeline::Write() const {
 }
 
 Action WithTimeline(std::shared_ptr<SessionTimeline> timeline,
-                    std::vector<std::string> inputs, Action action) {
+                    std::vector<std::string> inputs,
+                    std::vector<std::string> other_outputs, Action action) {
   if (timeline == nullptr) return action;
   return [timeline = std::move(timeline), inputs = std::move(inputs),
+          others = std::move(other_outputs),
           action = std::move(action)]() -> Status {
-    TC_RETURN_IF_ERROR(timeline->Check(inputs));
+    TC_RETURN_IF_ERROR(timeline->Check(inputs, others));
     const Status status = action();
     // A command that failed before anything ran replaces nothing.
     const bool has_run =

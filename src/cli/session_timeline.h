@@ -40,8 +40,10 @@ class SessionTimeline final : public compute::HostWork {
   void AddTo(engine::SessionOptions& options);
   void Read(compute::Stage stage, uint64_t num_bytes) override;
 
-  // Nothing if the path is an input or cannot be written: CheckOutput's errors.
-  Status Check(const std::vector<std::string>& inputs) const;
+  // Nothing if the path is an input or another output, or cannot be written:
+  // CheckOutputs' errors.
+  Status Check(const std::vector<std::string>& inputs,
+               std::vector<std::string> other_outputs) const;
   // WriteTimeline's text, in a file that appears whole.
   Status Write() const;
 
@@ -53,8 +55,10 @@ class SessionTimeline final : public compute::HostWork {
 
 // `action` with the file checked before and written after it, also where it was
 // interrupted or failed on its way. Null: the action as it is.
+// inputs, other_outputs: all files of the command.
 Action WithTimeline(std::shared_ptr<SessionTimeline> timeline,
-                    std::vector<std::string> inputs, Action action);
+                    std::vector<std::string> inputs,
+                    std::vector<std::string> other_outputs, Action action);
 
 }  // namespace thermocline::cli
 

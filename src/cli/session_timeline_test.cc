@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -16,6 +17,7 @@
 namespace thermocline::cli {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
@@ -187,11 +189,57 @@ TEST(SessionTimelineTest, RefusesAFileThatItCannotWrite) {
   EXPECT_EQ(BytesOf(kept), "as it was");
 }
 
+struct FileOfCommand {
+  std::vector<std::string> args;
+  std::string path;
+  const char* message;
+};
+
+std::vector<FileOfCommand> FilesOfCommands(const std::string& machine,
+                                           const std::string& text) {
+  const char* input = "one of the files to read";
+  const std::string logits = TempPath("l.f32");
+  return {
+      {{"run", "-p", "a", "-n", "2"}, machine, input},
+      {{"run", "-f", text, "-n", "2"}, text, input},
+      {{"bench", "-n", "4"}, machine, input},
+      {{"bench", "-f", text, "-pg", "0,4"}, text, input},
+      {{"bench", "--time-only", text}, text, input},
+      {{"eval", "ppl", "-f", text, "-c", "8"}, text, input},
+      {{"eval", "logits", "--tokens-file", text, "-o", logits}, text, input},
+      {{"eval", "logits", "--tokens", "1", "-o", logits},
+       logits,
+       "two outputs have this name"}};
+}
+
+// Whatever a command reads or writes besides, the timeline takes no place of
+// it.
+TEST(SessionTimelineTest, ReplacesNoFileOfItsCommand) {
+  const std::string machine = TempPath("card.json");
+  fs::copy_file(std::string(TC_SOURCE_DIR) + "/machines/slow-host.json",
+                machine, fs::copy_options::overwrite_existing);
+  const std::string text = TempPath("read.txt");
+  const std::string words = "Once upon a time there was a cat and a dog.";
+  std::ofstream(text) << words;
+  const std::string card = BytesOf(machine);
+  for (const FileOfCommand& c : FilesOfCommands(machine, text)) {
+    std::vector<std::string> args = c.args;
+    args.insert(args.end(), {"-m", kPowerInferLlama, "--timeline", c.path,
+                             "--device", "sim", "--machine", machine});
+    const MainResult run = RunMain(args);
+    EXPECT_EQ(run.exit_code, 1) << c.args[0];
+    EXPECT_THAT(run.err, HasSubstr(c.path + ": "));
+    EXPECT_THAT(run.err, HasSubstr(c.message));
+    EXPECT_EQ(BytesOf(machine), card);
+    EXPECT_EQ(BytesOf(text), words);
+  }
+}
+
 // What an interrupted command has done is drawn; its code stays.
 TEST(SessionTimelineTest, AnInterruptedActionIsDrawn) {
   const std::string path = TempPath("cut.json");
   const auto timeline = std::make_shared<SessionTimeline>(path);
-  const Action action = WithTimeline(timeline, {}, [&]() -> Status {
+  const Action action = WithTimeline(timeline, {}, {}, [&]() -> Status {
     Timeline& drawn = *timeline->timeline();
     drawn.Add(drawn.AddRow("host", "main"), {.name = "qkv", .end_s = 1.0});
     return Fail(ErrorCode::kCancelled, "interrupted");

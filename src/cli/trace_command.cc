@@ -193,7 +193,8 @@ Result<neuron::TraceHeader> MakeHeader(const TraceFlags& flags,
 
 Status Record(const TraceFlags& flags) {
   const std::string& path = *flags.prompts_path;
-  std::vector<std::string> inputs = InputFilesOf(flags.model);
+  std::vector<std::string> inputs =
+      InputFilesOf(flags.model, flags.session.device);
   inputs.push_back(path);
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(*flags.output_path, inputs));
   const std::string name = InputName(path);
