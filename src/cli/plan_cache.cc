@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "base/log.h"
 #include "cli/model_problem.h"
 #include "engine/device/listed_placement.h"
+#include "model/profile_file.h"
 #include "planner/plan_file.h"
 
 namespace thermocline::cli {
@@ -24,6 +27,22 @@ std::optional<std::string> Variable(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::string(value);
+}
+
+// Models may be alike in all but how often their neurons fire: prepared anew
+// from another text, or tuned without their norms.
+uint64_t HashOfProfile(const model::Model& model) {
+  const auto profile = model::ReadProfile(model.file());
+  if (!profile) return 0;  // none; of a bad one whoever plans says so
+  std::string text;
+  for (const neuron::LayerProfile& layer : profile->profile.layers) {
+    const auto bytes = std::as_bytes(std::span(layer.counts));
+    const std::string_view counts(reinterpret_cast<const char*>(bytes.data()),
+                                  bytes.size());
+    text +=
+        fmt::format("{} {:x} ", layer.num_tokens, SipHash13(kPlanKey, counts));
+  }
+  return SipHash13(kPlanKey, text);
 }
 
 std::string TextOf(const engine::PlacementRules& rules) {
@@ -44,7 +63,9 @@ Result<planner::PlanFile> ReadKept(const std::string& path,
   TC_ASSIGN_OR_RETURN(planner::PlanFile plan, planner::ReadPlan(path));
   TC_RETURN_IF_ERROR(planner::CheckPlanFor(plan, *request.model, path));
   if (plan.machine != machine || plan.budget != request.vram ||
-      plan.mode != NameOf(request.choice.mode)) {
+      plan.mode != NameOf(request.choice.mode) ||
+      plan.method != planner::Method::kNative ||
+      plan.placement.scheme != planner::Scheme::kSparse) {
     return Fail(ErrorCode::kInvalidArgument, "{}: is a plan for something else",
                 path);
   }
@@ -95,10 +116,15 @@ std::optional<std::string> PlanFolder() {
   if (const auto folder = Variable("THERMOCLINE_PLANS")) {
     return *folder == "none" ? std::nullopt : folder;
   }
-  if (const auto caches = Variable("XDG_CACHE_HOME")) {
+  // Relative paths do not count, by the specification of the first one: plans
+  // would lie wherever the program was started.
+  const auto is_absolute = [](const std::optional<std::string>& path) {
+    return path && path->starts_with('/');
+  };
+  if (const auto caches = Variable("XDG_CACHE_HOME"); is_absolute(caches)) {
     return *caches + "/thermocline/plans";
   }
-  if (const auto home = Variable("HOME")) {
+  if (const auto home = Variable("HOME"); is_absolute(home)) {
     return *home + "/.cache/thermocline/plans";
   }
   return std::nullopt;
@@ -112,11 +138,12 @@ std::string PlanPathIn(const std::string& folder, const PlanMachine& machine,
     num_weight_bytes += tensor.num_bytes;
   }
   const std::string key = fmt::format(
-      "{} {} {:x} {}\n{}\n{} {} {} {} {} {}\n{}", TC_VERSION,
-      model.architecture, model.hash, num_weight_bytes, machine.identity,
-      request.vram, request.context, request.num_kv_pages,
-      NameOf(request.choice.mode), static_cast<int>(request.choice.predictor),
-      request.choice.own_signs, TextOf(request.rules));
+      "{} {} {:x} {} {:x}\n{}\n{} {} {} {} {} {}\n{}", TC_VERSION,
+      model.architecture, model.hash, num_weight_bytes,
+      HashOfProfile(*request.model), machine.identity, request.vram,
+      request.context, request.num_kv_pages, NameOf(request.choice.mode),
+      static_cast<int>(request.choice.predictor), request.choice.own_signs,
+      TextOf(request.rules));
   return fmt::format("{}/{:016x}.json", folder, SipHash13(kPlanKey, key));
 }
 

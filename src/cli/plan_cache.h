@@ -17,8 +17,8 @@ namespace thermocline::cli {
 // if that variable is "none" or there is no such folder.
 std::optional<std::string> PlanFolder();
 
-// The plan's file in a folder: another for each model, machine, budget and all
-// else that a plan depends on.
+// The plan's file in a folder: another for each model, profile in its file,
+// machine, budget and all else that a plan depends on. Cost: reads the profile.
 std::string PlanPathIn(const std::string& folder, const PlanMachine& machine,
                        const engine::PlacementRequest& request);
 

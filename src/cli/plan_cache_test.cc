@@ -126,6 +126,22 @@ TEST_F(PlanCache, TellsStartsApart) {
   EXPECT_EQ(paths.size(), 9u);
 }
 
+// Models that differ in who fires alone.
+TEST_F(PlanCache, TellsProfilesApart) {
+  std::set<std::string> paths;
+  for (const char* seed : {"1", "2", "1"}) {
+    const std::string path = TempPath("seeded.gguf");
+    const MainResult made = RunMain({"synth", "--like", "tiny", "--layers", "1",
+                                     "--seed", seed, "-o", path});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    const auto model = model::Model::Open(path).value();
+    request_.model = model.get();
+    paths.insert(PlanPathIn(folder_, Inputs().machine, request_));
+    fs::remove(path);
+  }
+  EXPECT_EQ(paths.size(), 2u);
+}
+
 // Whatever lies in the folder: the same placement as without it.
 TEST_F(PlanCache, MakesAnewWhatIsDamaged) {
   const engine::Placement first = Place(Inputs());
@@ -137,8 +153,13 @@ TEST_F(PlanCache, MakesAnewWhatIsDamaged) {
   }
   std::string other_machine = text;
   other_machine.replace(other_machine.find("card"), 4, "CARD");
+  std::string other_method = text;
+  other_method.replace(other_method.find("native"), 6, "all-host");
+  std::string other_scheme = text;
+  other_scheme.replace(other_scheme.find("sparse"), 6, "fetch");
   for (const std::string& damaged :
-       {std::string(), text.substr(0, text.size() / 2), other_machine}) {
+       {std::string(), text.substr(0, text.size() / 2), other_machine,
+        other_method, other_scheme}) {
     std::ofstream(path) << damaged;
     log_.clear();
     const int num_solved = num_solved_;
@@ -147,7 +168,7 @@ TEST_F(PlanCache, MakesAnewWhatIsDamaged) {
     EXPECT_EQ(num_solved_, num_solved + 1);
   }
   EXPECT_EQ(Place(Inputs()).device_bytes(), first.device_bytes());
-  EXPECT_EQ(num_solved_, 4);
+  EXPECT_EQ(num_solved_, 6);
 }
 
 // A folder that cannot be written costs a warning, not the session.
@@ -180,7 +201,14 @@ TEST(PlanFolders, ComeFromTheEnvironment) {
   ::unsetenv("THERMOCLINE_PLANS");
   ::setenv("XDG_CACHE_HOME", "/caches", 1);
   EXPECT_EQ(PlanFolder(), "/caches/thermocline/plans");
+  const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "";
+  ::setenv("HOME", "/a", 1);
+  ::setenv("XDG_CACHE_HOME", "caches", 1);
+  EXPECT_EQ(PlanFolder(), "/a/.cache/thermocline/plans");
+  ::setenv("HOME", "a", 1);
+  EXPECT_EQ(PlanFolder(), std::nullopt);
   ::unsetenv("XDG_CACHE_HOME");
+  ::setenv("HOME", home.c_str(), 1);
   ::setenv("THERMOCLINE_PLANS", "none", 1);
 }
 
