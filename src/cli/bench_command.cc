@@ -130,10 +130,18 @@ LengthOptions AddLengthFlags(CLI::App& app, BenchFlags& flags) {
 Action ChooseBench(const CLI::App& app,
                    const std::shared_ptr<const BenchFlags>& flags,
                    const std::shared_ptr<const BenchPromptFlags>& prompts) {
+  const bool has_device = WantsDevice(flags->session.device);
+  if (!flags->placements.empty() &&
+      (!has_device || !flags->num_sequences.empty())) {
+    throw CLI::ValidationError(
+        "--placement",
+        "says what lies on a device, which --device or --vram names, of one "
+        "sequence");
+  }
   if (!flags->num_sequences.empty()) {
     return [flags, prompts] { return RunSequences(*flags, *prompts); };
   }
-  if (WantsDevice(flags->session.device) || flags->trace_path) {
+  if (has_device || flags->trace_path) {
     CheckBenchDeviceFlags(app, *flags, *prompts);
     return [flags, prompts] { return RunOnDevice(*flags, *prompts); };
   }

@@ -26,6 +26,12 @@ Result<std::vector<bench::HybridRow>> MeasureMethod(
   return rows;
 }
 
+// Of several methods one may not fit, or not be there to be run.
+bool MayBeLeftOut(const Error& error) {
+  return error.code == ErrorCode::kResourceExhausted ||
+         error.code == ErrorCode::kUnsupported;
+}
+
 }  // namespace
 
 Result<std::vector<bench::HybridRow>> MeasurePlacements(
@@ -36,6 +42,7 @@ Result<std::vector<bench::HybridRow>> MeasurePlacements(
   const bool is_said = methods.empty() && session.place;
   if (methods.empty() && !is_said) methods.push_back(planner::Method::kNative);
   std::vector<bench::HybridRow> all;
+  Status last_error;
   for (const auto& vram : budgets) {
     if (is_said) {
       TC_ASSIGN_OR_RETURN(const auto rows, measure(session, vram));
@@ -43,16 +50,17 @@ Result<std::vector<bench::HybridRow>> MeasurePlacements(
     }
     for (const planner::Method method : methods) {
       const auto rows = MeasureMethod(method, inputs, session, vram, measure);
-      if (!rows && methods.size() > 1 &&
-          rows.error().code == ErrorCode::kResourceExhausted) {
+      if (!rows && methods.size() > 1 && MayBeLeftOut(rows.error())) {
         LogWarning("{}: {}", planner::InfoOf(method).name,
                    rows.error().message);
+        last_error = tl::unexpected(rows.error());
         continue;
       }
       TC_RETURN_IF_ERROR(rows);
       all.insert(all.end(), rows->begin(), rows->end());
     }
   }
+  if (all.empty()) TC_RETURN_IF_ERROR(last_error);
   return all;
 }
 

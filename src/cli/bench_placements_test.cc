@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/test_files.h"
@@ -92,6 +94,49 @@ TEST(BenchPlacements, LeavesOutWhatDoesNotFit) {
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0]["placement"], "native");
   EXPECT_THAT(run.err, HasSubstr("all-device: "));
+}
+
+// A table of nothing would look like an answer.
+TEST(BenchPlacements, AreAnErrorIfNoneFits) {
+  const MainResult run = BenchPlaced("all", "1KiB");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, HasSubstr("error: a budget of 1.00 KiB of VRAM"));
+}
+
+// Of several, what is not there leaves the others alone; alone it is an error.
+TEST(BenchPlacements, LeaveOutWhatIsNotThere) {
+  using enum planner::Method;
+  const auto measured = [](std::vector<planner::Method> methods,
+                           ErrorCode code) {
+    int num_measured = 0;
+    return MeasurePlacements(
+        std::move(methods), PlanInputs(), {}, {std::nullopt},
+        [&](const engine::SessionOptions&, const std::optional<uint64_t>&)
+            -> Result<std::vector<bench::HybridRow>> {
+          if (num_measured++ == 0) return Fail(code, "there is no solver");
+          return std::vector(1, bench::HybridRow());
+        });
+  };
+  const auto rows = measured({kIlp, kNative}, ErrorCode::kUnsupported);
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows->size(), 1u);
+  EXPECT_EQ(rows->front().placement, "native");
+  EXPECT_FALSE(measured({kIlp}, ErrorCode::kUnsupported));
+  EXPECT_FALSE(measured({kIlp, kNative}, ErrorCode::kCorrupt));
+}
+
+TEST(BenchPlacements, AreOfADevice) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{},
+        std::vector<std::string>{"--vram", "1MiB", "-np", "2"}}) {
+    std::vector<std::string> args = {"bench", "-m", kPowerInferLlama,
+                                     "--placement", "native"};
+    args.insert(args.end(), more.begin(), more.end());
+    const MainResult run = RunMain(args);
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.err, HasSubstr("--placement: says what lies on a device"));
+  }
 }
 
 TEST(BenchPlacements, HaveNames) {
