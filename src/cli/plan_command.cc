@@ -43,6 +43,12 @@ std::string Milliseconds(double seconds) {
   return fmt::format("{:.3f}", 1e3 * seconds);
 }
 
+std::string DescribeHost(engine::MemoryPlan memory) {
+  memory.device = {};
+  return fmt::format("{}: {}", FormatBytes(memory.host.total()),
+                     engine::Describe(memory));
+}
+
 std::string DescribePlan(const Planned& planned, const model::Config& config) {
   const PlanMade& made = planned.made;
   const engine::RuntimePlan& plan = planned.runtime;
@@ -51,16 +57,16 @@ std::string DescribePlan(const Planned& planned, const model::Config& config) {
       "plan      {} for {}: {}\n"
       "device    {} of {}: {} of weights, {} of records, {} of keys and "
       "values, {} of activations\n"
+      "host      {}\n"
       "predicted {} ms a token, {:.2f} tokens/s: the device reads {}, {}the "
       "host {}\n",
       planner::InfoOf(named.method).name, planned.file.machine,
       engine::Describe(plan.engine.placement, config),
-      FormatBytes(plan.memory.device.total()),
-      FormatBytes(made.problem.budget + plan.memory.device.scratch),
+      FormatBytes(plan.memory.device.total()), FormatBytes(planned.file.budget),
       FormatBytes(plan.memory.device.weights),
       FormatBytes(plan.memory.device.slots), FormatBytes(plan.memory.device.kv),
-      FormatBytes(plan.memory.device.scratch), Milliseconds(named.seconds),
-      made.cost.tokens_per_s(),
+      FormatBytes(plan.memory.device.scratch), DescribeHost(plan.memory),
+      Milliseconds(named.seconds), made.cost.tokens_per_s(),
       FormatBytes(static_cast<uint64_t>(made.cost.traffic.device)),
       made.cost.traffic.up > 0.0
           ? fmt::format("{} over the link, ", FormatBytes(static_cast<uint64_t>(
@@ -79,9 +85,10 @@ std::string DescribePlan(const Planned& planned, const model::Config& config) {
 // A line per layer.
 std::string ExplainLayers(const PlanMade& made) {
   std::string text =
-      "\n| layer | on the device | bytes there | attention ms | predictor ms | "
-      "FFN ms: device, host | of the FFN's bytes there |\n"
-      "|---:|---|---:|---:|---:|---:|---:|\n";
+      "\n| layer | on the device | bytes there | a token reads: device, host | "
+      "attention ms | predictor ms | FFN ms: device, host | of the FFN's bytes "
+      "there |\n"
+      "|---:|---|---:|---:|---:|---:|---:|---:|\n";
   for (size_t i = 0; i < made.cost.layers.size(); ++i) {
     const planner::LayerCost& cost = made.cost.layers[i];
     const planner::LayerPlace& place = made.named.placement.layers[i];
@@ -94,9 +101,14 @@ std::string ExplainLayers(const PlanMade& made) {
     add(place.matrices, "FFN");
     add(!place.neurons.empty(), Plural(place.neurons.size(), "neuron"));
     add(!place.experts.empty(), Plural(place.experts.size(), "expert"));
+    planner::Traffic reads = cost.attention.traffic;
+    reads += cost.predictor.traffic;
+    reads += cost.ffn.traffic;
     text += fmt::format(
-        "| {} | {} | {} | {} | {} | {}, {} | {:.1f} % |\n", i,
+        "| {} | {} | {} | {}, {} | {} | {} | {}, {} | {:.1f} % |\n", i,
         there.empty() ? "-" : there, FormatBytes(cost.device_bytes),
+        FormatBytes(static_cast<uint64_t>(reads.device)),
+        FormatBytes(static_cast<uint64_t>(reads.host)),
         Milliseconds(cost.attention.seconds),
         Milliseconds(cost.predictor.seconds),
         Milliseconds(cost.ffn.device_seconds),
@@ -165,6 +177,9 @@ Result<Planned> SolveFor(const PlanFlags& flags, const model::Model& model,
     return placement;
   };
   TC_ASSIGN_OR_RETURN(planned.runtime, engine::PlanRuntime(model, options));
+  // What this machine has says nothing: plans are for others too.
+  TC_RETURN_IF_ERROR(
+      engine::CheckMemory(planned.runtime.memory, options.budget, UINT64_MAX));
   return planned;
 }
 

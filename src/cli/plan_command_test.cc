@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -47,7 +48,38 @@ TEST(PlanCommand, SaysWhatLiesWhereAndWhatItTakes) {
     EXPECT_THAT(plan.out, HasSubstr(std::string("plan      ") + solver));
     EXPECT_THAT(plan.out, HasSubstr("tokens/s"));
     EXPECT_THAT(plan.out, HasSubstr("| 1 | "));
+    EXPECT_THAT(plan.out, HasSubstr(" of 2.00 MiB: "));
+    EXPECT_THAT(plan.out, HasSubstr("\nhost      "));
+    EXPECT_THAT(plan.out, HasSubstr("a token reads: device, host"));
   }
+}
+
+TEST(PlanCommand, KeepsToTheRamToo) {
+  const auto plan_with = [](const char* ram) {
+    return Plan(kPowerInferLlama, {"--vram", "2MiB", "--ram", ram});
+  };
+  EXPECT_EQ(plan_with("1GiB").exit_code, 0);
+  const MainResult little = plan_with("100KiB");
+  EXPECT_EQ(little.exit_code, 1);
+  EXPECT_THAT(little.err, HasSubstr("100.00 KiB of RAM"));
+}
+
+TEST(PlanCommand, ReplacesNoMachine) {
+  const std::string machine = TempPath("own_card.json");
+  std::filesystem::copy_file(kPlanMachine, machine,
+                             std::filesystem::copy_options::overwrite_existing);
+  for (const std::vector<std::string>& model :
+       {std::vector<std::string>{"-m", kPowerInferLlama},
+        std::vector<std::string>{"--like", "tiny"}}) {
+    std::vector<std::string> args = {"plan",   "--machine", machine,
+                                     "--vram", "2MiB",      "-c",
+                                     "64",     "-o",        machine};
+    args.insert(args.end(), model.begin(), model.end());
+    const MainResult plan = RunMain(args);
+    EXPECT_EQ(plan.exit_code, 1);
+    EXPECT_THAT(plan.err, HasSubstr("one of the files to read"));
+  }
+  std::remove(machine.c_str());
 }
 
 // A plan is carried out, to the byte, and changes no word.
@@ -184,7 +216,7 @@ TEST(PlanCommand, RefusesWhatIsWrong) {
     EXPECT_THAT(run.err, HasSubstr(message));
   };
   expect_refused({"--ffn", "dense"}, kPowerInferLlama,
-                 "in mode fast, not dense");
+                 "in mode \"fast\", not \"dense\"");
   expect_refused({"--vram", "300KiB"}, kPowerInferLlama,
                  "a plan for 4.00 MiB of VRAM, not 300.00 KiB");
   expect_refused({}, kLlamaF16, "bad_plan.json");
