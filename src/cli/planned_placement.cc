@@ -118,8 +118,8 @@ Result<engine::Placement> PlaceAsRead(const planner::PlanFile& plan,
   TC_RETURN_IF_ERROR(planner::CheckPlanFor(plan, *request.model, path));
   if (plan.mode != NameOf(request.choice.mode)) {
     return Fail(ErrorCode::kInvalidArgument,
-                "{}: a plan for FFNs in mode {}, not {}", path, plan.mode,
-                NameOf(request.choice.mode));
+                "{}: a plan for FFNs in mode {}, not {}", path,
+                Quote(plan.mode), Quote(NameOf(request.choice.mode)));
   }
   if (plan.budget != request.vram) {
     return Fail(ErrorCode::kInvalidArgument,

@@ -133,7 +133,7 @@ TEST_F(PlannedPlacement, OfAnotherBudgetIsRefused) {
 
 TEST_F(PlannedPlacement, OfAnotherModeOrModelIsRefused) {
   ExpectRefused(Plan(text_, SimFlags(), engine::FfnMode::kDense),
-                HasSubstr("in mode fast, not dense"));
+                HasSubstr("in mode \"fast\", not \"dense\""));
   for (const std::string& other : {kBamboo, kLlamaF16}) {
     ExpectRefused(Plan(text_, SimFlags(), engine::FfnMode::kAuto,
                        model::Model::Open(other).value()),
@@ -169,6 +169,8 @@ std::vector<Edit> EditsToNonsense(const std::string& count,
       {"\"layer\": 1", "\"layer\": 7", "layer"},
       {"\"attention\"", "\"attention\", \"attention\"", "parts"},
       {"\"scheme\": \"sparse\"", "\"scheme\": \"mine\"", "scheme"},
+      {"\"scheme\": \"sparse\"", "\"scheme\": \"dense\"", "scheme"},
+      {"\"mode\": \"fast\"", "\"mode\": \"\\u001b[0m\"", "x1b[0m"},
       {"\"version\": 1", "\"version\": 2", "version"}};
 }
 

@@ -118,10 +118,18 @@ class PlanReader {
     for (size_t i = 0; i < std::size(kSchemeNames); ++i) {
       if (name != kSchemeNames[i]) continue;
       plan_.placement.scheme = static_cast<Scheme>(i);
-      return {};
+      return CheckSchemeAndMode();
     }
     return top_.Wrong("scheme",
                       fmt::format("one of {}", fmt::join(kSchemeNames, ", ")));
+  }
+
+  // Schemes that compute all neurons are for the mode that does.
+  Status CheckSchemeAndMode() const {
+    const bool is_dense = plan_.placement.scheme == Scheme::kDense ||
+                          plan_.placement.scheme == Scheme::kStream;
+    if (!is_dense || plan_.mode == "dense") return {};
+    return top_.Wrong("scheme", "sparse or fetch, but for mode \"dense\"");
   }
 
   Status ReadLayers() {

@@ -86,6 +86,10 @@ TEST(PlanFileTest, PlansOfDrawsComeBack) {
       }
     }
     plan.placement.scheme = static_cast<Scheme>(random.Below(4));
+    plan.mode = plan.placement.scheme == Scheme::kDense ||
+                        plan.placement.scheme == Scheme::kStream
+                    ? "dense"
+                    : "exact";
     plan.method = static_cast<Method>(random.Below(Methods().size()));
     plan.seconds.reset();
     if (random.Below(2) == 0) plan.seconds = random.Uniform();
@@ -120,6 +124,8 @@ const BadPlanCase kBadPlans[] = {
     {"fedcba9876543210", "fedcba987654321", "\"model.hash\" must be 16"},
     {"\"ilp\"", "\"best\"", "\"method\" must be the name"},
     {"\"scheme\": \"sparse\"", "\"scheme\": \"odd\"", "\"scheme\" must be"},
+    {"\"scheme\": \"sparse\"", "\"scheme\": \"stream\"",
+     "\"scheme\" must be sparse or fetch"},
     {"\"head\": true", "\"head\": 1", "\"head\" must be true or false"},
     {"\"seconds_per_token\": 0.1", "\"seconds_per_token\": -1",
      "\"seconds_per_token\" must be"},
