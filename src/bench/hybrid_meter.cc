@@ -27,6 +27,34 @@ uint64_t NumNeurons(const model::Config& config) {
   return count;
 }
 
+// Bytes of records, all of whose neurons are computed: a token reads those of
+// the experts in use, whichever they are.
+uint64_t ReadOfRecords(const engine::Placement& placement,
+                       const model::Config& config) {
+  double all = 0.0, read = 0.0;
+  for (size_t i = 0; i < placement.layers.size(); ++i) {
+    const engine::LayerPlacement& layer = placement.layers[i];
+    const model::FfnSpec& ffn = config.layers[i].ffn;
+    const auto count = static_cast<double>(layer.resident.size() +
+                                           layer.experts.size() * ffn.width);
+    all += count;
+    read += ffn.num_experts == 0
+                ? count
+                : count * static_cast<double>(ffn.num_experts_used) /
+                      static_cast<double>(ffn.num_experts);
+  }
+  if (all == 0.0) return placement.record_bytes;
+  return static_cast<uint64_t>(static_cast<double>(placement.record_bytes) *
+                               read / all);
+}
+
+HybridRates StatedRates(const device::Machine& machine, bool is_linked) {
+  HybridRates rates = {.device = machine.device_rate,
+                       .host = std::min(machine.pool_rate, machine.bus_rate)};
+  if (is_linked) rates.link = std::min(machine.up_rate, machine.bus_rate);
+  return rates;
+}
+
 template <typename T>
 void AddTo(std::optional<T>& sum, T value) {
   sum = sum.value_or(T()) + value;
@@ -97,17 +125,16 @@ HybridRow HybridMeter::Row(const model::Config& config, engine::FfnMode mode,
   HybridCosts& costs = row.costs;
   // Then all listed neurons are all there are, and are not counted.
   if (mode == engine::FfnMode::kDense) {
-    costs.device_neuron_bytes = placement.record_bytes * costs.num_tokens;
+    costs.device_neuron_bytes =
+        ReadOfRecords(placement, config) * costs.num_tokens;
     costs.num_candidates = NumNeurons(config) * costs.num_tokens;
     costs.num_device_candidates = row.num_resident * costs.num_tokens;
   }
   if (sim_ != nullptr) {
-    const device::Machine& machine = sim_->machine();
-    row.rates = {.device = machine.device_rate,
-                 .host = std::min(machine.pool_rate, machine.bus_rate)};
-    if (placement.linked_bytes > 0) {
-      row.rates->link = std::min(machine.up_rate, machine.bus_rate);
-    }
+    row.rates = StatedRates(sim_->machine(), placement.linked_bytes > 0);
+    // Experts in use may have been others.
+    costs.device_neuron_bytes =
+        std::min(costs.device_neuron_bytes, costs.device_bytes);
   } else {
     // What else is there is read once a token.
     costs.device_bytes =

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -131,11 +132,36 @@ TEST_F(HybridMeterTest, HasTheLinksRateWhereWeightsCross) {
 TEST_F(HybridMeterTest, CountsAllNeuronsOfADenseModel) {
   HybridMeter meter(sim_.get());
   meter.Begin({});
+  ASSERT_TRUE(sim_->Fill(stream_, there_.data(), 0, 1 << 10));
+  ASSERT_TRUE(sim_->Synchronize(stream_));
   meter.End({}, 4);
   EXPECT_EQ(RowOf(meter, engine::FfnMode::kDense).costs.device_neuron_bytes,
             4u * 30);
   EXPECT_EQ(RowOf(meter, engine::FfnMode::kExact).costs.device_neuron_bytes,
             0u);
+}
+
+// Of the experts that are there those in use, and no more than was read: the
+// rest would be less than nothing.
+TEST_F(HybridMeterTest, CountsTheExpertsInUseOfADenseMixture) {
+  model::Config config = TwoLayers();
+  config.layers[1].ffn.num_experts = 8;
+  config.layers[1].ffn.num_experts_used = 2;
+  engine::Placement placement = ThreeNeurons();
+  placement.layers[1] = {.experts = {0, 1, 2}};
+  placement.record_bytes = 400;
+  for (const uint64_t read : {1000u, 300u}) {
+    HybridMeter meter(sim_.get());
+    meter.Begin({});
+    ASSERT_TRUE(sim_->Fill(stream_, there_.data(), 0, read));
+    ASSERT_TRUE(sim_->Synchronize(stream_));
+    meter.End({}, 4);
+    const HybridCosts costs =
+        meter.Row(config, engine::FfnMode::kDense, placement, {}, std::nullopt)
+            .costs;
+    EXPECT_EQ(costs.device_bytes, read);
+    EXPECT_EQ(costs.device_neuron_bytes, std::min<uint64_t>(read, 4 * 100));
+  }
 }
 
 }  // namespace
