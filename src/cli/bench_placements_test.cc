@@ -96,6 +96,28 @@ TEST(BenchPlacements, LeavesOutWhatDoesNotFit) {
   EXPECT_THAT(run.err, HasSubstr("all-device: "));
 }
 
+// Experts of which neurons rest are not read whole, and routers are read.
+TEST(BenchPlacements, OfSparseMixturesTakeWhatIsPredicted) {
+  const std::string model = TempPath("mixture.gguf");
+  const MainResult made = RunMain(
+      {"synth", "--like", "tiny-moe", "--expert-skew", "0.3", "-o", model});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const MainResult run = RunMain(
+      {"bench", "-m", model, "-t", "1", "-p", "4", "-n", "24", "--device",
+       "sim", "--machine",
+       std::string(TC_SOURCE_DIR) + "/machines/slow-host.json", "--vram",
+       "3MiB", "--placement", "native,all-host", "-o", "json"});
+  std::remove(model.c_str());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto rows = nlohmann::json::parse(run.out);
+  ASSERT_EQ(rows.size(), 2u);
+  for (const auto& row : rows) {
+    const double predicted = row["predicted_ts"];
+    EXPECT_NEAR(predicted / row["ts"].get<double>(), 1.0, 0.1)
+        << row["placement"];
+  }
+}
+
 // A table of nothing would look like an answer.
 TEST(BenchPlacements, AreAnErrorIfNoneFits) {
   const MainResult run = BenchPlaced("all", "1KiB");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,7 +13,6 @@
 #include "engine/device/placement_parts.h"
 #include "engine/kv/device_kv.h"
 #include "engine/kv/kv_layout.h"
-#include "model/profile_file.h"
 
 namespace thermocline::cli {
 namespace {
@@ -64,6 +64,7 @@ class ProblemMaker {
       need.Cover(parts.ffn_need);
     }
     problem.head = HeadOf(need);
+    problem.fixed_seconds = RouterBytes() / hardware_.host_rate;
     const uint64_t lane = planner::InPieces(need.device_bytes);
     const uint64_t least = lane + LeastBytes(problem);
     if (least > request_.vram) {
@@ -137,13 +138,29 @@ class ProblemMaker {
         static_cast<bool>(predictor.up);
     if (!is_asked) return part;
     part.rule = RuleOf(demands_.layers[layer_idx].predictor, there.has_value());
-    part.host_read = NumBytes(predictor.up) + NumBytes(predictor.down);
+    const double num_used = NumExpertsUsed(layer_idx);
+    part.host_read =
+        num_used * (NumBytes(predictor.up) +
+                    NumBytes(predictor.down) * ShareOfExpert(layer_idx));
     if (there) {
       part.bytes = there->num_bytes;
       part.device_read = static_cast<double>(there->num_bytes);
     }
     if (BeginsNeurons(layer_idx)) part.hidden_seconds = hardware_.sync_seconds;
     return part;
+  }
+
+  // A mixture's predictor is asked again for each expert in use, of its neurons
+  // alone. (predictor/expert_parts.h)
+  double NumExpertsUsed(size_t layer_idx) const {
+    const model::FfnSpec& spec = config_.layers[layer_idx].ffn;
+    return spec.num_experts == 0 ? 1.0
+                                 : static_cast<double>(spec.num_experts_used);
+  }
+  double ShareOfExpert(size_t layer_idx) const {
+    const model::FfnSpec& spec = config_.layers[layer_idx].ffn;
+    return spec.num_experts == 0 ? 1.0
+                                 : 1.0 / static_cast<double>(spec.num_experts);
   }
 
   // Whether the predictor, on the device, has what the layer's neurons read.
@@ -181,29 +198,26 @@ class ProblemMaker {
             .device_read = bytes};
   }
 
+  // Routers are the host's, and read for every token.
+  double RouterBytes() const {
+    double bytes = 0.0;
+    for (size_t i = 0; i < config_.num_layers; ++i) {
+      bytes += NumBytes(weights(i).ffn.router);
+    }
+    return bytes;
+  }
+
   planner::Neurons NeuronsOf(size_t layer_idx) const {
     const model::FfnWeights& ffn = weights(layer_idx).ffn;
     const engine::LayerParts& there = parts_.layers[layer_idx];
-    const auto row = [&](const TensorView& view) {
-      return view ? static_cast<double>(view.row_bytes()) : 0.0;
-    };
-    const auto device_row = [&](const TensorView& view) {
-      return view && there.ffn == FfnForm::kNeurons
-                 ? static_cast<double>(
-                       request_.layout->RowBytes(view.dtype, view.shape.ne[0]))
-                 : 0.0;
-    };
-    const auto reads = [&](auto&& of) -> planner::NeuronRead {
-      if (!ffn.gate) return {of(ffn.up), of(ffn.down_t)};
-      return {of(ffn.gate), of(ffn.up) + of(ffn.down_t)};
-    };
-    planner::Neurons neurons = {.rule = RuleOf(demands_.layers[layer_idx].ffn,
-                                               there.ffn == FfnForm::kNeurons),
-                                .record_bytes = there.record_bytes,
-                                .other_bytes = there.other_bytes,
-                                .host = reads(row),
-                                .device = reads(device_row),
-                                .frequency = FrequenciesOf(layer_idx)};
+    const bool can_be = there.ffn == FfnForm::kNeurons;
+    planner::Neurons neurons = {
+        .rule = RuleOf(demands_.layers[layer_idx].ffn, can_be),
+        .record_bytes = there.record_bytes,
+        .other_bytes = there.other_bytes,
+        .host = HostRead(ffn),
+        .device = can_be ? DeviceRead(ffn) : planner::NeuronRead(),
+        .frequency = FrequenciesOf(layer_idx)};
     const bool has_predictor = PredictorOf(layer_idx).exists();
     if (has_predictor && BeginsNeurons(layer_idx)) {
       neurons.host_lead_seconds = hardware_.answer_seconds;
@@ -211,6 +225,26 @@ class ProblemMaker {
     neurons.tested_per_fired =
         has_predictor ? activity_.candidates_per_fired : 0.0;
     return neurons;
+  }
+
+  // Of one neuron, whose rows `of` tells the bytes of.
+  template <typename Of>
+  static planner::NeuronRead ReadOf(const model::FfnMatrices& ffn,
+                                    const Of& of) {
+    if (!ffn.gate) return {of(ffn.up), of(ffn.down_t)};
+    return {of(ffn.gate), of(ffn.up) + of(ffn.down_t)};
+  }
+  static planner::NeuronRead HostRead(const model::FfnMatrices& ffn) {
+    return ReadOf(ffn, [](const TensorView& view) {
+      return view ? static_cast<double>(view.row_bytes()) : 0.0;
+    });
+  }
+  planner::NeuronRead DeviceRead(const model::FfnMatrices& ffn) const {
+    return ReadOf(ffn, [&](const TensorView& view) {
+      return view ? static_cast<double>(
+                        request_.layout->RowBytes(view.dtype, view.shape.ne[0]))
+                  : 0.0;
+    });
   }
 
   std::vector<float> FrequenciesOf(size_t layer_idx) const {
@@ -234,23 +268,53 @@ class ProblemMaker {
         .rule = RuleOf(demands_.layers[layer_idx].ffn, can_be)};
     for (size_t e = 0; e < spec.num_experts; ++e) {
       const model::FfnMatrices& matrices = weights(layer_idx).ffn.experts[e];
-      const uint64_t bytes = can_be ? there.expert_bytes[e] : 0;
-      experts.experts.push_back(
-          {.bytes = bytes,
-           .host_read =
-               NumBytes(matrices.gate) + NumBytes(matrices.up) +
-               NumBytes(matrices.down ? matrices.down : matrices.down_t),
-           .device_read = static_cast<double>(bytes),
-           .frequency = ExpertFrequency(layer_idx, e)});
+      planner::Expert expert = {
+          .bytes = can_be ? there.expert_bytes[e] : 0,
+          .host_read =
+              NumBytes(matrices.gate) + NumBytes(matrices.up) +
+              NumBytes(matrices.down ? matrices.down : matrices.down_t),
+          .frequency = ExpertFrequency(layer_idx, e)};
+      expert.device_read = static_cast<double>(expert.bytes);
+      if (request_.choice.mode != FfnMode::kDense && matrices.down_t) {
+        const planner::NeuronRead counts = CountsOf(layer_idx, e);
+        const auto read = [&](const planner::NeuronRead& of) {
+          return counts.tested * of.tested + counts.rest * of.rest;
+        };
+        expert.host_read = read(HostRead(matrices));
+        if (can_be) expert.device_read = read(DeviceRead(matrices));
+      }
+      experts.experts.push_back(expert);
     }
     return experts;
+  }
+
+  // How many neurons of an expert that is chosen are tested, and fire.
+  planner::NeuronRead CountsOf(size_t layer_idx, size_t expert_idx) const {
+    const size_t width = config_.layers[layer_idx].ffn.width;
+    const auto all = static_cast<double>(width);
+    double fire = all * static_cast<double>(kUsualDensity);
+    if (!activity_.frequencies.empty()) {
+      const std::vector<float>& shares = activity_.frequencies[layer_idx];
+      const auto mine =
+          shares.begin() + static_cast<std::ptrdiff_t>(expert_idx * width);
+      const double chosen =
+          static_cast<double>(ExpertFrequency(layer_idx, expert_idx));
+      const double sum =
+          std::accumulate(mine, mine + static_cast<std::ptrdiff_t>(width), 0.0);
+      fire = chosen > 0.0 ? std::min(all, sum / chosen) : 0.0;
+    }
+    const bool has_predictor = PredictorOf(layer_idx).exists();
+    return {.tested = has_predictor
+                          ? std::min(all, activity_.candidates_per_fired * fire)
+                          : all,
+            .rest = fire};
   }
 
   // As often as its neurons fire beside those of the others.
   float ExpertFrequency(size_t layer_idx, size_t expert_idx) const {
     const model::FfnSpec& spec = config_.layers[layer_idx].ffn;
-    const float mean = static_cast<float>(spec.num_experts_used) /
-                       static_cast<float>(spec.num_experts);
+    const auto mean = static_cast<float>(NumExpertsUsed(layer_idx) *
+                                         ShareOfExpert(layer_idx));
     if (activity_.frequencies.empty()) return mean;
     const std::vector<float>& all = activity_.frequencies[layer_idx];
     float sum = 0.0f;
@@ -285,45 +349,6 @@ class ProblemMaker {
 };
 
 }  // namespace
-
-Result<Activity> ReadActivity(const model::Model& model,
-                              const PlanInputs& inputs) {
-  Activity activity;
-  if (inputs.candidates_per_fired) {
-    activity.candidates_per_fired = *inputs.candidates_per_fired;
-  }
-  const auto profile = inputs.counts_path
-                           ? model::ReadProfile(*inputs.counts_path)
-                           : model::ReadProfile(model.file());
-  if (!profile) {
-    const bool is_own = !inputs.counts_path;
-    if (is_own && profile.error().code == ErrorCode::kNotFound) return activity;
-    return tl::unexpected(profile.error());
-  }
-  const std::string path = inputs.counts_path.value_or(model.file().path());
-  TC_RETURN_IF_ERROR(model::CheckSameModel(profile->model, model,
-                                           path + ": its profile was made"));
-  uint64_t num_fired = 0;
-  for (const neuron::LayerProfile& layer : profile->profile.layers) {
-    num_fired += layer.num_fired;
-    std::vector<float>& shares = activity.frequencies.emplace_back();
-    for (const uint32_t count : layer.counts) {
-      shares.push_back(static_cast<float>(count) /
-                       static_cast<float>(layer.num_tokens));
-    }
-  }
-  if (num_fired == 0) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "{}: in its profile of {} no neuron fired", path,
-                Plural(profile->profile.num_tokens(), "token"));
-  }
-  return activity;
-}
-
-bool HasProfile(const model::Model& model) {
-  const auto profile = model::ReadProfile(model.file());
-  return profile.has_value() || profile.error().code != ErrorCode::kNotFound;
-}
 
 planner::Hardware HardwareOf(const device::Machine& machine,
                              const model::Config& config) {

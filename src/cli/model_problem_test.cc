@@ -3,24 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <memory>
-#include <numeric>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/units.h"
 #include "cli/planned_placement.h"
 #include "cli/test_files.h"
-#include "cli/test_main.h"
 #include "device/sim/sim_device.h"
 #include "engine/ffn/ffn_choice.h"
-#include "gguf/writer.h"
-#include "model/prepared_names.h"
-#include "model/profile_file.h"
 #include "planner/check.h"
 #include "planner/named.h"
 #include "planner/native.h"
@@ -32,38 +23,6 @@ device::Machine ReadTestMachine() {
   return device::ReadMachine(std::string(TC_SOURCE_DIR) +
                              "/machines/rtx4090-ddr5.json")
       .value();
-}
-
-// A copy of a file with another profile; counts of layers that it lacks stay.
-void WriteWithProfile(const gguf::File& file, const model::ProfileFile& profile,
-                      const std::string& path) {
-  const auto writer = gguf::Writer::Create(path, gguf::Container::kGguf,
-                                           gguf::Writer::kMaxAlignment)
-                          .value();
-  for (const gguf::KeyValue& kv : file.metadata()) {
-    if (kv.key == "general.alignment") continue;
-    if (kv.key.starts_with("thermocline.profile.")) continue;
-    ASSERT_TRUE(writer->AddKeyValue(kv));
-  }
-  for (const gguf::KeyValue& kv : model::ProfileKeys(profile)) {
-    ASSERT_TRUE(writer->AddKeyValue(kv));
-  }
-  for (const gguf::TensorInfo& info : file.tensors()) {
-    ASSERT_TRUE(writer->DeclareTensor(info.name, info.dtype, info.shape));
-  }
-  ASSERT_TRUE(writer->Start());
-  for (const gguf::TensorInfo& info : file.tensors()) {
-    std::span<const std::byte> data(info.data, info.num_bytes);
-    for (size_t i = 0; i < profile.profile.layers.size(); ++i) {
-      if (info.name !=
-          model::prepared::OfLayer(i, model::prepared::kProfileCounts)) {
-        continue;
-      }
-      data = std::as_bytes(std::span(profile.profile.layers[i].counts));
-    }
-    ASSERT_TRUE(writer->WriteTensorData(data));
-  }
-  ASSERT_TRUE(writer->Finish());
 }
 
 // The same of layers that lie there whole beside others over the link.
@@ -159,60 +118,6 @@ TEST(ModelProblem, OfTheLeastBudgetHoldsAPart) {
               ::testing::HasSubstr("the least that holds anything is " +
                                    FormatBytes(high)));
   EXPECT_GE(problem_of(high)->budget, planner::kPieceBytes);
-}
-
-// Of a copy of the file, with that profile.
-Result<planner::Problem> ProblemWith(const gguf::File& original,
-                                     const model::ProfileFile& profile) {
-  const std::string path = TempPath("changed.gguf");
-  WriteWithProfile(original, profile, path);
-  const auto model = model::Model::Open(path);
-  std::remove(path.c_str());
-  TC_RETURN_IF_ERROR(model);
-  EXPECT_TRUE(HasProfile(**model));
-  const auto sim = device::MakeSim(ReadTestMachine(), {.time_only = true});
-  TC_ASSIGN_OR_RETURN(const Activity activity, ReadActivity(**model, {}));
-  return ProblemOf({.model = model->get(),
-                    .choice = {.mode = engine::FfnMode::kFast,
-                               .predictor = engine::PredictorChoice::kTrained},
-                    .layout = &sim->layout(),
-                    .context = 64,
-                    .num_kv_pages = 1,
-                    .vram = uint64_t{8} << 20},
-                   HardwareOf(ReadTestMachine(), (*model)->config()), activity);
-}
-
-// A file may say anything: of how many layers its profile is, that it is
-// another's, or of no token.
-TEST(ModelProblem, RefusesAProfileThatIsNone) {
-  const std::string path = TempPath("profiled.gguf");
-  ASSERT_EQ(
-      RunMain({"synth", "--like", "tiny", "-t", "1", "-o", path}).exit_code, 0);
-  const auto original = gguf::File::Open(path).value();
-  const auto own = model::ReadProfile(*original).value();
-  const auto problem = ProblemWith(*original, own);
-  ASSERT_TRUE(problem) << problem.error().message;
-  EXPECT_NEAR(problem->layers[1].neurons.frequency[5],
-              own.profile.layers[1].counts[5] / 1e6, 1e-6);
-
-  model::ProfileFile short_one = own;
-  short_one.model.num_layers = 1;
-  short_one.profile.layers.pop_back();
-  model::ProfileFile others = own;
-  ++others.model.hash;
-  model::ProfileFile idle = own;
-  for (neuron::LayerProfile& layer : idle.profile.layers) {
-    layer = {.counts = std::vector<uint32_t>(layer.counts.size())};
-  }
-  for (const auto& [profile, message] :
-       {std::pair(short_one, "its number of layers is 1, here it is 2"),
-        std::pair(others, "for another model"),
-        std::pair(idle, "in its profile of 0 tokens no neuron fired")}) {
-    const auto refused = ProblemWith(*original, profile);
-    ASSERT_FALSE(refused) << message;
-    EXPECT_THAT(refused.error().message, ::testing::HasSubstr(message));
-  }
-  std::remove(path.c_str());
 }
 
 }  // namespace
