@@ -167,6 +167,7 @@ void AddCommands(CLI::App& root, Action& action) {
   AddTokenizeCommand(root, action);
   AddProfileCommand(root, action);
   AddTraceCommand(root, action);
+  AddSimulateCommand(root, action);
   AddPlanCommand(root, action);
   AddTrainCommand(root, action);
   AddPrepareCommand(root, action);

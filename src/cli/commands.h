@@ -20,6 +20,7 @@ void AddQuantizeCommand(CLI::App& parent, Action& action);
 void AddTokenizeCommand(CLI::App& parent, Action& action);
 void AddProfileCommand(CLI::App& parent, Action& action);
 void AddTraceCommand(CLI::App& parent, Action& action);
+void AddSimulateCommand(CLI::App& parent, Action& action);
 void AddTrainCommand(CLI::App& parent, Action& action);
 void AddPrepareCommand(CLI::App& parent, Action& action);
 void AddEvalCommand(CLI::App& parent, Action& action);

@@ -1,0 +1,93 @@
+#include "residency/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "residency/bounds.h"
+
+namespace thermocline::residency {
+namespace {
+
+constexpr std::array<PolicyInfo, 2> kBounds = {{
+    {"oracle-static", "the units used most of all of it, chosen once"},
+    {"belady", "who is used next stays: nobody has more hits"},
+}};
+
+bool IsBound(std::string_view name) {
+  return std::ranges::any_of(
+      kBounds, [&](const PolicyInfo& info) { return info.name == name; });
+}
+
+std::vector<LayerExtent> WithCapacity(std::vector<LayerExtent> layers,
+                                      double share) {
+  for (LayerExtent& layer : layers) {
+    layer.capacity =
+        static_cast<uint32_t>(std::llround(share * layer.num_units));
+  }
+  return layers;
+}
+
+// A case that runs as tokens come, or one that waits for the recording.
+struct Runner {
+  std::vector<LayerExtent> layers;
+  std::unique_ptr<Policy> policy;
+  std::optional<Replayer> replayer;
+};
+
+Result<std::vector<Runner>> MakeRunners(const std::vector<LayerExtent>& layers,
+                                        const std::vector<Case>& cases) {
+  std::vector<Runner> runners(cases.size());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (!(cases[i].share >= 0.0 && cases[i].share <= 1.0)) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  "a capacity of {} of the units: a share is from 0 to 1",
+                  cases[i].share);
+    }
+    Runner& runner = runners[i];
+    runner.layers = WithCapacity(layers, cases[i].share);
+    if (IsBound(cases[i].name)) continue;
+    TC_ASSIGN_OR_RETURN(runner.policy,
+                        MakePolicy(cases[i].name, runner.layers));
+    runner.replayer.emplace(runner.policy.get(), runner.layers);
+  }
+  return runners;
+}
+
+}  // namespace
+
+std::span<const PolicyInfo> Bounds() { return kBounds; }
+
+Result<std::vector<Replay>> ReplayCases(const std::vector<LayerExtent>& layers,
+                                        const std::vector<Case>& cases,
+                                        const NextToken& next) {
+  TC_ASSIGN_OR_RETURN(std::vector<Runner> runners, MakeRunners(layers, cases));
+  const bool keeps = std::ranges::any_of(
+      cases, [](const Case& one) { return IsBound(one.name); });
+  Recording recording(layers.size());
+  std::vector<std::vector<uint32_t>> sets;
+  for (;;) {
+    TC_ASSIGN_OR_RETURN(const bool is_token, next(sets));
+    if (!is_token) break;
+    if (keeps) recording.Add(sets);
+    for (Runner& runner : runners) {
+      if (runner.replayer.has_value()) runner.replayer->Add(sets);
+    }
+  }
+  std::vector<Replay> replays;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Runner& runner = runners[i];
+    if (runner.replayer.has_value()) {
+      replays.push_back(runner.replayer->replay());
+    } else if (cases[i].name == "belady") {
+      replays.push_back(Belady(recording, runner.layers));
+    } else {
+      replays.push_back(OracleStatic(recording, runner.layers));
+    }
+  }
+  return replays;
+}
+
+}  // namespace thermocline::residency

@@ -1,0 +1,41 @@
+// Policies and bounds side by side, at several capacities, over one reading of
+// what was used: what `simulate` prints, and what a planner asks for the misses
+// at a capacity.
+#ifndef THERMOCLINE_RESIDENCY_COMPARE_H_
+#define THERMOCLINE_RESIDENCY_COMPARE_H_
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "residency/policy.h"
+#include "residency/replay.h"
+
+namespace thermocline::residency {
+
+// "oracle-static", "belady".
+std::span<const PolicyInfo> Bounds();
+
+struct Case {
+  std::string name;    // of a policy or a bound
+  double share = 0.0;  // capacity / units, of each layer; to the nearest unit
+};
+
+// The next token's sets, layer by layer; false: there is none left.
+using NextToken =
+    std::function<Result<bool>(std::vector<std::vector<uint32_t>>& sets)>;
+
+// What each case did. The capacities of `layers` are not read.
+// The errors of `next` and of MakePolicy; kInvalidArgument: a share that is not
+// in [0, 1].
+// Cost: one reading; if there is a bound, all of it is kept in memory.
+Result<std::vector<Replay>> ReplayCases(const std::vector<LayerExtent>& layers,
+                                        const std::vector<Case>& cases,
+                                        const NextToken& next);
+
+}  // namespace thermocline::residency
+
+#endif  // THERMOCLINE_RESIDENCY_COMPARE_H_

@@ -1,0 +1,134 @@
+#include "residency/slow_policy.h"
+
+#include <cmath>
+
+#include "base/check.h"
+#include "residency/layered_policy.h"
+#include "residency/makers.h"
+#include "residency/scored_residents.h"
+
+namespace thermocline::residency {
+namespace {
+
+// Scores that all fade alike keep their order, so none is touched to fade:
+// instead a use weighs more from pass to pass. When that has become much, all
+// are scaled back.
+constexpr float kMostWeight = 0x1p40f;
+
+class SlowLayer {
+ public:
+  SlowLayer(const LayerExtent& extent, const SlowOptions& options)
+      : growth_(std::exp2(1.0 / options.half_life)),
+        lead_(static_cast<float>(1.0 + options.margin)),
+        scores_(extent.num_units, 0.0f),
+        residents_(extent, &scores_),
+        others_(extent.num_units),
+        has_risen_(extent.num_units, false) {
+    // What a unit used at this rate for ever has come to.
+    const auto scale = static_cast<float>(1.0 / (1.0 - 1.0 / growth_));
+    for (size_t i = 0; i < extent.frequency.size(); ++i) {
+      scores_[i] = extent.frequency[i] * scale;
+    }
+    for (uint32_t unit = 0; unit < extent.num_units; ++unit) {
+      others_.Push(unit, scores_[unit]);
+    }
+  }
+
+  void Begin(uint32_t unit) {
+    others_.Remove(unit);
+    residents_.Begin(unit);
+  }
+
+  void Observe(const neuron::NeuronSet& used) {
+    weight_ *= growth_;
+    if (weight_ > kMostWeight) ScaleBack();
+    residents_.SetUsed(used);
+    used.ForEachIn(0, used.num_neurons, [this](size_t i) {
+      const auto unit = static_cast<uint32_t>(i);
+      scores_[unit] += static_cast<float>(weight_);
+      if (residents_.set().Has(unit) || has_risen_[unit]) return;
+      has_risen_[unit] = true;
+      risen_.push_back(unit);
+    });
+  }
+
+  Policy::Answer Admit(uint32_t unit, const neuron::NeuronSet& pinned) {
+    uint32_t leaves = kNobody;
+    if (residents_.set().is_full()) {
+      leaves = residents_.Worst(pinned);
+      if (leaves == kNobody || !IsClearlyBetter(unit, leaves)) return {};
+    }
+    Move(unit, leaves);
+    return {true, leaves};
+  }
+
+  std::vector<Policy::Move> Propose(size_t most) {
+    RankRisen();
+    std::vector<Policy::Move> moves;
+    while (moves.size() < most && !others_.is_empty()) {
+      const uint32_t unit = others_.first().unit;
+      const Policy::Answer answer =
+          residents_.set().capacity() == 0 ? Policy::Answer{} : Admit(unit, {});
+      if (!answer.is_admitted) break;
+      moves.push_back({unit, answer.leaves});
+    }
+    return moves;
+  }
+
+  const ResidentSet& residents() const { return residents_.set(); }
+
+ private:
+  bool IsClearlyBetter(uint32_t unit, uint32_t than) const {
+    return scores_[unit] > scores_[than] * lead_;
+  }
+
+  void Move(uint32_t unit, uint32_t leaves) {
+    others_.Remove(unit);
+    if (leaves != kNobody) {
+      residents_.Remove(leaves);
+      others_.Push(leaves, scores_[leaves]);
+    }
+    residents_.Add(unit);
+  }
+
+  // Where nobody asks for proposals, nobody has to be ranked.
+  void RankRisen() {
+    for (const uint32_t unit : risen_) {
+      has_risen_[unit] = false;
+      if (!residents_.set().Has(unit)) others_.Set(unit, scores_[unit]);
+    }
+    risen_.clear();
+  }
+
+  // A power of two: nothing is rounded but what is next to 0 anyway.
+  void ScaleBack() {
+    const auto scale = [](float score) { return score / kMostWeight; };
+    for (float& score : scores_) score = scale(score);
+    residents_.MapScores(scale);
+    others_.MapKeys(scale);
+    weight_ /= kMostWeight;
+  }
+
+  double growth_;  // of a use's weight, from pass to pass
+  float lead_;
+  double weight_ = 1.0;
+  std::vector<float> scores_;
+  ScoredResidents<float> residents_;
+  UnitHeap<float, GreatestFirst> others_;  // who is not resident
+  std::vector<uint32_t> risen_;            // since others_ ranked them
+  std::vector<bool> has_risen_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> MakeSlow(const std::vector<LayerExtent>& layers,
+                                 const SlowOptions& options) {
+  TC_CHECK(options.half_life > 0.0 && options.margin >= 0.0);
+  return std::make_unique<LayeredPolicy<SlowLayer>>(layers, options);
+}
+
+std::unique_ptr<Policy> MakeSlow(const Extents& layers) {
+  return MakeSlow(layers, SlowOptions{});
+}
+
+}  // namespace thermocline::residency
