@@ -104,7 +104,8 @@ constexpr const char* kBenchFooter =
     "512,128\n"
     "  thermocline bench -m model.gguf -np 1,2,4,8\n"
     "  thermocline bench roof -t 1,2 -m model.gguf\n"
-    "  thermocline bench op --device host";
+    "  thermocline bench op --device host\n"
+    "  thermocline bench io model.gguf";
 
 struct LengthOptions {
   const CLI::Option* prompt;
@@ -254,6 +255,7 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   app->footer(kBenchFooter);
   AddBenchRoofCommand(*app, *app->get_option("--model"), action);
   AddBenchOpCommand(*app, *app->get_option("--model"), action);
+  AddBenchIoCommand(*app, *app->get_option("--model"), action);
   app->callback([app, flags, prompts, lengths, &action] {
     if (!app->get_subcommands().empty()) {
       RefuseFlagsInFront(*app);

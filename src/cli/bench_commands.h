@@ -1,5 +1,5 @@
 // What the ways of `thermocline bench` share: fixed ids, prompts, several
-// sequences, `roof` and `op`.
+// sequences, `roof`, `op` and `io`.
 #ifndef THERMOCLINE_CLI_BENCH_COMMANDS_H_
 #define THERMOCLINE_CLI_BENCH_COMMANDS_H_
 
@@ -109,6 +109,10 @@ void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,
 
 // Adds `op`, likewise.
 void AddBenchOpCommand(CLI::App& bench, CLI::Option& bench_model,
+                       Action& action);
+
+// Adds `io`, likewise.
+void AddBenchIoCommand(CLI::App& bench, CLI::Option& bench_model,
                        Action& action);
 
 }  // namespace thermocline::cli
