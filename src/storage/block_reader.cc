@@ -23,9 +23,9 @@ Result<std::unique_ptr<BlockReader>> OpenReader(
   TC_RETURN_IF_ERROR(CheckOptions(options));
   TC_ASSIGN_OR_RETURN(std::vector<OpenFile> files,
                       OpenForReads(paths, options.direct));
-  auto reader = MakeUringReader(std::move(files), options);
+  auto reader = MakeUringReader(files, options);
   if (reader.has_value()) return reader;
-  return MakePreadReader(std::move(files), options);
+  return MakePreadReader(files, options);
 }
 
 Result<std::unique_ptr<BlockReader>> OpenReaderNamed(
@@ -38,8 +38,8 @@ Result<std::unique_ptr<BlockReader>> OpenReaderNamed(
   TC_RETURN_IF_ERROR(CheckOptions(options));
   TC_ASSIGN_OR_RETURN(std::vector<OpenFile> files,
                       OpenForReads(paths, options.direct));
-  return name == "pread" ? MakePreadReader(std::move(files), options)
-                         : MakeUringReader(std::move(files), options);
+  return name == "pread" ? MakePreadReader(files, options)
+                         : MakeUringReader(files, options);
 }
 
 }  // namespace thermocline::storage

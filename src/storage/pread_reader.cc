@@ -1,7 +1,7 @@
 #include "storage/system_readers.h"
 
-#include <signal.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <algorithm>
 #include <cerrno>
@@ -163,7 +163,7 @@ class PreadReader final : public BlockReader {
 }  // namespace
 
 Result<std::unique_ptr<BlockReader>> MakePreadReader(
-    std::vector<OpenFile>&& files, const ReaderOptions& options) {
+    std::vector<OpenFile>& files, const ReaderOptions& options) {
   auto reader = std::make_unique<PreadReader>(std::move(files));
   TC_RETURN_IF_ERROR(reader->Start(std::min(options.depth, kPreadThreadsMax)));
   return reader;

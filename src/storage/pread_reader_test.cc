@@ -25,14 +25,15 @@ std::vector<OpenFile> Unreadable(const os::TestFolder& folder) {
   return files;
 }
 
-using Maker = Result<std::unique_ptr<BlockReader>> (*)(std::vector<OpenFile>&&,
+using Maker = Result<std::unique_ptr<BlockReader>> (*)(std::vector<OpenFile>&,
                                                        const ReaderOptions&);
 
 class SystemReadersTest : public ::testing::TestWithParam<Maker> {};
 
 TEST_P(SystemReadersTest, WhatTheSystemRefusesIsTheReadsOwnError) {
   const os::TestFolder folder;
-  const auto reader = GetParam()(Unreadable(folder), {.depth = 2});
+  std::vector<OpenFile> files = Unreadable(folder);
+  const auto reader = GetParam()(files, {.depth = 2});
   if (!reader.has_value()) GTEST_SKIP() << reader.error().message;
   std::vector<std::byte> memory(10 * 4096);
   std::vector<Read> reads;

@@ -19,14 +19,14 @@ namespace thermocline::storage {
 inline constexpr size_t kPreadThreadsMax = 16;
 
 Result<std::unique_ptr<BlockReader>> MakePreadReader(
-    std::vector<OpenFile>&& files, const ReaderOptions& options);
+    std::vector<OpenFile>& files, const ReaderOptions& options);
 
 // io_uring: one thread keeps as many reads going as an SSD takes. kUnsupported:
 // the kernel refuses, or the program was built without liburing;
 // kResourceExhausted: no memory, or not enough of it may be locked. Says why;
-// `files` are still there then.
+// Files are taken where there is a reader, and left otherwise.
 Result<std::unique_ptr<BlockReader>> MakeUringReader(
-    std::vector<OpenFile>&& files, const ReaderOptions& options);
+    std::vector<OpenFile>& files, const ReaderOptions& options);
 
 }  // namespace thermocline::storage
 

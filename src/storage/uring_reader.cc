@@ -338,7 +338,7 @@ class UringReader final : public BlockReader {
 }  // namespace
 
 Result<std::unique_ptr<BlockReader>> MakeUringReader(
-    std::vector<OpenFile>&& files, const ReaderOptions& options) {
+    std::vector<OpenFile>& files, const ReaderOptions& options) {
   auto ring = std::make_unique<Ring>();
   TC_RETURN_IF_ERROR(ring->Open(options.depth));
   ring->RegisterFiles(files);
@@ -355,7 +355,7 @@ Result<std::unique_ptr<BlockReader>> MakeUringReader(
 
 namespace thermocline::storage {
 
-Result<std::unique_ptr<BlockReader>> MakeUringReader(std::vector<OpenFile>&&,
+Result<std::unique_ptr<BlockReader>> MakeUringReader(std::vector<OpenFile>&,
                                                      const ReaderOptions&) {
   return Fail(ErrorCode::kUnsupported,
               "io_uring: this program was built without liburing");
