@@ -10,7 +10,7 @@ import shutil
 import struct
 
 import cli_support
-from cli_support import DEMO, GOLDEN, IS_SANITIZED, STORIES, CliTest
+from cli_support import DATA, DEMO, GOLDEN, IS_SANITIZED, STORIES, CliTest
 from cli_support import run, start
 
 KIB = 1024
@@ -99,6 +99,38 @@ class MemoryTest(CliTest):
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(b"is not a size", result.stderr)
 
+    def test_a_prepared_model_larger_than_the_budget_runs(self):
+        """Its text is that of the model in memory."""
+        for flags in (["--for-storage"], []):
+            model = self.folder / "prepared.gguf"
+            self.assert_ok(run(
+                "prepare", DEMO, "--corpus", DATA / "demo/valid.txt",
+                "--no-predictor", "-c", 32, "-n", 4096, "-o", model, *flags))
+            command = ["run", "-m", model, "-p", "Once upon a time", "-n", 12,
+                       "--temp", 0, "-c", 64, "-b", 8]
+            in_memory = run(*command, "--ram", "1GiB")
+            want = self.assert_ok(in_memory)
+            self.assertNotIn(b"slots", in_memory.stderr)
+            refused = run(*command, "--ram", "10KiB")
+            self.assert_fails(refused, "does not hold the ", "slots ")
+            least = float(re.search(r"at least ([\d.]+) MiB are needed",
+                                    refused.stderr.decode())[1]) + 0.01
+            most = model.stat().st_size / KIB ** 2
+            for ram in (least, (least + most) / 2):
+                for mode in ("exact", "dense"):
+                    with self.subTest(flags=flags, ram=ram, mode=mode):
+                        result = run(*command, "--ram", f"{int(ram * KIB)}KiB",
+                                     "--ffn", mode)
+                        self.assertEqual(self.assert_ok(result), want)
+                        stderr = result.stderr.decode()
+                        self.assertRegex(stderr, r", FFN records \d+ % in [\d.]+"
+                                         r" \w+ of slots \(.*\), the rest from ")
+                        self.assertRegex(stderr, r"\nstreamed +[\d.]+ of ")
+
+    def test_a_model_that_could_stream_if_it_were_prepared(self):
+        self.assert_fails(run("run", "-m", DEMO, "-p", "a", "--ram", "100KiB"),
+                          "prepare --for-storage")
+
     def test_metadata_takes_little_more_than_its_file(self):
         """An array of bytes that nobody reads, in a file of holes."""
         if IS_SANITIZED:
@@ -148,8 +180,9 @@ class MemoryTest(CliTest):
                          rb"quantize: out of memory: .*\(ulimit -v\)\n$")
         for stderr in said:
             self.assertRegex(stderr, rb"^thermocline: error: (thermocline "
-                             rb"quantize: out of memory|.*\.gguf: cannot map): "
-                             rb".*\n$")
+                             rb"quantize: out of memory: .*|.*\.gguf: cannot "
+                             rb"map: .*|.*\.gguf: not enough memory for its "
+                             rb"metadata)\n$")
 
     def test_every_command_that_computes(self):
         text = self.write("text.txt", b"Once upon a time there was a girl. " * 20)

@@ -40,9 +40,26 @@ engine::SessionOptions LargestSession(const bench::BenchOptions& bench) {
   return session;
 }
 
+// Positions of the largest session; defaults end with the model's context.
+int64_t LargestContext(const BenchFlags& flags, const model::Config& config) {
+  const int64_t depth = std::ranges::max(flags.depths);
+  const int64_t room = config.context_length - depth;
+  const auto longest = [&](bool is_given, const std::vector<int64_t>& lengths) {
+    const int64_t length = std::ranges::max(lengths);
+    return is_given || room < 1 ? length : std::min(length, room);
+  };
+  return depth +
+         std::max(longest(flags.prompt_given, flags.prompt_lengths),
+                  longest(flags.generate_given, flags.generate_lengths));
+}
+
 Status Run(const BenchFlags& flags) {
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  TC_ASSIGN_OR_RETURN(const auto model,
+                      OpenModel(flags.model, progress, &flags.session,
+                                [&](const model::Config& config) {
+                                  return LargestContext(flags, config);
+                                }));
   bench::BenchOptions options;
   options.prompt_lengths = flags.prompt_lengths;
   options.generate_lengths = flags.generate_lengths;

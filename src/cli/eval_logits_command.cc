@@ -139,13 +139,19 @@ Status RunLogits(const LogitsFlags& flags) {
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, InputFiles(flags)));
   TC_ASSIGN_OR_RETURN(const auto sequences, ReadSequences(flags));
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  // No position is used beyond.
+  const auto context_of = [&](const model::Config&) {
+    return static_cast<int64_t>(LongestOf(sequences));
+  };
+  TC_ASSIGN_OR_RETURN(
+      const auto model,
+      OpenModel(flags.model, progress,
+                flags.together ? nullptr : &flags.session, context_of));
   TC_RETURN_IF_ERROR(CheckTokens(flags, model->config(), sequences));
   TC_ASSIGN_OR_RETURN(
       engine::SessionOptions options,
       MakeSessionOptions(flags.session, model->config(), progress));
-  // No position is used beyond.
-  options.context = static_cast<int64_t>(LongestOf(sequences));
+  options.context = context_of(model->config());
   std::unique_ptr<os::AtomicFile> file;
   // Made with the first rows: what cannot run leaves nothing.
   const auto write = [&](std::span<const std::byte> bytes) -> Status {

@@ -81,6 +81,7 @@ Status Continue(const RunFlags& flags) {
   WriteStderr(FormatRunSummary(
       *report, BytesPerGeneratedToken(*session, options, *report),
       RunMemoryOf(os::ReadProcessMemory(), model->file().held())));
+  WriteStderr(FormatStreamSummary(session->stream_totals()));
   if (report->reason == decode::StopReason::kCancelled) {
     return Fail(ErrorCode::kCancelled, "interrupted");
   }

@@ -74,6 +74,21 @@ std::string FormatRunSummary(const decode::GenerateReport& report,
       FormatBytes(memory.mapped_bytes));
 }
 
+std::string FormatStreamSummary(const engine::StreamTotals& totals) {
+  const engine::StreamTotals::OfPhase& generated = totals.generated;
+  if (generated.num_rows + totals.prompt.num_rows == 0) return "";
+  const auto per_token = [&](uint64_t count) {
+    return static_cast<double>(count) /
+           static_cast<double>(std::max<uint64_t>(generated.num_rows, 1));
+  };
+  return fmt::format(
+      "streamed   {:.1f} of {:.1f} records per generated token, {}; prompt "
+      "{}\n",
+      per_token(generated.num_missed), per_token(generated.num_wanted),
+      FormatBytes(static_cast<uint64_t>(per_token(generated.num_bytes))),
+      FormatBytes(totals.prompt.num_bytes));
+}
+
 std::string FormatAnswerSummary(const decode::GenerateReport& report,
                                 int64_t position, int64_t context) {
   const auto rate = [](int64_t count, double seconds) {

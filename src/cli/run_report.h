@@ -6,6 +6,7 @@
 #include <string>
 
 #include "decode/generate.h"
+#include "engine/stream/stream_options.h"
 #include "gguf/gguf.h"
 #include "os/memory.h"
 
@@ -34,6 +35,10 @@ RunMemory RunMemoryOf(const os::ProcessMemory& memory,
 std::string FormatRunSummary(const decode::GenerateReport& report,
                              const TokenBytes& bytes_per_token,
                              const RunMemory& memory);
+
+// "streamed   12.5 of 1024.0 records per generated token, 96.00 KiB; prompt
+// 1.20 GiB"; nothing where no row has asked for any.
+std::string FormatStreamSummary(const engine::StreamTotals& totals);
 
 // The line below an answer of a chat: tokens, their speed, how full the context
 // is, and why the answer ended if not by itself. Without a line end.

@@ -60,6 +60,19 @@ TEST(FormatRunSummaryTest, SparseBytesAreABound) {
       << text;
 }
 
+TEST(FormatStreamSummaryTest, OfEachToken) {
+  EXPECT_EQ(FormatStreamSummary({}), "");
+  engine::StreamTotals totals;
+  totals.prompt = {.num_rows = 5, .num_bytes = 3 << 20};
+  totals.generated = {.num_rows = 4,
+                      .num_wanted = 1000,
+                      .num_missed = 50,
+                      .num_bytes = 4 << 10};
+  EXPECT_EQ(FormatStreamSummary(totals),
+            "streamed   12.5 of 250.0 records per generated token, 1.00 KiB; "
+            "prompt 3.00 MiB\n");
+}
+
 TEST(FormatRunSummaryTest, DividesByNoZero) {
   const std::string text = FormatRunSummary({}, {}, {});
   EXPECT_EQ(text.find("nan"), std::string::npos);

@@ -15,6 +15,7 @@
 #include "cli/parse_text.h"
 #include "cli/plan_cache.h"
 #include "cli/signals.h"
+#include "cli/stream_flags.h"
 #include "model/prepared_names.h"
 #include "os/memory.h"
 #include "os/thread_pool.h"
@@ -91,7 +92,24 @@ engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
   options.predictor = flags.predictor;
   options.dense_prompts = flags.dense_prefill;
   options.budget.ram = flags.ram;
+  options.policy = flags.policy;
   return options;
+}
+
+// Weights that are to be held, with the session that is asked for, if one is.
+Status Admit(const std::string& path,
+             const std::optional<engine::SessionOptions>& session,
+             const model::Config& config, const engine::WeightMemory& weights) {
+  engine::MemoryPlan plan = {.host = {.weights = weights.num_bytes},
+                             .holds_weights = true};
+  if (session) {
+    TC_ASSIGN_OR_RETURN(plan, engine::PlanMemory(config, *session, weights));
+  }
+  Status fits =
+      engine::CheckMemory(plan, session ? session->budget : engine::Budget(),
+                          os::ReadMemoryInfo().total_bytes);
+  if (fits.has_value()) return fits;
+  return Annotate(path, fits.error());
 }
 
 // ", on cuda0: attention of 32 of 32 layers, 41 % of the neurons, head; 7.91
@@ -237,12 +255,14 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
       });
   AddParsed(app, "--ram", "SIZE",
             "Memory for all of it, weights too, mapped or not (4GiB); more is "
-            "refused before anything is loaded (default: the machine's, "
+            "refused before anything is loaded, but for neurons of a prepared "
+            "model, which are read as they are needed (default: the machine's, "
             "without mapped weights)",
             [&flags](const std::string& text) -> Status {
               TC_ASSIGN_OR_RETURN(flags.ram, ParseSize(text));
               return {};
             });
+  AddPolicyFlag(app, flags.policy);
   AddDeviceFlags(app, flags.device);
   AddParsed(app, "--sparse-threshold", "X",
             "Score from which predictors take a neuron, instead of the file's",
@@ -282,34 +302,39 @@ void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
 
 Result<std::shared_ptr<const model::Model>> OpenModel(
     const ModelFlags& flags, ProgressLine& progress,
-    const SessionFlags* session) {
+    const SessionFlags* session, const ContextOf& context_of) {
   ExitOnInterrupt exit_on_interrupt;
   ProgressLine hold_progress(ProgressUnit::kBytes);
-  const auto admit = [&](const model::Config& config,
-                         uint64_t held_bytes) -> Status {
-    engine::SessionOptions options;
-    engine::MemoryPlan plan = {.host = {.weights = held_bytes},
-                               .holds_weights = true};
-    if (session != nullptr) {
-      options = OptionsOnHost(*session, config);
-      TC_ASSIGN_OR_RETURN(plan, engine::PlanMemory(config, options,
-                                                   {.num_bytes = held_bytes,
-                                                    .are_held = true}));
-    }
-    Status fits = engine::CheckMemory(plan, options.budget,
-                                      os::ReadMemoryInfo().total_bytes);
-    if (fits.has_value()) return fits;
-    return Annotate(flags.path, fits.error());
+  const auto options_for = [&](const model::Config& config) {
+    engine::SessionOptions options = OptionsOnHost(*session, config);
+    if (context_of) options.context = context_of(config);
+    return options;
   };
-  auto model =
-      model::Model::Open(flags.path, {.bundle_at_load = flags.bundle_at_load,
-                                      .overrides = flags.overrides,
-                                      .split_path = flags.split_path,
-                                      .check_tensors = flags.check_tensors,
-                                      .progress = progress.callback(),
-                                      .hold = flags.hold,
-                                      .hold_progress = hold_progress.callback(),
-                                      .admit = admit});
+  bool records_left = false;
+  const auto leaves_records = [&](const model::Config& config,
+                                  uint64_t num_bytes, uint64_t) {
+    const auto leaves = LeavesRecords(options_for(config), config, num_bytes);
+    records_left = leaves && *leaves;
+    return leaves;
+  };
+  const auto admit = [&](const model::Config& config, uint64_t held_bytes) {
+    std::optional<engine::SessionOptions> options;
+    if (session != nullptr) options = options_for(config);
+    return Admit(flags.path, options, config,
+                 {.num_bytes = held_bytes,
+                  .are_held = true,
+                  .records_left = records_left});
+  };
+  model::OpenOptions options = {.bundle_at_load = flags.bundle_at_load,
+                                .overrides = flags.overrides,
+                                .split_path = flags.split_path,
+                                .check_tensors = flags.check_tensors,
+                                .progress = progress.callback(),
+                                .hold = flags.hold,
+                                .hold_progress = hold_progress.callback(),
+                                .admit = admit};
+  if (session != nullptr) options.leaves_records = leaves_records;
+  auto model = model::Model::Open(flags.path, options);
   progress.Clear();
   hold_progress.Clear();
   if (model.has_value()) WarnOfLargeMapping((*model)->file());
@@ -360,6 +385,7 @@ std::string DescribeMode(const engine::Session& session,
         ", RAM {} of {} ({})", FormatBytes(session.memory().host.total()),
         FormatBytes(*options.budget.ram), engine::Describe(session.memory()));
   }
+  budget += DescribeStream(session, options);
   budget += DescribeDevice(session, options);
   return fmt::format(
       "{}, {}, {}, context {}, KV {} {}, weights {}{}{}",

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct SessionFlags {
   engine::PredictorChoice predictor = engine::PredictorChoice::kAuto;
   bool dense_prefill = false;   // else every position as `ffn` says
   std::optional<uint64_t> ram;  // bytes; absent: what the machine has
+  std::string policy;           // SessionOptions::policy
   DeviceFlags device;
   std::shared_ptr<SessionTimeline> timeline;  // null: not asked for
 };
@@ -78,7 +80,8 @@ void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
 void AddObservedSessionFlags(CLI::App& app, SessionFlags& flags,
                              const std::string& fallback);
 
-// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --sparse-threshold, and
+// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --policy,
+// --sparse-threshold, and
 // those of device_flags.h. The help shows the defaults that `flags` has now.
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);
 
@@ -91,10 +94,13 @@ void AddPrefillFlag(CLI::App& app, SessionFlags& flags);
 // Opens the model; an interrupt meanwhile ends the process. What its weights
 // need in RAM is refused before they are read if it is more than there is,
 // together with the session that `session` asks for, if one is given; a larger
-// mapping is a warning.
+// mapping is a warning. What is more than session->ram, and has its FFNs as
+// records, leaves these in the file. context_of: the session's positions, where
+// they are not what the flags say.
+using ContextOf = std::function<int64_t(const model::Config& config)>;
 Result<std::shared_ptr<const model::Model>> OpenModel(
     const ModelFlags& flags, ProgressLine& progress,
-    const SessionFlags* session = nullptr);
+    const SessionFlags* session = nullptr, const ContextOf& context_of = {});
 
 // What the flags ask for, with the program's cancel flag, and the device
 // opened. -c 0 is the model's whole context, as in llama.cpp. OpenDevice's

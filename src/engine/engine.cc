@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/remedy.h"
 #include "base/units.h"
 #include "compute/stage_times.h"
 #include "engine/device/device_model.h"
@@ -15,6 +16,7 @@
 #include "engine/ffn/predictor_check.h"
 #include "engine/forward/host_forward.h"
 #include "engine/scratch.h"
+#include "engine/stream/record_stream.h"
 #include "model/tensor_roles.h"
 #include "os/memory.h"
 #include "predictor/training_free.h"
@@ -25,7 +27,8 @@ namespace {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(std::shared_ptr<const model::Model> model, EngineOptions options,
-             EnginePlan plan, os::ThreadPool* pool, os::AlignedBuffer memory)
+             EnginePlan plan, os::ThreadPool* pool, os::AlignedBuffer memory,
+             std::unique_ptr<RecordStream> stream)
       : model_(std::move(model)),
         options_(std::move(options)),
         plan_(std::move(plan)),
@@ -40,7 +43,9 @@ class EngineImpl final : public Engine {
                  .times = options_.times,
                  .work = options_.work,
                  .timeline = timeline_ ? &*timeline_ : nullptr},
-        records_(model_->weights(), options_.make_records) {}
+        stream_(std::move(stream)),
+        records_(model_->weights(),
+                 stream_ ? stream_->Maker() : options_.make_records) {}
 
   // The rest of construction, which can fail.
   Status Start() {
@@ -70,6 +75,7 @@ class EngineImpl final : public Engine {
     TC_CHECK(logits.size() ==
              batch.num_logit_rows() * model_->config().vocab_size);
     TC_RETURN_IF_ERROR(Reserve(batch));
+    const StreamTotals::OfPhase before = stream_counts();
     Status status = RunPass(batch, logits, hooks);
     if (!status.has_value() && GoesOnWithout(status.error())) {
       LeaveDevice(status.error());
@@ -83,12 +89,15 @@ class EngineImpl final : public Engine {
       run.sequence->Advance(static_cast<int64_t>(run.tokens.size()));
     }
     Count(batch);
+    if (stream_) CountStream(batch, before);
     return {};
   }
 
   FfnMode ffn() const override { return plan_.ffn.mode; }
   PredictorChoice predictor() const override { return plan_.ffn.predictor; }
   SparseTotals sparse_totals() const override { return totals_; }
+  const RecordStream* stream() const override { return stream_.get(); }
+  StreamTotals stream_totals() const override { return stream_totals_; }
   const model::Model& model() const override { return *model_; }
 
  private:
@@ -110,7 +119,8 @@ class EngineImpl final : public Engine {
                  const PassHooks& hooks) {
     const SparseTotals before = totals_;
     const double begin_s = timeline_ ? timeline_->Now() : 0.0;
-    const Status status = ForwardFor(batch).Run(batch, logits, hooks);
+    Status status = ForwardFor(batch).Run(batch, logits, hooks);
+    if (status.has_value() && stream_) status = stream_->CheckUnchanged();
     if (timeline_) DrawPass(batch, begin_s);
     records_.EndPass();
     if (!status.has_value()) totals_ = before;
@@ -154,6 +164,7 @@ class EngineImpl final : public Engine {
             .scratch = scratch_.ffn,
             .board = &board_,
             .records = &records_,
+            .stream = stream_.get(),
             .device = device_model_.get()};
   }
 
@@ -231,6 +242,23 @@ class EngineImpl final : public Engine {
     totals_.num_passes += num_tokens > 0 ? 1 : 0;
   }
 
+  StreamTotals::OfPhase stream_counts() const {
+    return stream_ ? stream_->counts() : StreamTotals::OfPhase();
+  }
+
+  // What a pass has read.
+  void CountStream(const Batch& batch, const StreamTotals::OfPhase& before) {
+    const bool has_prompt = batch.runs.front().phase == Phase::kPrompt;
+    StreamTotals::OfPhase& totals =
+        has_prompt ? stream_totals_.prompt : stream_totals_.generated;
+    const StreamTotals::OfPhase& now = stream_->counts();
+    totals.num_rows += batch.num_rows();
+    totals.num_wanted += now.num_wanted - before.num_wanted;
+    totals.num_missed += now.num_missed - before.num_missed;
+    totals.num_bytes += now.num_bytes - before.num_bytes;
+    totals.num_reads += now.num_reads - before.num_reads;
+  }
+
   std::shared_ptr<const model::Model> model_;
   EngineOptions options_;
   EnginePlan plan_;
@@ -239,8 +267,10 @@ class EngineImpl final : public Engine {
   std::optional<compute::StageTimeline> timeline_;
   compute::Compute compute_;
   PieceResults board_;
+  std::unique_ptr<RecordStream> stream_;
   RecordStores records_;
   SparseTotals totals_;
+  StreamTotals stream_totals_;
   std::optional<predictor::OwnSigns> signs_;
   std::unique_ptr<DeviceModel> device_model_;
   std::vector<std::unique_ptr<Forward>> forwards_;  // the best ones first
@@ -252,6 +282,25 @@ Status CheckAlignment(const model::Model& model) {
               "{}: its tensors do not lie at multiples of 4 bytes: the file "
               "was written with an unusual general.alignment",
               model.file().path());
+}
+
+// What reads records past their store.
+Status CheckStream(const model::Model& model, const EngineOptions& options,
+                   const EnginePlan& plan) {
+  const std::string& path = model.file().path();
+  if (options.device != nullptr) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: its records stay in the file, and a device takes them "
+                "from memory: not both yet",
+                path);
+  }
+  if (plan.ffn.own_signs) {
+    return Fail(ErrorCode::kUnsupported, Advice{Remedy::kExact},
+                "{}: its records stay in the file, which has no training-free "
+                "predictors: the signs of all gates cannot be taken",
+                path);
+  }
+  return {};
 }
 
 }  // namespace
@@ -267,8 +316,14 @@ Result<std::unique_ptr<Engine>> Engine::Create(
   if (!memory.has_value()) {
     return Annotate("activations of a batch", memory.error());
   }
-  auto engine = std::make_unique<EngineImpl>(
-      std::move(model), options, std::move(plan), pool, *std::move(memory));
+  std::unique_ptr<RecordStream> stream;
+  if (options.stream) {
+    TC_RETURN_IF_ERROR(CheckStream(*model, options, plan));
+    TC_ASSIGN_OR_RETURN(stream, RecordStream::Create(*model, *options.stream));
+  }
+  auto engine =
+      std::make_unique<EngineImpl>(std::move(model), options, std::move(plan),
+                                   pool, *std::move(memory), std::move(stream));
   TC_RETURN_IF_ERROR(engine->Start());
   return engine;
 }

@@ -15,6 +15,7 @@
 #include "engine/ffn/ffn_observer.h"
 #include "engine/forward/forward.h"
 #include "engine/kv/kv_pool.h"
+#include "engine/stream/record_stream.h"
 #include "model/model.h"
 #include "os/thread_pool.h"
 
@@ -30,9 +31,10 @@ namespace thermocline::engine {
 //      its thresholds, of predictors and of FFNs; on ISA and KV types; and on
 //      the options that choose neurons: mode, predictor, dense prompts. Not on
 //      the number of threads, on what logits are asked for, on other rows, or
-//      on how a sequence was cut into batches. What lies on a device counts as
-//      an option; with attention there and KV pages in 8 bits it also matters
-//      whether a page was copied, for a fork (kv/device_kv.h).
+//      on how a sequence was cut into batches, or on which records are in
+//      memory (stream/). What lies on a device counts as an option; with
+//      attention there and KV pages in 8 bits it also matters whether a page
+//      was copied, for a fork (kv/device_kv.h).
 //   2. After an error no sequence has grown.
 //   3. Run allocates nothing, but for the pass in which it leaves a device
 //      (DeviceLoss::kHost).
@@ -65,6 +67,9 @@ class Engine {
   virtual PredictorChoice predictor() const = 0;
   // What generated rows have read so far; all 0 in kDense.
   virtual SparseTotals sparse_totals() const = 0;
+  // Where records come from that stay in the file; null: they are in memory.
+  virtual const RecordStream* stream() const = 0;
+  virtual StreamTotals stream_totals() const = 0;  // of passes without error
   virtual const model::Model& model() const = 0;
 };
 

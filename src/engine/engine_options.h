@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/timeline.h"
 #include "device/device.h"
@@ -11,6 +12,7 @@
 #include "engine/ffn/ffn_mode.h"
 #include "engine/ffn/ffn_observer.h"
 #include "engine/ffn/record_store.h"
+#include "engine/stream/stream_options.h"
 #include "kernels/isa.h"
 
 namespace thermocline::compute {
@@ -41,6 +43,9 @@ struct EngineOptions {
   // Where sparse FFNs find their neurons' records; empty: where the model has
   // them.
   MakeRecordStore make_records;
+  // The records of a prepared model stay in its file, and come from there;
+  // instead of make_records. Without a device.
+  std::optional<StreamOptions> stream;
   compute::StageTimes* times = nullptr;  // Run adds to it; null: nobody
   compute::HostWork* work = nullptr;     // told of what Run reads
   Timeline* timeline = nullptr;          // Run adds its spans; null: nobody

@@ -85,6 +85,39 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   }
 }
 
+// Gives slots what the budget leaves.
+Status PlanStream(const model::Config& config, const SessionOptions& options,
+                  RuntimePlan& plan) {
+  const uint64_t ram = options.budget.ram.value_or(UINT64_MAX);
+  const uint64_t taken = std::min(ram, plan.memory.host.total());
+  TC_ASSIGN_OR_RETURN(ArenaPlan arena, PlanArena(config, ram - taken));
+  plan.memory.host.slots = arena.num_bytes();
+  plan.engine.stream = {.arena = std::move(arena),
+                        .policy = options.policy,
+                        .open = options.open_records};
+  return {};
+}
+
+// What does not fit could come from the file, were it prepared.
+tl::unexpected<Error> Refuse(const model::Model& model,
+                             const SessionOptions& options,
+                             const RuntimePlan& plan, Error error) {
+  const model::Config& config = model.config();
+  const bool is_mixture = std::ranges::any_of(
+      config.layers,
+      [](const model::LayerSpec& layer) { return layer.ffn.num_experts > 0; });
+  const bool is_over =
+      options.budget.ram && plan.memory.host.total() > *options.budget.ram;
+  if (is_over && is_mixture && !config.records.empty()) {
+    error.message +=
+        "; of a mixture of experts no records stay in the file yet";
+  } else if (is_over && config.records.empty() && !is_mixture &&
+             options.device == nullptr) {
+    error.advice = {Remedy::kPrepareToStream};
+  }
+  return Annotate(model.file().path(), error);
+}
+
 Result<uint64_t> VramOf(const device::Device& device,
                         const std::optional<uint64_t>& budget) {
   TC_ASSIGN_OR_RETURN(const device::DeviceInfo info, device.Info());
@@ -140,10 +173,12 @@ Result<std::shared_ptr<os::ThreadPool>> MakeThreads(
 WeightMemory WeightMemory::Of(const model::Model& model) {
   const gguf::File& file = model.file();
   WeightMemory memory = {.bundle_bytes = model.num_bundle_bytes(),
-                         .are_held = file.num_held_bytes() > 0};
+                         .are_held = file.num_held_bytes() > 0,
+                         .records_left = model.records_are_left()};
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     memory.num_bytes += tensor.num_bytes;
   }
+  if (memory.records_left) memory.num_bytes = file.num_held_bytes();
   return memory;
 }
 
@@ -173,6 +208,9 @@ Result<RuntimePlan> PlanRuntime(const model::Config& config,
   host.weights = weights.num_bytes;
   host.bundles = weights.bundle_bytes;
   plan.memory.holds_weights = weights.are_held;
+  if (weights.records_left) {
+    TC_RETURN_IF_ERROR(PlanStream(config, options, plan));
+  }
   if (host.total() == UINT64_MAX) {
     return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLessMemory},
                 "a context of {} positions needs more memory than can be "
@@ -220,7 +258,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Create(
   TC_ASSIGN_OR_RETURN(RuntimePlan plan, PlanRuntime(*model, options));
   const Status fits = CheckMemory(plan.memory, options.budget,
                                   os::ReadMemoryInfo().total_bytes);
-  if (!fits.has_value()) return Annotate(model->file().path(), fits.error());
+  if (!fits.has_value()) return Refuse(*model, options, plan, fits.error());
   TC_ASSIGN_OR_RETURN(auto kv, KvPool::Create(plan.kv, plan.num_kv_pages));
   TC_ASSIGN_OR_RETURN(auto pool, MakeThreads(options));
   TC_ASSIGN_OR_RETURN(auto engine,

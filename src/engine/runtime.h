@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "base/progress.h"
 #include "base/status.h"
@@ -45,6 +46,9 @@ struct SessionOptions {
   PredictorChoice predictor = PredictorChoice::kAuto;
   bool dense_prompts = false;  // EngineOptions::dense_prompts
   Budget budget;
+  // Of records that stay in the file: StreamOptions'.
+  std::string policy;
+  OpenRecordReader open_records;
   FfnObserver observer;                       // EngineOptions::observer
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prompt
@@ -67,9 +71,10 @@ Result<std::shared_ptr<os::ThreadPool>> MakeThreads(
 
 // The weights, as far as memory is concerned.
 struct WeightMemory {
-  uint64_t num_bytes = 0;     // of the file's tensors
+  uint64_t num_bytes = 0;     // of the file's tensors, but for records left
   uint64_t bundle_bytes = 0;  // model::Model::num_bundle_bytes()
   bool are_held = false;      // read or locked, not mapped
+  bool records_left = false;  // in the file: slots take the room that is left
 
   static WeightMemory Of(const model::Model& model);
 };
@@ -86,7 +91,8 @@ struct RuntimePlan {
 // kInvalidArgument when the options do not fit the model (engine_plan.h, a KV
 // type that head widths do not divide into, num_sequences < 1, threads that a
 // pool refuses); kResourceExhausted when a product overflows. The budget is not
-// checked.
+// checked, but slots for records that are left in the file take what it leaves,
+// and at least what they need; PlanArena's errors then.
 Result<RuntimePlan> PlanRuntime(const model::Config& config,
                                 const SessionOptions& options,
                                 const WeightMemory& weights = {});

@@ -64,6 +64,10 @@ class SessionImpl final : public Session {
   SparseTotals sparse_totals() const override {
     return engine().sparse_totals();
   }
+  const RecordStream* stream() const override { return engine().stream(); }
+  StreamTotals stream_totals() const override {
+    return engine().stream_totals();
+  }
   const MemoryPlan& memory() const override { return runtime_->plan().memory; }
   const Placement& placement() const override {
     return runtime_->plan().engine.placement;

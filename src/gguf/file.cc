@@ -1,11 +1,13 @@
 // gguf::File over mapped files or memory: opening, joining shards, lookup,
 // moving from one to the other.
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/math.h"
 #include "base/quote.h"
 #include "gguf/gguf.h"
 #include "gguf/node_plan.h"
@@ -18,6 +20,10 @@
 
 namespace thermocline::gguf {
 namespace {
+
+// Of tensors that are read without their neighbours: of a cache line, and of
+// every type.
+constexpr uint64_t kKeptAlignment = 64;
 
 // One file's bytes: mapped or, once read, in memory.
 struct Storage {
@@ -105,6 +111,8 @@ class FileImpl : public File {
   Status CheckIsFirst() const;
   Status MapShard(const std::string& path, int shard_idx, int count);
   Status ReadShard(int shard_idx, const ProgressFn& progress);
+  Status ReadKept(const std::vector<std::string>& left_out,
+                  const ProgressFn& progress);
   Status LockShards(const ProgressFn& progress) const;
 
   std::string path_;
@@ -217,7 +225,11 @@ ProgressFn Beyond(const ProgressFn& progress, uint64_t num_before,
 Status FileImpl::Hold(const WeightResidency& options,
                       const ProgressFn& progress) {
   if (shards_.empty()) return {};
-  if (options.read) {
+  if (options.read && !options.left_out.empty()) {
+    TC_RETURN_IF_ERROR(ReadKept(options.left_out, progress));
+    held_.read = true;
+    held_.left_out = options.left_out;
+  } else if (options.read) {
     uint64_t num_before = 0;
     for (int i = 0; i < num_shards_; ++i) {
       TC_RETURN_IF_ERROR(
@@ -254,9 +266,40 @@ Status FileImpl::ReadShard(int shard_idx, const ProgressFn& progress) {
   return {};
 }
 
+Status FileImpl::ReadKept(const std::vector<std::string>& left_out,
+                          const ProgressFn& progress) {
+  const auto is_left_out = [&](const TensorInfo& info) {
+    return std::ranges::find(left_out, info.name) != left_out.end();
+  };
+  uint64_t num_kept = 0;
+  for (const TensorInfo& info : tensors_) {
+    if (!is_left_out(info)) num_kept += RoundUp(info.num_bytes, kKeptAlignment);
+  }
+  auto allocated = os::AlignedBuffer::Allocate(num_kept);
+  if (!allocated) return Annotate(path_, allocated.error());
+  std::byte* to = allocated->data();
+  for (TensorInfo& info : tensors_) {
+    if (is_left_out(info)) {
+      info.data = nullptr;
+      continue;
+    }
+    const auto num_before = static_cast<uint64_t>(to - allocated->data());
+    TC_RETURN_IF_ERROR(shards_[info.shard_idx].map.ReadRange(
+        info.offset, {to, info.num_bytes},
+        Beyond(progress, num_before, num_kept)));
+    info.data = to;
+    to += RoundUp(info.num_bytes, kKeptAlignment);
+  }
+  for (Storage& shard : shards_) shard = {};
+  shards_.front().buffer = std::move(*allocated);
+  return {};
+}
+
 Status FileImpl::LockShards(const ProgressFn& progress) const {
   std::vector<std::span<const std::byte>> pieces;
-  for (const Storage& shard : shards_) pieces.push_back(shard.bytes());
+  for (const Storage& shard : shards_) {
+    if (!shard.bytes().empty()) pieces.push_back(shard.bytes());
+  }
   return os::LockMemory(pieces, progress);
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -357,6 +358,34 @@ TEST_F(HeldFiles, ReadIntoMemoryNeedsTheFileNoMore) {
   ExpectSameTensors(*file);
   fs::resize_file(path_, 100);
   EXPECT_EQ(std::to_integer<int>(file->tensors()[0].data[500]), 500 % 251);
+}
+
+TEST_F(HeldFiles, WhatIsLeftOutHasNoData) {
+  const auto mapped = File::Open(path_).value();
+  const auto file = File::Open(path_).value();
+  const std::string left_out = file->tensors()[0].name;
+  uint64_t last_done = 0;
+  const Status held = file->Hold({.read = true, .left_out = {left_out}},
+                                 [&](std::string_view, uint64_t num_done,
+                                     uint64_t) { last_done = num_done; });
+  ASSERT_TRUE(held) << held.error().message;
+  uint64_t num_kept = 0;
+  for (size_t i = 0; i < file->tensors().size(); ++i) {
+    const TensorInfo& tensor = file->tensors()[i];
+    EXPECT_EQ(tensor.span(), mapped->tensors()[i].span());
+    if (tensor.name == left_out) {
+      EXPECT_EQ(tensor.data, nullptr);
+      continue;
+    }
+    num_kept += tensor.num_bytes;
+    EXPECT_EQ(os::FindMappedFile(tensor.data), nullptr);
+    EXPECT_EQ(
+        std::memcmp(tensor.data, mapped->tensors()[i].data, tensor.num_bytes),
+        0);
+  }
+  EXPECT_GT(num_kept, 0u);
+  EXPECT_GE(last_done, num_kept);
+  EXPECT_EQ(file->num_held_bytes(), num_kept);
 }
 
 TEST_F(HeldFiles, TruncatedMeanwhile) {

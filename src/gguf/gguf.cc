@@ -79,6 +79,16 @@ TensorView File::Tensor(std::string_view name) const {
   return {info->dtype, info->shape, info->data};
 }
 
+uint64_t File::num_held_bytes() const {
+  if (!held().any()) return 0;
+  if (held().left_out.empty()) return num_file_bytes();
+  uint64_t num_bytes = 0;
+  for (const TensorInfo& info : tensors()) {
+    if (info.data != nullptr) num_bytes += info.num_bytes;
+  }
+  return num_bytes;
+}
+
 Result<std::optional<int64_t>> File::Int(std::string_view key) const {
   return Typed<int64_t>(*this, key, "an integer");
 }

@@ -93,6 +93,8 @@ struct TensorInfo {
 struct WeightResidency {
   bool read = false;  // in anonymous memory with huge pages, unmapped
   bool lock = false;  // in RAM, mapped or read
+  // With `read`: tensors of these names stay in the file and have no data.
+  std::vector<std::string> left_out = {};
   bool any() const { return read || lock; }
 };
 
@@ -122,18 +124,17 @@ class File {
   // once, before others see the file: tensors' data moves. Where several NUMA
   // nodes have CPUs, what is read lies on the nodes as gguf/node_plan.h says.
   // What cannot be locked is a warning, and the file stays as it is; so does
-  // one from Parse. kNotFound, kIo: it cannot be read, or was deleted, replaced
+  // one from Parse. Where tensors are left out, the others lie one behind the
+  // other. kNotFound, kIo: it cannot be read, or was deleted, replaced
   // or cut off meanwhile; kResourceExhausted: no memory. Takes as long as
   // reading the file; progress counts bytes.
   virtual Status Hold(const WeightResidency& options,
                       const ProgressFn& progress) = 0;
   // What holds now: `lock` is false where locking failed.
   virtual const WeightResidency& held() const = 0;
-  // Bytes that the system cannot drop and read again: all of the file if any of
-  // `held()` is true, else 0.
-  uint64_t num_held_bytes() const {
-    return held().any() ? num_file_bytes() : 0;
-  }
+  // Bytes that the system cannot drop and read again: all of the file, or all
+  // tensors that are not left out, if any of `held()` is true, else 0.
+  uint64_t num_held_bytes() const;
 
   virtual const std::string& path() const = 0;
   virtual Container container() const = 0;

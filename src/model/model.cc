@@ -8,6 +8,7 @@
 #include "model/bundle.h"
 #include "model/predictor_weights.h"
 #include "model/prepared_config.h"
+#include "model/prepared_names.h"
 #include "model/prepared_weights.h"
 #include "model/tensor_binder.h"
 #include "model/vocab_metadata.h"
@@ -66,11 +67,43 @@ bool WantsBundles(const Config& config, const OpenOptions& options) {
   return options.bundle_at_load && config.records.empty();
 }
 
+// Which tensors stay in the file, if OpenOptions::leaves_records says so.
+Result<std::vector<std::string>> ListLeftOut(const gguf::File& file,
+                                             const Config& config,
+                                             const OpenOptions& options) {
+  std::vector<std::string> names;
+  if (!options.leaves_records || config.records.empty()) return names;
+  TC_RETURN_IF_ERROR(BindWeights(file, config));
+  uint64_t record_bytes = 0;
+  for (size_t i = 0; i < config.records.size(); ++i) {
+    names.push_back(prepared::OfLayer(i, prepared::kRecords));
+    record_bytes += file.FindTensor(names.back())->num_bytes;
+  }
+  uint64_t num_bytes = 0;
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    num_bytes += tensor.num_bytes;
+  }
+  TC_ASSIGN_OR_RETURN(const bool leaves,
+                      options.leaves_records(config, num_bytes, record_bytes));
+  if (!leaves) return std::vector<std::string>();
+  if (options.check_tensors) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: its records stay in the file, so that its weights cannot "
+                "all be scanned as it is opened",
+                file.path());
+  }
+  return names;
+}
+
 // What can be refused is, before weights are read for many seconds.
 Status AdmitWeights(const gguf::File& file, const Config& config,
+                    const gguf::WeightResidency& hold,
                     const OpenOptions& options) {
   TC_ASSIGN_OR_RETURN(const Weights weights, BindWeights(file, config));
-  uint64_t num_bytes = options.hold.any() ? file.num_file_bytes() : 0;
+  uint64_t num_bytes = hold.any() ? file.num_file_bytes() : 0;
+  for (const std::string& name : hold.left_out) {
+    num_bytes -= file.FindTensor(name)->num_bytes;
+  }
   if (WantsBundles(config, options)) {
     TC_ASSIGN_OR_RETURN(const auto layouts,
                         PlanLayouts(file.path(), config, weights));
@@ -163,11 +196,14 @@ Result<std::shared_ptr<const Model>> Model::Open(
     const std::string& path, const OpenOptions& options) try {
   TC_ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
   TC_ASSIGN_OR_RETURN(Config config, ReadConfig(*file, options.overrides));
-  if (options.hold.any() || options.bundle_at_load) {
-    TC_RETURN_IF_ERROR(AdmitWeights(*file, config, options));
+  gguf::WeightResidency hold = options.hold;
+  TC_ASSIGN_OR_RETURN(hold.left_out, ListLeftOut(*file, config, options));
+  if (!hold.left_out.empty()) hold.read = true;
+  if (hold.any() || options.bundle_at_load) {
+    TC_RETURN_IF_ERROR(AdmitWeights(*file, config, hold, options));
   }
-  if (options.hold.any()) {
-    TC_RETURN_IF_ERROR(file->Hold(options.hold, options.hold_progress));
+  if (hold.any()) {
+    TC_RETURN_IF_ERROR(file->Hold(hold, options.hold_progress));
   }
   return Create(std::move(file), std::move(config), options);
 } catch (const std::bad_alloc&) {
@@ -219,6 +255,13 @@ uint64_t Model::num_bundle_bytes() const {
   if (!bundles_) return num_bytes;
   for (const os::AlignedBuffer& bundle : *bundles_) num_bytes += bundle.size();
   return num_bytes;
+}
+
+std::optional<gguf::FileSpan> Model::RecordSpan(size_t layer_idx) const {
+  const gguf::TensorInfo* info =
+      file_->FindTensor(prepared::OfLayer(layer_idx, prepared::kRecords));
+  if (info == nullptr) return std::nullopt;
+  return info->span();
 }
 
 std::shared_ptr<const Model> Model::WithThresholds(

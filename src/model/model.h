@@ -121,6 +121,13 @@ struct OpenOptions {
   // How Open keeps the weights; FromFile takes the file as it is.
   gguf::WeightResidency hold;
   ProgressFn hold_progress;  // counts bytes
+  // By Open, of a file with records: asked once it has turned out to be a
+  // model, with the bytes of its tensors and of those that hold records. True:
+  // they stay in the file (their views have no data), and the rest is read as
+  // with hold.read. Its error is Open's.
+  std::function<Result<bool>(const Config& config, uint64_t num_bytes,
+                             uint64_t record_bytes)>
+      leaves_records;
   // With `hold` and `bundle_at_load`, by Open: asked once the file has turned
   // out to be a model and before memory is taken: `num_bytes` that are read,
   // locked or bundled. Its error is Open's.
@@ -159,6 +166,10 @@ class Model {
   // Anonymous memory of OpenOptions::bundle_at_load; 0 where it had nothing to
   // do.
   uint64_t num_bundle_bytes() const;
+  // Whether OpenOptions::leaves_records has left the records in the file.
+  bool records_are_left() const { return !file_->held().left_out.empty(); }
+  // Where the file has a layer's records; nothing of other files.
+  std::optional<gguf::FileSpan> RecordSpan(size_t layer_idx) const;
 
   // This model, as it was opened, with other thresholds for --ffn threshold:
   // [L] (CHECKed). Shares its weights, and may outlive it.

@@ -325,6 +325,63 @@ TEST(Model, HoldsItsWeightsOnceAdmitted) {
   EXPECT_FALSE(broken);
 }
 
+TEST(Model, MayBeToldNotToLeaveRecords) {
+  const os::TestFolder folder;
+  const std::string path = folder.Write("m.gguf", TestPreparedModel().Bytes());
+  OpenOptions options;
+  options.leaves_records = [](const Config&, uint64_t,
+                              uint64_t) -> Result<bool> { return true; };
+  options.check_tensors = true;
+  const auto scanned = Model::Open(path, options);
+  ASSERT_FALSE(scanned);
+  EXPECT_THAT(scanned.error().message, HasSubstr("cannot all be scanned"));
+  options.leaves_records = [](const Config&, uint64_t,
+                              uint64_t) -> Result<bool> {
+    return Fail(ErrorCode::kResourceExhausted, "no room");
+  };
+  EXPECT_FALSE(Model::Open(path, options));
+}
+
+TEST(Model, LeavesRecordsInTheFile) {
+  const os::TestFolder folder;
+  const std::string path = folder.Write("m.gguf", TestPreparedModel().Bytes());
+  bool leaves = false;
+  OpenOptions options;
+  uint64_t record_bytes = 0;
+  uint64_t admitted_bytes = 0;
+  options.leaves_records = [&](const Config& config, uint64_t num_bytes,
+                               uint64_t num_in_records) -> Result<bool> {
+    EXPECT_EQ(config.width, 32);
+    EXPECT_GT(num_bytes, num_in_records);
+    record_bytes = num_in_records;
+    return leaves;
+  };
+  options.admit = [&](const Config&, uint64_t num_bytes) -> Status {
+    admitted_bytes = num_bytes;
+    return {};
+  };
+  const auto mapped = Model::Open(path, options);
+  ASSERT_TRUE(mapped) << mapped.error().message;
+  EXPECT_FALSE((*mapped)->records_are_left());
+  EXPECT_TRUE((*mapped)->weights().layers[1].ffn.up.in_memory());
+  EXPECT_EQ(admitted_bytes, 0u);
+
+  leaves = true;
+  const auto left = Model::Open(path, options);
+  ASSERT_TRUE(left) << left.error().message;
+  EXPECT_TRUE((*left)->records_are_left());
+  const FfnWeights& ffn = (*left)->weights().layers[1].ffn;
+  EXPECT_FALSE(ffn.up.in_memory());
+  EXPECT_TRUE(ffn.up && ffn.gate && ffn.down_t);
+  EXPECT_TRUE(ffn.norm.in_memory());
+  EXPECT_TRUE((*left)->weights().head.in_memory());
+  const auto span = (*left)->RecordSpan(1);
+  ASSERT_TRUE(span);
+  EXPECT_EQ(span->num_bytes, record_bytes / kTestLayers);
+  EXPECT_EQ(admitted_bytes, std::filesystem::file_size(path) - record_bytes);
+  EXPECT_FALSE((*left)->RecordSpan(kTestLayers));
+}
+
 TEST(Model, OpensTheRealFiles) {
   namespace fs = std::filesystem;
   const fs::path root = TC_TEST_DATA;

@@ -3,12 +3,15 @@
 #ifndef THERMOCLINE_MODEL_TEST_PREPARED_H_
 #define THERMOCLINE_MODEL_TEST_PREPARED_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/math.h"
 #include "base/status.h"
 #include "gguf/test_file.h"
 #include "gguf/writer.h"
@@ -122,19 +125,30 @@ inline bool IsFfnTensor(std::string_view name, bool bundles_gate) {
          !has("_inp.") && !has("_pred_") && (bundles_gate || !has("_gate"));
 }
 
-inline Status AddKeys(const Model& source,
+// As `prepare --for-storage` does it, with another alignment.
+inline std::vector<neuron::RecordLayout> LayoutsOf(const Model& source,
+                                                   size_t record_alignment) {
+  std::vector<neuron::RecordLayout> layouts = source.config().records;
+  for (neuron::RecordLayout& layout : layouts) {
+    layout.stride = RoundUp(layout.stride, record_alignment);
+  }
+  return layouts;
+}
+
+inline Status AddKeys(const Model& source, size_t record_alignment,
                       const std::vector<gguf::KeyValue>& keys,
                       gguf::Writer& writer) {
   using enum gguf::ValueType;
   for (const gguf::KeyValue& kv : source.file().metadata()) {
     if (kv.key == "general.alignment") continue;
+    if (kv.key == prepared::kVersionKey) continue;
     TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
   }
   for (const gguf::KeyValue& kv : keys) {
     TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
   }
   TC_RETURN_IF_ERROR(writer.AddInt(prepared::kVersionKey, kU32, 1));
-  return WriteRecordKeys(source.config().records,
+  return WriteRecordKeys(LayoutsOf(source, record_alignment),
                          CommonFfn(source.config()).gated, writer);
 }
 
@@ -145,8 +159,20 @@ struct Item {
   Shape shape;
   std::span<const std::byte> bytes;
 };
-inline std::vector<Item> ListItems(const Model& source,
-                                   const std::vector<ExtraTensor>& extra) {
+inline std::vector<std::byte> Padded(const std::byte* records, size_t stride,
+                                     size_t num_records, size_t to_stride) {
+  std::vector<std::byte> padded(num_records * to_stride);
+  for (size_t i = 0; i < num_records; ++i) {
+    std::copy_n(records + i * stride, stride, padded.data() + i * to_stride);
+  }
+  return padded;
+}
+
+// padded: where records are that are wider apart than the source's.
+inline std::vector<Item> ListItems(
+    const Model& source, size_t record_alignment,
+    const std::vector<ExtraTensor>& extra,
+    std::vector<std::vector<std::byte>>& padded) {
   const Config& config = source.config();
   std::vector<Item> items;
   for (const gguf::TensorInfo& t : source.file().tensors()) {
@@ -159,11 +185,13 @@ inline std::vector<Item> ListItems(const Model& source,
     const FfnMatrices& first = ffn.experts.empty() ? ffn : ffn.experts.front();
     const std::byte* records =
         config.records[i].gate ? first.gate.data : first.up.data;
-    const size_t stride = config.records[i].stride;
+    const size_t stride = LayoutsOf(source, record_alignment)[i].stride;
+    padded.push_back(
+        Padded(records, config.records[i].stride, num_neurons, stride));
     items.push_back({prepared::OfLayer(i, prepared::kRecords),
                      DType::kI8,
                      {.ne = {stride, num_neurons, 1, 1}, .rank = 2},
-                     {records, stride * num_neurons}});
+                     padded.back()});
   }
   for (const ExtraTensor& tensor : extra) {
     std::erase_if(items,
@@ -177,16 +205,20 @@ inline std::vector<Item> ListItems(const Model& source,
 
 // Writes `source`, opened with OpenOptions::bundle_at_load, as a prepared file:
 // its keys and `keys`, its tensors but for FFN matrices and for those called
-// like one of `extra`, its records, and `extra`. For rooms that may not pack.
-inline Status WritePreparedFile(const Model& source,
-                                const std::vector<gguf::KeyValue>& keys,
-                                const std::vector<ExtraTensor>& extra,
-                                const std::string& path) {
+// like one of `extra`, its records, at multiples of record_alignment, and
+// `extra`. For rooms that may not pack.
+inline Status WritePreparedFile(
+    const Model& source, const std::vector<gguf::KeyValue>& keys,
+    const std::vector<ExtraTensor>& extra, const std::string& path,
+    size_t record_alignment = neuron::kRecordAlignment) {
   TC_ASSIGN_OR_RETURN(const auto writer,
                       gguf::Writer::Create(path, source.file().container(),
                                            neuron::kStorageAlignment));
-  TC_RETURN_IF_ERROR(test_prepared_internal::AddKeys(source, keys, *writer));
-  const auto items = test_prepared_internal::ListItems(source, extra);
+  TC_RETURN_IF_ERROR(
+      test_prepared_internal::AddKeys(source, record_alignment, keys, *writer));
+  std::vector<std::vector<std::byte>> padded;
+  const auto items = test_prepared_internal::ListItems(source, record_alignment,
+                                                       extra, padded);
   for (const auto& item : items) {
     TC_RETURN_IF_ERROR(
         writer->DeclareTensor(item.name, item.dtype, item.shape));

@@ -49,6 +49,10 @@ class MappedFile {
   // the path. Takes as long as reading takes; progress counts bytes.
   Status ReadInto(std::span<std::byte> to,
                   const ProgressFn& progress = {}) const;
+  // The same of to.size() bytes from `offset`. Requires that they lie in the
+  // file.
+  Status ReadRange(uint64_t offset, std::span<std::byte> to,
+                   const ProgressFn& progress = {}) const;
 
  private:
   std::string path_;

@@ -187,6 +187,12 @@ MappedFile::~MappedFile() {
 Status MappedFile::ReadInto(std::span<std::byte> to,
                             const ProgressFn& progress) const {
   TC_CHECK(to.size() == bytes_.size());
+  return ReadRange(0, to, progress);
+}
+
+Status MappedFile::ReadRange(uint64_t offset, std::span<std::byte> to,
+                             const ProgressFn& progress) const {
+  TC_CHECK(offset <= bytes_.size() && to.size() <= bytes_.size() - offset);
   TC_ASSIGN_OR_RETURN(const UniqueFd file,
                       OpenForReading(path_, PipePolicy::kNoWait));
   struct stat info;
@@ -200,7 +206,7 @@ Status MappedFile::ReadInto(std::span<std::byte> to,
   for (size_t num_read = 0; num_read < to.size();) {
     const ssize_t count = pread(file.get(), to.data() + num_read,
                                 std::min(kReadBytes, to.size() - num_read),
-                                static_cast<off_t>(num_read));
+                                static_cast<off_t>(offset + num_read));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       return tl::unexpected(FileError(path_, "cannot read", errno));
@@ -209,7 +215,7 @@ Status MappedFile::ReadInto(std::span<std::byte> to,
       return Fail(ErrorCode::kIo,
                   "{}: ended at byte {} of {} while it was being read "
                   "(truncated meanwhile?)",
-                  path_, num_read, to.size());
+                  path_, offset + num_read, bytes_.size());
     }
     num_read += static_cast<size_t>(count);
     ReportProgress(progress, "reading weights", num_read, to.size());

@@ -107,6 +107,19 @@ TEST(MappedFileTest, ReadsTheWholeFile) {
   EXPECT_TRUE(read == text);
 }
 
+TEST(MappedFileTest, ReadsARange) {
+  const TestFolder folder;
+  const MappedFile file = MappedFile::Open(folder.Write("f", "abcdef")).value();
+  std::string read(3, '\0');
+  ASSERT_TRUE(file.ReadRange(2, std::as_writable_bytes(std::span(read))));
+  EXPECT_EQ(read, "cde");
+  ASSERT_EQ(truncate(file.path().c_str(), 4), 0);
+  const Status cut = file.ReadRange(2, std::as_writable_bytes(std::span(read)));
+  ASSERT_FALSE(cut.has_value());
+  EXPECT_THAT(cut.error().message,
+              ::testing::HasSubstr("f: ended at byte 4 of 6"));
+}
+
 TEST(MappedFileTest, ReadingMeetsAnEarlyEnd) {
   const TestFolder folder;
   const std::string path = folder.Write("f", std::string(100'000, 'x'));

@@ -11,6 +11,7 @@
 #include "engine/ffn/device_matrices.h"
 #include "engine/ffn/expert_ffn.h"
 #include "engine/ffn/sparse_ffn.h"
+#include "engine/stream/streamed_dense.h"
 #include "predictor/expert_parts.h"
 #include "predictor/low_rank.h"
 
@@ -155,6 +156,11 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
   const bool as_matrices = !weights->bundled || (phase == Phase::kPrompt &&
                                                  parts.compute->kernels->batch);
   const bool is_shared = device != nullptr && SharesNeuronsInDense(*weights);
+  if (as_matrices && !is_shared && parts.stream != nullptr) {
+    return MakeStreamedDense(config, weights, parts.stream->store(layer_idx),
+                             parts.stream->store(layer_idx + 1), parts.compute,
+                             scratch);
+  }
   if (as_matrices && !is_shared) {
     return MakeDenseFfn(config, weights, parts.compute, scratch);
   }

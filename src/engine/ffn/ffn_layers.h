@@ -14,6 +14,7 @@
 #include "engine/ffn/ffn_scratch.h"
 #include "engine/ffn/neuron_ffn.h"
 #include "engine/ffn/record_store.h"
+#include "engine/stream/record_stream.h"
 #include "model/model.h"
 #include "predictor/training_free.h"
 
@@ -30,6 +31,8 @@ struct FfnParts {
   std::span<const FfnScratch> scratch;  // [L], made for the modes
   PieceResults* board = nullptr;
   const RecordStores* records = nullptr;  // of the model
+  // Where records come from that stay in the file; null: they are in memory.
+  const RecordStream* stream = nullptr;
   // What a device computes of generated rows, and of rows whose neurons are
   // listed; null: nothing.
   const DeviceModel* device = nullptr;
@@ -45,7 +48,8 @@ inline bool SharesNeuronsInDense(const model::FfnWeights& weights) {
 }
 
 // A layer's executor for rows of a phase.
-//   kDense      all neurons: in plain products (dense_ffn.h, expert_ffn.h);
+//   kDense      all neurons: in plain products (dense_ffn.h, expert_ffn.h;
+//               stream/streamed_dense.h of records that stay in the file);
 //               generated rows of records neuron by neuron (sparse_ffn.h),
 //               which reads them as they lie, and where a device has some
 //               (SharesNeuronsInDense); or as matrices on a device

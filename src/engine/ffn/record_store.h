@@ -33,6 +33,7 @@ inline constexpr uint32_t kAbsent = UINT32_MAX;
 //      it came: a piece is handed out whole, computed in its list's order, and
 //      added up by its number, so that no bit depends on a store.
 //   2. From NextReady to Release the records of a piece stay at their places.
+//      Afterwards they may leave, whenever a store of the model begins a run.
 class RecordStore {
  public:
   virtual ~RecordStore() = default;
@@ -68,8 +69,7 @@ class RecordStore {
   // next run asks for it again.
   virtual Status Release() = 0;
 
-  // A pass over all layers is over, also one that failed: the only time at
-  // which records that are not in use leave their places, if any do.
+  // A pass over all layers is over, also one that failed.
   virtual void EndPass() = 0;
 
  protected:

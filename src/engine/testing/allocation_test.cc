@@ -21,6 +21,10 @@
 #include "engine/testing/test_placement.h"
 #include "engine/testing/tiny_model.h"
 #include "kernels/kernels.h"
+#include "model/test_prepared.h"
+#include "os/file.h"
+#include "os/test_folder.h"
+#include "storage/block_reader.h"
 
 namespace {
 std::atomic<bool> counting = false;
@@ -318,6 +322,47 @@ TEST(Allocation, DecodeWithADeviceAllocatesNothing) {
   ExpectNoHybridAllocations(dense, FfnMode::kDense, false);
   ExpectNoHybridAllocations(mixture, FfnMode::kExact, true);
   ExpectNoHybridAllocations(mixture, FfnMode::kDense, false);
+}
+
+// Once as many reads were open as ever are: then the reader has its memory.
+TEST(Allocation, RecordsThatComeFromTheFileAllocateNothing) {
+  const os::TestFolder folder;
+  const std::string path = folder / "prepared.gguf";
+  const testing::TinySpec spec = {.num_layers = 3, .activation = "relu"};
+  const auto source = testing::OpenTinyModel(spec, {.bundle_at_load = true});
+  ASSERT_TRUE(model::WritePreparedFile(**source, {}, {}, path));
+  const std::string bytes = os::ReadFile(path).value();
+  model::OpenOptions open;
+  open.leaves_records = [](const auto&, uint64_t, uint64_t) {
+    return Result<bool>(true);
+  };
+  const auto model = model::Model::Open(path, open).value();
+  SessionOptions options = {.num_threads = 3,
+                            .ffn = FfnMode::kExact,
+                            .dense_prompts = true,
+                            .budget = {.ram = 0}};
+  options.budget.ram =
+      PlanRuntime(*model, options)->memory.host.total() + (64 << 10);
+  options.open_records = [&](const std::vector<std::string>&) {
+    return Result<std::unique_ptr<storage::BlockReader>>(
+        storage::MakeFakeReader({std::as_bytes(std::span(bytes))}, {}));
+  };
+  const auto session = Session::Create(model, options).value();
+  const auto tokens = testing::RandomTokens(20, spec.vocab_size);
+  const auto decode = [&] {
+    const Status first = session->Prompt(tokens, LogitsOf::kNone, {});
+    const Status second =
+        session->Generate(std::span(tokens).first(5), LogitsOf::kNone, {});
+    session->Truncate(0);
+    return first.has_value() && second.has_value();
+  };
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(decode());
+  num_allocations = 0;
+  counting = true;
+  const bool is_done = decode();
+  counting = false;
+  EXPECT_TRUE(is_done);
+  EXPECT_EQ(num_allocations, 0);
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+// Records of a model that stay in its file: who reads them, where they go and
+// who stays.
+#ifndef THERMOCLINE_ENGINE_STREAM_RECORD_STREAM_H_
+#define THERMOCLINE_ENGINE_STREAM_RECORD_STREAM_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/ffn/record_store.h"
+#include "engine/stream/stream_options.h"
+#include "engine/stream/streamed_store.h"
+#include "model/model.h"
+
+namespace thermocline::engine {
+
+// The policy of a name, or the best if it is empty.
+std::string_view PolicyOf(std::string_view name);
+
+// Threads  one caller at a time.
+class RecordStream {
+ public:
+  // Of a prepared model without experts whose arena was planned for it.
+  // kNotFound: no policy has the name. kResourceExhausted: no memory. Errors of
+  // opening the files.
+  static Result<std::unique_ptr<RecordStream>> Create(
+      const model::Model& model, const StreamOptions& options);
+
+  // Makes the stores, which this one outlives; once for each layer.
+  MakeRecordStore Maker();
+  // Of a layer; null behind the last.
+  StreamedStore* store(size_t layer_idx) const {
+    return layer_idx < stores_.size() ? stores_[layer_idx] : nullptr;
+  }
+
+  // kIo: the file was written to since it was opened: what was read of it may
+  // be a mixture.
+  Status CheckUnchanged() const {
+    return shared_->queue.reader().CheckUnchanged();
+  }
+  // Since the beginning, num_rows aside.
+  const StreamTotals::OfPhase& counts() const { return shared_->counts; }
+  const SlotArena& arena() const { return shared_->arena; }
+  const storage::BlockReader& reader() const { return shared_->queue.reader(); }
+
+ private:
+  RecordStream(const model::Model& model, SlotArena arena,
+               std::vector<std::vector<float>> frequencies,
+               std::unique_ptr<residency::Policy> policy,
+               std::unique_ptr<storage::BlockReader> reader);
+
+  const model::Model& model_;
+  std::vector<std::vector<float>> frequencies_;
+  std::unique_ptr<StreamShared> shared_;
+  std::vector<StreamedStore*> stores_;
+};
+
+}  // namespace thermocline::engine
+
+#endif  // THERMOCLINE_ENGINE_STREAM_RECORD_STREAM_H_

@@ -1,0 +1,343 @@
+// Models whose records stay in the file, as a whole: what they compute is what
+// they would with all in memory.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/runtime.h"
+#include "engine/testing/tiny_model.h"
+#include "model/test_prepared.h"
+#include "os/file.h"
+#include "os/test_folder.h"
+#include "residency/policy.h"
+#include "storage/block_reader.h"
+
+namespace thermocline::engine {
+namespace {
+
+using ::testing::HasSubstr;
+using StreamLogits = std::vector<float>;
+using StreamModelPtr = std::shared_ptr<const model::Model>;
+
+constexpr size_t kStreamVocab = 50;
+
+// A prepared file, its bytes for a fake reader, and the model with everything
+// in memory.
+struct PreparedFile {
+  std::string path;
+  std::string bytes;
+  StreamModelPtr mapped;
+
+  StreamModelPtr OpenStreamed() const {
+    model::OpenOptions options;
+    options.leaves_records = [](const auto&, uint64_t, uint64_t) {
+      return Result<bool>(true);
+    };
+    auto model = model::Model::Open(path, options);
+    EXPECT_TRUE(model) << model.error().message;
+    return model ? *model : nullptr;
+  }
+};
+
+PreparedFile PrepareTiny(const os::TestFolder& folder, testing::TinySpec spec,
+                         size_t record_alignment) {
+  PreparedFile file = {.path = folder / "prepared.gguf"};
+  const auto source = testing::OpenTinyModel(spec, {.bundle_at_load = true});
+  EXPECT_TRUE(source) << source.error().message;
+  const Status written =
+      model::WritePreparedFile(**source, {}, {}, file.path, record_alignment);
+  EXPECT_TRUE(written) << written.error().message;
+  file.bytes = os::ReadFile(file.path).value();
+  file.mapped = model::Model::Open(file.path).value();
+  return file;
+}
+
+OpenRecordReader FakeReads(const PreparedFile& file,
+                           storage::FakeOptions options) {
+  return [&file, options](const std::vector<std::string>&) {
+    return Result<std::unique_ptr<storage::BlockReader>>(
+        storage::MakeFakeReader({std::as_bytes(std::span(file.bytes))},
+                                options));
+  };
+}
+
+uint64_t LeastBytes(const model::Model& model, SessionOptions options) {
+  options.budget.ram = 0;
+  return PlanRuntime(model, options).value().memory.host.total();
+}
+
+class StreamRig {
+ public:
+  StreamRig(StreamModelPtr model, const SessionOptions& options) {
+    auto runtime = Runtime::Create(std::move(model), options);
+    EXPECT_TRUE(runtime) << runtime.error().message;
+    if (!runtime) return;
+    runtime_ = *std::move(runtime);
+    for (int i = 0; i < 2; ++i) sequences_.push_back(runtime_->NewSequence());
+  }
+
+  Status Decode(size_t sequence, Phase phase, size_t count,
+                StreamLogits& logits) {
+    const auto tokens =
+        testing::RandomTokens(count, kStreamVocab, count + sequence);
+    const auto most = static_cast<size_t>(runtime_->plan().engine.max_rows);
+    logits.resize(count * kStreamVocab);
+    for (size_t first = 0; first < count; first += most) {
+      const size_t num_rows = std::min(most, count - first);
+      const BatchRun run = {&sequences_[sequence],
+                            std::span(tokens).subspan(first, num_rows), phase,
+                            LogitsOf::kAll};
+      TC_RETURN_IF_ERROR(engine().Run(
+          {{&run, 1}}, std::span(logits).subspan(first * kStreamVocab,
+                                                 num_rows * kStreamVocab)));
+    }
+    return {};
+  }
+
+  // Prompts, generated rows one by one and some together, and a prompt beside
+  // generated rows.
+  StreamLogits All() {
+    StreamLogits all;
+    const auto add = [&](size_t sequence, Phase phase, size_t count) {
+      StreamLogits logits;
+      const Status status = Decode(sequence, phase, count, logits);
+      EXPECT_TRUE(status) << status.error().message;
+      all.insert(all.end(), logits.begin(), logits.end());
+    };
+    add(0, Phase::kPrompt, 20);
+    for (const size_t count : {1, 1, 5}) add(0, Phase::kGenerate, count);
+    const auto tokens = testing::RandomTokens(13, kStreamVocab);
+    const BatchRun runs[] = {{&sequences_[1], std::span(tokens).first(11),
+                              Phase::kPrompt, LogitsOf::kAll},
+                             {&sequences_[0], std::span(tokens).last(2),
+                              Phase::kGenerate, LogitsOf::kAll}};
+    StreamLogits logits(13 * kStreamVocab);
+    const Status status = engine().Run({runs}, logits);
+    EXPECT_TRUE(status) << status.error().message;
+    all.insert(all.end(), logits.begin(), logits.end());
+    add(1, Phase::kGenerate, 1);
+    return all;
+  }
+
+  Engine& engine() { return runtime_->engine(); }
+  const Runtime& runtime() const { return *runtime_; }
+
+ private:
+  std::unique_ptr<Runtime> runtime_;
+  std::vector<KvSequence> sequences_;
+};
+
+testing::TinySpec StreamedSpec(FfnMode mode) {
+  testing::TinySpec spec;
+  spec.num_layers = 3;
+  spec.activation = "relu";
+  if (mode == FfnMode::kFast) {
+    spec.predictor_rank = 8;
+    spec.lookahead = 1;
+  }
+  if (mode == FfnMode::kThreshold) {
+    spec.activation = "silu";
+    spec.thresholds = {0.05f, 0.1f, 0.02f};
+  }
+  return spec;
+}
+
+SessionOptions StreamedOptions(FfnMode mode, int num_threads,
+                               bool dense_prompts) {
+  return {.num_threads = num_threads,
+          .num_sequences = 2,
+          .ffn = mode,
+          .dense_prompts = dense_prompts};
+}
+
+struct StreamCase {
+  const char* name;
+  FfnMode mode;
+  bool dense_prompts;
+  size_t record_alignment;
+};
+
+class StreamedModel : public ::testing::TestWithParam<StreamCase> {};
+
+TEST_P(StreamedModel, GivesTheBitsOfOneInMemory) {
+  const os::TestFolder folder;
+  const StreamCase& subject = GetParam();
+  const PreparedFile file =
+      PrepareTiny(folder, StreamedSpec(subject.mode), subject.record_alignment);
+  StreamRig in_memory(file.mapped,
+                      StreamedOptions(subject.mode, 2, subject.dense_prompts));
+  const StreamLogits expected = in_memory.All();
+  const StreamModelPtr model = file.OpenStreamed();
+  ASSERT_NE(model, nullptr);
+  EXPECT_FALSE(model->weights().layers[0].ffn.up.in_memory());
+  for (const int num_threads : {1, 2, 3}) {
+    SessionOptions options =
+        StreamedOptions(subject.mode, num_threads, subject.dense_prompts);
+    if (num_threads == 3) options.batch = 13;  // the first prompt in two
+    const uint64_t least = LeastBytes(*model, options);
+    const size_t slot_bytes =
+        PlanRuntime(*model, options).value().engine.stream->arena.slot_bytes;
+    for (const size_t num_more : {size_t{0}, size_t{150}, size_t{100'000}}) {
+      const auto seed = static_cast<uint64_t>(num_threads) * 7 + num_more;
+      options.budget.ram = least + num_more * slot_bytes;
+      options.open_records =
+          FakeReads(file, {.seed = seed, .short_share = 0.2});
+      StreamRig streamed(model, options);
+      const MemoryPlan& memory = streamed.runtime().plan().memory;
+      EXPECT_LE(memory.host.total(), *options.budget.ram);
+      EXPECT_EQ(streamed.All(), expected) << num_threads << " " << num_more;
+      const StreamTotals totals = streamed.engine().stream_totals();
+      EXPECT_EQ(totals.prompt.num_rows, 20u + 13u);
+      EXPECT_EQ(totals.generated.num_rows, 1u + 1u + 5u + 1u);
+      EXPECT_GT(totals.prompt.num_missed, 0u);
+      if (num_more == 0) EXPECT_GT(totals.generated.num_missed, 0u);
+      if (num_more == 100'000 && subject.dense_prompts) {
+        EXPECT_EQ(totals.generated.num_missed, 0u);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StreamedModel,
+    ::testing::Values(
+        StreamCase{"exact", FfnMode::kExact, false, 64},
+        StreamCase{"fast", FfnMode::kFast, false, 4096},
+        StreamCase{"dense", FfnMode::kDense, false, 64},
+        StreamCase{"threshold", FfnMode::kThreshold, false, 4096},
+        StreamCase{"fast_dense_prompts", FfnMode::kFast, true, 4096},
+        StreamCase{"exact_dense_prompts", FfnMode::kExact, true, 64}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(StreamedModelTest, EveryPolicyGivesTheSameBits) {
+  const os::TestFolder folder;
+  const PreparedFile file =
+      PrepareTiny(folder, StreamedSpec(FfnMode::kFast), 64);
+  StreamRig in_memory(file.mapped, StreamedOptions(FfnMode::kFast, 2, true));
+  const StreamLogits expected = in_memory.All();
+  const StreamModelPtr model = file.OpenStreamed();
+  SessionOptions options = StreamedOptions(FfnMode::kFast, 2, true);
+  options.budget.ram = LeastBytes(*model, options) + (100 << 10);
+  for (const residency::PolicyInfo& policy : residency::Policies()) {
+    options.policy = policy.name;
+    options.open_records = FakeReads(file, {.seed = 5});
+    StreamRig streamed(model, options);
+    EXPECT_EQ(streamed.All(), expected) << policy.name;
+  }
+}
+
+// From the file itself, by whatever reader the system has.
+TEST(StreamedModelTest, ReadsTheFile) {
+  const os::TestFolder folder;
+  const PreparedFile file =
+      PrepareTiny(folder, StreamedSpec(FfnMode::kExact), 4096);
+  StreamRig in_memory(file.mapped, StreamedOptions(FfnMode::kExact, 2, true));
+  const StreamModelPtr model = file.OpenStreamed();
+  SessionOptions options = StreamedOptions(FfnMode::kExact, 2, true);
+  options.budget.ram = LeastBytes(*model, options) + (200 << 10);
+  StreamRig streamed(model, options);
+  EXPECT_EQ(streamed.All(), in_memory.All());
+}
+
+// Whichever read fails, the pass ends with it and leaves nothing; tried again,
+// it is what it would have been.
+TEST(StreamedModelTest, AFailedReadEndsThePassAlone) {
+  const os::TestFolder folder;
+  const PreparedFile file =
+      PrepareTiny(folder, StreamedSpec(FfnMode::kExact), 64);
+  const StreamModelPtr model = file.OpenStreamed();
+  for (const bool dense_prompts : {false, true}) {
+    StreamRig in_memory(file.mapped,
+                        StreamedOptions(FfnMode::kExact, 2, dense_prompts));
+    StreamLogits prompt, next;
+    ASSERT_TRUE(in_memory.Decode(0, Phase::kPrompt, 20, prompt));
+    ASSERT_TRUE(in_memory.Decode(0, Phase::kGenerate, 1, next));
+    SessionOptions options = StreamedOptions(FfnMode::kExact, 2, dense_prompts);
+    options.budget.ram = LeastBytes(*model, options) + (100 << 10);
+    size_t num_failed = 0;
+    for (const uint64_t fail_read : {1, 2, 3, 4, 5, 6, 8, 11, 15, 25}) {
+      options.open_records =
+          FakeReads(file, {.seed = 3, .fail_read = fail_read});
+      StreamRig streamed(model, options);
+      StreamLogits logits;
+      const auto decode = [&](Phase phase, size_t count) {
+        Status status = streamed.Decode(0, phase, count, logits);
+        if (!status) {
+          ++num_failed;
+          EXPECT_EQ(status.error().code, ErrorCode::kIo);
+          EXPECT_THAT(status.error().message,
+                      HasSubstr("prepared.gguf: layer "));
+          EXPECT_THAT(status.error().message, HasSubstr("cannot be read"));
+          status = streamed.Decode(0, phase, count, logits);
+        }
+        EXPECT_TRUE(status) << status.error().message;
+      };
+      decode(Phase::kPrompt, 20);
+      EXPECT_EQ(logits, prompt);
+      decode(Phase::kGenerate, 1);
+      EXPECT_EQ(logits, next);
+    }
+    EXPECT_GE(num_failed, 4u);
+  }
+}
+
+TEST(StreamedModelTest, TooSmallABudgetNamesWhatIsNeeded) {
+  const os::TestFolder folder;
+  const PreparedFile file =
+      PrepareTiny(folder, StreamedSpec(FfnMode::kExact), 64);
+  const StreamModelPtr model = file.OpenStreamed();
+  SessionOptions options = StreamedOptions(FfnMode::kExact, 1, true);
+  const uint64_t least = LeastBytes(*model, options);
+  options.budget.ram = least - 1;
+  const auto refused = Runtime::Create(model, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message, HasSubstr("at least"));
+  EXPECT_THAT(refused.error().message, HasSubstr("slots"));
+  options.budget.ram = least;
+  options.open_records = FakeReads(file, {});
+  EXPECT_TRUE(Runtime::Create(model, options));
+}
+
+TEST(StreamedModelTest, TakesWhatWasPlanned) {
+  const os::TestFolder folder;
+  const PreparedFile file =
+      PrepareTiny(folder, StreamedSpec(FfnMode::kExact), 4096);
+  const StreamModelPtr model = file.OpenStreamed();
+  SessionOptions options = StreamedOptions(FfnMode::kExact, 1, true);
+  options.budget.ram = LeastBytes(*model, options) + (1 << 20);
+  options.open_records = FakeReads(file, {});
+  StreamRig streamed(model, options);
+  const MemoryPlan& memory = streamed.runtime().plan().memory;
+  EXPECT_EQ(memory.host.slots,
+            streamed.engine().stream()->arena().plan().num_bytes());
+  EXPECT_EQ(memory.host.weights, model->file().num_held_bytes());
+  EXPECT_TRUE(memory.holds_weights);
+  uint64_t record_bytes = 0;
+  for (size_t i = 0; i < 3; ++i)
+    record_bytes += model->RecordSpan(i)->num_bytes;
+  EXPECT_EQ(model->file().num_held_bytes() + record_bytes,
+            WeightMemory::Of(*file.mapped).num_bytes);
+}
+
+TEST(StreamedModelTest, SignsOfTheWeightsAreRefused) {
+  const os::TestFolder folder;
+  const PreparedFile file =
+      PrepareTiny(folder, StreamedSpec(FfnMode::kExact), 64);
+  SessionOptions options = StreamedOptions(FfnMode::kFast, 1, true);
+  options.predictor = PredictorChoice::kTrainingFree;
+  const auto refused = Runtime::Create(file.OpenStreamed(), options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace thermocline::engine
