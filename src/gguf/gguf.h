@@ -94,7 +94,7 @@ struct WeightResidency {
   bool read = false;  // in anonymous memory with huge pages, unmapped
   bool lock = false;  // in RAM, mapped or read
   // With `read`: tensors of these names stay in the file and have no data.
-  std::vector<std::string> left_out = {};
+  std::vector<std::string> left_out;
   bool any() const { return read || lock; }
 };
 
