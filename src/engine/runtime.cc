@@ -85,9 +85,22 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   }
 }
 
+// What is kept of a neuron whose record may be in the file: its place and its
+// home (streamed_store.h), what a policy knows of it, lists of a run.
+constexpr uint64_t kStreamTableBytes = 8 + 24 + 8;
+
+uint64_t StreamTableBytes(const model::Config& config) {
+  uint64_t num_bytes = 0;
+  for (const model::LayerSpec& layer : config.layers) {
+    num_bytes += layer.ffn.width * kStreamTableBytes;
+  }
+  return num_bytes;
+}
+
 // Gives slots what the budget leaves.
 Status PlanStream(const model::Config& config, const SessionOptions& options,
                   RuntimePlan& plan) {
+  plan.memory.host.scratch += StreamTableBytes(config);
   const uint64_t ram = options.budget.ram.value_or(UINT64_MAX);
   const uint64_t taken = std::min(ram, plan.memory.host.total());
   TC_ASSIGN_OR_RETURN(ArenaPlan arena, PlanArena(config, ram - taken));
