@@ -87,6 +87,24 @@ std::vector<std::optional<uint64_t>> BudgetsOf(
   return {vrams.begin(), vrams.end()};
 }
 
+// `run` is asked once for each row, with its session and budget in `options`,
+// bench::TimedBenchOptions or HybridBenchOptions.
+template <typename Options, typename Run>
+Status MeasureAndWrite(const BenchFlags& flags, const PlanInputs& inputs,
+                       Options& options, ProgressLine& progress, Run&& run) {
+  const auto rows = MeasurePlacements(flags.placements, inputs, options.session,
+                                      BudgetsOf(flags, options.session),
+                                      [&](const engine::SessionOptions& session,
+                                          const std::optional<uint64_t>& vram) {
+                                        options.session = session;
+                                        options.vram = {vram};
+                                        return run();
+                                      });
+  progress.Clear();
+  TC_RETURN_IF_ERROR(rows);
+  return WriteStdout(bench::FormatHybridBench(*rows, flags.format));
+}
+
 Status RunTimed(const BenchFlags& flags) {
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
@@ -108,18 +126,8 @@ Status RunTimed(const BenchFlags& flags) {
   options.progress = progress.callback();
   TC_ASSIGN_OR_RETURN(PlanInputs inputs, PlanInputsOf(of_one));
   inputs.candidates_per_fired = 1.0;  // the trace's sets are both
-  const auto rows =
-      MeasurePlacements(flags.placements, inputs, options.session,
-                        BudgetsOf(flags, options.session),
-                        [&](const engine::SessionOptions& session,
-                            const std::optional<uint64_t>& vram) {
-                          options.session = session;
-                          options.vram = {vram};
-                          return bench::RunTimedBench(model, options);
-                        });
-  progress.Clear();
-  TC_RETURN_IF_ERROR(rows);
-  return WriteStdout(bench::FormatHybridBench(*rows, flags.format));
+  return MeasureAndWrite(flags, inputs, options, progress,
+                         [&] { return bench::RunTimedBench(model, options); });
 }
 
 }  // namespace
@@ -214,18 +222,8 @@ Status RunOnDevice(const BenchFlags& flags, const BenchPromptFlags& prompts) {
   options.progress = progress.callback();
   TC_RETURN_IF_ERROR(CheckBenchFits(*model, options.session));
   TC_ASSIGN_OR_RETURN(const PlanInputs inputs, PlanInputsOf(of_one));
-  const auto rows =
-      MeasurePlacements(flags.placements, inputs, options.session,
-                        BudgetsOf(flags, options.session),
-                        [&](const engine::SessionOptions& session,
-                            const std::optional<uint64_t>& vram) {
-                          options.session = session;
-                          options.vram = {vram};
-                          return bench::RunHybridBench(model, options);
-                        });
-  progress.Clear();
-  TC_RETURN_IF_ERROR(rows);
-  return WriteStdout(bench::FormatHybridBench(*rows, flags.format));
+  return MeasureAndWrite(flags, inputs, options, progress,
+                         [&] { return bench::RunHybridBench(model, options); });
 }
 
 }  // namespace thermocline::cli

@@ -49,7 +49,7 @@ double MostImpact(const IlpModel& model, size_t layer_idx, double bytes) {
 }
 
 TEST(IlpSolverTest, FindsWhatTryingAllFinds) {
-  if (!HasIlpSolver()) GTEST_SKIP() << "built without CBC";
+  if (!HasIlpSolver()) GTEST_SKIP() << "CBC is not here: coinor-libcbc-dev";
   for (uint64_t seed = 0; seed < 80; ++seed) {
     const IlpModel model = RandomModel(seed);
     const Result<IlpAnswer> answer = SolveIlpModel(model, 10.0, 0.0);
@@ -62,7 +62,7 @@ TEST(IlpSolverTest, FindsWhatTryingAllFinds) {
 }
 
 TEST(IlpSolverTest, NothingToPlaceAndNoTimeAreAnswers) {
-  if (!HasIlpSolver()) GTEST_SKIP() << "built without CBC";
+  if (!HasIlpSolver()) GTEST_SKIP() << "CBC is not here: coinor-libcbc-dev";
   const Result<IlpAnswer> none = SolveIlpModel({}, 1.0, 0.0);
   ASSERT_TRUE(none.has_value());
   EXPECT_EQ(none->impact, 0.0);

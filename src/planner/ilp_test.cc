@@ -63,7 +63,7 @@ double FrequenciesOf(const Problem& problem, const Placement& placement) {
 }
 
 TEST(IlpTest, HasThePapersObjectiveAsTryingAllHas) {
-  if (!HasIlp()) GTEST_SKIP() << "built without CBC";
+  if (!HasIlp()) GTEST_SKIP() << "CBC is not here: coinor-libcbc-dev";
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const Problem problem = NeuronProblem(seed);
     constexpr size_t kGroup = 5;

@@ -26,7 +26,7 @@ namespace {
 
 // Reads that bounce at once; more wait for a buffer.
 constexpr size_t kBouncesMax = 32;
-// How often a read is given to the kernel again that was refused for now.
+// How often a read is given to the kernel again that it had no room for.
 constexpr int kTriesMax = 1000;
 
 class Ring {
