@@ -438,9 +438,11 @@ class CheckoutTest(RuleTest):
 
     def test_without_git_the_largest_are_named(self):
         self.put('models/a.gguf', 20)
-        self.put('testdata/b.gguf', 25)
-        self.expect_one(rule_checkout, '45.00 MB', 'largest: testdata/b.gguf '
-                        '25.00 MB, models/a.gguf 20.00 MB')
+        rest = rule_checkout.MAX_MB - 19
+        self.put('testdata/b.gguf', rest)
+        self.expect_one(rule_checkout, f'{rule_checkout.MAX_MB + 1}.00 MB',
+                        f'largest: testdata/b.gguf {rest}.00 MB, '
+                        'models/a.gguf 20.00 MB')
 
     def test_what_is_new_is_named(self):
         self.git('init')
@@ -450,7 +452,8 @@ class CheckoutTest(RuleTest):
         self.put('testdata/b.gguf', 0.2 * rule_checkout.MAX_MB)
         self.expect_kept(rule_checkout)  # nobody's but this folder's
         self.git('add', '.')
-        self.expect_one(rule_checkout, 'new or larger: testdata/b.gguf 8.80 MB')
+        self.expect_one(rule_checkout, 'new or larger: testdata/b.gguf '
+                        f'{0.2 * rule_checkout.MAX_MB:.2f} MB')
         self.assertNotIn('a.gguf', self.violations(rule_checkout)[0])
         self.git('commit', '-m', 'b')
         self.expect_one(rule_checkout, 'largest: models/a.gguf')
