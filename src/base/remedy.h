@@ -27,7 +27,6 @@ enum class Remedy : uint8_t {
   kValueType,        // of the KV cache
   kLessMemory,       // a smaller context or batch, an 8-bit KV cache
   kMappedMemory,     // the same, or weights that are mapped and not held
-  kPrepareToStream,  // a file whose neurons are read as they are needed
   // Devices.
   kVram,          // more of the device's memory
   kDeviceLayers,  // the value: how many fit at most

@@ -36,9 +36,6 @@ constexpr Words kWords[] = {
     {Remedy::kValueType, "use another -ctv"},
     {Remedy::kLessMemory, kLessMemory},
     {Remedy::kMappedMemory, kLessMemory},
-    {Remedy::kPrepareToStream,
-     "'thermocline prepare --for-storage' makes a file whose neurons are read "
-     "as they are needed"},
     {Remedy::kVram, "use a larger --vram"},
     {Remedy::kDeviceLayers, "use a smaller -ngl"},
     {Remedy::kHostExperts, "use --n-cpu-moe"},

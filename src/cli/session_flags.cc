@@ -16,6 +16,7 @@
 #include "cli/plan_cache.h"
 #include "cli/signals.h"
 #include "cli/stream_flags.h"
+#include "engine/left_tensors.h"
 #include "model/prepared_names.h"
 #include "os/memory.h"
 #include "os/thread_pool.h"
@@ -310,20 +311,21 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
     if (context_of) options.context = context_of(config);
     return options;
   };
-  bool records_left = false;
-  const auto leaves_records = [&](const model::Config& config,
-                                  uint64_t num_bytes, uint64_t) {
-    const auto leaves = LeavesRecords(options_for(config), config, num_bytes);
-    records_left = leaves && *leaves;
-    return leaves;
+  std::optional<engine::LeftWeights> left;
+  const auto leaves =
+      [&](const gguf::File& file,
+          const model::Config& config) -> Result<std::vector<std::string>> {
+    TC_ASSIGN_OR_RETURN(
+        std::vector<std::string> names,
+        engine::TensorsToLeave(file, config, options_for(config)));
+    left = engine::LeftOf(file, config, names);
+    return names;
   };
   const auto admit = [&](const model::Config& config, uint64_t held_bytes) {
     std::optional<engine::SessionOptions> options;
     if (session != nullptr) options = options_for(config);
     return Admit(flags.path, options, config,
-                 {.num_bytes = held_bytes,
-                  .are_held = true,
-                  .records_left = records_left});
+                 {.num_bytes = held_bytes, .are_held = true, .left = left});
   };
   model::OpenOptions options = {.bundle_at_load = flags.bundle_at_load,
                                 .overrides = flags.overrides,
@@ -333,7 +335,7 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
                                 .hold = flags.hold,
                                 .hold_progress = hold_progress.callback(),
                                 .admit = admit};
-  if (session != nullptr) options.leaves_records = leaves_records;
+  if (session != nullptr) options.leaves = leaves;
   auto model = model::Model::Open(flags.path, options);
   progress.Clear();
   hold_progress.Clear();
@@ -385,7 +387,7 @@ std::string DescribeMode(const engine::Session& session,
         ", RAM {} of {} ({})", FormatBytes(session.memory().host.total()),
         FormatBytes(*options.budget.ram), engine::Describe(session.memory()));
   }
-  budget += DescribeStream(session, options);
+  budget += DescribeStream(session);
   budget += DescribeDevice(session, options);
   return fmt::format(
       "{}, {}, {}, context {}, KV {} {}, weights {}{}{}",

@@ -15,16 +15,9 @@ namespace thermocline::cli {
 // --policy.
 void AddPolicyFlag(CLI::App& app, std::string& policy);
 
-// Whether a model with records that takes num_bytes is more than the budget of
-// `options`, and is one whose records may stay in the file. Errors of
-// engine::PlanMemory.
-Result<bool> LeavesRecords(const engine::SessionOptions& options,
-                           const model::Config& config, uint64_t num_bytes);
-
 // ", FFN records 38 % in 2.10 GiB of slots (two-queue), the rest from M.gguf
 // (io_uring, O_DIRECT)"; nothing where all of it is in memory.
-std::string DescribeStream(const engine::Session& session,
-                           const engine::SessionOptions& options);
+std::string DescribeStream(const engine::Session& session);
 
 }  // namespace thermocline::cli
 

@@ -16,30 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-model::Config SmallConfig(size_t num_experts) {
-  model::Config config;
-  config.width = 64;
-  config.vocab_size = 100;
-  config.context_length = 64;
-  config.num_layers = 1;
-  model::LayerSpec& layer = config.layers.emplace_back();
-  layer.attention = {.num_heads = 1, .num_kv_heads = 1};
-  layer.attention.key_width = layer.attention.value_width = 64;
-  layer.ffn.width = 128;
-  layer.ffn.num_experts = num_experts;
-  layer.ffn.num_experts_used = num_experts;
-  return config;
-}
-
-TEST(LeavesRecordsTest, WhatIsMoreThanTheBudget) {
-  engine::SessionOptions options = {.num_threads = 1};
-  EXPECT_FALSE(LeavesRecords(options, SmallConfig(0), kGiB).value());
-  options.budget.ram = 2 * kGiB;
-  EXPECT_FALSE(LeavesRecords(options, SmallConfig(0), kGiB).value());
-  EXPECT_TRUE(LeavesRecords(options, SmallConfig(0), 2 * kGiB).value());
-  EXPECT_FALSE(LeavesRecords(options, SmallConfig(2), 2 * kGiB).value());
-}
-
 TEST(PolicyFlagTest, NamesThoseThereAre) {
   const MainResult result =
       RunMain({"run", "-m", "m", "-p", "a", "--policy", "x"});

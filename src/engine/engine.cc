@@ -16,7 +16,7 @@
 #include "engine/ffn/predictor_check.h"
 #include "engine/forward/host_forward.h"
 #include "engine/scratch.h"
-#include "engine/stream/record_stream.h"
+#include "engine/stream/model_stream.h"
 #include "model/tensor_roles.h"
 #include "os/memory.h"
 #include "predictor/training_free.h"
@@ -28,7 +28,7 @@ class EngineImpl final : public Engine {
  public:
   EngineImpl(std::shared_ptr<const model::Model> model, EngineOptions options,
              EnginePlan plan, os::ThreadPool* pool, os::AlignedBuffer memory,
-             std::unique_ptr<RecordStream> stream)
+             ModelStream stream)
       : model_(std::move(model)),
         options_(std::move(options)),
         plan_(std::move(plan)),
@@ -44,8 +44,8 @@ class EngineImpl final : public Engine {
                  .work = options_.work,
                  .timeline = timeline_ ? &*timeline_ : nullptr},
         stream_(std::move(stream)),
-        records_(model_->weights(),
-                 stream_ ? stream_->Maker() : options_.make_records) {}
+        records_(model_->weights(), stream_.records ? stream_.records->Maker()
+                                                    : options_.make_records) {}
 
   // The rest of construction, which can fail.
   Status Start() {
@@ -89,14 +89,14 @@ class EngineImpl final : public Engine {
       run.sequence->Advance(static_cast<int64_t>(run.tokens.size()));
     }
     Count(batch);
-    if (stream_) CountStream(batch, before);
+    if (stream_.any() != nullptr) CountStream(batch, before);
     return {};
   }
 
   FfnMode ffn() const override { return plan_.ffn.mode; }
   PredictorChoice predictor() const override { return plan_.ffn.predictor; }
   SparseTotals sparse_totals() const override { return totals_; }
-  const RecordStream* stream() const override { return stream_.get(); }
+  const WeightStream* stream() const override { return stream_.any(); }
   StreamTotals stream_totals() const override { return stream_totals_; }
   const model::Model& model() const override { return *model_; }
 
@@ -110,6 +110,7 @@ class EngineImpl final : public Engine {
                          .scratch = &scratch_,
                          .ffn = ffn_parts(),
                          .layers = &plan_.layers,
+                         .streamed = stream_.layers.get(),
                          .max_rows = static_cast<size_t>(max_rows()),
                          .totals = &totals_,
                          .observer = &options_.observer}));
@@ -120,9 +121,12 @@ class EngineImpl final : public Engine {
     const SparseTotals before = totals_;
     const double begin_s = timeline_ ? timeline_->Now() : 0.0;
     Status status = ForwardFor(batch).Run(batch, logits, hooks);
-    if (status.has_value() && stream_) status = stream_->CheckUnchanged();
+    if (status.has_value() && stream_.any() != nullptr) {
+      status = stream_.any()->CheckUnchanged();
+    }
     if (timeline_) DrawPass(batch, begin_s);
     records_.EndPass();
+    if (stream_.layers) stream_.layers->EndPass();
     if (!status.has_value()) totals_ = before;
     return status;
   }
@@ -164,7 +168,8 @@ class EngineImpl final : public Engine {
             .scratch = scratch_.ffn,
             .board = &board_,
             .records = &records_,
-            .stream = stream_.get(),
+            .stream = stream_.records.get(),
+            .experts = stream_.experts.get(),
             .device = device_model_.get()};
   }
 
@@ -243,7 +248,8 @@ class EngineImpl final : public Engine {
   }
 
   StreamTotals::OfPhase stream_counts() const {
-    return stream_ ? stream_->counts() : StreamTotals::OfPhase();
+    return stream_.any() != nullptr ? stream_.any()->counts()
+                                    : StreamTotals::OfPhase();
   }
 
   // What a pass has read.
@@ -251,7 +257,7 @@ class EngineImpl final : public Engine {
     const bool has_prompt = batch.runs.front().phase == Phase::kPrompt;
     StreamTotals::OfPhase& totals =
         has_prompt ? stream_totals_.prompt : stream_totals_.generated;
-    const StreamTotals::OfPhase& now = stream_->counts();
+    const StreamTotals::OfPhase& now = stream_.any()->counts();
     totals.num_rows += batch.num_rows();
     totals.num_wanted += now.num_wanted - before.num_wanted;
     totals.num_missed += now.num_missed - before.num_missed;
@@ -267,7 +273,7 @@ class EngineImpl final : public Engine {
   std::optional<compute::StageTimeline> timeline_;
   compute::Compute compute_;
   PieceResults board_;
-  std::unique_ptr<RecordStream> stream_;
+  ModelStream stream_;
   RecordStores records_;
   SparseTotals totals_;
   StreamTotals stream_totals_;
@@ -289,14 +295,16 @@ Status CheckStream(const model::Model& model, const EngineOptions& options,
                    const EnginePlan& plan) {
   const std::string& path = model.file().path();
   if (options.device != nullptr) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: its records stay in the file, and a device takes them "
-                "from memory: not both yet",
-                path);
+    return Fail(
+        ErrorCode::kUnsupported,
+        "{}: a part of its weights stays in the file, and a device takes them "
+        "from memory: not both yet",
+        path);
   }
   if (plan.ffn.own_signs) {
     return Fail(ErrorCode::kUnsupported, Advice{Remedy::kExact},
-                "{}: its records stay in the file, which has no training-free "
+                "{}: a part of its weights stays in the file, which has no "
+                "training-free "
                 "predictors: the signs of all gates cannot be taken",
                 path);
   }
@@ -316,10 +324,11 @@ Result<std::unique_ptr<Engine>> Engine::Create(
   if (!memory.has_value()) {
     return Annotate("activations of a batch", memory.error());
   }
-  std::unique_ptr<RecordStream> stream;
+  ModelStream stream;
   if (options.stream) {
     TC_RETURN_IF_ERROR(CheckStream(*model, options, plan));
-    TC_ASSIGN_OR_RETURN(stream, RecordStream::Create(*model, *options.stream));
+    TC_ASSIGN_OR_RETURN(stream, ModelStream::Create(*model, *options.stream));
+    if (stream.layers) model = stream.layers->model();
   }
   auto engine =
       std::make_unique<EngineImpl>(std::move(model), options, std::move(plan),

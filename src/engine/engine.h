@@ -15,7 +15,7 @@
 #include "engine/ffn/ffn_observer.h"
 #include "engine/forward/forward.h"
 #include "engine/kv/kv_pool.h"
-#include "engine/stream/record_stream.h"
+#include "engine/stream/weight_stream.h"
 #include "model/model.h"
 #include "os/thread_pool.h"
 
@@ -68,7 +68,7 @@ class Engine {
   // What generated rows have read so far; all 0 in kDense.
   virtual SparseTotals sparse_totals() const = 0;
   // Where records come from that stay in the file; null: they are in memory.
-  virtual const RecordStream* stream() const = 0;
+  virtual const WeightStream* stream() const = 0;
   virtual StreamTotals stream_totals() const = 0;  // of passes without error
   virtual const model::Model& model() const = 0;
 };

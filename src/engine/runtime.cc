@@ -11,6 +11,9 @@
 #include "base/units.h"
 #include "engine/device/planner.h"
 #include "engine/engine_plan.h"
+#include "engine/left_tensors.h"
+#include "engine/stream/expert_stream.h"
+#include "engine/stream/layer_stream.h"
 #include "kernels/kv_group.h"
 #include "os/memory.h"
 #include "os/topology.h"
@@ -99,36 +102,32 @@ uint64_t StreamTableBytes(const model::Config& config) {
 
 // Gives slots what the budget leaves.
 Status PlanStream(const model::Config& config, const SessionOptions& options,
-                  RuntimePlan& plan) {
-  plan.memory.host.scratch += StreamTableBytes(config);
-  const uint64_t ram = options.budget.ram.value_or(UINT64_MAX);
-  const uint64_t taken = std::min(ram, plan.memory.host.total());
-  TC_ASSIGN_OR_RETURN(ArenaPlan arena, PlanArena(config, ram - taken));
-  plan.memory.host.slots = arena.num_bytes();
-  plan.engine.stream = {.arena = std::move(arena),
-                        .policy = options.policy,
-                        .open = options.open_records};
-  return {};
-}
-
-// What does not fit could come from the file, were it prepared.
-tl::unexpected<Error> Refuse(const model::Model& model,
-                             const SessionOptions& options,
-                             const RuntimePlan& plan, Error error) {
-  const model::Config& config = model.config();
-  const bool is_mixture = std::ranges::any_of(
-      config.layers,
-      [](const model::LayerSpec& layer) { return layer.ffn.num_experts > 0; });
-  const bool is_over =
-      options.budget.ram && plan.memory.host.total() > *options.budget.ram;
-  if (is_over && is_mixture && !config.records.empty()) {
-    error.message +=
-        "; of a mixture of experts no records stay in the file yet";
-  } else if (is_over && config.records.empty() && !is_mixture &&
-             options.device == nullptr) {
-    error.advice = {Remedy::kPrepareToStream};
+                  const LeftWeights& left, RuntimePlan& plan) {
+  if (left.unit == StreamUnit::kRecords) {
+    plan.memory.host.scratch += StreamTableBytes(config);
   }
-  return Annotate(model.file().path(), error);
+  const uint64_t ram = options.budget.ram.value_or(UINT64_MAX);
+  const uint64_t room = ram - std::min(ram, plan.memory.host.total());
+  StreamOptions stream = {.unit = left.unit,
+                          .policy = options.policy,
+                          .open = options.open_records};
+  switch (left.unit) {
+    case StreamUnit::kRecords: {
+      TC_ASSIGN_OR_RETURN(stream.arena, PlanArena(config, room));
+      break;
+    }
+    case StreamUnit::kExperts:
+      stream.blocks = PlanExpertSlots(config, left.block_bytes, room);
+      break;
+    case StreamUnit::kLayers:
+      stream.blocks = PlanLayerSlots(left, room);
+      break;
+  }
+  plan.memory.host.slots = left.unit == StreamUnit::kRecords
+                               ? stream.arena.num_bytes()
+                               : stream.blocks.num_bytes();
+  plan.engine.stream = std::move(stream);
+  return {};
 }
 
 Result<uint64_t> VramOf(const device::Device& device,
@@ -185,13 +184,14 @@ Result<std::shared_ptr<os::ThreadPool>> MakeThreads(
 
 WeightMemory WeightMemory::Of(const model::Model& model) {
   const gguf::File& file = model.file();
-  WeightMemory memory = {.bundle_bytes = model.num_bundle_bytes(),
-                         .are_held = file.num_held_bytes() > 0,
-                         .records_left = model.records_are_left()};
+  WeightMemory memory = {
+      .bundle_bytes = model.num_bundle_bytes(),
+      .are_held = file.num_held_bytes() > 0,
+      .left = LeftOf(file, model.config(), file.held().left_out)};
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     memory.num_bytes += tensor.num_bytes;
   }
-  if (memory.records_left) memory.num_bytes = file.num_held_bytes();
+  if (memory.left) memory.num_bytes = file.num_held_bytes();
   return memory;
 }
 
@@ -221,8 +221,8 @@ Result<RuntimePlan> PlanRuntime(const model::Config& config,
   host.weights = weights.num_bytes;
   host.bundles = weights.bundle_bytes;
   plan.memory.holds_weights = weights.are_held;
-  if (weights.records_left) {
-    TC_RETURN_IF_ERROR(PlanStream(config, options, plan));
+  if (weights.left) {
+    TC_RETURN_IF_ERROR(PlanStream(config, options, *weights.left, plan));
   }
   if (host.total() == UINT64_MAX) {
     return Fail(ErrorCode::kResourceExhausted, Advice{Remedy::kLessMemory},
@@ -271,7 +271,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Create(
   TC_ASSIGN_OR_RETURN(RuntimePlan plan, PlanRuntime(*model, options));
   const Status fits = CheckMemory(plan.memory, options.budget,
                                   os::ReadMemoryInfo().total_bytes);
-  if (!fits.has_value()) return Refuse(*model, options, plan, fits.error());
+  if (!fits.has_value()) return Annotate(model->file().path(), fits.error());
   TC_ASSIGN_OR_RETURN(auto kv, KvPool::Create(plan.kv, plan.num_kv_pages));
   TC_ASSIGN_OR_RETURN(auto pool, MakeThreads(options));
   TC_ASSIGN_OR_RETURN(auto engine,

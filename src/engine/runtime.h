@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/progress.h"
@@ -17,6 +18,7 @@
 #include "engine/kv/kv_layout.h"
 #include "engine/kv/kv_pool.h"
 #include "engine/memory_plan.h"
+#include "engine/stream/stream_options.h"
 #include "kernels/isa.h"
 #include "model/model.h"
 #include "os/thread_pool.h"
@@ -71,10 +73,11 @@ Result<std::shared_ptr<os::ThreadPool>> MakeThreads(
 
 // The weights, as far as memory is concerned.
 struct WeightMemory {
-  uint64_t num_bytes = 0;     // of the file's tensors, but for records left
+  uint64_t num_bytes = 0;     // of the file's tensors, but for those left
   uint64_t bundle_bytes = 0;  // model::Model::num_bundle_bytes()
   bool are_held = false;      // read or locked, not mapped
-  bool records_left = false;  // in the file: slots take the room that is left
+  // What stays in the file: slots take the room that is left.
+  std::optional<LeftWeights> left;
 
   static WeightMemory Of(const model::Model& model);
 };

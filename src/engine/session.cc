@@ -64,7 +64,7 @@ class SessionImpl final : public Session {
   SparseTotals sparse_totals() const override {
     return engine().sparse_totals();
   }
-  const RecordStream* stream() const override { return engine().stream(); }
+  const WeightStream* stream() const override { return engine().stream(); }
   StreamTotals stream_totals() const override {
     return engine().stream_totals();
   }

@@ -62,7 +62,7 @@ class Session {
   // What generated tokens have read so far; all 0 in kDense.
   virtual SparseTotals sparse_totals() const { return {}; }
   // Of records that stay in the file: null, and nothing, without.
-  virtual const RecordStream* stream() const { return nullptr; }
+  virtual const WeightStream* stream() const { return nullptr; }
   virtual StreamTotals stream_totals() const { return {}; }
   virtual const MemoryPlan& memory() const = 0;
   // What lies on the device, when the session was made; nothing without one.

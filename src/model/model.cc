@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "model/bundle.h"
+#include "model/placed_file.h"
 #include "model/predictor_weights.h"
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
@@ -67,30 +68,20 @@ bool WantsBundles(const Config& config, const OpenOptions& options) {
   return options.bundle_at_load && config.records.empty();
 }
 
-// Which tensors stay in the file, if OpenOptions::leaves_records says so.
+// Which tensors stay in the file, as OpenOptions::leaves says.
 Result<std::vector<std::string>> ListLeftOut(const gguf::File& file,
                                              const Config& config,
                                              const OpenOptions& options) {
   std::vector<std::string> names;
-  if (!options.leaves_records || config.records.empty()) return names;
+  if (!options.leaves) return names;
   TC_RETURN_IF_ERROR(BindWeights(file, config));
-  uint64_t record_bytes = 0;
-  for (size_t i = 0; i < config.records.size(); ++i) {
-    names.push_back(prepared::OfLayer(i, prepared::kRecords));
-    record_bytes += file.FindTensor(names.back())->num_bytes;
-  }
-  uint64_t num_bytes = 0;
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
-    num_bytes += tensor.num_bytes;
-  }
-  TC_ASSIGN_OR_RETURN(const bool leaves,
-                      options.leaves_records(config, num_bytes, record_bytes));
-  if (!leaves) return std::vector<std::string>();
-  if (options.check_tensors) {
+  TC_ASSIGN_OR_RETURN(names, options.leaves(file, config));
+  if (!names.empty() && (options.check_tensors || options.bundle_at_load)) {
     return Fail(ErrorCode::kInvalidArgument,
-                "{}: its records stay in the file, so that its weights cannot "
-                "all be scanned as it is opened",
-                file.path());
+                "{}: a part of its weights stays in the file, so that they "
+                "cannot all be {} as it is opened",
+                file.path(),
+                options.check_tensors ? "scanned" : "laid out as records");
   }
   return names;
 }
@@ -262,6 +253,19 @@ std::optional<gguf::FileSpan> Model::RecordSpan(size_t layer_idx) const {
       file_->FindTensor(prepared::OfLayer(layer_idx, prepared::kRecords));
   if (info == nullptr) return std::nullopt;
   return info->span();
+}
+
+Result<std::shared_ptr<const Model>> Model::PlacedAt(
+    const std::function<const std::byte*(const gguf::TensorInfo& tensor)>&
+        address_of) const {
+  const PlacedFile placed(*file_, address_of);
+  TC_ASSIGN_OR_RETURN(Weights weights, BindWeights(placed, config_));
+  std::shared_ptr<Model> model(new Model(*this));
+  for (size_t i = 0; i < weights.layers.size(); ++i) {
+    model->weights_.layers[i].attention = weights.layers[i].attention;
+    model->weights_.layers[i].ffn = std::move(weights.layers[i].ffn);
+  }
+  return std::shared_ptr<const Model>(std::move(model));
 }
 
 std::shared_ptr<const Model> Model::WithThresholds(

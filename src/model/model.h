@@ -121,13 +121,12 @@ struct OpenOptions {
   // How Open keeps the weights; FromFile takes the file as it is.
   gguf::WeightResidency hold;
   ProgressFn hold_progress;  // counts bytes
-  // By Open, of a file with records: asked once it has turned out to be a
-  // model, with the bytes of its tensors and of those that hold records. True:
-  // they stay in the file (their views have no data), and the rest is read as
-  // with hold.read. Its error is Open's.
-  std::function<Result<bool>(const Config& config, uint64_t num_bytes,
-                             uint64_t record_bytes)>
-      leaves_records;
+  // By Open: asked once the file has turned out to be a model. The tensors that
+  // it names stay in the file (their views have no data), and if there are any
+  // the rest is read as with hold.read. Its error is Open's.
+  std::function<Result<std::vector<std::string>>(const gguf::File& file,
+                                                 const Config& config)>
+      leaves;
   // With `hold` and `bundle_at_load`, by Open: asked once the file has turned
   // out to be a model and before memory is taken: `num_bytes` that are read,
   // locked or bundled. Its error is Open's.
@@ -166,10 +165,19 @@ class Model {
   // Anonymous memory of OpenOptions::bundle_at_load; 0 where it had nothing to
   // do.
   uint64_t num_bundle_bytes() const;
-  // Whether OpenOptions::leaves_records has left the records in the file.
-  bool records_are_left() const { return !file_->held().left_out.empty(); }
+  // Whether OpenOptions::leaves has left tensors in the file: the names are
+  // file().held().left_out.
+  bool is_partly_left() const { return !file_->held().left_out.empty(); }
   // Where the file has a layer's records; nothing of other files.
   std::optional<gguf::FileSpan> RecordSpan(size_t layer_idx) const;
+
+  // This model, with what is left in the file of its attention and FFNs at
+  // addresses of the caller's, which outlive it: asked for each tensor that is
+  // left, null for none. Shares the rest, and may outlive this one. Errors of
+  // binding.
+  Result<std::shared_ptr<const Model>> PlacedAt(
+      const std::function<const std::byte*(const gguf::TensorInfo& tensor)>&
+          address_of) const;
 
   // This model, as it was opened, with other thresholds for --ffn threshold:
   // [L] (CHECKed). Shares its weights, and may outlive it.

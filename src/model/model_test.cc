@@ -325,18 +325,19 @@ TEST(Model, HoldsItsWeightsOnceAdmitted) {
   EXPECT_FALSE(broken);
 }
 
-TEST(Model, MayBeToldNotToLeaveRecords) {
+TEST(Model, MayBeToldNotToLeaveTensors) {
   const os::TestFolder folder;
   const std::string path = folder.Write("m.gguf", TestPreparedModel().Bytes());
   OpenOptions options;
-  options.leaves_records = [](const Config&, uint64_t,
-                              uint64_t) -> Result<bool> { return true; };
+  options.leaves = [](const gguf::File& file, const Config&) {
+    return Result<std::vector<std::string>>({file.tensors()[0].name});
+  };
   options.check_tensors = true;
   const auto scanned = Model::Open(path, options);
   ASSERT_FALSE(scanned);
   EXPECT_THAT(scanned.error().message, HasSubstr("cannot all be scanned"));
-  options.leaves_records = [](const Config&, uint64_t,
-                              uint64_t) -> Result<bool> {
+  options.leaves = [](const gguf::File&,
+                      const Config&) -> Result<std::vector<std::string>> {
     return Fail(ErrorCode::kResourceExhausted, "no room");
   };
   EXPECT_FALSE(Model::Open(path, options));
@@ -349,12 +350,18 @@ TEST(Model, LeavesRecordsInTheFile) {
   OpenOptions options;
   uint64_t record_bytes = 0;
   uint64_t admitted_bytes = 0;
-  options.leaves_records = [&](const Config& config, uint64_t num_bytes,
-                               uint64_t num_in_records) -> Result<bool> {
+  options.leaves =
+      [&](const gguf::File& file,
+          const Config& config) -> Result<std::vector<std::string>> {
     EXPECT_EQ(config.width, 32);
-    EXPECT_GT(num_bytes, num_in_records);
-    record_bytes = num_in_records;
-    return leaves;
+    std::vector<std::string> names;
+    record_bytes = 0;
+    for (size_t i = 0; i < kTestLayers; ++i) {
+      names.push_back(prepared::OfLayer(i, prepared::kRecords));
+      record_bytes += file.FindTensor(names.back())->num_bytes;
+    }
+    if (!leaves) names.clear();
+    return names;
   };
   options.admit = [&](const Config&, uint64_t num_bytes) -> Status {
     admitted_bytes = num_bytes;
@@ -362,14 +369,14 @@ TEST(Model, LeavesRecordsInTheFile) {
   };
   const auto mapped = Model::Open(path, options);
   ASSERT_TRUE(mapped) << mapped.error().message;
-  EXPECT_FALSE((*mapped)->records_are_left());
+  EXPECT_FALSE((*mapped)->is_partly_left());
   EXPECT_TRUE((*mapped)->weights().layers[1].ffn.up.in_memory());
   EXPECT_EQ(admitted_bytes, 0u);
 
   leaves = true;
   const auto left = Model::Open(path, options);
   ASSERT_TRUE(left) << left.error().message;
-  EXPECT_TRUE((*left)->records_are_left());
+  EXPECT_TRUE((*left)->is_partly_left());
   const FfnWeights& ffn = (*left)->weights().layers[1].ffn;
   EXPECT_FALSE(ffn.up.in_memory());
   EXPECT_TRUE(ffn.up && ffn.gate && ffn.down_t);

@@ -14,6 +14,7 @@
 #include "engine/ffn/ffn_scratch.h"
 #include "engine/ffn/neuron_ffn.h"
 #include "engine/ffn/record_store.h"
+#include "engine/stream/expert_stream.h"
 #include "engine/stream/record_stream.h"
 #include "model/model.h"
 #include "predictor/training_free.h"
@@ -33,6 +34,7 @@ struct FfnParts {
   const RecordStores* records = nullptr;  // of the model
   // Where records come from that stay in the file; null: they are in memory.
   const RecordStream* stream = nullptr;
+  ExpertStream* experts = nullptr;  // likewise
   // What a device computes of generated rows, and of rows whose neurons are
   // listed; null: nothing.
   const DeviceModel* device = nullptr;

@@ -246,9 +246,13 @@ Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
     if (hooks.cancel != nullptr && hooks.cancel->load()) {
       return Fail(ErrorCode::kCancelled, "cancelled");
     }
+    if (parts_.streamed != nullptr) {
+      TC_RETURN_IF_ERROR(parts_.streamed->Await(i));
+    }
     for (const PhaseRows& rows : phases_) {
       if (rows.count > 0) TC_RETURN_IF_ERROR(RunLayer(i, rows));
     }
+    if (parts_.streamed != nullptr) parts_.streamed->Leave(i);
     if (!AllFinite(scratch_.residual, num_rows)) {
       return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckOrWideKv},
                   "{}: the output of layer {} is not finite: its weights are "

@@ -11,6 +11,7 @@
 #include "engine/forward/forward.h"
 #include "engine/layer_plan.h"
 #include "engine/scratch.h"
+#include "engine/stream/layer_stream.h"
 #include "model/model.h"
 
 namespace thermocline::engine {
@@ -24,6 +25,7 @@ struct HostParts {
   // too, is computed there for generated rows.
   FfnParts ffn;
   const std::vector<LayerPlan>* layers = nullptr;
+  LayerStream* streamed = nullptr;        // null: all layers are in memory
   size_t max_rows = 1;                    // of a pass
   SparseTotals* totals = nullptr;         // of generated rows
   const FfnObserver* observer = nullptr;  // null or empty: nobody looks

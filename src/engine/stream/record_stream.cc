@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/units.h"
 
 namespace thermocline::engine {
 namespace {
@@ -45,17 +46,6 @@ std::vector<std::string> PathsOf(const gguf::File& file) {
 
 }  // namespace
 
-std::string_view PolicyOf(std::string_view name) {
-  if (!name.empty()) return name;
-  constexpr std::string_view kBest[] = {"slow", "two-queue"};
-  for (const std::string_view best : kBest) {
-    for (const residency::PolicyInfo& policy : residency::Policies()) {
-      if (policy.name == best) return policy.name;
-    }
-  }
-  return residency::Policies().front().name;
-}
-
 Result<std::unique_ptr<RecordStream>> RecordStream::Create(
     const model::Model& model, const StreamOptions& options) {
   const model::Config& config = model.config();
@@ -73,20 +63,35 @@ Result<std::unique_ptr<RecordStream>> RecordStream::Create(
                        : storage::OpenReader(paths, storage::ReaderOptions()));
   auto arena = SlotArena::Allocate(options.arena);
   if (!arena) return Annotate("slots of records", arena.error());
-  return std::unique_ptr<RecordStream>(
-      new RecordStream(model, *std::move(arena), std::move(frequencies),
-                       std::move(policy), std::move(reader)));
+  return std::unique_ptr<RecordStream>(new RecordStream(
+      model, *std::move(arena), std::move(frequencies), std::move(policy),
+      std::string(PolicyOf(options.policy)), std::move(reader)));
 }
 
 RecordStream::RecordStream(const model::Model& model, SlotArena arena,
                            std::vector<std::vector<float>> frequencies,
                            std::unique_ptr<residency::Policy> policy,
+                           std::string policy_name,
                            std::unique_ptr<storage::BlockReader> reader)
     : model_(model),
+      policy_name_(std::move(policy_name)),
       frequencies_(std::move(frequencies)),
       shared_(std::make_unique<StreamShared>(
           std::move(arena), std::move(reader), std::move(policy),
           model::MaxFfnWidth(model.config()))) {}
+
+std::string RecordStream::Describe() const {
+  const ArenaPlan& plan = arena().plan();
+  uint64_t num_neurons = 0;
+  for (const model::LayerSpec& layer : model_.config().layers) {
+    num_neurons += layer.ffn.width;
+  }
+  return fmt::format(
+      "FFN records {:.0f} % in {} of slots ({})",
+      100.0 * static_cast<double>(plan.num_slots() - plan.pass_slots) /
+          static_cast<double>(num_neurons),
+      FormatBytes(arena().num_bytes()), policy_name_);
+}
 
 MakeRecordStore RecordStream::Maker() {
   return [this](size_t layer_idx, size_t expert_idx,

@@ -13,15 +13,13 @@
 #include "engine/ffn/record_store.h"
 #include "engine/stream/stream_options.h"
 #include "engine/stream/streamed_store.h"
+#include "engine/stream/weight_stream.h"
 #include "model/model.h"
 
 namespace thermocline::engine {
 
-// The policy of a name, or the best if it is empty.
-std::string_view PolicyOf(std::string_view name);
-
 // Threads  one caller at a time.
-class RecordStream {
+class RecordStream final : public WeightStream {
  public:
   // Of a prepared model without experts whose arena was planned for it.
   // kNotFound: no policy has the name. kResourceExhausted: no memory. Errors of
@@ -36,23 +34,24 @@ class RecordStream {
     return layer_idx < stores_.size() ? stores_[layer_idx] : nullptr;
   }
 
-  // kIo: the file was written to since it was opened: what was read of it may
-  // be a mixture.
-  Status CheckUnchanged() const {
-    return shared_->queue.reader().CheckUnchanged();
-  }
-  // Since the beginning, num_rows aside.
-  const StreamTotals::OfPhase& counts() const { return shared_->counts; }
   const SlotArena& arena() const { return shared_->arena; }
-  const storage::BlockReader& reader() const { return shared_->queue.reader(); }
+  const storage::BlockReader& reader() const override {
+    return shared_->queue.reader();
+  }
+  const StreamTotals::OfPhase& counts() const override {
+    return shared_->counts;
+  }
+  std::string Describe() const override;
 
  private:
   RecordStream(const model::Model& model, SlotArena arena,
                std::vector<std::vector<float>> frequencies,
                std::unique_ptr<residency::Policy> policy,
+               std::string policy_name,
                std::unique_ptr<storage::BlockReader> reader);
 
   const model::Model& model_;
+  std::string policy_name_;
   std::vector<std::vector<float>> frequencies_;
   std::unique_ptr<StreamShared> shared_;
   std::vector<StreamedStore*> stores_;

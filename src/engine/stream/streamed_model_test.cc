@@ -38,9 +38,7 @@ struct PreparedFile {
 
   StreamModelPtr OpenStreamed() const {
     model::OpenOptions options;
-    options.leaves_records = [](const auto&, uint64_t, uint64_t) {
-      return Result<bool>(true);
-    };
+    options.leaves = testing::LeaveRecords;
     auto model = model::Model::Open(path, options);
     EXPECT_TRUE(model) << model.error().message;
     return model ? *model : nullptr;
@@ -318,7 +316,7 @@ TEST(StreamedModelTest, TakesWhatWasPlanned) {
   StreamRig streamed(model, options);
   const MemoryPlan& memory = streamed.runtime().plan().memory;
   EXPECT_EQ(memory.host.slots,
-            streamed.engine().stream()->arena().plan().num_bytes());
+            streamed.runtime().plan().engine.stream->arena.num_bytes());
   EXPECT_EQ(memory.host.weights, model->file().num_held_bytes());
   EXPECT_TRUE(memory.holds_weights);
   uint64_t record_bytes = 0;

@@ -333,9 +333,7 @@ TEST(Allocation, RecordsThatComeFromTheFileAllocateNothing) {
   ASSERT_TRUE(model::WritePreparedFile(**source, {}, {}, path));
   const std::string bytes = os::ReadFile(path).value();
   model::OpenOptions open;
-  open.leaves_records = [](const auto&, uint64_t, uint64_t) {
-    return Result<bool>(true);
-  };
+  open.leaves = testing::LeaveRecords;
   const auto model = model::Model::Open(path, open).value();
   SessionOptions options = {.num_threads = 3,
                             .ffn = FfnMode::kExact,

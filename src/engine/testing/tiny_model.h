@@ -98,6 +98,10 @@ Result<std::shared_ptr<const model::Model>> OpenTinyModel(
 // Fails the calling test when it cannot.
 std::shared_ptr<const model::Model> MakeTinyModel(const TinySpec& spec);
 
+// For model::OpenOptions::leaves: the records of a prepared file.
+Result<std::vector<std::string>> LeaveRecords(const gguf::File& file,
+                                              const model::Config& config);
+
 // `count` ids of the vocabulary, the same for the same arguments.
 std::vector<text::TokenId> RandomTokens(size_t count, size_t vocab_size,
                                         uint64_t seed = 7);

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "gguf/writer.h"
 #include "model/architectures.h"
+#include "model/prepared_names.h"
 #include "tensor/codec.h"
 
 namespace thermocline::engine::testing {
@@ -421,6 +422,15 @@ std::shared_ptr<const model::Model> MakeTinyModel(const TinySpec& spec) {
     return nullptr;
   }
   return *model;
+}
+
+Result<std::vector<std::string>> LeaveRecords(const gguf::File& /*file*/,
+                                              const model::Config& config) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < config.records.size(); ++i) {
+    names.push_back(model::prepared::OfLayer(i, model::prepared::kRecords));
+  }
+  return names;
 }
 
 std::vector<text::TokenId> RandomTokens(size_t count, size_t vocab_size,

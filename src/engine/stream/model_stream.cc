@@ -1,0 +1,54 @@
+#include "engine/stream/model_stream.h"
+
+#include <algorithm>
+
+#include "residency/policy.h"
+
+namespace thermocline::engine {
+
+StreamUnit UnitOf(const model::Config& config) {
+  const bool is_mixture = std::ranges::any_of(
+      config.layers,
+      [](const model::LayerSpec& layer) { return layer.ffn.num_experts > 0; });
+  if (is_mixture) return StreamUnit::kExperts;
+  return config.records.empty() ? StreamUnit::kLayers : StreamUnit::kRecords;
+}
+
+std::string_view PolicyOf(std::string_view name) {
+  if (!name.empty()) return name;
+  constexpr std::string_view kBest[] = {"slow", "two-queue"};
+  for (const std::string_view best : kBest) {
+    for (const residency::PolicyInfo& policy : residency::Policies()) {
+      if (policy.name == best) return policy.name;
+    }
+  }
+  return residency::Policies().front().name;
+}
+
+Result<ModelStream> ModelStream::Create(const model::Model& model,
+                                        const StreamOptions& options) {
+  ModelStream stream;
+  switch (options.unit) {
+    case StreamUnit::kRecords: {
+      TC_ASSIGN_OR_RETURN(stream.records, RecordStream::Create(model, options));
+      break;
+    }
+    case StreamUnit::kExperts: {
+      TC_ASSIGN_OR_RETURN(stream.experts, ExpertStream::Create(model, options));
+      break;
+    }
+    case StreamUnit::kLayers: {
+      TC_ASSIGN_OR_RETURN(stream.layers, LayerStream::Create(model, options));
+      break;
+    }
+  }
+  return stream;
+}
+
+const WeightStream* ModelStream::any() const {
+  if (records != nullptr) return records.get();
+  if (experts != nullptr) return experts.get();
+  return layers.get();
+}
+
+}  // namespace thermocline::engine
