@@ -43,8 +43,8 @@ void SetTest(const BenchFlags& flags, bench::PromptTest& test) {
 }
 
 int64_t ContextFor(const bench::HybridBenchOptions& options) {
-  int64_t longest = options.test.num_prompt;
-  if (longest == 0) {
+  int64_t longest = std::max<int64_t>(options.test.num_prompt, 1);
+  if (options.test.num_prompt == 0) {
     for (const bench::BenchPrompt& prompt : options.prompts) {
       longest = std::max(longest, static_cast<int64_t>(prompt.tokens.size()));
     }
@@ -73,7 +73,7 @@ Result<std::optional<bench::HybridRates>> RatesOf(const DeviceFlags& flags) {
   if (flags.name == "sim") return std::nullopt;
   TC_ASSIGN_OR_RETURN(const auto device, OpenDevice(flags));
   TC_ASSIGN_OR_RETURN(const probe::DeviceRates rates,
-                      probe::MeasureDevice(*device, {}));
+                      probe::MeasureDevice(*device, RatesWithin(flags)));
   TC_ASSIGN_OR_RETURN(const HostReads host, MeasureHost());
   return bench::HybridRates{.device = rates.read_gb_per_s * 1e9,
                             .host = host.gb_per_s * 1e9};

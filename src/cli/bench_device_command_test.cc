@@ -44,6 +44,14 @@ TEST(BenchDeviceCommand, GivesARowPerBudget) {
   }
 }
 
+// A token is there to begin with: it needs a position too.
+TEST(BenchDeviceCommand, GeneratesWithoutAPrompt) {
+  const MainResult run =
+      BenchOnSim({"--vram", "1MiB", "-p", "0", "-n", "5", "-o", "json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(nlohmann::json::parse(run.out)[0]["n_gen"], 3);
+}
+
 TEST(BenchDeviceCommand, TakesPrompts) {
   const std::string path = TempPath("prompts.txt");
   std::ofstream(path) << "Once upon a time\nThere was a cat\n";

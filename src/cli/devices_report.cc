@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -135,6 +136,17 @@ std::string FormatDevicesJson(const DevicesReport& report) {
       {"why_no_cuda",
        report.why_no_cuda.empty() ? Json() : Json(report.why_no_cuda)}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+probe::DeviceRatesOptions RatesWithin(const DeviceFlags& flags) {
+  probe::DeviceRatesOptions within;
+  // Beside the matrix, what is measured takes a little.
+  constexpr uint64_t kBeside = kMiB;
+  if (const auto vram = flags.vram()) {
+    within.most_bytes =
+        std::min(within.most_bytes, std::max(*vram, 2 * kBeside) - kBeside);
+  }
+  return within;
 }
 
 }  // namespace thermocline::cli

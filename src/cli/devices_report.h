@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "device/device.h"
+#include "cli/device_flags.h"
 #include "probe/device_rates.h"
 
 namespace thermocline::cli {
@@ -23,6 +24,10 @@ struct HostReads {
 // Reads of all threads, from more than the caches hold. Takes about a second.
 // Errors of probe::ReadProbe.
 Result<HostReads> MeasureHost();
+
+// Measures a device with no more of its memory than the budget has; with a small
+// one in what is its cache.
+probe::DeviceRatesOptions RatesWithin(const DeviceFlags& flags);
 
 struct DeviceEntry {
   device::DeviceInfo info;

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/units.h"
+
 namespace thermocline::cli {
 namespace {
 
@@ -68,6 +70,15 @@ TEST(DevicesReportTest, AsJson) {
   EXPECT_EQ(json["devices"][1]["rates"], nullptr);
   EXPECT_EQ(json["devices"][1]["problem"], "cuda1: lost");
   EXPECT_EQ(json["why_no_cuda"], nullptr);
+}
+
+TEST(DevicesReportTest, RatesAreMeasuredWithinTheBudget) {
+  DeviceFlags flags;
+  EXPECT_EQ(RatesWithin(flags).most_bytes, 512 * kMiB);
+  flags.vrams = {32 * kMiB, 64 * kMiB};
+  EXPECT_EQ(RatesWithin(flags).most_bytes, 31 * kMiB);
+  flags.vrams = {8 * kGiB};
+  EXPECT_EQ(RatesWithin(flags).most_bytes, 512 * kMiB);
 }
 
 }  // namespace

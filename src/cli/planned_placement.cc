@@ -52,13 +52,14 @@ bool HeedsRules(planner::Method method) {
 // Measures a device once.
 class CardRates {
  public:
-  explicit CardRates(std::shared_ptr<device::Device> device)
-      : device_(std::move(device)) {}
+  CardRates(std::shared_ptr<device::Device> device,
+            probe::DeviceRatesOptions within)
+      : device_(std::move(device)), within_(std::move(within)) {}
 
   Result<device::Machine> Get() {
     if (machine_) return *machine_;
     TC_ASSIGN_OR_RETURN(const probe::DeviceRates rates,
-                        probe::MeasureDevice(*device_, {}));
+                        probe::MeasureDevice(*device_, within_));
     TC_ASSIGN_OR_RETURN(const HostReads host, MeasureHost());
     machine_ = MachineOf(rates, host);
     return *machine_;
@@ -66,6 +67,7 @@ class CardRates {
 
  private:
   std::shared_ptr<device::Device> device_;
+  probe::DeviceRatesOptions within_;
   std::optional<device::Machine> machine_;
 };
 
@@ -151,7 +153,7 @@ Result<PlanMachine> PlanMachineOf(const DeviceFlags& flags) {
                 "a plan is for a device: say which");
   }
   TC_ASSIGN_OR_RETURN(const device::DeviceInfo info, device->Info());
-  const auto rates = std::make_shared<CardRates>(device);
+  const auto rates = std::make_shared<CardRates>(device, RatesWithin(flags));
   return PlanMachine{
       info.name,
       fmt::format("{} {} {}", info.name, info.total_bytes, os::ReadCpuName()),
