@@ -127,9 +127,34 @@ class MemoryTest(CliTest):
                                          r" \w+ of slots \(.*\), the rest from ")
                         self.assertRegex(stderr, r"\nstreamed +[\d.]+ of ")
 
-    def test_a_model_that_could_stream_if_it_were_prepared(self):
+    def test_a_mixture_larger_than_the_budget_runs(self):
+        """Its experts come from the file, prepared or not."""
+        for flags in ([], ["--plain"]):
+            model = self.folder / "mixture.gguf"
+            text = self.folder / "mixture.txt"
+            self.assert_ok(run("synth", "--like", "tiny-moe", "-o", model,
+                               "--text", text, "--words", 64, *flags))
+            command = ["run", "-m", model, "-p", text.read_text()[:60], "-n", 12,
+                       "--temp", 0, "-c", 64, "-b", 32]
+            want = self.assert_ok(run(*command))
+            refused = run(*command, "--ram", "10KiB")
+            self.assert_fails(refused, "does not hold the ", "slots ")
+            least = float(re.search(r"at least ([\d.]+) MiB are needed",
+                                    refused.stderr.decode())[1]) + 0.01
+            for ram in (least, least + 1):
+                with self.subTest(flags=flags, ram=ram):
+                    result = run(*command, "--ram", f"{int(ram * KIB)}KiB")
+                    self.assertEqual(self.assert_ok(result), want)
+                    stderr = result.stderr.decode()
+                    self.assertRegex(stderr, r", experts \d+ % in [\d.]+"
+                                     r" \w+ of slots \(.*\), the rest from ")
+                    self.assertRegex(
+                        stderr, r"\nstreamed +[\d.]+ of 8.0 experts per .*, "
+                        r"\d+ % foreseen, [\d.]+ read in vain; ")
+
+    def test_less_than_two_layers_is_refused(self):
         self.assert_fails(run("run", "-m", DEMO, "-p", "a", "--ram", "100KiB"),
-                          "prepare --for-storage")
+                          DEMO, "at least ", "slots ")
 
     def test_metadata_takes_little_more_than_its_file(self):
         """An array of bytes that nobody reads, in a file of holes."""

@@ -514,7 +514,7 @@ class LogitsTest(CliTest):
                           "id 320 (number 3)")
         self.assert_fails(
             run(*logits, *["--tokens", "1,2"] * 40, "--ram", "1MiB"),
-            " need ", "more than the 1.00 MiB of RAM")
+            "a budget of 1.00 MiB of RAM", " are needed")
         self.assertFalse(out.exists())
         empty.unlink()
         self.assertEqual(self.leftovers(), [])

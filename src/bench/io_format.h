@@ -26,6 +26,12 @@ struct IoReport {
 // CSV: a line of names and a line for each row.
 std::string FormatIo(const IoReport& report, BenchFormat format);
 
+// What storage gives, drawn (PowerInfer-2, figure 1b; in io_svg.cc). A file for
+// browsers: two panels, random and in sequence over the whole range,
+// MB/s by block size (both logarithmic, as the sizes are powers of two), a line
+// for each depth with its name at its end.
+std::string DrawIo(const IoReport& report);
+
 }  // namespace thermocline::bench
 
 #endif  // THERMOCLINE_BENCH_IO_FORMAT_H_

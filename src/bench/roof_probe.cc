@@ -24,7 +24,7 @@ Result<probe::ReadProbe> CreateRoofProbe(const model::Model& model,
           ? std::max(engine::WeightBytesPerToken(model), kCacheProbeBytesMin)
           : probe::ProbeSizeFor(probe::LastLevelCacheBytes(),
                                 os::ReadMemoryInfo().available_bytes,
-                                token_bytes)
+                                model.is_partly_left() ? 0 : token_bytes)
                 .num_bytes;
   return probe::ReadProbe::Create(num_threads, num_bytes);
 }

@@ -18,7 +18,8 @@ inline constexpr int kProbeRounds = 2;
 bool IsInCache(const model::Model& model);
 
 // Of as much memory as a token needs (`token_bytes`, of the most expensive
-// one), or of the cache where the model is. ReadProbe::Create's errors.
+// one), or of the cache where the model is, or of little more than the cache
+// where a budget leaves a part of it in its file. ReadProbe::Create's errors.
 Result<probe::ReadProbe> CreateRoofProbe(const model::Model& model,
                                          int num_threads, uint64_t token_bytes);
 

@@ -14,7 +14,9 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/held_weights.h"
+#include "cli/open_model.h"
 #include "cli/parse_text.h"
+#include "cli/planned_storage.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -53,13 +55,24 @@ int64_t LargestContext(const BenchFlags& flags, const model::Config& config) {
                   longest(flags.generate_given, flags.generate_lengths));
 }
 
+// Of a plan, beside the fastest test that generates.
+std::string PredictionOf(const SessionFlags& flags,
+                         const bench::BenchReport& report) {
+  double measured = 0.0;
+  for (const bench::BenchRow& row : report.rows) {
+    if (row.num_generate > 0) measured = std::max(measured, row.median);
+  }
+  if (measured == 0.0) return "";
+  return DescribePrediction(flags, measured, std::nullopt);
+}
+
 Status Run(const BenchFlags& flags) {
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model,
-                      OpenModel(flags.model, progress, &flags.session,
-                                [&](const model::Config& config) {
-                                  return LargestContext(flags, config);
-                                }));
+  TC_ASSIGN_OR_RETURN(
+      const auto model,
+      OpenForBench(flags, progress, [&](const model::Config& config) {
+        return LargestContext(flags, config);
+      }));
   bench::BenchOptions options;
   options.prompt_lengths = flags.prompt_lengths;
   options.generate_lengths = flags.generate_lengths;
@@ -81,6 +94,7 @@ Status Run(const BenchFlags& flags) {
   progress.Clear();
   TC_RETURN_IF_ERROR(report);
   CompleteSubject(report->subject);
+  WriteStderr(PredictionOf(flags.session, *report));
   std::string text = bench::FormatBench(*report, flags.format);
   if (flags.format == bench::BenchFormat::kMarkdown) {
     text += DescribeBuild(report->subject, *model);
@@ -120,6 +134,7 @@ constexpr const char* kBenchFooter =
     "  thermocline bench -m model.gguf -f prompts.txt -pg 64,128 -pg "
     "512,128\n"
     "  thermocline bench -m model.gguf -np 1,2,4,8\n"
+    "  thermocline bench -m model.gguf -f prompts.txt --ram 2GiB,4GiB\n"
     "  thermocline bench roof -t 1,2 -m model.gguf\n"
     "  thermocline bench op --device host\n"
     "  thermocline bench io model.gguf";
@@ -155,6 +170,14 @@ Action ChooseBench(const CLI::App& app,
         "--placement",
         "says what lies on a device, which --device or --vram names, of one "
         "sequence");
+  }
+  const bool has_modes = flags->session.storage.size() > 1;
+  if (has_modes && flags->session.rams.empty() && !flags->session.ram) {
+    throw CLI::ValidationError("--storage", "of several modes wants --ram");
+  }
+  if (has_modes || !flags->session.rams.empty()) {
+    CheckBudgetFlags(app, *flags, *prompts);
+    return [flags, prompts] { return RunBudgets(*flags, *prompts); };
   }
   if (!flags->num_sequences.empty()) {
     return [flags, prompts] { return RunSequences(*flags, *prompts); };
@@ -192,6 +215,43 @@ void CapDefault(const char* flag, bool given, int64_t room,
   LogInfo("{} {} instead of {}: the model's context", flag, room,
           lengths.front());
   lengths.front() = room;
+}
+
+Result<std::shared_ptr<const model::Model>> OpenForBench(
+    const BenchFlags& flags, ProgressLine& progress,
+    const std::function<int64_t(const model::Config& config)>& context_of) {
+  return OpenModel(
+      flags.model, progress, &flags.session,
+      [&](const model::Config& config, engine::SessionOptions session) {
+        session.context = context_of(config);
+        if (!flags.threads.empty()) {
+          session.num_threads =
+              static_cast<int>(std::ranges::max(flags.threads));
+        }
+        if (!flags.num_sequences.empty()) {
+          session.num_sequences = std::ranges::max(flags.num_sequences);
+        }
+        return std::vector{session};
+      });
+}
+
+int64_t MostPositions(const std::vector<Prompt>& prompts,
+                      const std::vector<bench::PromptTest>& tests,
+                      int64_t context) {
+  // A token is a byte or more, but for a few that begin or end a text.
+  constexpr int64_t kTokensAround = 8;
+  int64_t longest = 0;
+  for (const Prompt& prompt : prompts) {
+    longest = std::max(longest, static_cast<int64_t>(prompt.text.size()));
+  }
+  longest += kTokensAround;
+  int64_t most = 0;
+  for (const bench::PromptTest& test : tests) {
+    const int64_t num_prompt =
+        test.num_prompt > 0 ? std::min(test.num_prompt, longest) : longest;
+    most = std::max(most, num_prompt + test.num_generate);
+  }
+  return std::min(most, context);
 }
 
 void CompleteSubject(bench::Subject& subject) {
@@ -265,6 +325,8 @@ void AddBenchCommand(CLI::App& parent, Action& action) {
   AddFormatFlag(*app, flags->format);
   app->add_flag("--profile", flags->profile,
                 "Also time, bytes and waiting of each stage (md and json)");
+  flags->session.takes_rams = true;
+  flags->session.takes_storage_modes = true;
   AddEngineFlags(*app, flags->model, flags->session);
   AddBenchDeviceFlags(*app, *flags);
   AddTimelineFlag(*app, flags->session);

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "cli/commands.h"
 #include "cli/prompt_file.h"
 #include "cli/session_flags.h"
+#include "cli/terminal.h"
 #include "model/model.h"
 #include "planner/named.h"
 
@@ -38,6 +41,12 @@ struct BenchFlags {
   bench::BenchFormat format = bench::BenchFormat::kMarkdown;
 };
 
+// Opens the model for sessions of so many positions, with as many sequences and
+// threads as the flags say at most.
+Result<std::shared_ptr<const model::Model>> OpenForBench(
+    const BenchFlags& flags, ProgressLine& progress,
+    const std::function<int64_t(const model::Config& config)>& context_of);
+
 // -t as a list; 0 is as many threads as there are physical cores.
 void AddThreadListFlag(CLI::App& app, std::vector<int64_t>& threads,
                        const std::string& fallback);
@@ -53,12 +62,21 @@ struct BenchPromptFlags {
   std::optional<std::string> tokens_path;
 };
 
+// At least as many positions as a test takes of these prompts, whatever the
+// model's vocabulary is; `context` at most.
+int64_t MostPositions(const std::vector<Prompt>& prompts,
+                      const std::vector<bench::PromptTest>& tests,
+                      int64_t context);
+
 // -f, -pg, --limit, --tokens-csv.
 void AddBenchPromptFlags(CLI::App& app, BenchPromptFlags& flags);
 
 // A usage error if flags are given that say nothing beside -f, or beside its
 // absence.
 void CheckBenchPromptFlags(const CLI::App& app, const BenchPromptFlags& flags);
+
+// -pg, or what holds without it.
+std::vector<bench::PromptTest> TestsOrDefault(const BenchPromptFlags& flags);
 
 // Those of a file's prompts that the flags let through, as ids.
 Result<std::vector<bench::BenchPrompt>> EncodePrompts(
@@ -67,6 +85,19 @@ Result<std::vector<bench::BenchPrompt>> EncodePrompts(
 
 // Requires flags.path.
 Status RunPrompts(const BenchFlags& bench, const BenchPromptFlags& flags);
+
+// The one test of a comparison: prompts of a file as -f and -pg say, or fixed
+// ids by -p and -n.
+struct BenchTest {
+  std::vector<bench::BenchPrompt> prompts;
+  std::string source;
+  bench::PromptTest test = {.num_prompt = 16, .num_generate = 64};
+
+  int64_t num_positions() const;
+};
+Result<BenchTest> ReadBenchTest(const BenchFlags& flags,
+                                const BenchPromptFlags& prompt_flags,
+                                const model::Model& model);
 
 // -np.
 void AddSequencesFlag(CLI::App& app, std::vector<int64_t>& num_sequences);
@@ -102,6 +133,14 @@ std::string DescribeBuild(const bench::Subject& subject,
 // Weights that are held in RAM and a session, together.
 Status CheckBenchFits(const model::Model& model,
                       const engine::SessionOptions& session);
+
+// A usage error if flags are given that say nothing beside several budgets.
+void CheckBudgetFlags(const CLI::App& app, const BenchFlags& flags,
+                      const BenchPromptFlags& prompts);
+
+// `thermocline bench --ram A,B`: a row for each budget. Requires
+// flags.session.rams.
+Status RunBudgets(const BenchFlags& flags, const BenchPromptFlags& prompts);
 
 // Adds `roof` to the bench command, whose -m it does not need.
 void AddBenchRoofCommand(CLI::App& bench, CLI::Option& bench_model,

@@ -11,6 +11,7 @@
 #include "cli/bench_placements.h"
 #include "cli/devices_report.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/parse_text.h"
 #include "cli/planned_placement.h"
 #include "cli/prompt_file.h"
@@ -21,36 +22,6 @@
 
 namespace thermocline::cli {
 namespace {
-
-Status AddPrompts(const BenchPromptFlags& flags, const model::Model& model,
-                  bench::HybridBenchOptions& options) {
-  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*flags.path));
-  TC_ASSIGN_OR_RETURN(const auto prompts,
-                      ParsePrompts(text, InputName(*flags.path)));
-  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
-                      RequireTokenizer(model));
-  TC_ASSIGN_OR_RETURN(options.prompts,
-                      EncodePrompts(flags, *tokenizer, prompts));
-  options.source = InputName(*flags.path);
-  options.test =
-      flags.tests.empty() ? bench::PromptTest() : flags.tests.front();
-  return {};
-}
-
-void SetTest(const BenchFlags& flags, bench::PromptTest& test) {
-  if (flags.prompt_given) test.num_prompt = flags.prompt_lengths.front();
-  if (flags.generate_given) test.num_generate = flags.generate_lengths.front();
-}
-
-int64_t ContextFor(const bench::HybridBenchOptions& options) {
-  int64_t longest = std::max<int64_t>(options.test.num_prompt, 1);
-  if (options.test.num_prompt == 0) {
-    for (const bench::BenchPrompt& prompt : options.prompts) {
-      longest = std::max(longest, static_cast<int64_t>(prompt.tokens.size()));
-    }
-  }
-  return longest + options.test.num_generate;
-}
 
 // A session of the host's alone, with what the flags say of the device.
 Result<engine::SessionOptions> SessionFor(const SessionFlags& flags,
@@ -206,12 +177,11 @@ Status RunOnDevice(const BenchFlags& flags, const BenchPromptFlags& prompts) {
   bench::HybridBenchOptions options;
   TC_ASSIGN_OR_RETURN(options.session,
                       SessionFor(flags.session, model->config(), progress));
-  if (prompts.path) {
-    TC_RETURN_IF_ERROR(AddPrompts(prompts, *model, options));
-  } else {
-    SetTest(flags, options.test);
-  }
-  options.session.context = ContextFor(options);
+  TC_ASSIGN_OR_RETURN(BenchTest test, ReadBenchTest(flags, prompts, *model));
+  options.session.context = test.num_positions();
+  options.prompts = std::move(test.prompts);
+  options.source = std::move(test.source);
+  options.test = test.test;
   if (!flags.threads.empty()) {
     options.session.num_threads = static_cast<int>(flags.threads.front());
   }

@@ -5,17 +5,20 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
 #include "bench/io_format.h"
 #include "cli/bench_commands.h"
 #include "cli/flags.h"
+#include "cli/output_file.h"
 #include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
 #include "os/cpu_name.h"
+#include "os/file.h"
 #include "probe/storage_rates.h"
 
 namespace thermocline::cli {
@@ -32,6 +35,8 @@ struct IoFlags {
   std::string reader;  // empty: the best there is
   float seconds = 0.3F;
   bench::BenchFormat format = bench::BenchFormat::kMarkdown;
+  std::optional<std::string> svg_path;
+  std::optional<int64_t> cpu;
 };
 
 Result<bench::IoReport> MeasureIo(const IoFlags& flags) {
@@ -58,6 +63,7 @@ Result<bench::IoReport> MeasureIo(const IoFlags& flags) {
   probe::StorageRatesOptions options = {.reader = flags.reader,
                                         .seconds = double{flags.seconds},
                                         .progress = progress.callback()};
+  if (flags.cpu) options.cpu = static_cast<int>(*flags.cpu);
   if (!flags.depths.empty()) {
     options.depths.assign(flags.depths.begin(), flags.depths.end());
   }
@@ -66,14 +72,25 @@ Result<bench::IoReport> MeasureIo(const IoFlags& flags) {
 }
 
 Status RunIo(const IoFlags& flags) {
+  std::vector<std::string> outputs;
+  if (flags.svg_path) outputs.push_back(*flags.svg_path);
+  for (const std::string& path : outputs) {
+    TC_RETURN_IF_ERROR(CheckOutput(path, std::vector<std::string>{flags.path}));
+  }
   TC_ASSIGN_OR_RETURN(bench::IoReport report, MeasureIo(flags));
   report.build = TC_VERSION;
   report.cpu = os::ReadCpuName();
   std::string text = bench::FormatIo(report, flags.format);
   if (flags.format == bench::BenchFormat::kMarkdown) {
-    text += fmt::format("build: thermocline {}, {}\n", TC_VERSION, report.cpu);
+    text += fmt::format("build: thermocline {}, {}{}\n", TC_VERSION, report.cpu,
+                        flags.cpu ? fmt::format(", CPU {}", *flags.cpu) : "");
   }
-  return WriteStdout(text);
+  if (!flags.svg_path) return WriteStdout(text);
+  TC_ASSIGN_OR_RETURN(const std::unique_ptr<os::AtomicFile> file,
+                      os::AtomicFile::Create(*flags.svg_path));
+  TC_RETURN_IF_ERROR(file->Write(std::string_view(bench::DrawIo(report))));
+  TC_RETURN_IF_ERROR(file->Commit());
+  return WriteReport(text, outputs);
 }
 
 Status StoreReader(const std::string& text, IoFlags& flags) {
@@ -90,6 +107,16 @@ Status StoreFileSize(const std::string& text, IoFlags& flags) {
   return Fail(ErrorCode::kInvalidArgument,
               "'{}' is less than 2MiB, the largest block", text);
 }
+
+constexpr const char* kIoFooter =
+    "Needs no model. Blocks of 4 KiB to 2 MiB, in sequence and at random "
+    "over as much\nof 128 MiB to 4 GiB as the file has, and 4 KiB at random "
+    "within less of it. MB:\n1e6 bytes. P50, P99: half, and 99 of 100 "
+    "reads took at most so long.\n\n"
+    "Examples:\n"
+    "  thermocline bench io model.gguf\n"
+    "  thermocline bench io . --size 4GiB --depth 1,32 -o csv\n"
+    "  thermocline bench io . --reader pread --seconds 1";
 
 }  // namespace
 
@@ -115,16 +142,12 @@ void AddBenchIoCommand(CLI::App& bench, CLI::Option& bench_model,
             });
   AddFloat(*app, "--seconds", flags->seconds, 0.001, 60.0,
            "For each row (default 0.3)");
+  AddInt(*app, "--cpu", flags->cpu, 0, 1 << 16,
+         "CPU that submits and reaps (default: any)");
+  AddPath(*app, "--svg", flags->svg_path, "FILE",
+          "Also draws MB/s by block size, a line for each depth");
   AddFormatFlag(*app, flags->format);
-  app->footer(
-      "Needs no model. Blocks of 4 KiB to 2 MiB, in sequence and at random "
-      "over as much\nof 128 MiB to 4 GiB as the file has, and 4 KiB at random "
-      "within less of it. MB:\n1e6 bytes. P50, P99: half, and 99 of 100 "
-      "reads took at most so long.\n\n"
-      "Examples:\n"
-      "  thermocline bench io model.gguf\n"
-      "  thermocline bench io . --size 4GiB --depth 1,32 -o csv\n"
-      "  thermocline bench io . --reader pread --seconds 1");
+  app->footer(kIoFooter);
   app->preparse_callback(
       [&bench_model](size_t) { bench_model.required(false); });
   app->callback(

@@ -6,6 +6,7 @@
 
 #include "cli/test_main.h"
 #include "os/test_folder.h"
+#include "os/topology.h"
 
 namespace thermocline::cli {
 namespace {
@@ -45,6 +46,18 @@ TEST(BenchIoCommandTest, MakesAFileInAFolderAndLeavesNothing) {
   EXPECT_EQ(folder.num_entries(), 0);
 }
 
+TEST(BenchIoCommandTest, DrawsAndStaysOnACpu) {
+  const os::TestFolder folder;
+  const std::string path = folder.Write("file", std::string(2 << 20, 'x'));
+  const std::string cpu = std::to_string(os::ReadTopology().cpus.front().id);
+  const MainResult result = RunSmallIo(
+      {path, "--depth", "1,3", "--cpu", cpu, "--svg", folder / "io.svg"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(", CPU " + cpu + "\n"));
+  EXPECT_THAT(os::TestFolder::Read(folder / "io.svg"),
+              AllOf(StartsWith("<svg "), HasSubstr(">3 under way</tspan>")));
+}
+
 TEST(BenchIoCommandTest, RefusesWhatItCannotRead) {
   const os::TestFolder folder;
   const std::string path = folder.Write("file", std::string(2 << 20, 'x'));
@@ -59,6 +72,8 @@ TEST(BenchIoCommandTest, RefusesWhatItCannotRead) {
         Case{{path, "--depth", "0"}, 2, "--depth"},
         Case{{folder.path(), "--size", "1MiB"}, 2, "less than 2MiB"},
         Case{{path, "--size", "4MiB"}, 1, "leave out --size"},
+        Case{{path, "--cpu", "65000"}, 1, "CPU 65000 is none of those"},
+        Case{{path, "--svg", path}, 1, "one of the files to read"},
         Case{{small}, 1, "less than one block"},
         Case{{folder / "absent"}, 1, "absent"},
         Case{{folder.path(), "--size", "100000TiB"}, 1, "are free there"}}) {

@@ -88,7 +88,7 @@ Result<bench::PromptBenchOptions> MakeOptions(
   TC_ASSIGN_OR_RETURN(options.prompts,
                       EncodePrompts(flags, *tokenizer, prompts));
   options.source = InputName(*flags.path);
-  if (!flags.tests.empty()) options.tests = flags.tests;
+  options.tests = TestsOrDefault(flags);
   options.threads.assign(bench_flags.threads.begin(),
                          bench_flags.threads.end());
   options.repetitions = static_cast<int>(bench_flags.repetitions);
@@ -100,6 +100,10 @@ Result<bench::PromptBenchOptions> MakeOptions(
 }
 
 }  // namespace
+
+std::vector<bench::PromptTest> TestsOrDefault(const BenchPromptFlags& flags) {
+  return flags.tests.empty() ? std::vector<bench::PromptTest>(1) : flags.tests;
+}
 
 Result<std::vector<bench::BenchPrompt>> EncodePrompts(
     const BenchPromptFlags& flags, const text::Tokenizer& tokenizer,
@@ -115,6 +119,40 @@ Result<std::vector<bench::BenchPrompt>> EncodePrompts(
     out.push_back({prompt.line, std::move(tokens)});
   }
   return out;
+}
+
+int64_t BenchTest::num_positions() const {
+  // Without a prompt there is a token to begin with.
+  int64_t longest = std::max<int64_t>(test.num_prompt, 1);
+  if (test.num_prompt == 0) {
+    for (const bench::BenchPrompt& prompt : prompts) {
+      longest = std::max(longest, static_cast<int64_t>(prompt.tokens.size()));
+    }
+  }
+  return longest + test.num_generate;
+}
+
+Result<BenchTest> ReadBenchTest(const BenchFlags& flags,
+                                const BenchPromptFlags& prompt_flags,
+                                const model::Model& model) {
+  BenchTest test;
+  if (!prompt_flags.path) {
+    if (flags.prompt_given) test.test.num_prompt = flags.prompt_lengths.front();
+    if (flags.generate_given) {
+      test.test.num_generate = flags.generate_lengths.front();
+    }
+    return test;
+  }
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*prompt_flags.path));
+  TC_ASSIGN_OR_RETURN(const auto prompts,
+                      ParsePrompts(text, InputName(*prompt_flags.path)));
+  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
+                      RequireTokenizer(model));
+  TC_ASSIGN_OR_RETURN(test.prompts,
+                      EncodePrompts(prompt_flags, *tokenizer, prompts));
+  test.source = InputName(*prompt_flags.path);
+  test.test = TestsOrDefault(prompt_flags).front();
+  return test;
 }
 
 void AddBenchPromptFlags(CLI::App& app, BenchPromptFlags& flags) {
@@ -162,7 +200,12 @@ Status RunPrompts(const BenchFlags& bench_flags,
   TC_ASSIGN_OR_RETURN(const auto prompts,
                       ParsePrompts(text, InputName(*flags.path)));
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(bench_flags.model, progress));
+  TC_ASSIGN_OR_RETURN(
+      const auto model,
+      OpenForBench(bench_flags, progress, [&](const model::Config& config) {
+        return MostPositions(prompts, TestsOrDefault(flags),
+                             config.context_length);
+      }));
   TC_ASSIGN_OR_RETURN(
       const bench::PromptBenchOptions options,
       MakeOptions(bench_flags, flags, prompts, *model, progress));

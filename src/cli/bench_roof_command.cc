@@ -10,6 +10,7 @@
 
 #include "cli/bench_commands.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/parse_text.h"
 #include "cli/session_flags.h"
 #include "cli/signals.h"

@@ -17,13 +17,49 @@ namespace {
 
 constexpr int64_t kMaxSequences = 1024;
 
+// Without a word about -n, which MakeSequenceOptions says.
+int64_t ContextFor(const BenchFlags& flags,
+                   const BenchPromptFlags& prompt_flags,
+                   const std::vector<Prompt>& prompts, int64_t context) {
+  if (prompt_flags.path.has_value()) {
+    return MostPositions(prompts, TestsOrDefault(prompt_flags), context);
+  }
+  const int64_t num_prompt =
+      flags.prompt_given ? std::ranges::max(flags.prompt_lengths) : 16;
+  const int64_t num_generate =
+      flags.generate_given ? std::ranges::max(flags.generate_lengths) : 64;
+  return std::min(num_prompt + num_generate, context);
+}
+
+tl::unexpected<Error> OfSequences(int64_t num_sequences, int64_t context,
+                                  const Error& error) {
+  return Annotate(
+      fmt::format("{} of {} each", Plural(num_sequences, "sequence"),
+                  Plural(context, "position")),
+      error);
+}
+
+Result<std::shared_ptr<const model::Model>> OpenForSequences(
+    const BenchFlags& flags, const BenchPromptFlags& prompt_flags,
+    const std::vector<Prompt>& prompts, ProgressLine& progress) {
+  int64_t context = 0;
+  auto model = OpenForBench(flags, progress, [&](const model::Config& config) {
+    context = ContextFor(flags, prompt_flags, prompts, config.context_length);
+    return context;
+  });
+  if (model || model.error().code != ErrorCode::kResourceExhausted) {
+    return model;
+  }
+  return OfSequences(std::ranges::max(flags.num_sequences), context,
+                     model.error());
+}
+
 // Every prompt length with every number of tokens; or the pairs of -pg.
 std::vector<bench::PromptTest> TestsOf(const BenchFlags& flags,
                                        const BenchPromptFlags& prompts,
                                        int64_t context) {
   if (prompts.path.has_value()) {
-    return prompts.tests.empty() ? std::vector<bench::PromptTest>(1)
-                                 : prompts.tests;
+    return TestsOrDefault(prompts);
   }
   std::vector<int64_t> prompt_lengths = flags.prompt_lengths;
   std::vector<int64_t> generate_lengths = flags.generate_lengths;
@@ -98,7 +134,8 @@ Status RunSequences(const BenchFlags& flags,
                         ParsePrompts(text, InputName(*prompt_flags.path)));
   }
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  TC_ASSIGN_OR_RETURN(const auto model,
+                      OpenForSequences(flags, prompt_flags, prompts, progress));
   TC_ASSIGN_OR_RETURN(
       const bench::SequenceBenchOptions options,
       MakeSequenceOptions(flags, prompt_flags, prompts, *model, progress));
@@ -106,10 +143,7 @@ Status RunSequences(const BenchFlags& flags,
                       bench::SequenceSession(*model, options));
   const Status fits = CheckBenchFits(*model, session);
   if (!fits.has_value()) {
-    return Annotate(
-        fmt::format("{} of {} each", Plural(session.num_sequences, "sequence"),
-                    Plural(session.context, "position")),
-        fits.error());
+    return OfSequences(session.num_sequences, session.context, fits.error());
   }
   auto report = bench::RunSequenceBench(model, options);
   progress.Clear();

@@ -15,6 +15,7 @@
 #include "cli/chat_input.h"
 #include "cli/chat_loop.h"
 #include "cli/line_editor.h"
+#include "cli/open_model.h"
 #include "cli/session_flags.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"

@@ -11,6 +11,8 @@
 #include "device/cuda/find_cuda.h"
 #include "device/sim/machine.h"
 #include "device/sim/sim_device.h"
+#include "os/file.h"
+#include "planner/storage_files.h"
 
 namespace thermocline::cli {
 namespace {
@@ -82,14 +84,15 @@ Status StoreTensorRules(const std::string& text, DeviceFlags& flags) {
   return {};
 }
 
-Status StoreBudgets(const std::string& text, std::vector<uint64_t>& budgets) {
-  budgets.clear();
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    TC_ASSIGN_OR_RETURN(budgets.emplace_back(),
-                        ParseSize(text.substr(begin, end - begin)));
-    begin = end + 1;
+// Which of the two kinds it is, its own text says; a bad one is told of when
+// it is read.
+Status StorePlan(const std::string& path, DeviceFlags& flags) {
+  if (path.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "the path is empty");
   }
+  const auto text = os::ReadFile(path, planner::kMaxStorageFileBytes);
+  const bool is_storage = text && planner::IsStoragePlan(*text);
+  (is_storage ? flags.storage_plan_path : flags.plan_path) = path;
   return {};
 }
 
@@ -130,6 +133,17 @@ void AddPlacementFlags(CLI::App& app, DeviceFlags& flags) {
             [&flags](const std::string& text) {
               return StoreTensorRules(text, flags);
             });
+}
+
+void AddPlanFlags(CLI::App& app, DeviceFlags& flags) {
+  AddParsed(
+      app, "--plan", "FILE",
+      "What lies on the device, or in memory: a plan of `thermocline "
+      "plan`",
+      [&flags](const std::string& text) { return StorePlan(text, flags); });
+  AddPath(app, "--counts", flags.counts_path, "PROFILE",
+          "How often neurons fire, to plan by: a profile of the model, where "
+          "its file has none or of another text");
 }
 
 // A plan has said already what these say.
@@ -200,17 +214,14 @@ void AddDeviceFlags(CLI::App& app, DeviceFlags& flags) {
             "Memory of the device for all of it (8GiB); planned to the byte, "
             "never exceeded; `bench` tries several (default: what is free less "
             "512 MiB)",
-            [&flags](const std::string& text) {
-              return StoreBudgets(text, flags.vrams);
+            [&flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(flags.vrams, ParseSizes(text));
+              return {};
             });
   AddPath(app, "--machine", flags.machine, "FILE",
           "Rates of the machine that --device sim simulates");
   AddPlacementFlags(app, flags);
-  AddPath(app, "--plan", flags.plan_path, "FILE",
-          "What lies on the device: a plan of `thermocline plan`");
-  AddPath(app, "--counts", flags.counts_path, "PROFILE",
-          "How often neurons fire, to plan by: a profile of the model, where "
-          "its file has none or of another text");
+  AddPlanFlags(app, flags);
   AddParsed(app, "--on-device-loss", "MODE",
             "When the device is lost: fail (default), host (goes on alone)",
             [&flags](const std::string& text) -> Status {

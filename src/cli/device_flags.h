@@ -27,6 +27,8 @@ struct DeviceFlags {
   engine::PlacementRules rules;
   std::optional<int> cuda_of_tensors;  // that -ot named by number
   std::optional<std::string> plan_path;
+  // A plan for memory alone (planned_storage.h): wants no device.
+  std::optional<std::string> storage_plan_path;
   std::optional<std::string> counts_path;
   engine::DeviceLoss on_loss = engine::DeviceLoss::kFail;
 

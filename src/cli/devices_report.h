@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "device/device.h"
 #include "cli/device_flags.h"
+#include "device/device.h"
 #include "probe/device_rates.h"
 
 namespace thermocline::cli {
@@ -25,8 +25,8 @@ struct HostReads {
 // Errors of probe::ReadProbe.
 Result<HostReads> MeasureHost();
 
-// Measures a device with no more of its memory than the budget has; with a small
-// one in what is its cache.
+// Measures a device with no more of its memory than the budget has; with a
+// small one in what is its cache.
 probe::DeviceRatesOptions RatesWithin(const DeviceFlags& flags);
 
 struct DeviceEntry {

@@ -69,12 +69,14 @@ Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
 uint64_t WeightsThatCount(const model::Model& model,
                           const engine::Budget& budget) {
   const engine::WeightMemory weights = engine::WeightMemory::Of(model);
-  if (budget.ram.has_value()) return weights.num_bytes + weights.bundle_bytes;
+  if (budget.ram.has_value() && budget.holds_ram)
+    return weights.num_bytes + weights.bundle_bytes;
   return model.file().num_held_bytes();
 }
 
 uint64_t RamFor(const engine::Budget& budget) {
-  return budget.ram.value_or(os::ReadMemoryInfo().total_bytes);
+  const uint64_t all = os::ReadMemoryInfo().total_bytes;
+  return budget.holds_ram ? budget.ram.value_or(all) : all;
 }
 
 void AddEvalCommand(CLI::App& parent, Action& action) {

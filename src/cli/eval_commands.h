@@ -39,7 +39,9 @@ void PrintSession(std::string_view role, const engine::Session& session,
 
 // Tells on standard error what sessions that are in memory together need, with
 // `logits_bytes` for their logits and `weight_bytes` of weights that count
-// (WeightsThatCount). kResourceExhausted: more than `ram_bytes`.
+// (WeightsThatCount). kResourceExhausted: more than `ram_bytes`. Not asked of a
+// model of which a part stays in its file: its slots take what a budget leaves,
+// so that each session has the budget for itself.
 Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
                         uint64_t logits_bytes, uint64_t weight_bytes,
                         uint64_t ram_bytes);

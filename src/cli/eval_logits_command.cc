@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/output_file.h"
 #include "cli/parse_text.h"
 #include "cli/session_flags.h"
@@ -121,37 +122,48 @@ Status WriteTogether(const LogitsFlags& flags,
                      const std::vector<Sequence>& sequences,
                      engine::SessionOptions options,
                      const eval::BytesFn& write) {
-  options.num_sequences = static_cast<int64_t>(sequences.size());
-  TC_ASSIGN_OR_RETURN(const engine::MemoryPlan plan,
-                      engine::PlanMemory(model->config(), options));
-  TC_RETURN_IF_ERROR(CheckSessionsFit(
-      {&plan, 1},
-      eval::TogetherBytes(sequences, model->config().vocab_size,
-                          flags.one_by_one),
-      WeightsThatCount(*model, options.budget), RamFor(options.budget)));
+  if (!model->is_partly_left()) {
+    TC_ASSIGN_OR_RETURN(const engine::MemoryPlan plan,
+                        engine::PlanMemory(model->config(), options));
+    TC_RETURN_IF_ERROR(CheckSessionsFit(
+        {&plan, 1},
+        eval::TogetherBytes(sequences, model->config().vocab_size,
+                            flags.one_by_one),
+        WeightsThatCount(*model, options.budget), RamFor(options.budget)));
+  }
   TC_ASSIGN_OR_RETURN(const auto runtime,
                       engine::Runtime::Create(model, options));
   return eval::WriteLogitsTogether(*runtime, sequences, flags.one_by_one,
                                    write);
 }
 
+// Whose positions and sequences are those that are used.
+engine::SessionOptions LogitsSession(const LogitsFlags& flags,
+                                     const std::vector<Sequence>& sequences,
+                                     engine::SessionOptions options) {
+  options.context = static_cast<int64_t>(LongestOf(sequences));
+  if (flags.together) {
+    options.num_sequences = static_cast<int64_t>(sequences.size());
+  }
+  return options;
+}
+
 Status RunLogits(const LogitsFlags& flags) {
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, InputFiles(flags)));
   TC_ASSIGN_OR_RETURN(const auto sequences, ReadSequences(flags));
   ProgressLine progress;
-  // No position is used beyond.
-  const auto context_of = [&](const model::Config&) {
-    return static_cast<int64_t>(LongestOf(sequences));
-  };
   TC_ASSIGN_OR_RETURN(
       const auto model,
-      OpenModel(flags.model, progress,
-                flags.together ? nullptr : &flags.session, context_of));
+      OpenModel(flags.model, progress, &flags.session,
+                [&](const model::Config&, const auto& from_flags) {
+                  return std::vector{
+                      LogitsSession(flags, sequences, from_flags)};
+                }));
   TC_RETURN_IF_ERROR(CheckTokens(flags, model->config(), sequences));
   TC_ASSIGN_OR_RETURN(
       engine::SessionOptions options,
       MakeSessionOptions(flags.session, model->config(), progress));
-  options.context = context_of(model->config());
+  options = LogitsSession(flags, sequences, std::move(options));
   std::unique_ptr<os::AtomicFile> file;
   // Made with the first rows: what cannot run leaves nothing.
   const auto write = [&](std::span<const std::byte> bytes) -> Status {

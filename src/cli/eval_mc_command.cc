@@ -9,6 +9,7 @@
 
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/output_file.h"
 #include "cli/parse_text.h"
 #include "cli/session_flags.h"
@@ -86,6 +87,33 @@ Result<McInput> ReadInput(const McFlags& flags) {
   return input;
 }
 
+// Positions that no item takes more of: a token is a byte or more, but for a
+// few that begin a text.
+int64_t MostPositionsOf(const McInput& input) {
+  constexpr size_t kTokensAround = 8;
+  size_t longest = 0;
+  for (const eval::McItem& item : input.task.items) {
+    for (size_t i = 0; i < item.continuations.size(); ++i) {
+      longest = std::max(longest,
+                         item.context(i).size() + item.continuations[i].size());
+    }
+  }
+  return static_cast<int64_t>(input.examples.size() + longest + kTokensAround);
+}
+
+Result<std::shared_ptr<const model::Model>> OpenForItems(
+    const McFlags& flags, const McInput& input, ProgressLine& progress) {
+  return OpenModel(
+      flags.model, progress, &flags.session,
+      [&](const model::Config& config, engine::SessionOptions options) {
+        const int64_t given = flags.session.context.value_or(0);
+        options.context = std::min(MostPositionsOf(input),
+                                   given > 0 ? given : config.context_length);
+        return flags.modes.empty() ? std::vector{options}
+                                   : InModes(options, flags.modes);
+      });
+}
+
 // Items that fit -c, or without it what the model was trained with.
 Result<std::vector<eval::McTokens>> Encode(const McFlags& flags,
                                            const McInput& input,
@@ -105,9 +133,9 @@ Result<std::vector<eval::McTokens>> Encode(const McFlags& flags,
 // What each mode asks for, all of which fit memory together. The context is
 // what the longest item needs.
 Result<std::vector<engine::SessionOptions>> PlanModes(
-    const McFlags& flags, const model::Model& model,
+    const McFlags& flags, const std::shared_ptr<const model::Model>& model,
     const std::vector<eval::McTokens>& items, ProgressLine& progress) {
-  const model::Config& config = model.config();
+  const model::Config& config = model->config();
   TC_ASSIGN_OR_RETURN(engine::SessionOptions options,
                       MakeSessionOptions(flags.session, config, progress));
   options.context =
@@ -120,9 +148,11 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
   for (const engine::SessionOptions& mode : modes) {
     TC_ASSIGN_OR_RETURN(needs.emplace_back(), engine::PlanMemory(config, mode));
   }
-  TC_RETURN_IF_ERROR(CheckSessionsFit(
-      needs, eval::ScoringBytes(config.vocab_size),
-      WeightsThatCount(model, options.budget), RamFor(options.budget)));
+  if (!model->is_partly_left()) {
+    TC_RETURN_IF_ERROR(CheckSessionsFit(
+        needs, eval::ScoringBytes(config.vocab_size),
+        WeightsThatCount(*model, options.budget), RamFor(options.budget)));
+  }
   TC_RETURN_IF_ERROR(ShareThreads(modes));
   return modes;
 }
@@ -161,10 +191,9 @@ Status Run(const McFlags& flags) {
   TC_RETURN_IF_ERROR(RefuseToReplaceInputs(flags));
   TC_ASSIGN_OR_RETURN(const McInput input, ReadInput(flags));
   ProgressLine opening;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
+  TC_ASSIGN_OR_RETURN(const auto model, OpenForItems(flags, input, opening));
   TC_ASSIGN_OR_RETURN(const auto items, Encode(flags, input, *model));
-  TC_ASSIGN_OR_RETURN(const auto plan,
-                      PlanModes(flags, *model, items, opening));
+  TC_ASSIGN_OR_RETURN(const auto plan, PlanModes(flags, model, items, opening));
   TC_ASSIGN_OR_RETURN(const auto modes, OpenModes(model, plan));
   std::unique_ptr<os::AtomicFile> file;
   if (flags.items_file.has_value()) {

@@ -7,6 +7,7 @@
 
 #include "cli/eval_commands.h"
 #include "cli/eval_text_flags.h"
+#include "cli/open_model.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"

@@ -12,6 +12,7 @@
 #include "cli/eval_commands.h"
 #include "cli/eval_text_flags.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -25,7 +26,9 @@ namespace {
 Status RunPpl(const TextFlags& flags) {
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text_file));
   ProgressLine opening;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
+  TC_ASSIGN_OR_RETURN(
+      const auto model,
+      OpenForChunks(flags.model, flags.session, {flags.session.ffn}, opening));
   const int64_t chunk =
       ChunkLength(flags.session, model->config().context_length);
   TC_ASSIGN_OR_RETURN(const auto tokens, TokensOf(flags, *model, text, chunk));
@@ -61,7 +64,9 @@ Result<ModelPtr> OpenBase(const KlFlags& flags, const ModelPtr& model,
   const ModelFlags base = {.path = *flags.base_path,
                            .check_tensors = flags.model.check_tensors,
                            .hold = flags.model.hold};
-  TC_ASSIGN_OR_RETURN(ModelPtr opened, OpenModel(base, progress));
+  TC_ASSIGN_OR_RETURN(
+      ModelPtr opened,
+      OpenForChunks(base, flags.session, {flags.modes().back()}, progress));
   TC_RETURN_IF_ERROR(eval::CheckSameVocabulary(*model, *opened));
   return opened;
 }
@@ -105,7 +110,9 @@ Status CheckBaseMode(const model::Model& base,
 Status RunKl(const KlFlags& flags) {
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text_file));
   ProgressLine opening;
-  TC_ASSIGN_OR_RETURN(const ModelPtr model, OpenModel(flags.model, opening));
+  TC_ASSIGN_OR_RETURN(
+      const ModelPtr model,
+      OpenForChunks(flags.model, flags.session, flags.modes(), opening));
   TC_ASSIGN_OR_RETURN(const ModelPtr base, OpenBase(flags, model, opening));
   const int64_t chunk = ChunkLength(
       flags.session,

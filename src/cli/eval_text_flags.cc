@@ -8,6 +8,7 @@
 #include "cli/encode_text.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/standard_io.h"
 #include "eval/predictions.h"
 
@@ -15,6 +16,13 @@ namespace thermocline::cli {
 namespace {
 
 constexpr int64_t kDefaultChunk = 512;
+
+int64_t ChunkLengthOf(const SessionFlags& flags, int64_t context_length) {
+  if (!flags.context.has_value()) {
+    return std::min(kDefaultChunk, context_length);
+  }
+  return *flags.context > 0 ? *flags.context : context_length;
+}
 
 }  // namespace
 
@@ -42,15 +50,24 @@ void CheckChunkFlag(const SessionFlags& flags) {
                   eval::kMinChunk));
 }
 
+Result<ModelPtr> OpenForChunks(const ModelFlags& model,
+                               const SessionFlags& session,
+                               const std::vector<engine::FfnMode>& modes,
+                               ProgressLine& progress) {
+  return OpenModel(
+      model, progress, &session,
+      [&](const model::Config& config, engine::SessionOptions options) {
+        options.context = ChunkLengthOf(session, config.context_length);
+        return InModes(options, modes);
+      });
+}
+
 int64_t ChunkLength(const SessionFlags& flags, int64_t context_length) {
-  if (flags.context.has_value()) {
-    return *flags.context > 0 ? *flags.context : context_length;
-  }
-  if (context_length < kDefaultChunk) {
+  if (!flags.context.has_value() && context_length < kDefaultChunk) {
     LogInfo("chunks of {} tokens: the model's context is shorter than {}",
             context_length, kDefaultChunk);
   }
-  return std::min(kDefaultChunk, context_length);
+  return ChunkLengthOf(flags, context_length);
 }
 
 Result<std::vector<text::TokenId>> TokensOf(const TextFlags& flags,
@@ -92,6 +109,9 @@ Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
     if (!need.has_value()) return side.Annotated(need.error());
     needs.push_back(*need);
     logits_bytes += eval::PredictionBytes(config.vocab_size, chunk);
+  }
+  if (sides[0].model->is_partly_left() || sides[1].model->is_partly_left()) {
+    return {};
   }
   // One model may be on both sides.
   const engine::Budget& budget = sides[0].options.budget;

@@ -36,6 +36,12 @@ void AddTextFlags(CLI::App& app, TextFlags& flags);
 // Throws a usage error unless -c gives chunks that are long enough.
 void CheckChunkFlag(const SessionFlags& flags);
 
+// The model for sessions of one chunk each, in each of the modes.
+Result<ModelPtr> OpenForChunks(const ModelFlags& model,
+                               const SessionFlags& session,
+                               const std::vector<engine::FfnMode>& modes,
+                               ProgressLine& progress);
+
 // Tokens per chunk: -c, else 512, or `context_length`, the model's, if that is
 // less.
 int64_t ChunkLength(const SessionFlags& flags, int64_t context_length);

@@ -109,6 +109,17 @@ Result<uint64_t> ParseSize(std::string_view text) {
               Escape(text));
 }
 
+Result<std::vector<uint64_t>> ParseSizes(std::string_view text) {
+  std::vector<uint64_t> sizes;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    TC_ASSIGN_OR_RETURN(sizes.emplace_back(),
+                        ParseSize(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return sizes;
+}
+
 Result<std::vector<int64_t>> ParseIntList(std::string_view text, int64_t min,
                                           int64_t max) {
   std::vector<int64_t> values;

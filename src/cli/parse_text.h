@@ -20,6 +20,8 @@ Result<double> ParseFloat(std::string_view text, double min, double max);
 // A size in bytes: a decimal number and KiB, MiB, GiB, TiB (also K, M, G, T) or
 // KB, MB, GB, TB, of 1000s; without a unit bytes. "4GiB", "1.5 GB", "512M".
 Result<uint64_t> ParseSize(std::string_view text);
+// Several, separated by commas.
+Result<std::vector<uint64_t>> ParseSizes(std::string_view text);
 
 // Integers in [min, max] separated by commas, spaces, tabs or line ends; at
 // least one.

@@ -57,6 +57,14 @@ TEST(ParseSizeTest, TakesUnitsOfBytes) {
   }
 }
 
+TEST(ParseSizesTest, SplitsAtCommas) {
+  EXPECT_THAT(ParseSizes("1KiB,2").value(), ElementsAre(1024, 2));
+  EXPECT_THAT(ParseSizes("3").value(), ElementsAre(3));
+  for (const char* bad : {"", "1,", ",1", "1,,2"}) {
+    EXPECT_FALSE(ParseSizes(bad).has_value()) << bad;
+  }
+}
+
 TEST(ParseIntListTest, SplitsAtCommasAndSpace) {
   EXPECT_THAT(ParseIntList("1,15,7", 0, 100).value(), ElementsAre(1, 15, 7));
   EXPECT_THAT(ParseIntList(" 1, 2\n3\t4\r\n", 0, 100).value(),

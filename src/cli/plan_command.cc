@@ -13,8 +13,10 @@
 #include "cli/flags.h"
 #include "cli/like_model.h"
 #include "cli/model_problem.h"
+#include "cli/open_model.h"
 #include "cli/output_file.h"
 #include "cli/parse_text.h"
+#include "cli/plan_storage.h"
 #include "cli/planned_placement.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
@@ -28,6 +30,7 @@ struct PlanFlags {
   ModelFlags model;
   LikeFlags like;
   SessionFlags session;
+  PlanStorageFlags storage;
   std::optional<planner::Method> method;
   std::optional<std::string> output_path;
   bool explain = false;
@@ -203,10 +206,25 @@ Result<std::string> Report(const PlanFlags& flags, const Planned& planned,
   return text;
 }
 
+Status MakeStoragePlan(const PlanFlags& flags) {
+  if (flags.like.shape && !flags.session.device.machine) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "--like has no file, whose storage could be measured: say with "
+                "--machine what it gives");
+  }
+  ProgressLine progress;
+  TC_ASSIGN_OR_RETURN(const auto model, OpenWhatIsPlanned(flags, progress));
+  return PlanStorageFor(flags.storage, *model,
+                        InputFilesOf(flags.model, flags.session.device),
+                        flags.session, flags.explain, flags.output_path);
+}
+
 Status MakePlan(const PlanFlags& flags) {
+  if (PlansForStorage(flags.session)) return MakeStoragePlan(flags);
   if (!WantsDevice(flags.session.device)) {
     return Fail(ErrorCode::kInvalidArgument,
-                "a plan is for a device: say which, or --vram");
+                "a plan is for a device: say which, or --vram; or for a model "
+                "larger than memory: say --ram");
   }
   ProgressLine progress;
   TC_ASSIGN_OR_RETURN(const auto model, OpenWhatIsPlanned(flags, progress));
@@ -227,7 +245,8 @@ void CheckPlanFlags(const CLI::App& app, PlanFlags& flags) {
         has_model ? "--like is a model without weights: not with -m"
                   : "-m says which model, or --like what shape");
   }
-  if (flags.session.device.plan_path) {
+  if (flags.session.device.plan_path ||
+      flags.session.device.storage_plan_path) {
     throw CLI::ValidationError(
         "--plan is for commands that run a model; this one makes plans");
   }
@@ -239,16 +258,43 @@ void CheckPlanFlags(const CLI::App& app, PlanFlags& flags) {
         "--no-mmap, --mlock, --bundle-at-load and --check-tensors are about "
         "weights, which --like has none of");
   }
+  if (PlansForStorage(flags.session)) {
+    if (flags.method) {
+      throw CLI::ValidationError(
+          "--solver", "places weights on a device; --ram alone has none");
+    }
+    return;
+  }
+  if (flags.storage.any()) {
+    throw CLI::ValidationError(
+        "--cpus, --threads-max, --min-speed, --trace and --save-machine are "
+        "for --ram without a device");
+  }
   DeviceFlags& device = flags.session.device;
   if (device.name.empty() && device.machine) device.name = "sim";
 }
+
+constexpr const char* kPlanFooter =
+    "Nothing is loaded. Times are predictions for the middle of the context, "
+    "by\nthe machine's rates (--machine; of a card measured first) and the "
+    "model's profile.\n--ram without a device is for models larger than "
+    "memory: which cores compute\nand read, and what streams from the file. "
+    "Cores, memory and the file's storage are\nmeasured first.\n\n"
+    "Examples:\n"
+    "  thermocline plan -m model.gguf --vram 8GiB --explain -o plan.json\n"
+    "  thermocline plan -m model.gguf --machine machines/rtx4090-ddr5.json "
+    "--vram 8GiB --solver ilp\n"
+    "  thermocline plan --like llama-13b --density 0.1 --skew 0.26 --machine "
+    "machines/rtx4090-ddr5.json --vram 8GiB\n"
+    "  thermocline plan -m model.gguf --ram 4GiB --min-speed 5 --explain";
 
 }  // namespace
 
 void AddPlanCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* app = parent.add_subcommand(
-      "plan", "Decides what of a model lies on a device, and says why");
+      "plan",
+      "Decides what lies where, on a device or in memory, and says why");
   AddModelFlags(*app, flags->model);
   app->get_option("--model")->required(false);
   AddLikeFlags(*app, flags->like);
@@ -267,16 +313,8 @@ void AddPlanCommand(CLI::App& parent, Action& action) {
   AddContextFlag(*app, flags->session, "the model's, at most 4096");
   AddThreadsFlag(*app, flags->session);
   AddEngineFlags(*app, flags->model, flags->session);
-  app->footer(
-      "Nothing is loaded. Times are predictions for the middle of the context, "
-      "by\nthe machine's rates (--machine; of a card measured first) and the "
-      "model's profile.\n\n"
-      "Examples:\n"
-      "  thermocline plan -m model.gguf --vram 8GiB --explain -o plan.json\n"
-      "  thermocline plan -m model.gguf --machine machines/rtx4090-ddr5.json "
-      "--vram 8GiB --solver ilp\n"
-      "  thermocline plan --like llama-13b --density 0.1 --skew 0.26 --machine "
-      "machines/rtx4090-ddr5.json --vram 8GiB");
+  AddPlanStorageFlags(*app, flags->storage);
+  app->footer(kPlanFooter);
   app->callback([app, flags, &action] {
     CheckPlanFlags(*app, *flags);
     action = [flags] { return MakePlan(*flags); };

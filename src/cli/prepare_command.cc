@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/eval_text_flags.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/output_file.h"
 #include "cli/prepare_command_flags.h"
 #include "cli/signals.h"

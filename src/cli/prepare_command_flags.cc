@@ -14,6 +14,7 @@
 #include "cli/encode_text.h"
 #include "cli/eval_commands.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/output_file.h"
 #include "cli/standard_io.h"
 #include "os/file.h"

@@ -13,6 +13,7 @@
 #include "cli/eval_commands.h"
 #include "cli/eval_text_flags.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/output_file.h"
 #include "cli/profile_report.h"
 #include "cli/session_flags.h"

@@ -10,6 +10,8 @@
 #include "cli/chat_command.h"
 #include "cli/commands.h"
 #include "cli/encode_text.h"
+#include "cli/open_model.h"
+#include "cli/planned_storage.h"
 #include "cli/run_flags.h"
 #include "cli/run_report.h"
 #include "cli/session_flags.h"
@@ -39,6 +41,22 @@ TokenBytes BytesPerGeneratedToken(const engine::Session& session,
                                       session.predictor()) +
               kv_bytes,
           session.ffn() != engine::FfnMode::kDense};
+}
+
+// Beside what was measured; nothing without a plan.
+std::string Prediction(const SessionFlags& flags,
+                       const decode::GenerateReport& report,
+                       const engine::StreamTotals& totals) {
+  if (report.num_decodes == 0 || report.generate_seconds <= 0.0) return "";
+  const engine::StreamTotals::OfPhase& generated = totals.generated;
+  std::optional<double> misses;
+  if (generated.num_rows > 0) {
+    misses = static_cast<double>(generated.num_missed) /
+             static_cast<double>(generated.num_rows);
+  }
+  return DescribePrediction(
+      flags, static_cast<double>(report.num_decodes) / report.generate_seconds,
+      misses);
 }
 
 Status Continue(const RunFlags& flags) {
@@ -82,6 +100,7 @@ Status Continue(const RunFlags& flags) {
       *report, BytesPerGeneratedToken(*session, options, *report),
       RunMemoryOf(os::ReadProcessMemory(), model->file().held())));
   WriteStderr(FormatStreamSummary(session->stream_totals()));
+  WriteStderr(Prediction(flags.session, *report, session->stream_totals()));
   if (report->reason == decode::StopReason::kCancelled) {
     return Fail(ErrorCode::kCancelled, "interrupted");
   }

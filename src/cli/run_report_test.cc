@@ -67,10 +67,24 @@ TEST(FormatStreamSummaryTest, OfEachToken) {
   totals.generated = {.num_rows = 4,
                       .num_wanted = 1000,
                       .num_missed = 50,
-                      .num_bytes = 4 << 10};
+                      .num_bytes = 4 << 10,
+                      .num_reads = 38};
   EXPECT_EQ(FormatStreamSummary(totals),
-            "streamed   12.5 of 250.0 records per generated token, 1.00 KiB; "
-            "prompt 3.00 MiB\n");
+            "streamed   12.5 of 250.0 records per generated token, 1.00 KiB in "
+            "9.5 reads; prompt 3.00 MiB\n");
+  totals.generated.num_early = 34;
+  totals.generated.num_early_used = 32;
+  EXPECT_EQ(FormatStreamSummary(totals),
+            "streamed   12.5 of 250.0 records per generated token, 1.00 KiB in "
+            "9.5 reads; 8.0 a layer early and 0.5 in vain; prompt 3.00 MiB\n");
+  totals.generated.num_early = 0;
+  totals.unit = engine::StreamUnit::kExperts;
+  totals.generated.num_foreseeable = 200;
+  totals.generated.num_foreseen = 150;
+  totals.generated.num_vain = 5;
+  EXPECT_EQ(FormatStreamSummary(totals),
+            "streamed   12.5 of 250.0 experts per generated token, 1.00 KiB in "
+            "9.5 reads, 75 % foreseen, 1.2 read in vain; prompt 3.00 MiB\n");
 }
 
 TEST(FormatRunSummaryTest, DividesByNoZero) {

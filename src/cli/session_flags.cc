@@ -14,11 +14,10 @@
 #include "cli/output_file.h"
 #include "cli/parse_text.h"
 #include "cli/plan_cache.h"
+#include "cli/planned_storage.h"
 #include "cli/signals.h"
 #include "cli/stream_flags.h"
-#include "engine/left_tensors.h"
 #include "model/prepared_names.h"
-#include "os/memory.h"
 #include "os/thread_pool.h"
 
 namespace thermocline::cli {
@@ -41,6 +40,22 @@ Status StoreIsa(const std::string& text, kernels::Isa& isa) {
               parsed.has_value() ? "not for this CPU or not in this build"
                                  : "not known",
               NamesOf(supported));
+}
+
+Status StoreRam(const std::string& text, SessionFlags& flags) {
+  TC_ASSIGN_OR_RETURN(const std::vector<uint64_t> sizes, ParseSizes(text));
+  flags.ram.reset();
+  flags.rams.clear();
+  if (sizes.size() == 1) {
+    flags.ram = sizes.front();
+    return {};
+  }
+  if (flags.takes_rams) {
+    flags.rams = sizes;
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "one budget at a time; `bench` compares several");
 }
 
 std::string DescribePredictor(const engine::Session& session) {
@@ -77,42 +92,6 @@ std::string DescribeFfn(const engine::Session& session,
   return text;
 }
 
-engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
-                                     const model::Config& config) {
-  engine::SessionOptions options;
-  if (flags.context.has_value()) {
-    options.context =
-        *flags.context == 0 ? config.context_length : *flags.context;
-  }
-  options.num_threads = static_cast<int>(flags.num_threads);
-  options.k_type = flags.k_type;
-  options.v_type = flags.v_type;
-  options.batch = flags.batch;
-  options.isa = flags.isa;
-  options.ffn = flags.ffn;
-  options.predictor = flags.predictor;
-  options.dense_prompts = flags.dense_prefill;
-  options.budget.ram = flags.ram;
-  options.policy = flags.policy;
-  return options;
-}
-
-// Weights that are to be held, with the session that is asked for, if one is.
-Status Admit(const std::string& path,
-             const std::optional<engine::SessionOptions>& session,
-             const model::Config& config, const engine::WeightMemory& weights) {
-  engine::MemoryPlan plan = {.host = {.weights = weights.num_bytes},
-                             .holds_weights = true};
-  if (session) {
-    TC_ASSIGN_OR_RETURN(plan, engine::PlanMemory(config, *session, weights));
-  }
-  Status fits =
-      engine::CheckMemory(plan, session ? session->budget : engine::Budget(),
-                          os::ReadMemoryInfo().total_bytes);
-  if (fits.has_value()) return fits;
-  return Annotate(path, fits.error());
-}
-
 // ", on cuda0: attention of 32 of 32 layers, 41 % of the neurons, head; 7.91
 // GiB of 8.00 GiB".
 std::string DescribeDevice(const engine::Session& session,
@@ -130,12 +109,34 @@ std::string DescribeDevice(const engine::Session& session,
 
 }  // namespace
 
+engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
+                                     const model::Config& config) {
+  engine::SessionOptions options;
+  if (flags.context.has_value()) {
+    options.context =
+        *flags.context == 0 ? config.context_length : *flags.context;
+  }
+  options.num_threads = static_cast<int>(flags.num_threads);
+  options.k_type = flags.k_type;
+  options.v_type = flags.v_type;
+  options.batch = flags.batch;
+  options.isa = flags.isa;
+  options.ffn = flags.ffn;
+  options.predictor = flags.predictor;
+  options.dense_prompts = flags.dense_prefill;
+  options.budget.ram = flags.ram;
+  options.policy = flags.policy;
+  options.storage = flags.storage.front();
+  options.budget.holds_ram = options.storage != engine::StorageMode::kMmap;
+  return options;
+}
+
 std::vector<std::string> InputFilesOf(const ModelFlags& flags,
                                       const DeviceFlags& device) {
   std::vector<std::string> paths;
   if (!flags.path.empty()) paths = ModelFiles(flags.path);
   for (const auto& path : {flags.split_path, device.machine, device.plan_path,
-                           device.counts_path}) {
+                           device.storage_plan_path, device.counts_path}) {
     if (path.has_value()) paths.push_back(*path);
   }
   return paths;
@@ -254,16 +255,16 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
         flags.predictor = *choice;
         return {};
       });
-  AddParsed(app, "--ram", "SIZE",
-            "Memory for all of it, weights too, mapped or not (4GiB); more is "
-            "refused before anything is loaded, but for neurons of a prepared "
-            "model, which are read as they are needed (default: the machine's, "
-            "without mapped weights)",
-            [&flags](const std::string& text) -> Status {
-              TC_ASSIGN_OR_RETURN(flags.ram, ParseSize(text));
-              return {};
-            });
+  AddParsed(
+      app, "--ram", flags.takes_rams ? "SIZE,..." : "SIZE",
+      "Memory for all of it, weights too, mapped or not (4GiB); of a "
+      "model that is larger a part stays in its file and is read as it "
+      "is needed (default: the machine's, without mapped weights)" +
+          std::string(
+              flags.takes_rams ? "; several are compared, a row for each" : ""),
+      [&flags](const std::string& text) { return StoreRam(text, flags); });
   AddPolicyFlag(app, flags.policy);
+  AddStorageFlag(app, flags.storage, flags.takes_storage_modes);
   AddDeviceFlags(app, flags.device);
   AddParsed(app, "--sparse-threshold", "X",
             "Score from which predictors take a neuron, instead of the file's",
@@ -271,19 +272,6 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
               TC_ASSIGN_OR_RETURN(const double value,
                                   ParseFloat(text, -1e30, 1e30));
               model.overrides.predictor_threshold = static_cast<float>(value);
-              return {};
-            });
-}
-
-void AddTimelineFlag(CLI::App& app, SessionFlags& flags) {
-  AddParsed(app, "--timeline", "FILE",
-            "Also writes what ran when, as trace events (JSON): stages, a "
-            "device's streams, copies",
-            [&flags](const std::string& text) -> Status {
-              if (text.empty()) {
-                return Fail(ErrorCode::kInvalidArgument, "the path is empty");
-              }
-              flags.timeline = std::make_shared<SessionTimeline>(text);
               return {};
             });
 }
@@ -301,52 +289,12 @@ void AddPrefillFlag(CLI::App& app, SessionFlags& flags) {
             });
 }
 
-Result<std::shared_ptr<const model::Model>> OpenModel(
-    const ModelFlags& flags, ProgressLine& progress,
-    const SessionFlags* session, const ContextOf& context_of) {
-  ExitOnInterrupt exit_on_interrupt;
-  ProgressLine hold_progress(ProgressUnit::kBytes);
-  const auto options_for = [&](const model::Config& config) {
-    engine::SessionOptions options = OptionsOnHost(*session, config);
-    if (context_of) options.context = context_of(config);
-    return options;
-  };
-  std::optional<engine::LeftWeights> left;
-  const auto leaves =
-      [&](const gguf::File& file,
-          const model::Config& config) -> Result<std::vector<std::string>> {
-    TC_ASSIGN_OR_RETURN(
-        std::vector<std::string> names,
-        engine::TensorsToLeave(file, config, options_for(config)));
-    left = engine::LeftOf(file, config, names);
-    return names;
-  };
-  const auto admit = [&](const model::Config& config, uint64_t held_bytes) {
-    std::optional<engine::SessionOptions> options;
-    if (session != nullptr) options = options_for(config);
-    return Admit(flags.path, options, config,
-                 {.num_bytes = held_bytes, .are_held = true, .left = left});
-  };
-  model::OpenOptions options = {.bundle_at_load = flags.bundle_at_load,
-                                .overrides = flags.overrides,
-                                .split_path = flags.split_path,
-                                .check_tensors = flags.check_tensors,
-                                .progress = progress.callback(),
-                                .hold = flags.hold,
-                                .hold_progress = hold_progress.callback(),
-                                .admit = admit};
-  if (session != nullptr) options.leaves = leaves;
-  auto model = model::Model::Open(flags.path, options);
-  progress.Clear();
-  hold_progress.Clear();
-  if (model.has_value()) WarnOfLargeMapping((*model)->file());
-  return model;
-}
-
 Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
                                                   const model::Config& config,
                                                   ProgressLine& progress) {
-  engine::SessionOptions options = OptionsOnHost(flags, config);
+  TC_ASSIGN_OR_RETURN(const SessionFlags planned, WithStoragePlan(flags));
+  TC_RETURN_IF_ERROR(KeepToPlannedCpus(flags));
+  engine::SessionOptions options = OptionsOnHost(planned, config);
   Timeline* const timeline =
       flags.timeline != nullptr ? flags.timeline->timeline() : nullptr;
   TC_ASSIGN_OR_RETURN(options.device, OpenDevice(flags.device, timeline));
@@ -358,13 +306,6 @@ Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
   options.progress = progress.callback();
   if (flags.timeline != nullptr) flags.timeline->AddTo(options);
   return options;
-}
-
-Result<std::unique_ptr<engine::Session>> CreateSession(
-    std::shared_ptr<const model::Model> model,
-    const engine::SessionOptions& options) {
-  ExitOnInterrupt exit_on_interrupt;
-  return engine::Session::Create(std::move(model), options);
 }
 
 Result<const text::Tokenizer*> RequireTokenizer(const model::Model& model) {
@@ -381,14 +322,9 @@ std::string DescribeMode(const engine::Session& session,
   const std::string v_name = LowerName(options.v_type);
   const gguf::File& file = session.model().file();
   const bool is_synthetic = file.Find(model::prepared::kSynthetic) != nullptr;
-  std::string budget;
-  if (options.budget.ram.has_value()) {
-    budget = fmt::format(
-        ", RAM {} of {} ({})", FormatBytes(session.memory().host.total()),
-        FormatBytes(*options.budget.ram), engine::Describe(session.memory()));
-  }
-  budget += DescribeStream(session);
-  budget += DescribeDevice(session, options);
+  const std::string budget = DescribeBudget(session, options) +
+                             DescribeStream(session) +
+                             DescribeDevice(session, options);
   return fmt::format(
       "{}, {}, {}, context {}, KV {} {}, weights {}{}{}",
       DescribeFfn(session, options), kernels::NameOf(session.isa()),

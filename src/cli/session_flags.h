@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,7 +38,13 @@ struct SessionFlags {
   engine::PredictorChoice predictor = engine::PredictorChoice::kAuto;
   bool dense_prefill = false;   // else every position as `ffn` says
   std::optional<uint64_t> ram;  // bytes; absent: what the machine has
+  std::vector<uint64_t> rams;   // several, in the place of `ram`
+  bool takes_rams = false;      // whether the command compares budgets
   std::string policy;           // SessionOptions::policy
+  // Never empty; sessions have the first. Several where a command runs one
+  // after the other, which says so before AddEngineFlags.
+  std::vector<engine::StorageMode> storage = {engine::StorageMode::kCluster};
+  bool takes_storage_modes = false;
   DeviceFlags device;
   std::shared_ptr<SessionTimeline> timeline;  // null: not asked for
 };
@@ -80,27 +85,22 @@ void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
 void AddObservedSessionFlags(CLI::App& app, SessionFlags& flags,
                              const std::string& fallback);
 
-// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --policy,
-// --sparse-threshold, and
-// those of device_flags.h. The help shows the defaults that `flags` has now.
+// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --policy, --storage,
+// --sparse-threshold, and those of device_flags.h. The help shows the defaults
+// that `flags` has now.
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);
 
 // --timeline; the command's action goes through WithTimeline.
-void AddTimelineFlag(CLI::App& app, SessionFlags& flags);
+inline void AddTimelineFlag(CLI::App& app, SessionFlags& flags) {
+  AddTimelineFlag(app, flags.timeline);
+}
 
 // --prefill, for commands that measure or use speed: dense is the default then.
 void AddPrefillFlag(CLI::App& app, SessionFlags& flags);
 
-// Opens the model; an interrupt meanwhile ends the process. What its weights
-// need in RAM is refused before they are read if it is more than there is,
-// together with the session that `session` asks for, if one is given; a larger
-// mapping is a warning. What is more than session->ram, and has its FFNs as
-// records, leaves these in the file. context_of: the session's positions, where
-// they are not what the flags say.
-using ContextOf = std::function<int64_t(const model::Config& config)>;
-Result<std::shared_ptr<const model::Model>> OpenModel(
-    const ModelFlags& flags, ProgressLine& progress,
-    const SessionFlags* session = nullptr, const ContextOf& context_of = {});
+// What the flags ask for of the host alone.
+engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
+                                     const model::Config& config);
 
 // What the flags ask for, with the program's cancel flag, and the device
 // opened. -c 0 is the model's whole context, as in llama.cpp. OpenDevice's
@@ -108,12 +108,6 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
 Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
                                                   const model::Config& config,
                                                   ProgressLine& progress);
-
-// Session::Create, weights that are held in RAM counted too; an interrupt
-// meanwhile ends the process.
-Result<std::unique_ptr<engine::Session>> CreateSession(
-    std::shared_ptr<const model::Model> model,
-    const engine::SessionOptions& options);
 
 // The tokenizer of a model that must have one: kUnsupported otherwise.
 Result<const text::Tokenizer*> RequireTokenizer(const model::Model& model);

@@ -1,4 +1,5 @@
 #include "cli/session_flags.h"
+#include "cli/open_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -193,23 +194,6 @@ TEST(DescribeModeTest, MarksWhatIsSynthetic) {
   EXPECT_THAT(describe(), ::testing::EndsWith(", weights mapped"));
   file.SetText(model::prepared::kSynthetic, "like tiny");
   EXPECT_THAT(describe(), ::testing::EndsWith(", synthetic model"));
-}
-
-TEST(OpenModelTest, RefusesWhatIsHeldWithItsSessionBeforeReading) {
-  ProgressLine progress;
-  SessionFlags session;
-  session.context = int64_t{1} << 33;
-  ModelFlags flags = {.path = kLlamaF16};
-  EXPECT_TRUE(OpenModel(flags, progress, &session).has_value());
-  flags.hold.read = true;
-  const auto refused = OpenModel(flags, progress, &session);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_THAT(Explain(refused.error()), HasSubstr("--no-mmap"));
-  const auto model = OpenModel(flags, progress);
-  ASSERT_TRUE(model.has_value()) << model.error().message;
-  EXPECT_THAT(
-      Explain(CreateSession(*model, {.context = *session.context}).error()),
-      HasSubstr("--no-mmap"));
 }
 
 TEST(DescribeModeTest, SaysWhereWeightsAre) {

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/flags.h"
 #include "cli/output_file.h"
 #include "cli/standard_io.h"
 #include "os/file.h"
@@ -233,6 +234,20 @@ Action WithTimeline(std::shared_ptr<SessionTimeline> timeline,
     TC_RETURN_IF_ERROR(status);
     return written;
   };
+}
+
+void AddTimelineFlag(CLI::App& app,
+                     std::shared_ptr<SessionTimeline>& timeline) {
+  AddParsed(app, "--timeline", "FILE",
+            "Also writes what ran when, as trace events (JSON): stages, a "
+            "device's streams, copies",
+            [&timeline](const std::string& text) -> Status {
+              if (text.empty()) {
+                return Fail(ErrorCode::kInvalidArgument, "the path is empty");
+              }
+              timeline = std::make_shared<SessionTimeline>(text);
+              return {};
+            });
 }
 
 }  // namespace thermocline::cli

@@ -2,6 +2,7 @@
 #ifndef THERMOCLINE_CLI_SESSION_TIMELINE_H_
 #define THERMOCLINE_CLI_SESSION_TIMELINE_H_
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -59,6 +60,9 @@ class SessionTimeline final : public compute::HostWork {
 Action WithTimeline(std::shared_ptr<SessionTimeline> timeline,
                     std::vector<std::string> inputs,
                     std::vector<std::string> other_outputs, Action action);
+
+// --timeline.
+void AddTimelineFlag(CLI::App& app, std::shared_ptr<SessionTimeline>& timeline);
 
 }  // namespace thermocline::cli
 

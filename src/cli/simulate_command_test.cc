@@ -40,10 +40,10 @@ TEST_F(SimulateCommandTest, RunsAllByDefault) {
   const MainResult result = Run({"-o", "json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
-  EXPECT_EQ(json["cases"].size(), 21u);
+  EXPECT_EQ(json["cases"].size(), 24u);
   EXPECT_EQ(json["cases"][0]["policy"], "static");
-  EXPECT_EQ(json["cases"][20]["policy"], "belady");
-  EXPECT_EQ(json["cases"][20]["share"], 0.5);
+  EXPECT_EQ(json["cases"][23]["policy"], "belady");
+  EXPECT_EQ(json["cases"][23]["share"], 0.5);
 }
 
 TEST_F(SimulateCommandTest, RunsWhatIsNamed) {

@@ -24,6 +24,14 @@ std::string ListPolicies() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::string ListStorageModes() {
+  std::vector<std::string_view> names;
+  for (const engine::StorageModeInfo& info : engine::StorageModes()) {
+    names.push_back(info.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 bool IsPolicy(std::string_view name) {
   const auto policies = residency::Policies();
   return std::ranges::find(policies, name, &residency::PolicyInfo::name) !=
@@ -34,14 +42,61 @@ bool IsPolicy(std::string_view name) {
 
 void AddPolicyFlag(CLI::App& app, std::string& policy) {
   AddParsed(app, "--policy", "NAME",
-            fmt::format("Which neurons stay in memory where --ram holds but "
-                        "some: {} (default {})",
-                        ListPolicies(), engine::PolicyOf("")),
+            fmt::format(
+                "Which neurons or experts stay in memory where --ram holds but "
+                "some: {} (default {})",
+                ListPolicies(), engine::PolicyOf("")),
             [&policy](const std::string& text) -> Status {
               if (!IsPolicy(text)) return NotOneOf(text, ListPolicies());
               policy = text;
               return {};
             });
+}
+
+Result<std::vector<engine::StorageMode>> ParseStorageModes(
+    const std::string& text, bool takes_many) {
+  std::vector<engine::StorageMode> modes;
+  if (takes_many && text == "all") {
+    for (const engine::StorageModeInfo& info : engine::StorageModes()) {
+      modes.push_back(info.mode);
+    }
+    return modes;
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end =
+        takes_many ? std::min(text.find(',', begin), text.size()) : text.size();
+    const std::string name = text.substr(begin, end - begin);
+    const auto mode = engine::ParseStorageMode(name);
+    if (!mode) {
+      return NotOneOf(name, (takes_many ? "all, " : "") + ListStorageModes());
+    }
+    if (std::ranges::find(modes, *mode) == modes.end()) modes.push_back(*mode);
+    begin = end + 1;
+  }
+  return modes;
+}
+
+void AddStorageFlag(CLI::App& app, std::vector<engine::StorageMode>& modes,
+                    bool takes_many) {
+  AddParsed(app, "--storage", takes_many ? "MODE,..." : "MODE",
+            fmt::format("How neurons that --ram does not hold are read: {}{} "
+                        "(default {})",
+                        takes_many ? "all, or " : "", ListStorageModes(),
+                        engine::NameOf(modes.front())),
+            [&modes, takes_many](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(modes, ParseStorageModes(text, takes_many));
+              return {};
+            });
+}
+
+std::string DescribeBudget(const engine::Session& session,
+                           const engine::SessionOptions& options) {
+  if (!options.budget.ram.has_value()) return "";
+  return fmt::format(", RAM {} of {}{} ({})",
+                     FormatBytes(session.memory().host.total()),
+                     FormatBytes(*options.budget.ram),
+                     options.budget.holds_ram ? "" : ", which nobody holds",
+                     engine::Describe(session.memory()));
 }
 
 std::string DescribeStream(const engine::Session& session) {

@@ -23,5 +23,30 @@ TEST(PolicyFlagTest, NamesThoseThereAre) {
   EXPECT_THAT(result.err, HasSubstr("two-queue"));
 }
 
+TEST(StorageFlagTest, TakesOneOrMany) {
+  using engine::StorageMode;
+  using Modes = std::vector<StorageMode>;
+  EXPECT_EQ(ParseStorageModes("matrix", false).value(),
+            Modes{StorageMode::kMatrix});
+  EXPECT_EQ(ParseStorageModes("mmap,cluster,mmap", true).value(),
+            (Modes{StorageMode::kMmap, StorageMode::kCluster}));
+  EXPECT_EQ(ParseStorageModes("all", true).value().size(),
+            engine::StorageModes().size());
+  const struct {
+    const char* text;
+    bool takes_many;
+  } wrong[] = {{"all", false}, {"", false},     {"", true},
+               {"disk", true}, {"mmap,", true}, {"mmap,matrix", false}};
+  for (const auto& test : wrong) {
+    const auto modes = ParseStorageModes(test.text, test.takes_many);
+    ASSERT_FALSE(modes) << test.text;
+    EXPECT_THAT(modes.error().message, HasSubstr("cluster, matrix"));
+  }
+  const MainResult result =
+      RunMain({"run", "-m", "m", "-p", "a", "--storage", "all"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("'all' is not one of cluster"));
+}
+
 }  // namespace
 }  // namespace thermocline::cli

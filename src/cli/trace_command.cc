@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/encode_text.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/output_file.h"
 #include "cli/prompt_file.h"
 #include "cli/session_flags.h"

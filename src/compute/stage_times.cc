@@ -7,8 +7,8 @@ namespace thermocline::compute {
 
 std::string_view NameOf(Stage stage) {
   constexpr std::array<std::string_view, kNumStages> kNames = {
-      "embed",   "norm", "qkv",     "attend", "out",      "select", "route",
-      "up+gate", "down", "neurons", "device", "residual", "head"};
+      "embed", "read",    "norm", "qkv",     "attend", "out",      "select",
+      "route", "up+gate", "down", "neurons", "device", "residual", "head"};
   return kNames[static_cast<size_t>(stage)];
 }
 

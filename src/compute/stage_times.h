@@ -18,6 +18,7 @@ namespace thermocline::compute {
 // In the order of a layer. No stage contains another.
 enum class Stage : uint8_t {
   kEmbed,
+  kRead,  // weights that stay in the file are waited for
   kNorm,
   kQkv,     // with rotation and storing into the KV cache
   kAttend,  // scores, softmax, values
@@ -31,7 +32,7 @@ enum class Stage : uint8_t {
   kResidual,  // additions to the stream, and checks that it is finite
   kHead,      // with the output norm
 };
-inline constexpr size_t kNumStages = 13;
+inline constexpr size_t kNumStages = 14;
 
 // "embed", "up+gate", ...
 std::string_view NameOf(Stage stage);

@@ -44,8 +44,9 @@ class EngineImpl final : public Engine {
                  .work = options_.work,
                  .timeline = timeline_ ? &*timeline_ : nullptr},
         stream_(std::move(stream)),
-        records_(model_->weights(), stream_.records ? stream_.records->Maker()
-                                                    : options_.make_records) {}
+        records_(model_->weights(), RecordMaker()) {
+    if (options_.stream) stream_totals_.unit = options_.stream->unit;
+  }
 
   // The rest of construction, which can fail.
   Status Start() {
@@ -103,6 +104,12 @@ class EngineImpl final : public Engine {
  private:
   int64_t max_rows() const { return options_.max_rows; }
 
+  MakeRecordStore RecordMaker() const {
+    if (stream_.records) return stream_.records->Maker();
+    if (stream_.experts) return stream_.experts->Maker();
+    return options_.make_records;
+  }
+
   void MakeForwards() {
     forwards_.push_back(
         MakeHostForward({.model = model_.get(),
@@ -126,6 +133,7 @@ class EngineImpl final : public Engine {
     }
     if (timeline_) DrawPass(batch, begin_s);
     records_.EndPass();
+    if (stream_.experts) stream_.experts->EndPass();
     if (stream_.layers) stream_.layers->EndPass();
     if (!status.has_value()) totals_ = before;
     return status;
@@ -259,10 +267,7 @@ class EngineImpl final : public Engine {
         has_prompt ? stream_totals_.prompt : stream_totals_.generated;
     const StreamTotals::OfPhase& now = stream_.any()->counts();
     totals.num_rows += batch.num_rows();
-    totals.num_wanted += now.num_wanted - before.num_wanted;
-    totals.num_missed += now.num_missed - before.num_missed;
-    totals.num_bytes += now.num_bytes - before.num_bytes;
-    totals.num_reads += now.num_reads - before.num_reads;
+    totals.AddSince(before, now);
   }
 
   std::shared_ptr<const model::Model> model_;

@@ -24,7 +24,10 @@ Result<std::vector<std::string>> TensorsToLeave(const gguf::File& file,
                                                 const model::Config& config,
                                                 const SessionOptions& options) {
   std::vector<std::string> names;
-  if (!options.budget.ram || options.device != nullptr) return names;
+  if (!options.budget.ram || !options.budget.holds_ram ||
+      options.device != nullptr) {
+    return names;
+  }
   WeightMemory weights;
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     weights.num_bytes += tensor.num_bytes;

@@ -90,7 +90,9 @@ std::string Describe(const MemoryPlan& plan) {
 Status CheckMemory(const MemoryPlan& plan, const Budget& budget,
                    uint64_t ram_bytes) {
   TC_RETURN_IF_ERROR(CheckBudget("VRAM", plan.device, budget.vram));
-  TC_RETURN_IF_ERROR(CheckBudget("RAM", plan.host, budget.ram));
+  if (budget.holds_ram) {
+    TC_RETURN_IF_ERROR(CheckBudget("RAM", plan.host, budget.ram));
+  }
   if (plan.anonymous() <= ram_bytes) return {};
   TierBytes anonymous = plan.host;
   if (!plan.holds_weights) anonymous.weights = 0;

@@ -15,6 +15,8 @@ namespace thermocline::engine {
 struct Budget {
   std::optional<uint64_t> ram;   // bytes
   std::optional<uint64_t> vram;  // bytes, for what lies on devices
+  // false: `ram` is told, and nothing refused (StorageMode::kMmap).
+  bool holds_ram = true;
 };
 
 struct TierBytes {

@@ -14,6 +14,7 @@
 #include "engine/left_tensors.h"
 #include "engine/stream/expert_stream.h"
 #include "engine/stream/layer_stream.h"
+#include "engine/stream/streamed_store.h"
 #include "kernels/kv_group.h"
 #include "os/memory.h"
 #include "os/topology.h"
@@ -88,12 +89,15 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   }
 }
 
-// What is kept of a neuron whose record may be in the file: its place and its
-// home (streamed_store.h), what a policy knows of it, lists of a run.
-constexpr uint64_t kStreamTableBytes = 8 + 24 + 8;
+// What is kept of a neuron whose record may be in the file: its place, home and
+// state (streamed_store.h), and what a policy knows of it.
+constexpr uint64_t kStreamTableBytes = 4 + 4 + 1 + 4 + 24;
+// And of one of the widest layer, for the run at hand: lists, and two reads in
+// each half.
+constexpr uint64_t kRunTableBytes = 5 * 4 + 4 * sizeof(ReadRange) + 1;
 
 uint64_t StreamTableBytes(const model::Config& config) {
-  uint64_t num_bytes = 0;
+  uint64_t num_bytes = model::MaxFfnWidth(config) * kRunTableBytes;
   for (const model::LayerSpec& layer : config.layers) {
     num_bytes += layer.ffn.width * kStreamTableBytes;
   }
@@ -105,12 +109,16 @@ Status PlanStream(const model::Config& config, const SessionOptions& options,
                   const LeftWeights& left, RuntimePlan& plan) {
   if (left.unit == StreamUnit::kRecords) {
     plan.memory.host.scratch += StreamTableBytes(config);
+  } else if (left.unit == StreamUnit::kExperts) {
+    plan.memory.host.scratch += ExpertTableBytes(config);
   }
   const uint64_t ram = options.budget.ram.value_or(UINT64_MAX);
   const uint64_t room = ram - std::min(ram, plan.memory.host.total());
   StreamOptions stream = {.unit = left.unit,
                           .policy = options.policy,
-                          .open = options.open_records};
+                          .open = options.open_records,
+                          .mode = options.storage,
+                          .reads = options.reads};
   switch (left.unit) {
     case StreamUnit::kRecords: {
       TC_ASSIGN_OR_RETURN(stream.arena, PlanArena(config, room));

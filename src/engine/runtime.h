@@ -51,6 +51,8 @@ struct SessionOptions {
   // Of records that stay in the file: StreamOptions'.
   std::string policy;
   OpenRecordReader open_records;
+  StorageMode storage = StorageMode::kCluster;
+  std::optional<ReadPlan> reads;
   FfnObserver observer;                       // EngineOptions::observer
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prompt

@@ -41,6 +41,12 @@ struct AttentionSpec {
   QkNorm qk_norm = QkNorm::kNone;
 };
 
+// What the router of a mixture reads.
+enum class RouterInput : uint8_t {
+  kFfnInput,    // what its experts read
+  kLayerInput,  // the layer's input, as it is: before attention and any norm
+};
+
 struct FfnSpec {
   Activation activation = Activation::kSilu;
   float threshold = 0.0f;  // FATReLU
@@ -49,6 +55,7 @@ struct FfnSpec {
   bool down_is_transposed = false;  // the file has ffn_down_t alone
   size_t num_experts = 0;           // E; 0: one FFN for all tokens
   size_t num_experts_used = 0;      // of them, by each token; 1 to E
+  RouterInput router_input = RouterInput::kFfnInput;
 };
 
 struct LayerSpec {

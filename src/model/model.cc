@@ -86,15 +86,26 @@ Result<std::vector<std::string>> ListLeftOut(const gguf::File& file,
   return names;
 }
 
+// As gguf::File::num_held_bytes() will say of what is not left out.
+uint64_t BytesBut(const gguf::File& file,
+                  const std::vector<std::string>& left_out) {
+  uint64_t num_bytes = 0;
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    num_bytes += tensor.num_bytes;
+  }
+  for (const std::string& name : left_out) {
+    num_bytes -= file.FindTensor(name)->num_bytes;
+  }
+  return num_bytes;
+}
+
 // What can be refused is, before weights are read for many seconds.
 Status AdmitWeights(const gguf::File& file, const Config& config,
                     const gguf::WeightResidency& hold,
                     const OpenOptions& options) {
   TC_ASSIGN_OR_RETURN(const Weights weights, BindWeights(file, config));
   uint64_t num_bytes = hold.any() ? file.num_file_bytes() : 0;
-  for (const std::string& name : hold.left_out) {
-    num_bytes -= file.FindTensor(name)->num_bytes;
-  }
+  if (!hold.left_out.empty()) num_bytes = BytesBut(file, hold.left_out);
   if (WantsBundles(config, options)) {
     TC_ASSIGN_OR_RETURN(const auto layouts,
                         PlanLayouts(file.path(), config, weights));

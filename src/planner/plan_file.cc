@@ -16,22 +16,7 @@ namespace {
 constexpr std::string_view kSchemeNames[] = {"sparse", "dense", "stream",
                                              "fetch"};
 
-// A JSON text of any bytes; what is no UTF-8 becomes a mark.
-std::string JsonText(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false,
-                                   nlohmann::json::error_handler_t::replace);
-}
-
 std::string_view JsonBool(bool value) { return value ? "true" : "false"; }
-
-std::string FormatModel(const model::ModelFingerprint& model) {
-  return fmt::format(
-      "  \"model\": {{\"architecture\": {}, \"name\": {}, \"layers\": {}, "
-      "\"width\": {}, \"neurons\": {}, \"experts\": {}, \"hash\": "
-      "\"{:016x}\"}},\n",
-      JsonText(model.architecture), JsonText(model.name), model.num_layers,
-      model.width, model.ffn_width, model.num_experts, model.hash);
-}
 
 std::string FormatLayer(size_t layer_idx, const LayerExtent& extent,
                         const LayerPlace& place) {
@@ -65,8 +50,8 @@ class PlanReader {
       : path_(path), top_(json, path, "") {}
 
   Result<PlanFile> Read() {
-    TC_RETURN_IF_ERROR(ReadHead());
-    TC_RETURN_IF_ERROR(ReadModel());
+    TC_RETURN_IF_ERROR(ReadFormat(top_, kPlanFormat, kPlanVersion, path_));
+    TC_ASSIGN_OR_RETURN(plan_.model, ReadFingerprint(top_));
     TC_ASSIGN_OR_RETURN(plan_.machine, top_.Text("machine"));
     TC_ASSIGN_OR_RETURN(plan_.budget, top_.Whole("budget_bytes", ~uint64_t{0}));
     TC_ASSIGN_OR_RETURN(plan_.mode, top_.Text("mode"));
@@ -83,36 +68,6 @@ class PlanReader {
   }
 
  private:
-  Status ReadHead() {
-    TC_ASSIGN_OR_RETURN(const std::string format, top_.Text("format"));
-    if (format != kPlanFormat) {
-      return top_.Wrong("format", fmt::format("\"{}\"", kPlanFormat));
-    }
-    TC_ASSIGN_OR_RETURN(const uint64_t version,
-                        top_.Whole("version", ~uint64_t{0}));
-    if (version == 0) return top_.Wrong("version", "1 or more");
-    if (version > kPlanVersion) {
-      return Fail(ErrorCode::kUnsupported,
-                  "{}: key \"version\" is {}; this program reads version {}, "
-                  "a newer one may read it",
-                  path_, version, kPlanVersion);
-    }
-    return {};
-  }
-
-  Status ReadModel() {
-    TC_ASSIGN_OR_RETURN(PlanFields fields, top_.Object("model"));
-    model::ModelFingerprint& model = plan_.model;
-    TC_ASSIGN_OR_RETURN(model.architecture, fields.Text("architecture"));
-    TC_ASSIGN_OR_RETURN(model.name, fields.Text("name"));
-    TC_ASSIGN_OR_RETURN(model.num_layers, fields.Whole("layers", kMaxLayers));
-    TC_ASSIGN_OR_RETURN(model.width, fields.Whole("width", kMaxItems));
-    TC_ASSIGN_OR_RETURN(model.ffn_width, fields.Whole("neurons", kMaxItems));
-    TC_ASSIGN_OR_RETURN(model.num_experts, fields.Whole("experts", kMaxItems));
-    TC_ASSIGN_OR_RETURN(model.hash, fields.Hash("hash"));
-    return fields.CheckNoOthers();
-  }
-
   Status ReadScheme() {
     TC_ASSIGN_OR_RETURN(const std::string name, top_.Text("scheme"));
     for (size_t i = 0; i < std::size(kSchemeNames); ++i) {
@@ -232,7 +187,7 @@ std::string FormatPlan(const PlanFile& plan) {
   std::string text =
       fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n",
                   kPlanFormat, kPlanVersion);
-  text += FormatModel(plan.model);
+  text += FormatFingerprint(plan.model);
   text += fmt::format(
       "  \"machine\": {},\n  \"budget_bytes\": {},\n  \"mode\": {},\n"
       "  \"method\": \"{}\",\n  \"seconds_per_token\": {},\n"

@@ -195,15 +195,75 @@ Result<PlanFields> PlanFields::Object(const std::string& key) {
   return PlanFields(*value, *path_, key + ".");
 }
 
-Status PlanFields::CheckNoOthers() const {
+Result<double> PlanFields::Number(const std::string& key, double max) {
+  const std::string must_be = fmt::format("a number from 0 to {:g}", max);
+  TC_ASSIGN_OR_RETURN(const Json* value, Take(key, must_be));
+  if (!value->is_number()) return Wrong(key, must_be);
+  const double number = value->get<double>();
+  if (!std::isfinite(number) || std::signbit(number) || number > max) {
+    return Wrong(key, must_be);
+  }
+  return number;
+}
+
+Result<double> PlanFields::Rate(const std::string& key, double max) {
+  TC_ASSIGN_OR_RETURN(const double rate, Number(key, max));
+  if (rate > 0.0) return rate;
+  return Wrong(key, fmt::format("a number above 0, at most {:g}", max));
+}
+
+Status PlanFields::CheckNoOthers(std::string_view format) const {
   for (const auto& [key, value] : json_->items()) {
     if (known_.contains(key)) continue;
     return Fail(ErrorCode::kInvalidArgument,
                 "{}: key \"{}{}\" is unknown; the keys are those of "
-                "docs/formats/plan.md",
-                *path_, prefix_, Escape(key));
+                "docs/formats/{}",
+                *path_, prefix_, Escape(key), format);
   }
   return {};
+}
+
+std::string JsonText(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string FormatFingerprint(const model::ModelFingerprint& model) {
+  return fmt::format(
+      "  \"model\": {{\"architecture\": {}, \"name\": {}, \"layers\": {}, "
+      "\"width\": {}, \"neurons\": {}, \"experts\": {}, \"hash\": "
+      "\"{:016x}\"}},\n",
+      JsonText(model.architecture), JsonText(model.name), model.num_layers,
+      model.width, model.ffn_width, model.num_experts, model.hash);
+}
+
+Result<model::ModelFingerprint> ReadFingerprint(PlanFields& top) {
+  TC_ASSIGN_OR_RETURN(PlanFields fields, top.Object("model"));
+  model::ModelFingerprint model;
+  TC_ASSIGN_OR_RETURN(model.architecture, fields.Text("architecture"));
+  TC_ASSIGN_OR_RETURN(model.name, fields.Text("name"));
+  TC_ASSIGN_OR_RETURN(model.num_layers, fields.Whole("layers", kMaxLayers));
+  TC_ASSIGN_OR_RETURN(model.width, fields.Whole("width", kMaxItems));
+  TC_ASSIGN_OR_RETURN(model.ffn_width, fields.Whole("neurons", kMaxItems));
+  TC_ASSIGN_OR_RETURN(model.num_experts, fields.Whole("experts", kMaxItems));
+  TC_ASSIGN_OR_RETURN(model.hash, fields.Hash("hash"));
+  TC_RETURN_IF_ERROR(fields.CheckNoOthers());
+  return model;
+}
+
+Status ReadFormat(PlanFields& top, std::string_view format, uint64_t version,
+                  const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const std::string found, top.Text("format"));
+  if (found != format) {
+    return top.Wrong("format", fmt::format("\"{}\"", format));
+  }
+  TC_ASSIGN_OR_RETURN(const uint64_t number,
+                      top.Whole("version", ~uint64_t{0}));
+  if (number == 0) return top.Wrong("version", "1 or more");
+  if (number <= version) return {};
+  return Fail(ErrorCode::kUnsupported,
+              "{}: key \"version\" is {}; this program reads version {}, a "
+              "newer one may read it",
+              path, number, version);
 }
 
 }  // namespace thermocline::planner

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "model/profile_file.h"
 
 namespace thermocline::planner {
 
@@ -48,12 +49,15 @@ class PlanFields {
   Result<bool> Bool(const std::string& key);
   // Or null.
   Result<std::optional<double>> Seconds(const std::string& key);
+  // A number from 0 to `max`, or above 0.
+  Result<double> Number(const std::string& key, double max);
+  Result<double> Rate(const std::string& key, double max);
   Result<uint64_t> Hash(const std::string& key);  // 16 hexadecimal digits
   Result<const nlohmann::json*> Array(const std::string& key);
   Result<PlanFields> Object(const std::string& key);
 
-  // Whether a key is left that nobody asked for.
-  Status CheckNoOthers() const;
+  // Whether a key is left that nobody asked for. `format` has the keys.
+  Status CheckNoOthers(std::string_view format = "plan.md") const;
   tl::unexpected<Error> Wrong(const std::string& key,
                               std::string_view must_be) const;
 
@@ -66,6 +70,18 @@ class PlanFields {
   std::string prefix_;
   std::set<std::string, std::less<>> known_;
 };
+
+// A JSON text of any bytes; what is no UTF-8 becomes a mark.
+std::string JsonText(const std::string& text);
+
+// The key "model" of plans: {"architecture": ..., "hash": ...}.
+std::string FormatFingerprint(const model::ModelFingerprint& model);
+Result<model::ModelFingerprint> ReadFingerprint(PlanFields& top);
+
+// Key "format" is `format`, and "version" one that this program reads.
+// kInvalidArgument, kUnsupported.
+Status ReadFormat(PlanFields& top, std::string_view format, uint64_t version,
+                  const std::string& path);
 
 }  // namespace thermocline::planner
 

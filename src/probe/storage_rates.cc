@@ -6,10 +6,13 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "os/affinity.h"
 #include "os/memory.h"
 #include "storage/block_reader.h"
 
@@ -152,11 +155,21 @@ Result<std::unique_ptr<BlockReader>> Open(const std::string& path,
   return storage::OpenReaderNamed(options.reader, {path}, {.depth = depth});
 }
 
+Result<std::optional<os::OnCpus>> StayOn(std::optional<int> cpu) {
+  std::optional<os::OnCpus> on;
+  if (!cpu) return on;
+  TC_ASSIGN_OR_RETURN(os::OnCpus entered,
+                      os::OnCpus::Enter(std::vector<int>{*cpu}));
+  on.emplace(std::move(entered));
+  return on;
+}
+
 }  // namespace
 
 Result<StorageRates> MeasureStorage(const std::string& path,
                                     const StorageRatesOptions& options) {
   TC_RETURN_IF_ERROR(CheckPoints(options));
+  TC_ASSIGN_OR_RETURN(const std::optional<os::OnCpus> on, StayOn(options.cpu));
   const size_t largest = std::ranges::max(options.block_bytes);
   const size_t deepest = std::ranges::max(options.depths);
   TC_ASSIGN_OR_RETURN(os::AlignedBuffer memory,

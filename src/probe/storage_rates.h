@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,10 @@ struct StorageRatesOptions {
   std::vector<uint64_t> range_bytes = {uint64_t{128} << 20, uint64_t{256} << 20,
                                        uint64_t{512} << 20, uint64_t{1} << 30,
                                        uint64_t{2} << 30,   uint64_t{4} << 30};
-  double seconds = 0.3;  // of each row; and its reads that were under way
-  uint64_t seed = 1;     // of the places
-  ProgressFn progress;   // counts rows
+  double seconds = 0.3;    // of each row; and its reads that were under way
+  uint64_t seed = 1;       // of the places
+  std::optional<int> cpu;  // that the thread which submits and reaps stays on
+  ProgressFn progress;     // counts rows
 };
 
 struct StorageRate {
@@ -61,7 +63,8 @@ struct StorageRates {
 
 // Reads the file, whose cached pages are dropped before (and, where reads go
 // through the cache, before each row: what a row reads twice it counts twice).
-// One thread submits and reaps. Errors of the reader; kInvalidArgument: the
+// One thread submits and reaps. Errors of the reader and, with a CPU, of
+// os::OnCpus; kInvalidArgument: the
 // file has not even one block of the largest size; no depth, no block, or one
 // of 0.
 // Cost: `seconds` for each row, of which there are two for each block and

@@ -25,6 +25,10 @@ std::unique_ptr<Policy> MakeTwoQueue(const Extents& layers);
 // Without a profile it begins as lfu does.
 std::unique_ptr<Policy> MakeSlow(const Extents& layers);
 
+// LLM in a Flash 3.1: who was used in one of the last five passes stays, and
+// others come where somebody else has to leave.
+std::unique_ptr<Policy> MakeWindow(const Extents& layers);
+
 }  // namespace thermocline::residency
 
 #endif  // THERMOCLINE_RESIDENCY_MAKERS_H_

@@ -26,6 +26,8 @@ constexpr NamedPolicy kPolicies[] = {
      MakeTwoQueue},
     {{"slow", "slow scores over the frequencies, with hysteresis (ours)"},
      MakeSlow},
+    {{"window", "those of the last five tokens stay (LLM in a Flash)"},
+     MakeWindow},
 };
 
 constexpr auto kInfos = [] {

@@ -87,7 +87,7 @@ struct PolicyInfo {
 };
 // "static": by frequency, never changes (PowerInfer). "lru". "lfu".
 // "two-queue": PowerInfer-2's. "slow": slow scores over the frequency prior,
-// with hysteresis: ours, the default.
+// with hysteresis: ours, the default. "window": LLM in a Flash's.
 std::span<const PolicyInfo> Policies();
 
 // kNotFound: no such name, with all that there are. kInvalidArgument: a

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <vector>
 
 #include "base/check.h"
@@ -14,17 +13,11 @@ namespace {
 
 using kernels::kDeviceRows;
 
-void SoftmaxInPlace(std::span<float> values) {
-  const float highest = *std::ranges::max_element(values);
-  float total = 0.0f;
-  for (float& value : values) total += value = std::exp(value - highest);
-  for (float& value : values) value /= total;
-}
-
 class ExpertFfn final : public FfnExecutor {
  public:
   explicit ExpertFfn(const ExpertFfnParts& parts)
       : layer_idx_(parts.layer_idx),
+        router_input_(parts.config->router_input),
         num_experts_(parts.config->num_experts),
         num_used_(parts.config->num_experts_used),
         router_(parts.weights->router),
@@ -32,10 +25,13 @@ class ExpertFfn final : public FfnExecutor {
         scratch_(parts.scratch->experts),
         device_(parts.device),
         has_candidates_(parts.has_candidates),
-        is_mask_(parts.is_mask) {
+        is_mask_(parts.is_mask),
+        stream_(parts.stream),
+        guess_(parts.next, parts.compute) {
     TC_CHECK(parts.weights->experts.size() == num_experts_);
     // The executors keep pointers to the elements: neither vector grows later.
     expert_weights_.reserve(num_experts_);
+    chosen_.reserve(num_experts_);
     experts_.reserve(num_experts_);
     for (const model::FfnMatrices& matrices : parts.weights->experts) {
       model::FfnWeights& expert = expert_weights_.emplace_back();
@@ -52,8 +48,25 @@ class ExpertFfn final : public FfnExecutor {
     return are_there ? scratch_.gates : compute::Rows();
   }
 
+  Status Select(const FfnCall& call, SelectAt at) override {
+    if (at != SelectAt::kLayerInput ||
+        router_input_ != model::RouterInput::kLayerInput) {
+      return {};
+    }
+    // Attention has scratch of its own: what was chosen stays until Run.
+    Route(call, call.stream, /*clears=*/false);
+    if (stream_ != nullptr) BeginReads(call);
+    return {};
+  }
+
   Status Run(const FfnCall& call) override {
-    Route(call);
+    if (router_input_ == model::RouterInput::kFfnInput) {
+      Route(call, call.normed, /*clears=*/true);
+      if (stream_ != nullptr) BeginReads(call);
+    } else {
+      for (size_t t = 0; t < call.num_rows; ++t) Clear(call, t);
+    }
+    if (stream_ != nullptr) return RunStreamed(call);
     if (device_ == nullptr) {
       GroupByExpert(0, call.num_rows);
       return RunOnHost(call);
@@ -66,30 +79,30 @@ class ExpertFfn final : public FfnExecutor {
   }
 
  private:
-  void Route(const FfnCall& call) const {
+  // Picks each row's experts by what it has in x.
+  void Route(const FfnCall& call, const compute::Rows& x, bool clears) const {
     const compute::ScopedStage stage(*compute_, compute::Stage::kRoute,
                                      router_.num_bytes());
     const std::array<compute::Product, 1> route = {
         {{router_, TensorView(), scratch_.shares}}};
-    MultiplyAll(*compute_, FormOf(call.phase), call.normed, call.num_rows,
-                route);
-    Choose(call);
-  }
-
-  // Picks each row's experts, and clears what they will add to.
-  void Choose(const FfnCall& call) const {
+    MultiplyAll(*compute_, FormOf(call.phase), x, call.num_rows, route);
     compute_->pool->ParallelFor(
         call.num_rows, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
           for (size_t t = begin; t < end; ++t) {
             ChooseExperts(scratch_.shares.span(t),
                           {scratch_.chosen + t * num_used_, num_used_},
                           scratch_.weights.span(t));
-            std::ranges::fill(call.out.span(t), 0.0f);
-            if (!call.sets.is_recorded) continue;
-            call.sets.named(t).Clear();
-            call.sets.fired(t).Clear();
+            if (clears) Clear(call, t);
           }
         });
+  }
+
+  // What a row's experts add to.
+  static void Clear(const FfnCall& call, size_t row) {
+    std::ranges::fill(call.out.span(row), 0.0f);
+    if (!call.sets.is_recorded) return;
+    call.sets.named(row).Clear();
+    call.sets.fired(row).Clear();
   }
 
   // Sorts the choices (numbered t * U + rank) of rows [first_row, first_row +
@@ -137,6 +150,71 @@ class ExpertFfn final : public FfnExecutor {
           AddWeighted(call, choices, group.out);
           return {};
         });
+  }
+
+  size_t NumChoices(const FfnCall& call) const {
+    return call.num_rows * num_used_;
+  }
+  bool AreFew(const FfnCall& call) const {
+    return NumChoices(call) <= kNumApart;
+  }
+
+  // Asks for all that were chosen. Where that is nearly all there are, so it
+  // will be in the next layer.
+  void BeginReads(const FfnCall& call) {
+    GroupByExpert(0, call.num_rows);
+    chosen_.clear();
+    for (uint32_t e = 0; e < num_experts_; ++e) {
+      if (!ChoicesOf(e).empty()) chosen_.push_back(e);
+    }
+    stream_->Begin(layer_idx_, chosen_, call.phase,
+                   !AreFew(call) && NumChoices(call) >= 2 * num_experts_);
+  }
+
+  Status RunStreamed(const FfnCall& call) {
+    if (AreFew(call) && call.phase == Phase::kGenerate) {
+      guess_.Make(call, scratch_, *stream_);
+    }
+    TC_RETURN_IF_ERROR(AreFew(call) ? RunAsTheyCome(call) : RunInOrder(call));
+    stream_->End();
+    return {};
+  }
+
+  // Their outputs stay apart until all are there, and are added in the order of
+  // the experts.
+  Status RunAsTheyCome(const FfnCall& call) {
+    const auto out_of = [&](size_t expert_idx) {
+      return stream_->apart().From(scratch_.group_begin[expert_idx]);
+    };
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      TC_ASSIGN_OR_RETURN(const uint32_t e, stream_->TakeAny());
+      TC_RETURN_IF_ERROR(RunPlaced(call, e, out_of(e)));
+    }
+    return ForEachChosen(
+        [&](size_t e, std::span<const size_t> choices) -> Status {
+          AddWeighted(call, choices, out_of(e));
+          return {};
+        });
+  }
+
+  Status RunInOrder(const FfnCall& call) {
+    for (const uint32_t e : chosen_) {
+      TC_RETURN_IF_ERROR(stream_->Take(e));
+      TC_RETURN_IF_ERROR(RunPlaced(call, e, scratch_.out));
+      AddWeighted(call, ChoicesOf(e), scratch_.out);
+    }
+    return {};
+  }
+
+  // One that was taken.
+  Status RunPlaced(const FfnCall& call, uint32_t expert_idx,
+                   const compute::Rows& out) {
+    const std::span<const size_t> choices = ChoicesOf(expert_idx);
+    stream_->Place(expert_idx, expert_weights_[expert_idx]);
+    TC_RETURN_IF_ERROR(
+        RunExpert(call, Gather(call, choices, out), expert_idx, choices));
+    stream_->GiveBack(expert_idx);
+    return {};
   }
 
   // The device's experts begin before the host's do. Their outputs stay apart
@@ -288,6 +366,7 @@ class ExpertFfn final : public FfnExecutor {
   }
 
   size_t layer_idx_;
+  model::RouterInput router_input_;
   size_t num_experts_;
   size_t num_used_;
   TensorView router_;
@@ -295,35 +374,14 @@ class ExpertFfn final : public FfnExecutor {
   const ExpertScratch& scratch_;
   DeviceExperts* device_;
   bool has_candidates_, is_mask_;  // of the device's
+  ExpertStream* stream_;
+  ExpertGuess guess_;
+  std::vector<uint32_t> chosen_;  // by any row, ascending
   std::vector<model::FfnWeights> expert_weights_;
   std::vector<std::unique_ptr<FfnExecutor>> experts_;
 };
 
 }  // namespace
-
-void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
-                   std::span<float> weights) {
-  TC_DCHECK(!chosen.empty() && chosen.size() <= shares.size());
-  SoftmaxInPlace(shares);
-  // Insertion into the list of the best so far. A comparison with NaN is
-  // false: such shares stay where they are, and every place is still filled.
-  size_t num_chosen = 0;
-  for (uint32_t e = 0; e < shares.size(); ++e) {
-    size_t rank = num_chosen;
-    while (rank > 0 && shares[e] > shares[chosen[rank - 1]]) --rank;
-    if (rank == chosen.size()) continue;
-    if (num_chosen < chosen.size()) ++num_chosen;
-    std::copy_backward(chosen.begin() + static_cast<ptrdiff_t>(rank),
-                       chosen.begin() + static_cast<ptrdiff_t>(num_chosen) - 1,
-                       chosen.begin() + static_cast<ptrdiff_t>(num_chosen));
-    chosen[rank] = e;
-  }
-  float total = 0.0f;
-  for (const uint32_t e : chosen) total += shares[e];
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    weights[i] = shares[chosen[i]] / total;
-  }
-}
 
 std::unique_ptr<FfnExecutor> MakeExpertFfn(const ExpertFfnParts& parts) {
   return std::make_unique<ExpertFfn>(parts);

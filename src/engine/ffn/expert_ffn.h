@@ -7,25 +7,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 
 #include "compute/matmul.h"
 #include "engine/ffn/device_experts.h"
+#include "engine/ffn/expert_choice.h"
 #include "engine/ffn/ffn_executor.h"
 #include "engine/ffn/ffn_scratch.h"
+#include "engine/stream/expert_stream.h"
 #include "model/config.h"
 #include "model/model.h"
 
 namespace thermocline::engine {
-
-// Mixtral's rule. `shares` [E] holds a router's logits and becomes their
-// softmax; chosen [U] receives the experts with the largest shares, largest
-// first (of equals the one with the lowest index), weights [U] their shares
-// divided by the chosen ones' sum. 1 <= U <= E. A logit that is NaN or +inf
-// makes every weight NaN, so that damage shows in the output; `chosen` holds U
-// different experts whatever the logits.
-void ChooseExperts(std::span<float> shares, std::span<uint32_t> chosen,
-                   std::span<float> weights);
 
 // Makes what runs expert `expert_idx`, whose weights outlive it.
 using MakeOneExpert = std::function<std::unique_ptr<FfnExecutor>(
@@ -39,6 +31,9 @@ struct ExpertFfnParts {
   const compute::Compute* compute = nullptr;
   const FfnScratch* scratch = nullptr;
   MakeOneExpert make_one;
+  // Where experts come from that stay in the file; null: they are in memory.
+  ExpertStream* stream = nullptr;
+  NextRouter next;  // with a stream
   // Experts that a device computes meanwhile; null: none. Then `make_one` makes
   // SparseFfns that choose candidates as these two say.
   DeviceExperts* device = nullptr;
@@ -50,6 +45,8 @@ struct ExpertFfnParts {
 // each is computed. The rows of a call that share an expert go through it
 // together: its weights are read once, those of experts that no row chose are
 // not read. With a device so do the rows of each group of kernels::kDeviceRows.
+// With a stream the experts of few rows are computed as they come from the
+// file, those of more in their order, and the bits are the same.
 std::unique_ptr<FfnExecutor> MakeExpertFfn(const ExpertFfnParts& parts);
 
 }  // namespace thermocline::engine

@@ -142,6 +142,11 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
       .board = parts.board,
       .device = DeviceOf(parts, layer_idx, mode, phase)};
   if (order != nullptr) sparse.order = order->layers[layer_idx];
+  // Where records come from the file, one layer ahead of who computes them.
+  if (parts.stream != nullptr &&
+      parts.stream->store(layer_idx + 1) != nullptr) {
+    sparse.next_records = parts.records->of(layer_idx + 1, 0);
+  }
   return sparse;
 }
 
@@ -209,6 +214,21 @@ std::unique_ptr<FfnExecutor> MakeDense(const FfnParts& parts, size_t layer_idx,
                         parts.records->of(layer_idx, 0), phase);
 }
 
+NextRouter NextRouterOf(const FfnParts& parts, size_t layer_idx) {
+  const model::Config& config = parts.model->config();
+  const size_t next = layer_idx + 1;
+  if (next == config.layers.size() ||
+      config.layers[next].ffn.num_experts !=
+          config.layers[layer_idx].ffn.num_experts) {
+    return {};
+  }
+  const model::FfnWeights& ffn = parts.model->weights().layers[next].ffn;
+  return {.layer_idx = next,
+          .config = &config.layers[next].ffn,
+          .router = ffn.router,
+          .norm = {config.norm, config.norm_epsilon, ffn.norm, ffn.norm_bias}};
+}
+
 std::unique_ptr<FfnExecutor> MakeMixture(const FfnParts& parts,
                                          size_t layer_idx, FfnMode mode,
                                          Phase phase) {
@@ -227,6 +247,8 @@ std::unique_ptr<FfnExecutor> MakeMixture(const FfnParts& parts,
        .compute = parts.compute,
        .scratch = &parts.scratch[layer_idx],
        .make_one = make,
+       .stream = parts.experts,
+       .next = NextRouterOf(parts, layer_idx),
        .device = device ? device->experts[layer_idx].get() : nullptr,
        .has_candidates =
            mode == FfnMode::kFast && HasPredictor(parts, layer_idx),

@@ -54,14 +54,24 @@ NeuronFfn::NeuronFfn(const model::FfnSpec* config,
            static_cast<bool>(weights->down_t));
 }
 
+void NeuronFfn::TakeRows() {
+  tested_rows_ = TestedOf(*config_, *weights_, *records_);
+  if (config_->gated) {
+    up_rows_ = RowPlaces(records_->views().up, records_->places());
+  }
+  down_rows_ = RowPlaces(records_->views().down_t, records_->places());
+}
+
 Status NeuronFfn::Run(const compute::Rows& x, std::span<const NeuronList> lists,
                       const compute::Rows& hidden, const compute::Rows& out,
                       const compute::Rows& raw) {
   TC_CHECK(!lists.empty() && lists.size() <= kernels::kListedTokens);
+  TakeRows();
   x_ = x;
   std::ranges::copy(lists, list_copies_.begin());
   cut_ = {.lists = std::span(list_copies_).first(lists.size()),
-          .num_pieces = std::span(num_pieces_).first(lists.size())};
+          .num_pieces = std::span(num_pieces_).first(lists.size()),
+          .open_share = records_->views().gate ? OpenShare() : 1.0};
   hidden_ = hidden;
   out_ = out;
   raw_ = raw;
@@ -106,12 +116,14 @@ size_t NeuronFfn::NumPieces(size_t count) const {
   return std::min({CeilDiv(num_bytes, kNeuronPieceBytes), most, count});
 }
 
+double NeuronFfn::OpenShare() const {
+  if (computes_all()) return 1.0;
+  return listed_ == Listed::kCandidates ? 0.6 : 0.1;
+}
+
 double NeuronFfn::BytesPerTested() const {
-  const double open_share = computes_all()                   ? 1.0
-                            : listed_ == Listed::kCandidates ? 0.6
-                                                             : 0.1;
   return static_cast<double>(tested_rows_.num_bytes) +
-         open_share *
+         OpenShare() *
              static_cast<double>(up_rows_.num_bytes + down_rows_.num_bytes);
 }
 

@@ -108,6 +108,8 @@ class NeuronFfn {
 
  private:
   class Worker;
+  // Where the rows lie now.
+  void TakeRows();
   // Of a thread that begins there.
   void Work(size_t share, size_t worker_idx);
   bool computes_all() const { return rest_below_ < 0.0f; }
@@ -116,6 +118,8 @@ class NeuronFfn {
   // those that pass, as many as usually do. The same for every token and batch:
   // sums are rounded by what is computed together.
   double BytesPerTested() const;
+  // Of the neurons that are tested, those that usually pass.
+  double OpenShare() const;
   // Whether a chunk's rows are tested as part of a matrix, in which neurons of
   // successive numbers follow each other. Not where all pass: the long chunks
   // of that then bring too much at once for the rest.

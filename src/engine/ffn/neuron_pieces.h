@@ -38,6 +38,10 @@ struct CutLists {
   std::span<const NeuronList> lists;   // [T]
   std::span<const size_t> num_pieces;  // [T]
   size_t max_pieces = 0;               // of them
+  // How many of the neurons of gated records are expected to pass the test of
+  // their gate, without which nothing else of a record is looked at. 1: there
+  // is no such test.
+  double open_share = 1.0;
 };
 
 // Adds the vectors of up to kMaxPieces pieces in a tree that their numbers

@@ -16,7 +16,6 @@
 namespace thermocline::engine {
 namespace {
 
-constexpr size_t kTokens = kernels::kListedTokens;
 // What is asked for while the rows of a chunk are tested, whose products are
 // tested together, and those that survived of the last one computed: rows and
 // records. In llama-1b that is 8 rows of candidates, and 16 where all gates are
@@ -26,29 +25,6 @@ constexpr size_t kBytesAhead = 20 << 10;
 // What is tested in sequence before what it has left is computed: much, for the
 // reason that pieces are long then (neuron_ffn.cc).
 constexpr size_t kStreamedBytes = 1 << 20;
-constexpr size_t kChunkRowsMax = 512;
-// Neurons that are computed together: calls on fewer rows cost more per row.
-constexpr size_t kGroup = kernels::kAddRowsGroup;
-constexpr size_t kProducts = kChunkRowsMax + kGroup;
-
-// Of the tokens of a chunk, the neurons that are not at rest, and what their
-// test gave: the raw product of the gate, or h without one.
-struct Survivors {
-  Chunk chunk;
-  size_t counts[kTokens];
-  uint32_t ids[kTokens][kProducts];
-  float values[kTokens][kProducts];
-};
-
-// To the nearest number of whole groups.
-size_t RowsPerChunk(size_t chunk_bytes, double bytes_per_row) {
-  const double num_groups = static_cast<double>(chunk_bytes) /
-                            std::max(bytes_per_row, 1.0) /
-                            static_cast<double>(kGroup);
-  return kGroup * static_cast<size_t>(
-                      std::clamp(std::round(num_groups), 1.0,
-                                 static_cast<double>(kChunkRowsMax / kGroup)));
-}
 
 }  // namespace
 
@@ -61,13 +37,19 @@ size_t RowsPerChunk(size_t chunk_bytes, double bytes_per_row) {
 //                                 rows of chunk k + 1 begin
 // so that arithmetic on one hides the reading of the other. Survivors that fill
 // no group of kGroup wait for those of the next chunk of their piece.
-class NeuronFfn::Worker {
+//
+// Where gates come from storage before the rest of their records, a store asks
+// in between who passes (KeepOpen). The piece then goes through the pipeline as
+// any other, and tests again: the same products, of which few are of those that
+// were missing, so that no state has to be kept for each piece.
+class NeuronFfn::Worker final : private GateTest {
  public:
   Worker(NeuronFfn* ffn, size_t share)
       : ffn_(*ffn),
         kernels_(*ffn->compute_->kernels),
         streams_(ffn->TestsInSequence()),
-        chunks_(ffn->cut_, ffn->records_, share, ChunkRows()),
+        chunks_(ffn->cut_, ffn->records_, share, ChunkRows(),
+                ffn->cut_.open_share < 1.0 ? this : nullptr),
         lines_(ListsIntoFirstLevel()) {}
 
   void Run() {
@@ -280,6 +262,19 @@ class NeuronFfn::Worker {
     }
   }
 
+  // Called by chunks_ alone, between steps of the pipeline: products_ and
+  // places_ hold nothing then.
+  size_t KeepOpen(size_t token_idx, uint32_t* ids, size_t count) override {
+    float values[kMostTested];
+    const Chunk chunk = {.ids = ids,
+                         .num_rows = count,
+                         .first_token = token_idx,
+                         .num_tokens = 1};
+    Multiply(ffn_.tested_rows_, *ffn_.tested_bias_, ids, count, token_idx, 1,
+             nullptr, products_[0]);
+    return DropResting(chunk, products_[0], ids, values);
+  }
+
   void KeepRaw(const Chunk& chunk, size_t i) const {
     float* raw = ffn_.raw_.row(chunk.first_token + i);
     for (size_t j = 0; j < chunk.num_rows; ++j) {
@@ -410,10 +405,10 @@ class NeuronFfn::Worker {
   Survivors survivors_[2];
   // Of the tokens of a chunk in its piece. Told when they are whole: other
   // threads write beside them.
-  uint32_t num_open_[kTokens];
-  uint32_t num_fired_[kTokens];
+  uint32_t num_open_[kernels::kListedTokens];
+  uint32_t num_fired_[kernels::kListedTokens];
   uint32_t places_[kProducts];  // of the neurons of a call, if they have any
-  alignas(os::kCacheLine) float products_[kTokens][kProducts];
+  alignas(os::kCacheLine) float products_[kernels::kListedTokens][kProducts];
 };
 
 // A quarter of a megabyte.

@@ -4,6 +4,7 @@
 #define THERMOCLINE_ENGINE_FFN_NEURON_WORKER_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -29,6 +30,30 @@ struct Chunk {
   bool ends_piece = false;    // of all tokens
 };
 
+inline constexpr size_t kChunkRowsMax = 512;
+// Neurons that are computed together: calls on fewer rows cost more per row.
+inline constexpr size_t kGroup = kernels::kAddRowsGroup;
+inline constexpr size_t kProducts = kChunkRowsMax + kGroup;
+
+// Of the tokens of a chunk, the neurons that are not at rest, and what their
+// test gave: the raw product of the gate, or h without one.
+struct Survivors {
+  Chunk chunk;
+  size_t counts[kernels::kListedTokens];
+  uint32_t ids[kernels::kListedTokens][kProducts];
+  float values[kernels::kListedTokens][kProducts];
+};
+
+// To the nearest number of whole groups.
+inline size_t RowsPerChunk(size_t chunk_bytes, double bytes_per_row) {
+  const double num_groups = static_cast<double>(chunk_bytes) /
+                            std::max(bytes_per_row, 1.0) /
+                            static_cast<double>(kGroup);
+  return kGroup * static_cast<size_t>(
+                      std::clamp(std::round(num_groups), 1.0,
+                                 static_cast<double>(kChunkRowsMax / kGroup)));
+}
+
 // Goes through the pieces that a store hands to a thread, in each through the
 // tokens, those with the same list together, in chunks of up to chunk_rows
 // rows.
@@ -36,9 +61,14 @@ class PieceChunks {
  public:
   // A thread that begins with the pieces of share `share` of what was
   // requested.
+  // test: where gates may come before the rest of records; or null.
   PieceChunks(const CutLists& cut, RecordStore* records, size_t share,
-              size_t chunk_rows)
-      : cut_(cut), records_(*records), share_(share), chunk_rows_(chunk_rows) {
+              size_t chunk_rows, GateTest* test = nullptr)
+      : cut_(cut),
+        records_(*records),
+        test_(test),
+        share_(share),
+        chunk_rows_(chunk_rows) {
     next_.piece = TakePiece();
   }
 
@@ -68,7 +98,10 @@ class PieceChunks {
     size_t row = 0;  // in the token's piece
   };
 
-  size_t TakePiece() { return records_.NextReady(share_); }
+  size_t TakePiece() {
+    return test_ == nullptr ? records_.NextReady(share_)
+                            : records_.NextReady(share_, *test_);
+  }
 
   // The next chunk, of tokens [first, after).
   Chunk Cut(size_t first, size_t after) {
@@ -105,6 +138,7 @@ class PieceChunks {
 
   CutLists cut_;
   RecordStore& records_;
+  GateTest* test_;
   size_t share_;  // where it would go on
   size_t chunk_rows_;
   Place next_;

@@ -62,7 +62,14 @@ class SelfTests {
 
   // Of a mixture, the first of its experts that any sample used.
   Status Check(size_t layer_idx) {
-    TakeLayer(layer_idx);
+    TC_RETURN_IF_ERROR(TakeLayer(layer_idx));
+    const Status status = CheckLayer(layer_idx);
+    if (parts_.experts != nullptr) parts_.experts->EndPass();
+    return status;
+  }
+
+ private:
+  Status CheckLayer(size_t layer_idx) const {
     const model::SelfTest& test = layers_[layer_idx].self_test;
     TC_ASSIGN_OR_RETURN(const Agreement fired, CheckFired(layer_idx));
     if (!fired.IsGood()) {
@@ -81,7 +88,6 @@ class SelfTests {
                                : Refuse(layer_idx, "candidates", candidates);
   }
 
- private:
   Status Refuse(size_t layer_idx, const char* what,
                 const Agreement& agreement) const {
     return Fail(ErrorCode::kCorrupt, Advice{Remedy::kPrepareAnew},
@@ -93,14 +99,14 @@ class SelfTests {
 
   // Leaves in ffn_ and first_ what is tested of the layer, its scratch and
   // number of neurons beside it.
-  void TakeLayer(size_t layer_idx) {
+  Status TakeLayer(size_t layer_idx) {
     const model::LayerWeights& layer = layers_[layer_idx];
     scratch_ = &parts_.scratch[layer_idx];
     num_neurons_ = scratch_->sparse.num_neurons;
     ffn_ = layer.ffn;
     ffn_.experts.clear();
     first_ = 0;
-    if (layer.ffn.experts.empty()) return;
+    if (layer.ffn.experts.empty()) return {};
     const size_t num_samples = layer.self_test.inputs.shape.num_rows();
     size_t expert_idx = 0;
     const auto is_used = [&] {
@@ -113,6 +119,9 @@ class SelfTests {
       first_ = ++expert_idx * num_neurons_;
     }
     static_cast<model::FfnMatrices&>(ffn_) = layer.ffn.experts[expert_idx];
+    if (parts_.experts == nullptr) return {};
+    return parts_.experts->Fetch(layer_idx, static_cast<uint32_t>(expert_idx),
+                                 ffn_);
   }
 
   // Whether the sample's token went through what is tested: then something

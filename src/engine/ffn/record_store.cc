@@ -3,26 +3,6 @@
 #include <utility>
 
 namespace thermocline::engine {
-namespace {
-
-class MappedStore final : public RecordStore {
- public:
-  explicit MappedStore(const model::FfnMatrices& matrices)
-      : RecordStore({matrices.gate, matrices.up, matrices.down_t}, nullptr) {}
-
-  void Request(const CutLists& cut, size_t num_shares) override {
-    shares_.Start(cut.max_pieces, num_shares);
-  }
-  size_t NextReady(size_t& share) override { return shares_.Take(share); }
-  Status Release() override { return {}; }
-  void EndPass() override {}
-
- private:
-  PieceShares shares_;
-};
-
-}  // namespace
-
 std::unique_ptr<RecordStore> MakeMappedStore(
     const model::FfnMatrices& matrices) {
   return std::make_unique<MappedStore>(matrices);

@@ -11,12 +11,25 @@
 #include "base/status.h"
 #include "engine/ffn/neuron_pieces.h"
 #include "model/model.h"
+#include "neuron/neuron_set.h"
 #include "neuron/record.h"
 
 namespace thermocline::engine {
 
 // RecordStore::places(): a record that is not in memory.
 inline constexpr uint32_t kAbsent = UINT32_MAX;
+
+// What a thread can say of gates alone, before the rest of a record is there.
+class GateTest {
+ public:
+  // Keeps of `count` <= kMostTested neurons, whose gates have come, those that
+  // the token would compute; returns how many.
+  static constexpr size_t kMostTested = 64;
+  virtual size_t KeepOpen(size_t token_idx, uint32_t* ids, size_t count) = 0;
+
+ protected:
+  ~GateTest() = default;
+};
 
 // The records of one FFN, or of one expert. A neuron's number says who it is:
 // it finds biases, sets and hidden elements by it. Its place says where its
@@ -41,7 +54,8 @@ class RecordStore {
   RecordStore& operator=(const RecordStore&) = delete;
 
   // The parts of records as matrices of which row p is that of the record at
-  // place p; the same for as long as the store lives. Absent: the gate where
+  // place p; they stay where they are from run to run, but for MappedStore's
+  // PlaceAt. Absent: the gate where
   // there is none, or where gates stay a matrix beside the records, and down_t
   // where the FFN has down alone. Those are by neuron, in FfnMatrices.
   const neuron::RecordViews& views() const { return views_; }
@@ -65,6 +79,16 @@ class RecordStore {
   // because a read has failed.
   virtual size_t NextReady(size_t& share) = 0;
 
+  // The same for a thread that can test gates. Of neurons that rest for all
+  // tokens of the piece the gate alone may be there then.
+  virtual size_t NextReady(size_t& share, GateTest& /*test*/) {
+    return NextReady(share);
+  }
+
+  // A hint, before another store of the model requests: this one's next run
+  // will want these neurons. Several add up.
+  virtual void Prefetch(const neuron::NeuronSet& /*neurons*/) {}
+
   // Ends the run. kIo: a record could not be read, so pieces are missing; the
   // next run asks for it again.
   virtual Status Release() = 0;
@@ -75,6 +99,7 @@ class RecordStore {
  protected:
   RecordStore(const neuron::RecordViews& views, const uint32_t* places)
       : views_(views), places_(places) {}
+  void set_views(const neuron::RecordViews& views) { views_ = views; }
 
  private:
   neuron::RecordViews views_;
@@ -84,6 +109,28 @@ class RecordStore {
 // Records, or plain matrices, that lie in memory in the order of their neurons:
 // everything is ready at once, and nothing ever fails. Threads read share by
 // share, each as one stream, then help the others.
+class MappedStore final : public RecordStore {
+ public:
+  explicit MappedStore(const model::FfnMatrices& matrices)
+      : RecordStore({matrices.gate, matrices.up, matrices.down_t}, nullptr) {}
+
+  // From the next run on they lie elsewhere; nothing else may be another.
+  void PlaceAt(const model::FfnMatrices& matrices) {
+    set_views({matrices.gate, matrices.up, matrices.down_t});
+  }
+
+  void Request(const CutLists& cut, size_t num_shares) override {
+    shares_.Start(cut.max_pieces, num_shares);
+  }
+  using RecordStore::NextReady;
+  size_t NextReady(size_t& share) override { return shares_.Take(share); }
+  Status Release() override { return {}; }
+  void EndPass() override {}
+
+ private:
+  PieceShares shares_;
+};
+
 std::unique_ptr<RecordStore> MakeMappedStore(
     const model::FfnMatrices& matrices);
 

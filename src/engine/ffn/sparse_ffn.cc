@@ -38,6 +38,7 @@ class SparseFfn final : public FfnExecutor {
           selection.reads_stream ? call.stream : call.normed, call.num_rows,
           selection.is_of_next_layer ? call.next_sets : call.sets);
       if (!status) return Annotate(selection.title, status.error());
+      if (selection.is_of_next_layer) PrefetchNext(call);
       if (call.totals == nullptr) continue;
       stage.AddBytes(selector.num_bytes());
       call.totals->num_bytes += selector.num_bytes();
@@ -109,6 +110,13 @@ class SparseFfn final : public FfnExecutor {
     if (call.sets.is_recorded) Record(call, first, lists);
     if (call.totals != nullptr) CountRows(call, lists);
     return {};
+  }
+
+  void PrefetchNext(const FfnCall& call) const {
+    if (parts_.next_records == nullptr) return;
+    for (size_t row = 0; row < call.num_rows; ++row) {
+      parts_.next_records->Prefetch(call.next_sets.named(row));
+    }
   }
 
   Status BeginOnDevice() {

@@ -46,7 +46,9 @@ struct SparseFfnParts {
   const model::FfnSpec* config = nullptr;
   const model::FfnWeights* weights = nullptr;  // without experts
   RecordStore* records = nullptr;              // of these weights
-  float rest_below = 0.0f;                     // as NeuronFfn's
+  // The next layer's, that is told whom it will be asked for; null: nobody is.
+  RecordStore* next_records = nullptr;
+  float rest_below = 0.0f;  // as NeuronFfn's
   // The neuron at each place; empty: in order. Matrices stay as they lie: the
   // file stays mapped, and opening is instant.
   std::span<const uint32_t> order;

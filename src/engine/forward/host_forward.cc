@@ -109,9 +109,7 @@ HostForward::HostForward(const HostParts& parts)
       scratch_(*parts.scratch),
       host_head_(MakeHostHead(&parts.model->weights(), parts.compute)),
       heads_(OfPhases(host_head_, device() ? &device()->head : nullptr)) {
-  if (parts_.observer != nullptr && !*parts_.observer) {
-    parts_.observer = nullptr;
-  }
+  if (is_observed() && !*parts_.observer) parts_.observer = nullptr;
   for (const model::RopeConfig& rope : config().ropes) {
     ropes_.emplace_back(rope, parts.model->weights().rope_freq_factors);
   }
@@ -246,13 +244,12 @@ Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
     if (hooks.cancel != nullptr && hooks.cancel->load()) {
       return Fail(ErrorCode::kCancelled, "cancelled");
     }
-    if (parts_.streamed != nullptr) {
-      TC_RETURN_IF_ERROR(parts_.streamed->Await(i));
-    }
+    LayerStream* left = parts_.streamed;  // or null
+    if (left) TC_RETURN_IF_ERROR(left->Await(i, compute_));
     for (const PhaseRows& rows : phases_) {
       if (rows.count > 0) TC_RETURN_IF_ERROR(RunLayer(i, rows));
     }
-    if (parts_.streamed != nullptr) parts_.streamed->Leave(i);
+    if (left) left->Leave(i);
     if (!AllFinite(scratch_.residual, num_rows)) {
       return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckOrWideKv},
                   "{}: the output of layer {} is not finite: its weights are "

@@ -14,8 +14,21 @@ StreamUnit UnitOf(const model::Config& config) {
   return config.records.empty() ? StreamUnit::kLayers : StreamUnit::kRecords;
 }
 
-std::string_view PolicyOf(std::string_view name) {
+std::string_view NameOf(StreamUnit unit) {
+  switch (unit) {
+    case StreamUnit::kRecords:
+      return "records";
+    case StreamUnit::kExperts:
+      return "experts";
+    case StreamUnit::kLayers:
+      return "layers";
+  }
+  return "";
+}
+
+std::string_view PolicyOf(std::string_view name, StorageMode mode) {
   if (!name.empty()) return name;
+  if (mode == StorageMode::kWindow) return "window";
   constexpr std::string_view kBest[] = {"slow", "two-queue"};
   for (const std::string_view best : kBest) {
     for (const residency::PolicyInfo& policy : residency::Policies()) {

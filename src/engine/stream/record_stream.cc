@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "engine/stream/read_rates.h"
 
 namespace thermocline::engine {
 namespace {
@@ -33,7 +34,7 @@ Result<std::unique_ptr<residency::Policy>> MakePolicyFor(
          .capacity = options.arena.resident[i],
          .frequency = frequencies[i]});
   }
-  return residency::MakePolicy(PolicyOf(options.policy), layers);
+  return residency::MakePolicy(PolicyOf(options.policy, options.mode), layers);
 }
 
 std::vector<std::string> PathsOf(const gguf::File& file) {
@@ -42,6 +43,53 @@ std::vector<std::string> PathsOf(const gguf::File& file) {
     paths.push_back(file.shard_path(static_cast<uint32_t>(i)));
   }
   return paths;
+}
+
+struct Reading {
+  std::unique_ptr<storage::BlockReader> reader;
+  ReadPlan plan;
+};
+
+// The reader, and how it is best used: measured with the slots as memory, which
+// nobody needs yet.
+Result<Reading> OpenReading(const model::Model& model,
+                            const StreamOptions& options,
+                            const SlotArena& arena) {
+  const std::vector<std::string> paths = PathsOf(model.file());
+  Reading reading;
+  if (options.open) {
+    TC_ASSIGN_OR_RETURN(reading.reader, options.open(paths));
+    reading.plan = options.reads.value_or(ReadPlan());
+    return reading;
+  }
+  const auto open = [&](size_t depth) {
+    return storage::OpenReader(
+        paths, {.depth = std::min(depth, storage::ReaderOptions::kDepthMax)});
+  };
+  const bool looks_ahead = options.mode == StorageMode::kCluster &&
+                           model.config().predictor.lookahead > 0;
+  const auto depth_of = [&](const ReadPlan& plan) {
+    return looks_ahead ? plan.early_depth() : plan.depth;
+  };
+  if (options.reads) {
+    reading.plan = *options.reads;
+    TC_ASSIGN_OR_RETURN(reading.reader, open(depth_of(reading.plan)));
+    return reading;
+  }
+  const size_t first_depth = ReadPlan().depth;
+  TC_ASSIGN_OR_RETURN(reading.reader, open(first_depth));
+  const neuron::RecordLayout& layout = model.config().records.front();
+  const std::optional<gguf::FileSpan> span = model.RecordSpan(0);
+  TC_CHECK(span.has_value());
+  reading.plan = PlanReads(
+      MeasureReads(*reading.reader, *span, ReadPlan().part_bytes, layout.stride,
+                   {arena.base(), arena.plan().num_bytes()}),
+      layout);
+  const size_t depth = depth_of(reading.plan);
+  if (depth == first_depth) return reading;
+  reading.reader.reset();
+  TC_ASSIGN_OR_RETURN(reading.reader, open(depth));
+  return reading;
 }
 
 }  // namespace
@@ -56,29 +104,27 @@ Result<std::unique_ptr<RecordStream>> RecordStream::Create(
     frequencies.push_back(FrequencyOf(layer));
   }
   TC_ASSIGN_OR_RETURN(auto policy, MakePolicyFor(config, options, frequencies));
-  const std::vector<std::string> paths = PathsOf(model.file());
-  TC_ASSIGN_OR_RETURN(
-      auto reader, options.open
-                       ? options.open(paths)
-                       : storage::OpenReader(paths, storage::ReaderOptions()));
   auto arena = SlotArena::Allocate(options.arena);
   if (!arena) return Annotate("slots of records", arena.error());
+  TC_ASSIGN_OR_RETURN(auto reading, OpenReading(model, options, *arena));
   return std::unique_ptr<RecordStream>(new RecordStream(
       model, *std::move(arena), std::move(frequencies), std::move(policy),
-      std::string(PolicyOf(options.policy)), std::move(reader)));
+      std::string(PolicyOf(options.policy, options.mode)), options.mode,
+      std::move(reading.reader), reading.plan));
 }
 
 RecordStream::RecordStream(const model::Model& model, SlotArena arena,
                            std::vector<std::vector<float>> frequencies,
                            std::unique_ptr<residency::Policy> policy,
-                           std::string policy_name,
-                           std::unique_ptr<storage::BlockReader> reader)
+                           std::string policy_name, StorageMode mode,
+                           std::unique_ptr<storage::BlockReader> reader,
+                           ReadPlan reads)
     : model_(model),
       policy_name_(std::move(policy_name)),
       frequencies_(std::move(frequencies)),
       shared_(std::make_unique<StreamShared>(
           std::move(arena), std::move(reader), std::move(policy),
-          model::MaxFfnWidth(model.config()))) {}
+          model::MaxFfnWidth(model.config()), mode, reads)) {}
 
 std::string RecordStream::Describe() const {
   const ArenaPlan& plan = arena().plan();
@@ -87,10 +133,14 @@ std::string RecordStream::Describe() const {
     num_neurons += layer.ffn.width;
   }
   return fmt::format(
-      "FFN records {:.0f} % in {} of slots ({})",
+      "FFN records {:.0f} % in {} of slots ({}; {}{})",
       100.0 * static_cast<double>(plan.num_slots() - plan.pass_slots) /
           static_cast<double>(num_neurons),
-      FormatBytes(arena().num_bytes()), policy_name_);
+      FormatBytes(arena().num_bytes()), policy_name_,
+      shared_->mode == StorageMode::kCluster
+          ? ""
+          : fmt::format("{}: ", NameOf(shared_->mode)),
+      engine::Describe(shared_->plan, model_.config().records.front()));
 }
 
 MakeRecordStore RecordStream::Maker() {

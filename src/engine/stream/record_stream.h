@@ -22,6 +22,7 @@ namespace thermocline::engine {
 class RecordStream final : public WeightStream {
  public:
   // Of a prepared model without experts whose arena was planned for it.
+  // Measures some 40 ms what the device gives, unless options say how to read.
   // kNotFound: no policy has the name. kResourceExhausted: no memory. Errors of
   // opening the files.
   static Result<std::unique_ptr<RecordStream>> Create(
@@ -47,8 +48,8 @@ class RecordStream final : public WeightStream {
   RecordStream(const model::Model& model, SlotArena arena,
                std::vector<std::vector<float>> frequencies,
                std::unique_ptr<residency::Policy> policy,
-               std::string policy_name,
-               std::unique_ptr<storage::BlockReader> reader);
+               std::string policy_name, StorageMode mode,
+               std::unique_ptr<storage::BlockReader> reader, ReadPlan reads);
 
   const model::Model& model_;
   std::string policy_name_;

@@ -6,13 +6,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "engine/stream/block_layout.h"
+#include "engine/stream/read_plan.h"
 #include "engine/stream/slot_arena.h"
+#include "engine/stream/storage_mode.h"
 #include "model/config.h"
 #include "storage/block_reader.h"
 
@@ -30,9 +33,11 @@ enum class StreamUnit : uint8_t {
   kLayers,   // the matrices of a layer of any other model
 };
 StreamUnit UnitOf(const model::Config& config);
+std::string_view NameOf(StreamUnit unit);  // "records", "experts", "layers"
 
-// The policy of a name, or the best if it is empty.
-std::string_view PolicyOf(std::string_view name);
+// The policy of a name, or the best of a mode if it is empty.
+std::string_view PolicyOf(std::string_view name,
+                          StorageMode mode = StorageMode::kCluster);
 
 // What of a model stays in its file.
 struct LeftWeights {
@@ -45,8 +50,11 @@ struct StreamOptions {
   StreamUnit unit = StreamUnit::kRecords;
   ArenaPlan arena;        // kRecords
   BlockPlan blocks;       // kExperts, kLayers
-  std::string policy;     // of residency::Policies(); empty: the best
+  std::string policy;     // of residency::Policies(); empty: the mode's best
   OpenRecordReader open;  // empty: storage::OpenReader
+  StorageMode mode = StorageMode::kCluster;  // kRecords; not kMmap
+  // kRecords: nothing: what measuring says, or with `open` the default.
+  std::optional<ReadPlan> reads;
 };
 
 // What has been read so far, of passes of each phase; a pass with rows of both
@@ -54,11 +62,34 @@ struct StreamOptions {
 struct StreamTotals {
   struct OfPhase {
     uint64_t num_rows = 0;
-    uint64_t num_wanted = 0;  // records that layers asked for
+    uint64_t num_wanted = 0;  // records or blocks that layers asked for
     uint64_t num_missed = 0;  // of them, those that were not in memory
     uint64_t num_bytes = 0;   // read
     uint64_t num_reads = 0;
+    // Experts: wanted where guesses went ahead; of them, those that were
+    // guessed; and guesses that were read and not used.
+    uint64_t num_foreseeable = 0;
+    uint64_t num_foreseen = 0;
+    uint64_t num_vain = 0;
+    // Records: of those that were not in memory, those read a layer early, and
+    // how many of them were asked for; the others were read in vain.
+    uint64_t num_early = 0;
+    uint64_t num_early_used = 0;
+
+    // Those of a pass, counted from `before` to `now`; num_rows aside.
+    void AddSince(const OfPhase& before, const OfPhase& now) {
+      num_wanted += now.num_wanted - before.num_wanted;
+      num_missed += now.num_missed - before.num_missed;
+      num_bytes += now.num_bytes - before.num_bytes;
+      num_reads += now.num_reads - before.num_reads;
+      num_foreseeable += now.num_foreseeable - before.num_foreseeable;
+      num_foreseen += now.num_foreseen - before.num_foreseen;
+      num_vain += now.num_vain - before.num_vain;
+      num_early += now.num_early - before.num_early;
+      num_early_used += now.num_early_used - before.num_early_used;
+    }
   };
+  StreamUnit unit = StreamUnit::kRecords;
   OfPhase prompt, generated;
 };
 

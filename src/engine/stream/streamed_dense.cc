@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "compute/stage_times.h"
 #include "engine/ffn/dense_ffn.h"
 #include "neuron/record.h"
 
@@ -39,7 +40,10 @@ class StreamedDense final : public FfnExecutor {
 
   Status Run(const FfnCall& call) override {
     store_->BeginWhole();
-    TC_RETURN_IF_ERROR(store_->FinishWhole(*compute_->pool));
+    {
+      const compute::ScopedStage stage(*compute_, compute::Stage::kRead);
+      TC_RETURN_IF_ERROR(store_->FinishWhole(*compute_->pool));
+    }
     if (next_ != nullptr) next_->BeginWhole();
     return dense_->Run(call);
   }

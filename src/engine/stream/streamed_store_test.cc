@@ -31,13 +31,30 @@ struct StoreRigOptions {
   uint32_t num_homes = 20;  // of each layer
   size_t slot_bytes = kStoreStride;
   storage::FakeOptions reads;
+  StorageMode mode = StorageMode::kCluster;
+  ReadPlan plan;
+  double open_share = 1.0;  // of runs: below 1 gates are tested
 };
+
+// In parts of 32 bytes of which the gate fills one, gates first.
+ReadPlan GatesFirst(size_t gap_bytes) {
+  return {.part_bytes = kStoreStride / 4,
+          .first_cost = -10.0,  // always
+          .gap_bytes = gap_bytes,
+          .most_early = 9};
+}
+
+// Lets the third of the neurons through whose records begin so.
+bool IsOpen(size_t token, const std::byte* record) {
+  return (static_cast<size_t>(record[0]) + token) % 3 == 0;
+}
 
 // Stores of layers of a file of noise.
 class StoreRig {
  public:
   explicit StoreRig(const StoreRigOptions& options)
-      : file_(kStoreOffset + kStoreLayers * kStoreNeurons * kStoreStride),
+      : open_share_(options.open_share),
+        file_(kStoreOffset + kStoreLayers * kStoreNeurons * kStoreStride),
         random_(options.reads.seed),
         pool_(
             os::ThreadPool::Create({.num_threads = 3, .pin = false}).value()) {
@@ -54,12 +71,14 @@ class StoreRig {
     shared_ = std::make_unique<StreamShared>(
         SlotArena::Allocate(plan).value(),
         storage::MakeFakeReader({file_}, options.reads),
-        residency::MakePolicy(options.policy, extents).value(), kStoreNeurons);
+        residency::MakePolicy(options.policy, extents).value(), kStoreNeurons,
+        options.mode, options.plan);
     for (size_t i = 0; i < kStoreLayers; ++i) {
       stores_.push_back(StreamedStore::Make(
           {.layer_idx = i,
            .num_neurons = kStoreNeurons,
-           .layout = {.up = DType::kF32,
+           .layout = {.gate = DType::kF32,
+                      .up = DType::kF32,
                       .down = DType::kF32,
                       .width = 8,
                       .stride = kStoreStride},
@@ -79,18 +98,26 @@ class StoreRig {
     return file_.data() + kStoreOffset +
            (layer * kStoreNeurons + neuron) * kStoreStride;
   }
-  bool IsRight(size_t layer, uint32_t neuron) const {
+  const std::byte* InSlot(size_t layer, uint32_t neuron) const {
     const uint32_t place = stores_[layer]->places()[neuron];
-    return place != kAbsent &&
-           std::memcmp(shared_->arena.slot(place), InFile(layer, neuron),
-                       kStoreStride) == 0;
+    return place == kAbsent ? nullptr : shared_->arena.slot(place);
   }
-  // Of the neurons that have a place, those whose record is not there.
+  // At least its first bytes.
+  bool IsRight(size_t layer, uint32_t neuron,
+               size_t num_bytes = kStoreStride) const {
+    const std::byte* slot = InSlot(layer, neuron);
+    return slot != nullptr &&
+           std::memcmp(slot, InFile(layer, neuron), num_bytes) == 0;
+  }
+  // Of the neurons that have a place, those whose record is not there, or where
+  // gates come alone not its gate.
   size_t NumWrong(size_t layer) const {
+    const size_t num_bytes =
+        open_share_ < 1.0 ? kStoreStride / 4 : kStoreStride;
     size_t count = 0;
     for (uint32_t i = 0; i < kStoreNeurons; ++i) {
-      const bool is_there = stores_[layer]->places()[i] != kAbsent;
-      count += is_there && !IsRight(layer, i) ? 1 : 0;
+      const bool is_there = InSlot(layer, i) != nullptr;
+      count += is_there && !IsRight(layer, i, num_bytes) ? 1 : 0;
     }
     return count;
   }
@@ -100,7 +127,8 @@ class StoreRig {
     std::array<std::vector<uint32_t>, 3> ids;
     std::array<NeuronList, 3> lists;
     std::array<size_t, 3> num_pieces;
-    CutLists cut = {.lists = lists, .num_pieces = num_pieces};
+    CutLists cut = {
+        .lists = lists, .num_pieces = num_pieces, .open_share = open_share_};
     for (size_t t = 0; t < ids.size(); ++t) {
       for (uint32_t i = 0; i < kStoreNeurons; ++i) {
         if (random_.Below(3) == 0) ids[t].push_back(i);
@@ -108,6 +136,13 @@ class StoreRig {
       lists[t] = {ids[t].data(), ids[t].size()};
       num_pieces[t] = std::min<size_t>(1 + random_.Below(5), ids[t].size());
       cut.max_pieces = std::max(cut.max_pieces, num_pieces[t]);
+    }
+    // Of the next layer's some that it will want, and others.
+    if (layer + 1 < kStoreLayers && random_.Below(3) > 0) {
+      std::array<uint64_t, neuron::WordsOf(kStoreNeurons)> words;
+      for (uint64_t& word : words) word = random_.Next() & random_.Next();
+      words.back() &= (uint64_t{1} << kStoreNeurons % 64) - 1;
+      store(layer + 1).Prefetch({words.data(), kStoreNeurons});
     }
     return RunLists(layer, cut);
   }
@@ -118,14 +153,21 @@ class StoreRig {
     std::array<std::atomic<int>, PieceSums::kMaxPieces> num_taken = {};
     std::atomic<int> num_wrong = 0;
     pool_->ParallelFor(3, 1, [&](size_t share, size_t, int) {
+      RigTest test(this, layer, &num_wrong);
       while (true) {
-        const size_t piece = records.NextReady(share);
+        const size_t piece = cut.open_share < 1.0
+                                 ? records.NextReady(share, test)
+                                 : records.NextReady(share);
         if (piece == cut.max_pieces) return;
         ++num_taken[piece];
         for (size_t t = 0; t < cut.lists.size(); ++t) {
           if (piece >= cut.num_pieces[t]) continue;
           for (const uint32_t neuron : cut.PieceOf(t, piece)) {
-            if (!IsRight(layer, neuron)) ++num_wrong;
+            const bool needs_all =
+                cut.open_share == 1.0 || IsOpen(t, InFile(layer, neuron));
+            const size_t num_bytes =
+                needs_all ? kStoreStride : kStoreStride / 4;
+            if (!IsRight(layer, neuron, num_bytes)) ++num_wrong;
           }
         }
       }
@@ -154,6 +196,27 @@ class StoreRig {
   }
 
  private:
+  class RigTest final : public GateTest {
+   public:
+    RigTest(const StoreRig* rig, size_t layer, std::atomic<int>* num_wrong)
+        : rig_(*rig), layer_(layer), num_wrong_(*num_wrong) {}
+    size_t KeepOpen(size_t token, uint32_t* ids, size_t count) override {
+      size_t num_kept = 0;
+      for (size_t i = 0; i < count; ++i) {
+        const uint32_t id = ids[i];
+        if (!rig_.IsRight(layer_, id, kStoreStride / 4)) ++num_wrong_;
+        if (IsOpen(token, rig_.InFile(layer_, id))) ids[num_kept++] = id;
+      }
+      return num_kept;
+    }
+
+   private:
+    const StoreRig& rig_;
+    size_t layer_;
+    std::atomic<int>& num_wrong_;
+  };
+
+  double open_share_;
   std::vector<std::byte> file_;
   Random random_;
   std::unique_ptr<os::ThreadPool> pool_;
@@ -195,6 +258,88 @@ TEST(StreamedStoreTest, RecordsAreWhereTheyAreSaidToBe) {
       EXPECT_EQ(RunPasses(rig, 20), 0u);
     }
   }
+}
+
+// Gates first or not, over gaps or not, each mode; with reads a layer early.
+std::vector<StoreRigOptions> WaysToRead() {
+  std::vector<StoreRigOptions> ways;
+  for (const StorageMode mode :
+       {StorageMode::kCluster, StorageMode::kMatrix, StorageMode::kWindow}) {
+    for (const size_t gap_bytes : {size_t{0}, size_t{96}, size_t{1} << 20}) {
+      for (const double open_share : {1.0, 0.5}) {
+        ways.push_back({.mode = mode,
+                        .plan = GatesFirst(gap_bytes),
+                        .open_share = open_share});
+      }
+    }
+  }
+  return ways;
+}
+
+TEST(StreamedStoreTest, EveryWayOfReadingBringsWhatIsNeeded) {
+  for (StoreRigOptions way : WaysToRead()) {
+    for (const uint32_t num_homes : {1u, 20u, 70u}) {
+      SCOPED_TRACE(std::string(NameOf(way.mode)) + " " +
+                   std::to_string(way.plan.gap_bytes) + " " +
+                   std::to_string(way.open_share) + " " +
+                   std::to_string(num_homes));
+      way.num_homes = num_homes;
+      way.reads = {.seed = num_homes, .short_share = 0.3};
+      StoreRig rig(way);
+      EXPECT_EQ(RunPasses(rig, 20), 0u);
+      const StreamTotals::OfPhase& counts = rig.shared().counts;
+      EXPECT_LE(counts.num_early_used, counts.num_early);
+      way.reads.fail_share = 0.05;
+      StoreRig failing(way);
+      const size_t num_failed = RunPasses(failing, 30);
+      if (num_homes == kStoreNeurons) continue;  // few reads are made
+      EXPECT_EQ(counts.num_early > 0, way.mode == StorageMode::kCluster);
+      EXPECT_GT(num_failed, 0u);
+    }
+  }
+}
+
+// The gate alone of those that rest.
+TEST(StreamedStoreTest, TheRestIsReadOfWhoIsOpen) {
+  StoreRig rig({.plan = GatesFirst(0), .open_share = 0.5});
+  std::vector<uint32_t> some;
+  size_t num_open = 0;
+  for (uint32_t i = 0; i < kStoreNeurons; i += 2) {
+    some.push_back(i);
+    num_open += IsOpen(0, rig.InFile(0, i)) ? 1 : 0;
+  }
+  const std::array<NeuronList, 1> lists = {{{some.data(), some.size()}}};
+  const std::array<size_t, 1> num_pieces = {4};
+  ASSERT_TRUE(rig.RunLists(0, {lists, num_pieces, 4, 0.5}));
+  const StreamTotals::OfPhase& counts = rig.shared().counts;
+  EXPECT_EQ(counts.num_missed, some.size());
+  EXPECT_EQ(counts.num_reads, some.size() + num_open);
+  EXPECT_EQ(counts.num_bytes,
+            (some.size() + 3 * num_open) * (kStoreStride / 4));
+}
+
+// Whom the hint named nobody reads again.
+TEST(StreamedStoreTest, WhatWasReadEarlyIsThere) {
+  StoreRig rig({.reads = {.seed = 3}, .plan = {.gap_bytes = 0}});
+  std::vector<uint32_t> some = {3, 20, 21, 50};
+  uint64_t words[2] = {};
+  const neuron::NeuronSet hint = {words, kStoreNeurons};
+  for (const uint32_t i : {3, 20, 21, 60}) hint.Add(i);
+  rig.store(1).Prefetch(hint);
+  const std::array<NeuronList, 1> lists = {{{some.data(), some.size()}}};
+  const std::array<size_t, 1> num_pieces = {2};
+  StreamedStore& first = rig.store(0);
+  first.Request({lists, num_pieces, 2}, 1);
+  size_t share = 0;
+  while (first.NextReady(share) < 2) {
+  }
+  ASSERT_TRUE(first.Release());
+  EXPECT_EQ(rig.shared().counts.num_early, 4u);
+  ASSERT_TRUE(rig.RunLists(1, {lists, num_pieces, 2}));
+  EXPECT_EQ(rig.shared().counts.num_early_used, 3u);
+  EXPECT_EQ(rig.shared().counts.num_missed, 8u);
+  EXPECT_EQ(rig.shared().counts.num_bytes, 9 * kStoreStride);
+  EXPECT_EQ(rig.shared().counts.num_reads, 3 + 3 + 1u);
 }
 
 TEST(StreamedStoreTest, FailedReadsLeaveNothingWrong) {

@@ -12,37 +12,43 @@ constexpr size_t kWholeReadBytes = 1 << 20;
 }  // namespace
 
 void StreamedStore::EndPass() {
-  if (reads_whole_) (void)SettleWhole();
+  if (shared_.hinted == this) shared_.hinted = nullptr;
+  if (reads_whole_) {
+    (void)SettleWhole();
+  } else if (num_reading_ > 0) {
+    shared_.queue.WaitUntil([&] { return num_reading_ == 0; });
+  }
 }
 
 void StreamedStore::BeginWhole() {
   if (reads_whole_) return;
-  TC_CHECK(num_reading_ == 0 && !any_missed_);
+  TC_CHECK(!any_missed_);
   TakeHalf();
-  shared_.misses.clear();
-  const neuron::NeuronSet whole = {whole_words_.data(), layer_.num_neurons};
-  whole.Clear();
+  failed_.reset();
+  shared_.absent.clear();
+  shared_.rests.clear();
   for (uint32_t i = 0; i < places_.size(); ++i) {
-    if (places_[i] != kAbsent) continue;
-    shared_.misses.push_back(i);
-    whole.Add(i);
-    places_[i] = TargetOf(i);
+    if (Has(i, kBothParts)) continue;
+    const int asked = states_[i] | states_[i] >> kReadsShift;
+    if ((asked & kFirstPart) == 0) {
+      shared_.absent.push_back(i);
+    } else if ((asked & kRestPart) == 0) {
+      shared_.rests.push_back(i);
+    }
   }
   shared_.counts.num_wanted += layer_.num_neurons;
-  shared_.counts.num_missed += shared_.misses.size();
+  shared_.counts.num_missed += shared_.absent.size() + shared_.rests.size();
   reads_whole_ = true;
-  whole_failed_.reset();
-  num_whole_reading_ = SubmitMisses(kWholeReadBytes, kOfWhole);
+  SubmitAbsent(kBothParts, kWholeReadBytes, SIZE_MAX);
+  SubmitRests();
 }
 
-// Waits for all reads; after an error nobody of them is here.
+// Waits for all reads, also for those that had begun early.
 Status StreamedStore::SettleWhole() {
-  shared_.queue.WaitUntil([&] { return num_whole_reading_ == 0; });
+  shared_.queue.WaitUntil([&] { return num_reading_ == 0; });
   reads_whole_ = false;
-  if (!whole_failed_) return {};
-  neuron::ForEachMember(whole_words_.data(), 0, layer_.num_neurons,
-                        [&](size_t neuron) { places_[neuron] = kAbsent; });
-  return tl::unexpected(*whole_failed_);
+  if (failed_) return tl::unexpected(*failed_);
+  return {};
 }
 
 Status StreamedStore::FinishWhole(os::ThreadPool& pool) {

@@ -16,7 +16,9 @@
 
 #include "device/sim/sim_device.h"
 #include "device/sim/test_machine.h"
+#include "engine/left_tensors.h"
 #include "engine/session.h"
+#include "engine/stream/expert_stream.h"
 #include "engine/testing/hybrid.h"
 #include "engine/testing/test_placement.h"
 #include "engine/testing/tiny_model.h"
@@ -324,7 +326,29 @@ TEST(Allocation, DecodeWithADeviceAllocatesNothing) {
   ExpectNoHybridAllocations(mixture, FfnMode::kDense, false);
 }
 
-// Once as many reads were open as ever are: then the reader has its memory.
+// Prompts of many rows, and generated ones. Once as many reads were open as
+// ever are: then the reader has its memory.
+void ExpectNoStreamAllocations(Session& session, size_t vocab_size) {
+  const auto tokens = testing::RandomTokens(40, vocab_size);
+  const auto decode = [&] {
+    Status status = session.Prompt(tokens, LogitsOf::kNone, {});
+    for (const size_t count : {1, 5, 1}) {
+      if (!status) break;
+      status =
+          session.Generate(std::span(tokens).first(count), LogitsOf::kNone, {});
+    }
+    session.Truncate(0);
+    return status.has_value();
+  };
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(decode());
+  num_allocations = 0;
+  counting = true;
+  const bool is_done = decode();
+  counting = false;
+  EXPECT_TRUE(is_done);
+  EXPECT_EQ(num_allocations, 0) << NameOf(session.ffn());
+}
+
 TEST(Allocation, RecordsThatComeFromTheFileAllocateNothing) {
   const os::TestFolder folder;
   const std::string path = folder / "prepared.gguf";
@@ -346,21 +370,57 @@ TEST(Allocation, RecordsThatComeFromTheFileAllocateNothing) {
         storage::MakeFakeReader({std::as_bytes(std::span(bytes))}, {}));
   };
   const auto session = Session::Create(model, options).value();
-  const auto tokens = testing::RandomTokens(20, spec.vocab_size);
-  const auto decode = [&] {
-    const Status first = session->Prompt(tokens, LogitsOf::kNone, {});
-    const Status second =
-        session->Generate(std::span(tokens).first(5), LogitsOf::kNone, {});
-    session->Truncate(0);
-    return first.has_value() && second.has_value();
+  ExpectNoStreamAllocations(*session, spec.vocab_size);
+}
+
+TEST(Allocation, LayersThatComeFromTheFileAllocateNothing) {
+  const testing::TinySpec spec = {.num_layers = 5};
+  const auto mapped = testing::MakeTinyModel(spec);
+  ASSERT_NE(mapped, nullptr);
+  const gguf::TensorInfo& tensor = mapped->file().tensors()[0];
+  const std::span<const std::byte> bytes = {tensor.data - tensor.offset,
+                                            mapped->file().num_file_bytes()};
+  SessionOptions options = {.num_threads = 3, .budget = {.ram = 0}};
+  model::OpenOptions open;
+  open.leaves = [&](const gguf::File& file, const model::Config& config) {
+    return TensorsToLeave(file, config, options);
   };
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(decode());
-  num_allocations = 0;
-  counting = true;
-  const bool is_done = decode();
-  counting = false;
-  EXPECT_TRUE(is_done);
-  EXPECT_EQ(num_allocations, 0);
+  const auto model = testing::OpenTinyModel(spec, open).value();
+  options.open_records = [&](const std::vector<std::string>&) {
+    return Result<std::unique_ptr<storage::BlockReader>>(
+        storage::MakeFakeReader({bytes}, {}));
+  };
+  options.budget.ram =
+      PlanRuntime(*model, options)->memory.host.total() + (64 << 10);
+  const auto session = Session::Create(model, options).value();
+  ExpectNoStreamAllocations(*session, spec.vocab_size);
+}
+
+// Experts, guesses and all: prompts of many rows and generated ones.
+TEST(Allocation, ExpertsThatComeFromTheFileAllocateNothing) {
+  testing::TinySpec spec = {.num_layers = 3, .activation = "relu"};
+  testing::UseArchitecture("mixtral", spec);
+  model::OpenOptions open;
+  open.leaves = [](const gguf::File& file, const model::Config& config) {
+    return Result<std::vector<std::string>>(ExpertTensors(file, config));
+  };
+  const auto model = testing::OpenTinyModel(spec, open).value();
+  const auto mapped = testing::MakeTinyModel(spec);
+  const gguf::TensorInfo& first = mapped->file().tensors().front();
+  const std::span bytes(first.data - first.offset,
+                        mapped->file().num_file_bytes());
+  for (const FfnMode mode : {FfnMode::kDense, FfnMode::kExact}) {
+    SessionOptions options = {
+        .num_threads = 3, .ffn = mode, .budget = {.ram = 0}};
+    options.budget.ram =
+        PlanRuntime(*model, options)->memory.host.total() + (1 << 20);
+    options.open_records = [&](const std::vector<std::string>&) {
+      return Result<std::unique_ptr<storage::BlockReader>>(
+          storage::MakeFakeReader({bytes}, {}));
+    };
+    const auto session = Session::Create(model, options).value();
+    ExpectNoStreamAllocations(*session, spec.vocab_size);
+  }
 }
 
 }  // namespace

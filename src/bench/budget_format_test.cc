@@ -1,0 +1,97 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "bench/budget_bench.h"
+
+namespace thermocline::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+BudgetRow ABudgetRow() {
+  BudgetRow row = {.ram = uint64_t{4} << 30,
+                   .unit = "layers",
+                   .resident = 0.25,
+                   .tokens = {},
+                   .tokens_per_s = {4.0, 5.0, 6.0},
+                   .planned_bytes = 1000,
+                   .peak_bytes = 1 << 20,
+                   .rates = BudgetRates{.drive = 1e6, .host = 1e9}};
+  // 100 tokens of 0.1 s; two of them read twice as much.
+  for (int i = 0; i < 100; ++i) {
+    row.tokens.push_back({.seconds = 0.1,
+                          .num_missed = 3,
+                          .stream_bytes = i < 98 ? 10'000u : 20'000u,
+                          .num_reads = 2,
+                          .memory_bytes = 1'000'000});
+  }
+  return row;
+}
+
+TEST(FormatBudget, HasEveryNumber) {
+  const auto json = nlohmann::json::parse(
+      FormatBudgetBench({ABudgetRow()}, BenchFormat::kJson));
+  const std::map<std::string, double> expected = {
+      {"resident", 0.25},
+      {"n_gen", 100},
+      {"ts", 5.0},
+      {"p50_ms", 100},
+      {"p90_ms", 100},
+      {"p99_ms", 100},
+      {"misses_per_token", 3},
+      {"read_bytes_per_token", 10'200},
+      {"read_p99_of_median", 2.0},
+      {"drive_bytes_per_s", 1e6},
+      {"host_bytes_per_s", 1e9},
+      {"bound_ts", 100 / 1.02},
+      {"percent_of_bound", 10.2},
+      {"planned_bytes", 1000},
+      {"peak_bytes", 1 << 20}};
+  for (const auto& [name, value] : expected) {
+    EXPECT_NEAR(json[0][name].get<double>(), value, 1e-9 * value) << name;
+  }
+  EXPECT_EQ(json[0]["unit"], "layers");
+  EXPECT_TRUE(json[0]["storage"].is_null());
+  EXPECT_THAT(FormatBudgetBench({ABudgetRow()}, BenchFormat::kCsv),
+              StartsWith("storage,ram,unit,resident,n_gen,ts,p50_ms,"));
+  EXPECT_THAT(FormatBudgetBench({ABudgetRow()}, BenchFormat::kMarkdown),
+              HasSubstr("| 4.00 GiB | 25.0 % | 5.00 | 100.00 | 100.00 | 100.00 "
+                        "| 3.0 layers | 0.01 | 2.00 | 98.04 | 10.20 | 1.00 "
+                        "MiB |"));
+}
+
+TEST(FormatBudget, LeavesOutWhatIsNotKnown) {
+  BudgetRow row = ABudgetRow();
+  row.unit.clear();
+  row.rates.reset();
+  for (StreamedToken& token : row.tokens) token.stream_bytes = 0;
+  const auto json =
+      nlohmann::json::parse(FormatBudgetBench({row}, BenchFormat::kJson));
+  for (const char* name : {"unit", "read_p99_of_median", "drive_bytes_per_s",
+                           "bound_ts", "percent_of_bound"}) {
+    EXPECT_TRUE(json[0][name].is_null()) << name;
+  }
+  EXPECT_THAT(FormatBudgetBench({row}, BenchFormat::kMarkdown),
+              Not(HasSubstr("storage")));
+  row.storage = "mmap";
+  EXPECT_THAT(FormatBudgetBench({row}, BenchFormat::kMarkdown),
+              HasSubstr("| mmap | 4.00 GiB |"));
+}
+
+TEST(BudgetRowTest, TheSlowerReaderBounds) {
+  BudgetRow row = ABudgetRow();
+  EXPECT_DOUBLE_EQ(row.bound_seconds(), 1.02);
+  row.rates->host = 1e7;
+  EXPECT_DOUBLE_EQ(row.bound_seconds(), 10.0);
+  row.rates->drive.reset();
+  EXPECT_DOUBLE_EQ(row.bound_seconds(), 10.0);
+}
+
+}  // namespace
+}  // namespace thermocline::bench

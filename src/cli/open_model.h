@@ -1,0 +1,40 @@
+// Models and sessions as the flags of session_flags.h say.
+#ifndef THERMOCLINE_CLI_OPEN_MODEL_H_
+#define THERMOCLINE_CLI_OPEN_MODEL_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/session_flags.h"
+#include "cli/terminal.h"
+#include "engine/session.h"
+#include "model/model.h"
+
+namespace thermocline::cli {
+
+// The sessions that a command will make of a model, where they are not what the
+// flags say, which come as `from_flags`. At least one.
+using SessionsOf = std::function<std::vector<engine::SessionOptions>(
+    const model::Config& config, const engine::SessionOptions& from_flags)>;
+
+// Opens the model; an interrupt meanwhile ends the process. What its weights
+// need in RAM is refused before they are read if it is more than there is,
+// together with the session that `session` asks for, if one is given, or the
+// largest of sessions_of; a larger mapping is a warning. Of what is more than
+// session->ram a part stays in the file (engine/left_tensors.h), so much that
+// the largest session has room beside the rest.
+Result<std::shared_ptr<const model::Model>> OpenModel(
+    const ModelFlags& flags, ProgressLine& progress,
+    const SessionFlags* session = nullptr, const SessionsOf& sessions_of = {});
+
+// Session::Create, weights that are held in RAM counted too; an interrupt
+// meanwhile ends the process.
+Result<std::unique_ptr<engine::Session>> CreateSession(
+    std::shared_ptr<const model::Model> model,
+    const engine::SessionOptions& options);
+
+}  // namespace thermocline::cli
+
+#endif  // THERMOCLINE_CLI_OPEN_MODEL_H_
