@@ -40,12 +40,11 @@ Result<std::vector<std::string>> TensorsToLeave(const gguf::File& file,
       return RecordTensors(config);
     case StreamUnit::kExperts:
       return ExpertTensors(file, config);
-    case StreamUnit::kLayers:
-      return LayerTensors(
-          file, config,
-          *options.budget.ram + weights.num_bytes -
-              std::min(plan.host.total(),
-                       *options.budget.ram + weights.num_bytes));
+    case StreamUnit::kLayers: {
+      const uint64_t whole = *options.budget.ram + weights.num_bytes;
+      const uint64_t room = whole - std::min(plan.host.total(), whole);
+      return LayerTensors(file, config, RoomForSlots(room));
+    }
   }
   return names;
 }

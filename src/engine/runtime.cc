@@ -113,7 +113,8 @@ Status PlanStream(const model::Config& config, const SessionOptions& options,
     plan.memory.host.scratch += ExpertTableBytes(config);
   }
   const uint64_t ram = options.budget.ram.value_or(UINT64_MAX);
-  const uint64_t room = ram - std::min(ram, plan.memory.host.total());
+  const uint64_t room =
+      RoomForSlots(ram - std::min(ram, plan.memory.host.total()));
   StreamOptions stream = {.unit = left.unit,
                           .policy = options.policy,
                           .open = options.open_records,

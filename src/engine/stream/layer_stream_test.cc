@@ -226,10 +226,10 @@ TEST(LayerStreamTest, SpreadsWhatStaysAndSaysSo) {
           .value();
   std::vector<bool> is_left;
   for (size_t i = 0; i < 8; ++i) is_left.push_back(stream->IsLeft(i));
-  EXPECT_THAT(is_left, ::testing::ElementsAre(false, true, false, true, true,
-                                              false, true, true))
+  EXPECT_THAT(is_left, ::testing::ElementsAre(false, true, true, true, false,
+                                              true, true, true))
       << stream->Describe();
-  EXPECT_THAT(stream->Describe(), HasSubstr("layers 3 of 8 in "));
+  EXPECT_THAT(stream->Describe(), HasSubstr("layers 2 of 8 in "));
   EXPECT_THAT(stream->Describe(), HasSubstr(" and 2 slots of "));
 }
 

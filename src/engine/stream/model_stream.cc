@@ -38,6 +38,11 @@ std::string_view PolicyOf(std::string_view name, StorageMode mode) {
   return residency::Policies().front().name;
 }
 
+uint64_t RoomForSlots(uint64_t room) {
+  constexpr uint64_t kBeside = uint64_t{16} << 20;  // 8 to 13 MiB were seen
+  return room - std::min(room / 8, kBeside);
+}
+
 Result<ModelStream> ModelStream::Create(const model::Model& model,
                                         const StreamOptions& options) {
   ModelStream stream;

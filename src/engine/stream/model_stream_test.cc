@@ -26,6 +26,12 @@ TEST(ModelStreamTest, NoPolicyIsTheBest) {
   EXPECT_FALSE(PolicyOf("").empty());
 }
 
+TEST(ModelStreamTest, SlotsLeaveRoomForWhatNobodyCounts) {
+  EXPECT_EQ(RoomForSlots(0), 0u);
+  EXPECT_EQ(RoomForSlots(80), 70u);
+  EXPECT_EQ(RoomForSlots(uint64_t{1} << 30), (1024 - 16) * uint64_t{1} << 20);
+}
+
 TEST(ModelStreamTest, NoneIsNoStream) {
   EXPECT_EQ(ModelStream().any(), nullptr);
 }

@@ -39,6 +39,10 @@ std::string_view NameOf(StreamUnit unit);  // "records", "experts", "layers"
 std::string_view PolicyOf(std::string_view name,
                           StorageMode mode = StorageMode::kCluster);
 
+// What slots may take of what a budget leaves: beside what is planned a program
+// has a vocabulary, threads, a heap, which are counted by nobody.
+uint64_t RoomForSlots(uint64_t room);
+
 // What of a model stays in its file.
 struct LeftWeights {
   StreamUnit unit = StreamUnit::kRecords;
