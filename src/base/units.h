@@ -17,6 +17,8 @@ inline constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 // "512 B", "1.50 KiB", "3.56 GiB": binary units, two decimals above bytes.
 std::string FormatBytes(uint64_t num_bytes);
+// The same of what is needed at least: rounded up, so that it is enough.
+std::string FormatLeastBytes(uint64_t num_bytes);
 
 // "512", "8.80 M", "6.74 B": decimal units, two decimals from a thousand on.
 std::string FormatCount(uint64_t count);

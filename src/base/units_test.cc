@@ -41,5 +41,11 @@ TEST(MathTest, RoundUpAndCeilDiv) {
   EXPECT_EQ(RoundUp(0u, 32u), 0u);
 }
 
+TEST(FormatLeastBytesTest, IsEnough) {
+  EXPECT_EQ(FormatLeastBytes(512), "512 B");
+  EXPECT_EQ(FormatLeastBytes(2 << 20), "2.00 MiB");
+  EXPECT_EQ(FormatLeastBytes((2 << 20) + 1), "2.01 MiB");
+}
+
 }  // namespace
 }  // namespace thermocline

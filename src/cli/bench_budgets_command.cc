@@ -66,7 +66,8 @@ Result<std::vector<bench::BudgetRow>> MeasureBudgets(
   for (const uint64_t ram : rams) {
     for (const engine::StorageMode storage : flags.session.storage) {
       auto row = MeasureBudget(flags, ram, storage, context, options, progress);
-      if (!row && row.error().code == ErrorCode::kResourceExhausted) {
+      if (!row && (row.error().code == ErrorCode::kResourceExhausted ||
+                   row.error().code == ErrorCode::kUnsupported)) {
         progress.Clear();
         LogWarning("{}: {}", FormatBytes(ram), row.error().message);
         last_error = tl::unexpected(row.error());

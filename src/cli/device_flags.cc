@@ -12,6 +12,8 @@
 #include "device/sim/machine.h"
 #include "device/sim/sim_device.h"
 #include "os/file.h"
+#include "planner/plan_file.h"
+#include "planner/plan_text.h"
 #include "planner/storage_files.h"
 
 namespace thermocline::cli {
@@ -84,14 +86,20 @@ Status StoreTensorRules(const std::string& text, DeviceFlags& flags) {
   return {};
 }
 
-// Which of the two kinds it is, its own text says; a bad one is told of when
-// it is read.
+// Which of the two kinds it is, its own text says; what is bad in it is told of
+// when it is read.
 Status StorePlan(const std::string& path, DeviceFlags& flags) {
   if (path.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "the path is empty");
   }
-  const auto text = os::ReadFile(path, planner::kMaxStorageFileBytes);
-  const bool is_storage = text && planner::IsStoragePlan(*text);
+  TC_ASSIGN_OR_RETURN(const std::string text,
+                      os::ReadFile(path, planner::kMaxPlanBytes));
+  const bool is_storage = planner::IsStoragePlan(text);
+  if (!is_storage && text.find(planner::kPlanFormat) == std::string::npos) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: is no plan: `thermocline plan -o` writes them",
+                Escape(path));
+  }
   (is_storage ? flags.storage_plan_path : flags.plan_path) = path;
   return {};
 }

@@ -32,6 +32,13 @@ MainResult RunOn(const std::vector<std::string>& device) {
   return RunMain(args);
 }
 
+// Enough of one to be told from other files.
+std::string SomePlan() {
+  const std::string path = TempPath("some_plan.json");
+  std::ofstream(path) << "thermocline-plan";
+  return path;
+}
+
 std::vector<std::string> OnSim(const std::vector<std::string>& more) {
   std::vector<std::string> args = {"--device", "sim", "--machine", kMachine};
   args.insert(args.end(), more.begin(), more.end());
@@ -142,8 +149,10 @@ const RefusalOfFlags kRefusals[] = {
     {{"-ot", "a=CPU,"}, 2, "'' is not REGEX=host|device"},
     {{"-ot", "ffn=TPU"}, 2, "'TPU' is not one of host, device, CPU"},
     {{"-ot", "ffn=CUDA1", "--device", "cuda"}, 1, "-ot puts tensors on CUDA1"},
-    {OnSim({"--plan", "p.json", "-ngl", "1"}), 1, "--plan says what lies"},
-    {OnSim({"--plan", "p.json", "--counts", "c"}), 1, "is a plan already"},
+    {OnSim({"--plan", SomePlan(), "-ngl", "1"}), 1, "--plan says what lies"},
+    {OnSim({"--plan", SomePlan(), "--counts", "c"}), 1, "is a plan already"},
+    {OnSim({"--plan", "no_plan.json"}), 2, "no_plan.json: cannot open"},
+    {OnSim({"--plan", kSparse}), 2, "is no plan"},
     {{"--device", "none", "--counts", "c"}, 1, "--counts is for a device"},
     {OnSim({"-ot", "blk.[=device"}), 1, "is no regular expression"},
     {OnSim({"-ot", "blk.99.=device"}), 1, "none of its tensors matches"},

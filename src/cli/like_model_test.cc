@@ -93,6 +93,8 @@ TEST(LikeModel, RefusesWhatDoesNotGoTogether) {
     int exit_code;
     const char* message;
   };
+  const std::string plan = TempPath("p.json");
+  std::ofstream(plan) << "thermocline-plan";
   const std::vector<Case> cases = {
       {{"--like", "tiny", "-m", kLlamaF16}, 2, "not with -m"},
       {{}, 2, "-m says which model, or --like what shape"},
@@ -104,7 +106,7 @@ TEST(LikeModel, RefusesWhatDoesNotGoTogether) {
       {{"--like", "tiny", "--layers", "99"}, 1, "it has 2"},
       {{"--like", "tiny", "--expert-skew", "0.5"}, 1, "has no experts"},
       {{"--like", "tiny", "--as", "q5_0"}, 2, "q5_0"},
-      {{"--like", "tiny", "--plan", "p.json"}, 2, "this one makes plans"}};
+      {{"--like", "tiny", "--plan", plan}, 2, "this one makes plans"}};
   for (const Case& one : cases) {
     const MainResult run = PlanWith(one.flags);
     EXPECT_EQ(run.exit_code, one.exit_code) << one.message;

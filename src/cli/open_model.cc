@@ -96,7 +96,9 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
   options.progress = progress.callback();
   options.hold_progress = hold_progress.callback();
   options.admit = admit;
-  if (session != nullptr) options.leaves = LeavesFor(options_for, &left);
+  // A device takes all weights from memory.
+  const bool may_leave = session != nullptr && !WantsDevice(session->device);
+  if (may_leave) options.leaves = LeavesFor(options_for, &left);
   auto model = model::Model::Open(flags.path, options);
   progress.Clear();
   hold_progress.Clear();

@@ -43,7 +43,7 @@ Result<std::vector<std::string>> TensorsToLeave(const gguf::File& file,
     case StreamUnit::kLayers: {
       const uint64_t whole = *options.budget.ram + weights.num_bytes;
       const uint64_t room = whole - std::min(plan.host.total(), whole);
-      return LayerTensors(file, config, RoomForSlots(room));
+      return LayerTensors(file, config, RoomForSlots(room, config));
     }
   }
   return names;

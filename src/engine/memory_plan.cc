@@ -57,10 +57,10 @@ Status CheckBudget(std::string_view tier_name, const TierBytes& tier,
   if (!limit || tier.total() <= *limit) return {};
   return Fail(ErrorCode::kResourceExhausted,
               "a budget of {} of {} does not hold the {}: at least {} are "
-              "needed ({}); a smaller context or KV type, or a model in fewer "
-              "bits, needs less",
+              "needed ({}); a smaller context, batch or KV type, or a model in "
+              "fewer bits, needs less",
               FormatBytes(*limit), tier_name, FirstTooMuch(tier, *limit),
-              FormatBytes(tier.total()), Join(tier, ""));
+              FormatLeastBytes(tier.total()), Join(tier, ""));
 }
 
 }  // namespace

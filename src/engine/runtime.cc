@@ -114,7 +114,7 @@ Status PlanStream(const model::Config& config, const SessionOptions& options,
   }
   const uint64_t ram = options.budget.ram.value_or(UINT64_MAX);
   const uint64_t room =
-      RoomForSlots(ram - std::min(ram, plan.memory.host.total()));
+      RoomForSlots(ram - std::min(ram, plan.memory.host.total()), config);
   StreamOptions stream = {.unit = left.unit,
                           .policy = options.policy,
                           .open = options.open_records,

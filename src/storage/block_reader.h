@@ -45,6 +45,9 @@ struct ReaderOptions {
   bool direct = true;
 };
 
+// Of the reader's own memory, at most, where reads go by way of it.
+inline constexpr uint64_t kMostBounced = uint64_t{8} << 20;
+
 struct ReaderStats {
   uint64_t num_reads = 0;    // reaped
   uint64_t num_bytes = 0;    // asked for

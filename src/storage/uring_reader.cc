@@ -25,7 +25,7 @@ namespace thermocline::storage {
 namespace {
 
 // Reads that bounce at once; more wait for a buffer.
-constexpr size_t kBouncesMax = 32;
+constexpr size_t kBouncesMax = kMostBounced / kBounceBytes;
 // How often a read is given to the kernel again that it had no room for.
 constexpr int kTriesMax = 1000;
 

@@ -219,7 +219,9 @@ NextRouter NextRouterOf(const FfnParts& parts, size_t layer_idx) {
   const size_t next = layer_idx + 1;
   if (next == config.layers.size() ||
       config.layers[next].ffn.num_experts !=
-          config.layers[layer_idx].ffn.num_experts) {
+          config.layers[layer_idx].ffn.num_experts ||
+      config.layers[next].ffn.num_experts_used !=
+          config.layers[layer_idx].ffn.num_experts_used) {
     return {};
   }
   const model::FfnWeights& ffn = parts.model->weights().layers[next].ffn;

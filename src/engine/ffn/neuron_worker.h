@@ -68,12 +68,13 @@ class PieceChunks {
         records_(*records),
         test_(test),
         share_(share),
-        chunk_rows_(chunk_rows) {
-    next_.piece = TakePiece();
-  }
+        chunk_rows_(chunk_rows) {}
 
-  // Without rows when there is no more.
+  // Without rows when there is no more. The first piece is taken here, not when
+  // this is made: a store may ask `test`, whose owner is not whole until then.
   Chunk Next() {
+    if (!has_begun_) next_.piece = TakePiece();
+    has_begun_ = true;
     while (next_.piece < cut_.max_pieces) {
       const size_t t = next_.token;
       if (t == cut_.lists.size()) {
@@ -141,6 +142,7 @@ class PieceChunks {
   GateTest* test_;
   size_t share_;  // where it would go on
   size_t chunk_rows_;
+  bool has_begun_ = false;
   Place next_;
 };
 

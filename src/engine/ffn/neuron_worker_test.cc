@@ -177,6 +177,18 @@ class PieceChunksTest : public ::testing::Test {
   std::vector<size_t> num_pieces_;
 };
 
+// Who asks for gates is not whole when its chunks are made.
+TEST_F(PieceChunksTest, TakesNothingBeforeItIsAsked) {
+  AddToken(0, 10, 2);
+  const CutLists cut = {lists_, num_pieces_, 2};
+  const auto records = MakeMappedStore({});
+  records->Request(cut, 1);
+  PieceChunks late(cut, records.get(), 0, 8);
+  PieceChunks first(cut, records.get(), 0, 8);
+  EXPECT_EQ(first.Next().piece, 0u);
+  EXPECT_EQ(late.Next().piece, 1u);
+}
+
 TEST_F(PieceChunksTest, CutsPiecesIntoChunksThatSayWhereTheyStand) {
   AddToken(0, 21, 2);  // pieces of 10 and 11
   const std::vector<Chunk> chunks = All(1, 0, 8);

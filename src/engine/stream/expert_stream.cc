@@ -111,11 +111,10 @@ void ExpertStream::Begin(size_t layer_idx, std::span<const uint32_t> experts,
     in_run_[expert] = InRun::kWanted;
     used().Add(expert);
     const uint32_t unit = UnitOf(expert);
-    if (slots_.IsThere(unit)) {
-      Hold(unit);
-    } else {
-      ++counts_.num_missed;
-    }
+    const bool was_guessed =
+        guessed_layer_ == layer_idx && guessed_[expert].is_read;
+    if (was_guessed || !slots_.IsThere(unit)) ++counts_.num_missed;
+    if (slots_.IsThere(unit)) Hold(unit);
   }
   policy_->Observe(layer_idx, used());
   if (guessed_layer_ == layer_idx) Settle(phase);

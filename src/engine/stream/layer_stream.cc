@@ -307,8 +307,10 @@ Status LayerStream::Await(size_t layer_idx, const compute::Compute& compute) {
   }
   if (slot.error) {
     slot.holds = kNobody;
+    const uint32_t shard_idx = left_[k].layout.reads.front().shard_idx;
     return Fail(ErrorCode::kIo, "{}: layer {} cannot be read: {}",
-                model_->file().path(), layer_idx, slot.error->message);
+                model_->file().shard_path(shard_idx), layer_idx,
+                slot.error->message);
   }
   if (!std::exchange(slot.is_counted, true)) {
     ++counts_.num_missed;

@@ -38,14 +38,30 @@ std::string_view PolicyOf(std::string_view name, StorageMode mode) {
   return residency::Policies().front().name;
 }
 
-uint64_t RoomForSlots(uint64_t room) {
-  constexpr uint64_t kBeside = uint64_t{16} << 20;  // 8 to 13 MiB were seen
-  return room - std::min(room / 8, kBeside);
+uint64_t RoomForSlots(uint64_t room, const model::Config& config) {
+  // 8 to 14 MiB were seen, and 25 more of a vocabulary of 150 thousand.
+  constexpr uint64_t kBeside = uint64_t{16} << 20;
+  constexpr uint64_t kOfToken = 170;
+  uint64_t beside = kBeside + kOfToken * config.vocab_size;
+  const bool are_padded = std::ranges::all_of(
+      config.records, [](const neuron::RecordLayout& layout) {
+        return layout.stride % kBlockAlignment == 0;
+      });
+  if (!are_padded) beside += storage::kMostBounced;
+  return room - std::min(room / 8, beside);
 }
 
 Result<ModelStream> ModelStream::Create(const model::Model& model,
                                         const StreamOptions& options) {
   ModelStream stream;
+  if (options.unit != StreamUnit::kRecords &&
+      options.mode != StorageMode::kCluster) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: its {} come from the file, which mode {} of storage does "
+                "not read: it is one of prepared models' records",
+                model.file().path(), NameOf(options.unit),
+                NameOf(options.mode));
+  }
   switch (options.unit) {
     case StreamUnit::kRecords: {
       TC_ASSIGN_OR_RETURN(stream.records, RecordStream::Create(model, options));

@@ -27,9 +27,14 @@ TEST(ModelStreamTest, NoPolicyIsTheBest) {
 }
 
 TEST(ModelStreamTest, SlotsLeaveRoomForWhatNobodyCounts) {
-  EXPECT_EQ(RoomForSlots(0), 0u);
-  EXPECT_EQ(RoomForSlots(80), 70u);
-  EXPECT_EQ(RoomForSlots(uint64_t{1} << 30), (1024 - 16) * uint64_t{1} << 20);
+  model::Config config;
+  config.vocab_size = 100;
+  EXPECT_EQ(RoomForSlots(0, config), 0u);
+  EXPECT_EQ(RoomForSlots(80, config), 70u);
+  const uint64_t room = uint64_t{1} << 30;
+  EXPECT_EQ(RoomForSlots(room, config), room - (16 << 20) - 17000);
+  config.records = {{.stride = 64}};  // comes by way of the reader's memory
+  EXPECT_EQ(RoomForSlots(room, config), room - (24 << 20) - 17000);
 }
 
 TEST(ModelStreamTest, NoneIsNoStream) {

@@ -145,6 +145,7 @@ storage::Read StreamedStore::BeginRead(const ReadRange& range) {
 void StreamedStore::OnRead(uint32_t number, const Status& status) {
   --num_reading_;
   const ReadRange range = ranges()[number];
+  bool is_needed = reads_whole_;
   for (uint32_t i = range.first; i <= range.last; ++i) {
     const uint8_t parts = i == range.last ? range.parts : kBothParts;
     const auto reads = static_cast<uint8_t>(parts << kReadsShift);
@@ -153,10 +154,12 @@ void StreamedStore::OnRead(uint32_t number, const Status& status) {
     if (status.has_value()) {
       OnPart(i, parts);
     } else {
+      is_needed = is_needed || IsAwaited(i);
       OnLost(i);
     }
   }
-  if (status.has_value() || failed_) return;
+  // One in vain, of a hint or of a gap, may fail.
+  if (status.has_value() || failed_ || !is_needed) return;
   failed_ = ErrorOf(range.first == range.last
                         ? fmt::format("the record of neuron {}", range.first)
                         : fmt::format("the records of neurons {} to {}",
@@ -181,6 +184,14 @@ void StreamedStore::OnPart(uint32_t neuron, uint8_t parts) {
 }
 
 // What else of it is here, or on its way, stays.
+// Whether the run at hand goes on with what is read of it.
+bool StreamedStore::IsAwaited(uint32_t neuron) const {
+  if (!any_missed_) return false;
+  const uint8_t wanted = tests_gates_ ? kFirstPart : kBothParts;
+  return shared_.rest_waiting[neuron] != 0 ||
+         (shared_.waiting[neuron] != 0 && !Has(neuron, wanted));
+}
+
 void StreamedStore::OnLost(uint32_t neuron) {
   constexpr uint8_t kAny = kBothParts | kBothParts << kReadsShift;
   if ((states_[neuron] & kAny) != 0) return;

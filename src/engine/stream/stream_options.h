@@ -40,8 +40,9 @@ std::string_view PolicyOf(std::string_view name,
                           StorageMode mode = StorageMode::kCluster);
 
 // What slots may take of what a budget leaves: beside what is planned a program
-// has a vocabulary, threads, a heap, which are counted by nobody.
-uint64_t RoomForSlots(uint64_t room);
+// has a vocabulary, threads, a heap, huge pages that are not full, and where
+// records are not padded to blocks a reader's memory, which nobody counts.
+uint64_t RoomForSlots(uint64_t room, const model::Config& config);
 
 // What of a model stays in its file.
 struct LeftWeights {

@@ -264,8 +264,18 @@ INSTANTIATE_TEST_SUITE_P(
 // is to be known of a layer is known a layer early.
 TEST(StreamedModelTest, EveryStorageModeGivesTheSameBits) {
   const os::TestFolder folder;
-  for (const FfnMode mode : {FfnMode::kFast, FfnMode::kExact}) {
-    const PreparedFile file = PrepareTiny(folder, StreamedSpec(mode), 64);
+  // Weights in blocks meet rounded inputs, which are prepared once.
+  for (const auto& [mode, dtype] : {std::pair{FfnMode::kFast, DType::kF32},
+                                    std::pair{FfnMode::kExact, DType::kF32},
+                                    std::pair{FfnMode::kExact, DType::kQ8_0}}) {
+    testing::TinySpec spec = StreamedSpec(mode);
+    if (dtype != DType::kF32) {
+      spec = testing::WideSpec(dtype);
+      spec.num_layers = 3;
+      spec.activation = "relu";
+      spec.vocab_size = kStreamVocab;
+    }
+    const PreparedFile file = PrepareTiny(folder, spec, 64);
     StreamRig in_memory(file.mapped, StreamedOptions(mode, 2, false));
     const StreamLogits expected = in_memory.All();
     const StreamModelPtr model = file.OpenStreamed();

@@ -190,6 +190,7 @@ class StreamedStore final : public RecordStore, private ReadQueue::Owner {
   bool CanReadOver(uint32_t first, uint32_t second) const;
   void ReadEarly();
   void OnPart(uint32_t neuron, uint8_t parts);
+  bool IsAwaited(uint32_t neuron) const;
   void OnLost(uint32_t neuron);
   Error ErrorOf(const std::string& what, const Status& status) const;
 
