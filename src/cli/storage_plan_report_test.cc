@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-StoragePlanReport SomeReport() {
+StoragePlanReport SomeStorageReport() {
   StoragePlanReport report = {.machine = "a phone",
                               .ram = kGiB,
                               .context = 64,
@@ -41,7 +41,7 @@ StoragePlanReport SomeReport() {
 }
 
 TEST(StoragePlanReport, HasALineForEachQuestion) {
-  StoragePlanReport report = SomeReport();
+  StoragePlanReport report = SomeStorageReport();
   const std::string text = FormatStoragePlanReport(report, TestHost(), false);
   for (const char* line :
        {"plan      1.00 GiB of RAM on a phone: context 64, fast\n",

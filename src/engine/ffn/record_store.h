@@ -22,13 +22,11 @@ inline constexpr uint32_t kAbsent = UINT32_MAX;
 // What a thread can say of gates alone, before the rest of a record is there.
 class GateTest {
  public:
+  virtual ~GateTest() = default;
   // Keeps of `count` <= kMostTested neurons, whose gates have come, those that
   // the token would compute; returns how many.
   static constexpr size_t kMostTested = 64;
   virtual size_t KeepOpen(size_t token_idx, uint32_t* ids, size_t count) = 0;
-
- protected:
-  ~GateTest() = default;
 };
 
 // The records of one FFN, or of one expert. A neuron's number says who it is:
