@@ -178,13 +178,8 @@ double BudgetRow::bound_seconds() const {
 
 Result<BudgetRow> RunBudgetBench(std::shared_ptr<const model::Model> model,
                                  const BudgetBenchOptions& options) {
-  std::vector<BenchPrompt> prompts = options.prompts;
-  if (prompts.empty()) {
-    prompts.push_back(
-        {.line = 1,
-         .tokens = FixedTokens(std::max<int64_t>(options.test.num_prompt, 1),
-                               model->config().vocab_size)});
-  }
+  const std::vector<BenchPrompt> prompts =
+      PromptsOr(options.prompts, options.test, model->config().vocab_size);
   TC_ASSIGN_OR_RETURN(const std::vector<PickedPrompt> picked,
                       PickPrompts(prompts, options.test,
                                   options.session.context, options.source));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "bench/workload.h"
 
 namespace thermocline::bench {
 namespace {
@@ -67,6 +68,16 @@ tl::unexpected<Error> NoneIsLongEnough(std::span<const BenchPrompt> prompts,
 std::string PromptTest::name() const {
   return num_prompt > 0 ? fmt::format("pp{}+tg{}", num_prompt, num_generate)
                         : fmt::format("prompts+tg{}", num_generate);
+}
+
+std::vector<BenchPrompt> PromptsOr(std::vector<BenchPrompt> prompts,
+                                   const PromptTest& test, size_t vocab_size) {
+  if (prompts.empty()) {
+    prompts.push_back({.line = 1,
+                       .tokens = FixedTokens(
+                           std::max<int64_t>(test.num_prompt, 1), vocab_size)});
+  }
+  return prompts;
 }
 
 Result<std::vector<PickedPrompt>> PickPrompts(

@@ -33,6 +33,11 @@ struct PickedPrompt {
   std::span<const text::TokenId> tokens;
 };
 
+// The prompts, or where there are none one of fixed ids, as long as the test's;
+// of one at least, to begin with.
+std::vector<BenchPrompt> PromptsOr(std::vector<BenchPrompt> prompts,
+                                   const PromptTest& test, size_t vocab_size);
+
 // Those of at least num_prompt tokens, cut to so many; or all, whole.
 // kInvalidArgument: fewer than 2 tokens to generate (the first one comes with
 // the prompt), no prompt that is long enough (the longest is named), a whole

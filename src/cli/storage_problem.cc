@@ -69,16 +69,7 @@ double FiringOf(const std::vector<float>& counts, const model::Model& model) {
 }  // namespace
 
 std::string UnitName(const std::optional<engine::LeftWeights>& left) {
-  if (!left) return "none";
-  switch (left->unit) {
-    case StreamUnit::kRecords:
-      return "records";
-    case StreamUnit::kExperts:
-      return "experts";
-    case StreamUnit::kLayers:
-      return "layers";
-  }
-  return "none";
+  return left ? std::string(engine::NameOf(left->unit)) : "none";
 }
 
 Result<StorageProblem> StorageProblem::Create(

@@ -107,24 +107,4 @@ void PlaceExpert(const ExpertBlock& block, const neuron::RecordLayout* layout,
   }
 }
 
-Result<std::unique_ptr<storage::BlockReader>> OpenExpertFiles(
-    const gguf::File& file, const OpenRecordReader& open) {
-  std::vector<std::string> paths;
-  for (int i = 0; i < file.num_shards(); ++i) {
-    paths.push_back(file.shard_path(static_cast<uint32_t>(i)));
-  }
-  TC_ASSIGN_OR_RETURN(
-      auto reader, open ? open(paths)
-                        : storage::OpenReader(paths, storage::ReaderOptions()));
-  uint64_t num_bytes = 0;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    num_bytes += reader->file_bytes(static_cast<uint32_t>(i));
-  }
-  if (num_bytes == file.num_file_bytes()) return reader;
-  return Fail(ErrorCode::kIo,
-              "{}: has {} bytes, and had {} when it was opened: somebody "
-              "writes to it",
-              file.path(), num_bytes, file.num_file_bytes());
-}
-
 }  // namespace thermocline::engine

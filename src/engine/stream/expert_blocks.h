@@ -59,11 +59,6 @@ std::vector<ExpertLayer> LayExperts(const gguf::File& file,
 void PlaceExpert(const ExpertBlock& block, const neuron::RecordLayout* layout,
                  const std::byte* slot, model::FfnMatrices& matrices);
 
-// A reader of all shards, by `open` or that of the system. Errors of opening
-// them; kIo: they have another size than when the model was opened.
-Result<std::unique_ptr<storage::BlockReader>> OpenExpertFiles(
-    const gguf::File& file, const OpenRecordReader& open);
-
 }  // namespace thermocline::engine
 
 #endif  // THERMOCLINE_ENGINE_STREAM_EXPERT_BLOCKS_H_

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "engine/stream/stream_files.h"
 
 namespace thermocline::engine {
 namespace {
@@ -19,7 +20,7 @@ constexpr size_t kExpertReadBytes = 512 << 10;
 Result<std::unique_ptr<ExpertStream>> ExpertStream::Create(
     const model::Model& model, const StreamOptions& options) {
   TC_ASSIGN_OR_RETURN(auto policy, MakeExpertPolicy(model, options));
-  TC_ASSIGN_OR_RETURN(auto reader, OpenExpertFiles(model.file(), options.open));
+  TC_ASSIGN_OR_RETURN(auto reader, OpenStreamFiles(model.file(), options.open));
   TC_ASSIGN_OR_RETURN(
       ExpertSlots slots,
       ExpertSlots::Allocate(options.blocks, NumExperts(model.config())));

@@ -18,6 +18,7 @@
 #include "engine/runtime.h"
 #include "engine/testing/test_compute_fixture.h"
 #include "engine/testing/test_predictor_parts.h"
+#include "engine/testing/test_stream_rig.h"
 #include "engine/testing/tiny_model.h"
 #include "model/test_prepared.h"
 #include "os/file.h"
@@ -32,7 +33,6 @@ using ::testing::HasSubstr;
 using ExpertLogits = std::vector<float>;
 using ExpertModelPtr = std::shared_ptr<const model::Model>;
 
-constexpr size_t kExpertVocab = 50;
 constexpr size_t kExpertLayers = 3;
 constexpr size_t kAllExperts = kExpertLayers * 8;
 
@@ -122,58 +122,22 @@ SessionOptions ExpertOptions(FfnMode mode, int num_threads) {
   return {.num_threads = num_threads, .num_sequences = 2, .ffn = mode};
 }
 
-class ExpertRig {
+class ExpertRig : public testing::StreamRig {
  public:
-  ExpertRig(ExpertModelPtr model, const SessionOptions& options) {
-    auto runtime = Runtime::Create(std::move(model), options);
-    EXPECT_TRUE(runtime) << runtime.error().message;
-    if (!runtime) return;
-    runtime_ = *std::move(runtime);
-    for (int i = 0; i < 2; ++i) sequences_.push_back(runtime_->NewSequence());
-  }
-
-  Status Decode(size_t sequence, Phase phase, size_t count,
-                ExpertLogits& logits) {
-    const auto tokens =
-        testing::RandomTokens(count, kExpertVocab, count + sequence);
-    logits.assign(count * kExpertVocab, 0.0f);
-    const BatchRun run = {&sequences_[sequence], tokens, phase, LogitsOf::kAll};
-    return engine().Run({{&run, 1}}, logits);
-  }
-
+  using StreamRig::StreamRig;
   // Prompts of many rows, of which experts are taken in their order, and of a
   // few, generated rows one by one and some together, and a prompt beside
   // generated rows.
   ExpertLogits All() {
-    ExpertLogits all, logits;
-    const auto add = [&](size_t sequence, Phase phase, size_t count) {
-      const Status status = Decode(sequence, phase, count, logits);
-      EXPECT_TRUE(status) << status.error().message;
-      all.insert(all.end(), logits.begin(), logits.end());
-    };
-    add(0, Phase::kPrompt, 40);
-    for (const size_t count : {1, 1, 5}) add(0, Phase::kGenerate, count);
-    const auto tokens = testing::RandomTokens(36, kExpertVocab);
-    const BatchRun runs[] = {{&sequences_[1], std::span(tokens).first(34),
-                              Phase::kPrompt, LogitsOf::kAll},
-                             {&sequences_[0], std::span(tokens).last(2),
-                              Phase::kGenerate, LogitsOf::kAll}};
-    logits.resize(36 * kExpertVocab);
-    const Status status = engine().Run({runs}, logits);
-    EXPECT_TRUE(status) << status.error().message;
-    all.insert(all.end(), logits.begin(), logits.end());
-    add(1, Phase::kPrompt, 7);
-    add(1, Phase::kPrompt, 1);
-    add(1, Phase::kGenerate, 1);
+    ExpertLogits all;
+    Add(0, Phase::kPrompt, 40, all);
+    for (const size_t count : {1, 1, 5}) Add(0, Phase::kGenerate, count, all);
+    AddMixed(34, all);
+    Add(1, Phase::kPrompt, 7, all);
+    Add(1, Phase::kPrompt, 1, all);
+    Add(1, Phase::kGenerate, 1, all);
     return all;
   }
-
-  Engine& engine() { return runtime_->engine(); }
-  const Runtime& runtime() const { return *runtime_; }
-
- private:
-  std::unique_ptr<Runtime> runtime_;
-  std::vector<KvSequence> sequences_;
 };
 
 class StreamedExperts : public ::testing::TestWithParam<ExpertCase> {};

@@ -12,6 +12,7 @@
 #include "base/math.h"
 #include "base/units.h"
 #include "compute/stage_times.h"
+#include "engine/stream/stream_files.h"
 #include "model/tensor_roles.h"
 
 namespace thermocline::engine {
@@ -124,31 +125,6 @@ size_t CountLeft(std::span<const uint64_t> num_bytes,
   return best;
 }
 
-std::vector<std::string> LayerFilePaths(const gguf::File& file) {
-  std::vector<std::string> paths;
-  for (int i = 0; i < file.num_shards(); ++i) {
-    paths.push_back(file.shard_path(static_cast<uint32_t>(i)));
-  }
-  return paths;
-}
-
-// The reader has opened the files anew.
-Status CheckStillThere(const gguf::File& file, const LayerMatrices& matrices,
-                       std::span<const uint64_t> file_bytes) {
-  for (const gguf::TensorInfo* tensor : matrices) {
-    const uint64_t num_bytes = file_bytes[tensor->shard_idx];
-    if (tensor->offset <= num_bytes &&
-        tensor->num_bytes <= num_bytes - tensor->offset) {
-      continue;
-    }
-    return Fail(ErrorCode::kIo,
-                "{}: it ends before tensor \"{}\" does: it has changed since "
-                "it was opened",
-                file.shard_path(tensor->shard_idx), tensor->name);
-  }
-  return {};
-}
-
 }  // namespace
 
 std::vector<std::string> LayerTensors(const gguf::File& file,
@@ -202,15 +178,9 @@ BlockPlan PlanLayerSlots(const LeftWeights& left, uint64_t room) {
 Result<std::unique_ptr<LayerStream>> LayerStream::Create(
     const model::Model& model, const StreamOptions& options) {
   const gguf::File& file = model.file();
-  const std::vector<std::string> paths = LayerFilePaths(file);
-  const storage::ReaderOptions reading = {.depth = kMostLayerReads};
-  TC_ASSIGN_OR_RETURN(auto reader, options.open
-                                       ? options.open(paths)
-                                       : storage::OpenReader(paths, reading));
-  std::vector<uint64_t> file_bytes;
-  for (uint32_t i = 0; i < paths.size(); ++i) {
-    file_bytes.push_back(reader->file_bytes(i));
-  }
+  TC_ASSIGN_OR_RETURN(auto reader, OpenStreamFiles(file, options.open,
+                                                   {.depth = kMostLayerReads}));
+  const std::vector<uint64_t> file_bytes = ShardBytes(file, *reader);
   std::vector<LeftLayer> left;
   const std::vector<LayerMatrices> layers = BlocksOf(file, model.config());
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -219,7 +189,6 @@ Result<std::unique_ptr<LayerStream>> LayerStream::Create(
       return tensor->data != nullptr;
     });
     if (matrices.empty()) continue;
-    TC_RETURN_IF_ERROR(CheckStillThere(file, matrices, file_bytes));
     BlockLayout layout = LayMatrices(matrices, file_bytes);
     TC_CHECK(layout.num_bytes <= options.blocks.slot_bytes);
     left.push_back({.layer_idx = i,

@@ -44,8 +44,7 @@ BlockPlan PlanLayerSlots(const LeftWeights& left, uint64_t room);
 // one the first, for the pass that follows.
 class LayerStream final : public WeightStream, private ReadQueue::Owner {
  public:
-  // Of a model that layers were left of. Errors as of RecordStream::Create;
-  // kIo: the file has become shorter.
+  // Of a model that layers were left of. Errors as of RecordStream::Create.
   static Result<std::unique_ptr<LayerStream>> Create(
       const model::Model& model, const StreamOptions& options);
 

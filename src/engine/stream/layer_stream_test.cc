@@ -14,6 +14,7 @@
 
 #include "engine/left_tensors.h"
 #include "engine/runtime.h"
+#include "engine/testing/test_stream_rig.h"
 #include "engine/testing/tiny_model.h"
 #include "os/file.h"
 #include "os/test_folder.h"
@@ -71,49 +72,19 @@ struct LayerFile {
   std::span<const std::byte> bytes;
 };
 
-class LayerRig {
+class LayerRig : public testing::StreamRig {
  public:
-  LayerRig(LayerModelPtr model, const SessionOptions& options) {
-    auto runtime = Runtime::Create(std::move(model), options);
-    EXPECT_TRUE(runtime) << runtime.error().message;
-    if (!runtime) return;
-    runtime_ = *std::move(runtime);
-    for (int i = 0; i < 2; ++i) sequences_.push_back(runtime_->NewSequence());
-  }
-
-  Status Decode(size_t sequence, Phase phase, size_t count, LayerLogits& logits,
-                const PassHooks& hooks = {}) {
-    const size_t vocab_size = engine().model().config().vocab_size;
-    const auto tokens =
-        testing::RandomTokens(count, vocab_size, count + sequence);
-    logits.resize(count * vocab_size);
-    const BatchRun run = {&sequences_[sequence], tokens, phase, LogitsOf::kAll};
-    return engine().Run({{&run, 1}}, logits, hooks);
-  }
-
+  using StreamRig::StreamRig;
   // Prompts, generated rows one by one and some together, of two sequences.
   LayerLogits All() {
     LayerLogits all;
-    const auto add = [&](size_t sequence, Phase phase, size_t count) {
-      LayerLogits logits;
-      const Status status = Decode(sequence, phase, count, logits);
-      EXPECT_TRUE(status) << status.error().message;
-      all.insert(all.end(), logits.begin(), logits.end());
-    };
-    add(0, Phase::kPrompt, 11);
-    add(0, Phase::kGenerate, 1);
-    add(1, Phase::kPrompt, 3);
-    for (const size_t count : {1, 1, 4}) add(0, Phase::kGenerate, count);
-    add(1, Phase::kGenerate, 1);
+    Add(0, Phase::kPrompt, 11, all);
+    Add(0, Phase::kGenerate, 1, all);
+    Add(1, Phase::kPrompt, 3, all);
+    for (const size_t count : {1, 1, 4}) Add(0, Phase::kGenerate, count, all);
+    Add(1, Phase::kGenerate, 1, all);
     return all;
   }
-
-  Engine& engine() { return runtime_->engine(); }
-  const Runtime& runtime() const { return *runtime_; }
-
- private:
-  std::unique_ptr<Runtime> runtime_;
-  std::vector<KvSequence> sequences_;
 };
 
 SessionOptions LayerOptions(int num_threads) {

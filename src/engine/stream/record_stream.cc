@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "engine/stream/read_rates.h"
+#include "engine/stream/stream_files.h"
 
 namespace thermocline::engine {
 namespace {
@@ -37,14 +38,6 @@ Result<std::unique_ptr<residency::Policy>> MakePolicyFor(
   return residency::MakePolicy(PolicyOf(options.policy, options.mode), layers);
 }
 
-std::vector<std::string> PathsOf(const gguf::File& file) {
-  std::vector<std::string> paths;
-  for (int i = 0; i < file.num_shards(); ++i) {
-    paths.push_back(file.shard_path(static_cast<uint32_t>(i)));
-  }
-  return paths;
-}
-
 struct Reading {
   std::unique_ptr<storage::BlockReader> reader;
   ReadPlan plan;
@@ -55,24 +48,19 @@ struct Reading {
 Result<Reading> OpenReading(const model::Model& model,
                             const StreamOptions& options,
                             const SlotArena& arena) {
-  const std::vector<std::string> paths = PathsOf(model.file());
   Reading reading;
-  if (options.open) {
-    TC_ASSIGN_OR_RETURN(reading.reader, options.open(paths));
-    reading.plan = options.reads.value_or(ReadPlan());
-    return reading;
-  }
   const auto open = [&](size_t depth) {
-    return storage::OpenReader(
-        paths, {.depth = std::min(depth, storage::ReaderOptions::kDepthMax)});
+    return OpenStreamFiles(
+        model.file(), options.open,
+        {.depth = std::min(depth, storage::ReaderOptions::kDepthMax)});
   };
   const bool looks_ahead = options.mode == StorageMode::kCluster &&
                            model.config().predictor.lookahead > 0;
   const auto depth_of = [&](const ReadPlan& plan) {
     return looks_ahead ? plan.early_depth() : plan.depth;
   };
-  if (options.reads) {
-    reading.plan = *options.reads;
+  if (options.reads || options.open) {
+    reading.plan = options.reads.value_or(ReadPlan());
     TC_ASSIGN_OR_RETURN(reading.reader, open(depth_of(reading.plan)));
     return reading;
   }

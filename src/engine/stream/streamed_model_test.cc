@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "engine/runtime.h"
+#include "engine/testing/test_stream_rig.h"
 #include "engine/testing/tiny_model.h"
 #include "model/test_prepared.h"
 #include "os/file.h"
@@ -72,65 +73,19 @@ uint64_t LeastBytes(const model::Model& model, SessionOptions options) {
   return PlanRuntime(model, options).value().memory.host.total();
 }
 
-class StreamRig {
+// Prompts, generated rows one by one and some together, and a prompt beside
+// generated rows.
+class StreamedRig : public testing::StreamRig {
  public:
-  StreamRig(StreamModelPtr model, const SessionOptions& options) {
-    auto runtime = Runtime::Create(std::move(model), options);
-    EXPECT_TRUE(runtime) << runtime.error().message;
-    if (!runtime) return;
-    runtime_ = *std::move(runtime);
-    for (int i = 0; i < 2; ++i) sequences_.push_back(runtime_->NewSequence());
-  }
-
-  Status Decode(size_t sequence, Phase phase, size_t count,
-                StreamLogits& logits) {
-    const auto tokens =
-        testing::RandomTokens(count, kStreamVocab, count + sequence);
-    const auto most = static_cast<size_t>(runtime_->plan().engine.max_rows);
-    logits.resize(count * kStreamVocab);
-    for (size_t first = 0; first < count; first += most) {
-      const size_t num_rows = std::min(most, count - first);
-      const BatchRun run = {&sequences_[sequence],
-                            std::span(tokens).subspan(first, num_rows), phase,
-                            LogitsOf::kAll};
-      TC_RETURN_IF_ERROR(engine().Run(
-          {{&run, 1}}, std::span(logits).subspan(first * kStreamVocab,
-                                                 num_rows * kStreamVocab)));
-    }
-    return {};
-  }
-
-  // Prompts, generated rows one by one and some together, and a prompt beside
-  // generated rows.
+  using StreamRig::StreamRig;
   StreamLogits All() {
     StreamLogits all;
-    const auto add = [&](size_t sequence, Phase phase, size_t count) {
-      StreamLogits logits;
-      const Status status = Decode(sequence, phase, count, logits);
-      EXPECT_TRUE(status) << status.error().message;
-      all.insert(all.end(), logits.begin(), logits.end());
-    };
-    add(0, Phase::kPrompt, 20);
-    for (const size_t count : {1, 1, 5}) add(0, Phase::kGenerate, count);
-    const auto tokens = testing::RandomTokens(13, kStreamVocab);
-    const BatchRun runs[] = {{&sequences_[1], std::span(tokens).first(11),
-                              Phase::kPrompt, LogitsOf::kAll},
-                             {&sequences_[0], std::span(tokens).last(2),
-                              Phase::kGenerate, LogitsOf::kAll}};
-    StreamLogits logits(13 * kStreamVocab);
-    const Status status = engine().Run({runs}, logits);
-    EXPECT_TRUE(status) << status.error().message;
-    all.insert(all.end(), logits.begin(), logits.end());
-    add(1, Phase::kGenerate, 1);
+    Add(0, Phase::kPrompt, 20, all);
+    for (const size_t count : {1, 1, 5}) Add(0, Phase::kGenerate, count, all);
+    AddMixed(11, all);
+    Add(1, Phase::kGenerate, 1, all);
     return all;
   }
-
-  Engine& engine() { return runtime_->engine(); }
-  const Runtime& runtime() const { return *runtime_; }
-
- private:
-  std::unique_ptr<Runtime> runtime_;
-  std::vector<KvSequence> sequences_;
 };
 
 testing::TinySpec StreamedSpec(FfnMode mode) {
@@ -192,7 +147,7 @@ std::vector<StorageWay> StorageWays() {
 // Of a budget that is kept; with the least of it generated rows miss records.
 void ExpectBits(const StreamModelPtr& model, const SessionOptions& options,
                 const StreamLogits& expected) {
-  StreamRig streamed(model, options);
+  StreamedRig streamed(model, options);
   const uint64_t ram = options.budget.ram.value();
   EXPECT_LE(streamed.runtime().plan().memory.host.total(), ram);
   EXPECT_EQ(streamed.All(), expected);
@@ -220,8 +175,8 @@ TEST_P(StreamedModel, GivesTheBitsOfOneInMemory) {
   const StreamCase& subject = GetParam();
   const PreparedFile file =
       PrepareTiny(folder, StreamedSpec(subject.mode), subject.record_alignment);
-  StreamRig in_memory(file.mapped,
-                      StreamedOptions(subject.mode, 2, subject.dense_prompts));
+  StreamedRig in_memory(
+      file.mapped, StreamedOptions(subject.mode, 2, subject.dense_prompts));
   const StreamLogits expected = in_memory.All();
   const StreamModelPtr model = file.OpenStreamed();
   ASSERT_FALSE(model->weights().layers[0].ffn.up.in_memory());
@@ -276,7 +231,7 @@ TEST(StreamedModelTest, EveryStorageModeGivesTheSameBits) {
       spec.vocab_size = kStreamVocab;
     }
     const PreparedFile file = PrepareTiny(folder, spec, 64);
-    StreamRig in_memory(file.mapped, StreamedOptions(mode, 2, false));
+    StreamedRig in_memory(file.mapped, StreamedOptions(mode, 2, false));
     const StreamLogits expected = in_memory.All();
     const StreamModelPtr model = file.OpenStreamed();
     uint64_t seed = 1;
@@ -289,7 +244,7 @@ TEST(StreamedModelTest, EveryStorageModeGivesTheSameBits) {
         options.reads = way.reads;
         options.open_records =
             FakeReads(file, {.seed = ++seed, .most_waits = 1 + seed % 9});
-        StreamRig streamed(model, options);
+        StreamedRig streamed(model, options);
         EXPECT_EQ(streamed.All(), expected)
             << NameOf(way.mode) << " " << way.reads.gap_bytes << " "
             << num_more;
@@ -306,7 +261,7 @@ TEST(StreamedModelTest, EveryPolicyGivesTheSameBits) {
   const os::TestFolder folder;
   const PreparedFile file =
       PrepareTiny(folder, StreamedSpec(FfnMode::kFast), 64);
-  StreamRig in_memory(file.mapped, StreamedOptions(FfnMode::kFast, 2, true));
+  StreamedRig in_memory(file.mapped, StreamedOptions(FfnMode::kFast, 2, true));
   const StreamLogits expected = in_memory.All();
   const StreamModelPtr model = file.OpenStreamed();
   SessionOptions options = StreamedOptions(FfnMode::kFast, 2, true);
@@ -314,7 +269,7 @@ TEST(StreamedModelTest, EveryPolicyGivesTheSameBits) {
   for (const residency::PolicyInfo& policy : residency::Policies()) {
     options.policy = policy.name;
     options.open_records = FakeReads(file, {.seed = 5});
-    StreamRig streamed(model, options);
+    StreamedRig streamed(model, options);
     EXPECT_EQ(streamed.All(), expected) << policy.name;
   }
 }
@@ -324,16 +279,16 @@ TEST(StreamedModelTest, ReadsTheFile) {
   const os::TestFolder folder;
   const PreparedFile file =
       PrepareTiny(folder, StreamedSpec(FfnMode::kExact), 4096);
-  StreamRig in_memory(file.mapped, StreamedOptions(FfnMode::kExact, 2, true));
+  StreamedRig in_memory(file.mapped, StreamedOptions(FfnMode::kExact, 2, true));
   const StreamModelPtr model = file.OpenStreamed();
   SessionOptions options = StreamedOptions(FfnMode::kExact, 2, true);
   options.budget.ram = LeastBytes(*model, options) + (200 << 10);
-  StreamRig streamed(model, options);
+  StreamedRig streamed(model, options);
   EXPECT_EQ(streamed.All(), in_memory.All());
 }
 
 // As in all of the model's errors of reads; tried again it is right.
-void ExpectRetried(StreamRig& streamed, Phase phase, size_t count,
+void ExpectRetried(StreamedRig& streamed, Phase phase, size_t count,
                    const StreamLogits& expected, size_t& num_failed) {
   StreamLogits logits;
   Status status = streamed.Decode(0, phase, count, logits);
@@ -357,8 +312,8 @@ TEST(StreamedModelTest, AFailedReadEndsThePassAlone) {
   const StreamModelPtr model = file.OpenStreamed();
   const std::vector<StorageWay> ways = StorageWays();
   for (const bool dense_prompts : {false, true}) {
-    StreamRig in_memory(file.mapped,
-                        StreamedOptions(FfnMode::kExact, 2, dense_prompts));
+    StreamedRig in_memory(file.mapped,
+                          StreamedOptions(FfnMode::kExact, 2, dense_prompts));
     StreamLogits prompt, next;
     ASSERT_TRUE(in_memory.Decode(0, Phase::kPrompt, 20, prompt));
     ASSERT_TRUE(in_memory.Decode(0, Phase::kGenerate, 1, next));
@@ -371,7 +326,7 @@ TEST(StreamedModelTest, AFailedReadEndsThePassAlone) {
       const StorageWay& way = ways[fail_read % ways.size()];
       options.storage = way.mode;
       options.reads = way.reads;
-      StreamRig streamed(model, options);
+      StreamedRig streamed(model, options);
       ExpectRetried(streamed, Phase::kPrompt, 20, prompt, num_failed);
       ExpectRetried(streamed, Phase::kGenerate, 1, next, num_failed);
     }
@@ -405,7 +360,7 @@ TEST(StreamedModelTest, TakesWhatWasPlanned) {
   SessionOptions options = StreamedOptions(FfnMode::kExact, 1, true);
   options.budget.ram = LeastBytes(*model, options) + (1 << 20);
   options.open_records = FakeReads(file, {});
-  StreamRig streamed(model, options);
+  StreamedRig streamed(model, options);
   const MemoryPlan& memory = streamed.runtime().plan().memory;
   EXPECT_EQ(memory.host.slots,
             streamed.runtime().plan().engine.stream->arena.num_bytes());
