@@ -154,6 +154,53 @@ class BudgetTest(CliTest):
             least = self.least(*command)
             self.assert_ok(run(*command, "--ram", f"{least}KiB"))
 
+    def test_any_budget_above_the_least_does(self):
+        """Sessions that are in memory together have their parts of it."""
+        text = self.folder / "text.txt"
+        text.write_bytes((DATA / "demo/valid.txt").read_bytes()[:400])
+        items = self.write("items.jsonl", json.dumps(
+            {"query": "They ran", "choices": [" cat", " in the park"],
+             "gold": 1}).encode())
+        out = self.folder / "out"
+        model = ["-m", DEMO]
+        for args in (["eval", "mc", *model, "-f", items, "--modes",
+                      "dense,exact"],
+                     ["eval", "kl", *model, "--base", DEMO, "-f", text, "-c",
+                      32],
+                     ["eval", "kl", *model, "--base-mode", "dense", "-f", text,
+                      "-c", 32],
+                     ["eval", "logits", *model, "--tokens", "1,2", "--tokens",
+                      "7,5", "--together", "-c", 16, "-o", out]):
+            with self.subTest(args=args[:2] + args[4:]):
+                result = run(*args, "--ram", "1GiB")
+                want = self.assert_ok(result) or out.read_bytes()
+                whole = re.search(r"the weights: ([\d.]+) MiB",
+                                  result.stderr.decode())
+                whole = int((float(whole[1]) + 0.01) * 1024)
+                self.assert_ok(run(*args, "--ram", f"{whole}KiB"))
+                for ram in (whole - 25, whole * 3 // 4):
+                    result = run(*args, "--ram", f"{ram}KiB")
+                    got = self.assert_ok(result) or out.read_bytes()
+                    self.assertEqual(got, want)
+                    if args[1] == "logits":  # which says nothing of it
+                        continue
+                    self.assertIn(b", the rest from ", result.stderr)
+                    shares = re.findall(rb", RAM ([\d.]+) MiB of ([\d.]+) MiB",
+                                        result.stderr)
+                    self.assertEqual(len(shares), 2)
+                    for used, share in shares:
+                        self.assertLessEqual(float(used), float(share))
+                        self.assertLess(float(share), ram / 1024)
+
+    def test_a_policy_of_layers_is_said_to_change_nothing(self):
+        command = ["run", "-m", DEMO, "-p", "a", "-n", 1, "-c", 64, "-b", 8]
+        least = self.least(*command)
+        for policy in ([], ["--policy", "lru"]):
+            result = run(*command, "--ram", f"{least}KiB", *policy)
+            self.assert_ok(result)
+            self.assertEqual(b"policy lru changes nothing" in result.stderr,
+                             bool(policy))
+
     def test_a_row_for_each_budget(self):
         prompts = self.write("prompts.txt", b"Once upon a time\nThe dog\n")
         command = ["bench", "-m", DEMO, "-f", prompts, "-pg", "0,4"]
@@ -170,7 +217,15 @@ class BudgetTest(CliTest):
         self.assertGreater(streamed["misses_per_token"], 0)
         self.assertGreater(streamed["read_bytes_per_token"], 0)
         self.assertLessEqual(streamed["planned_bytes"], streamed["ram"])
+        self.assertEqual(streamed["replayed_tokens"], 6)
+        self.assertGreater(streamed["reads_alone_ms"], 0)
+        self.assertEqual(streamed["compute_ms"], whole["p50_ms"])
+        self.assertAlmostEqual(
+            streamed["times_bound"],
+            streamed["p50_ms"] / max(streamed["reads_alone_ms"],
+                                     streamed["compute_ms"]))
         self.assertIsNone(whole["unit"])
+        self.assertIsNone(whole["times_bound"])
         self.assertEqual(whole["misses_per_token"], 0)
         for row in rows:
             self.assertEqual(row["n_gen"], 6)
@@ -178,7 +233,11 @@ class BudgetTest(CliTest):
             self.assertGreater(row["peak_bytes"], 0)
             self.assertGreaterEqual(row["p99_ms"], row["p50_ms"])
         table = self.assert_ok(run(*command, "--ram", rams)).decode()
-        self.assertEqual(len(table.splitlines()), 4)
+        rows, words = table.split("\n\n")
+        self.assertEqual(len(rows.splitlines()), 4)
+        self.assertIn("reads alone by", words)
+        self.assertIn("x bound: P50 by the longer of reads alone and P50 with "
+                      "all in memory (1.00 GiB", words)
         self.assertEqual(
             run("run", "-m", DEMO, "-p", "a", "--ram", rams).returncode, 2)
         self.assertEqual(

@@ -199,6 +199,38 @@ class RecordsTest(cli_support.CliTest):
         self.assert_ok(result)
         self.assertTrue(result.stderr.startswith(b"fast"), result.stderr)
 
+    def test_neurons_that_fire_together_lie_together(self):
+        source = DATA / "golden-powerinfer/llama-f16.powerinfer.gguf"
+        kept, _ = self.prepare("kept", "--no-predictor", "--for-storage",
+                               "--keep-order", model=source)
+        ordered = self.folder / "ordered"
+        shown = self.assert_ok(run("prepare", source, "--predictors", kept,
+                                   "-o", ordered, "--for-storage")).decode()
+        for model, in_order in ((kept, False), (ordered, True)):
+            told = json.loads(self.assert_ok(run("inspect", model, "--json")))
+            self.assertEqual(told["prepared"]["in_order"], in_order)
+        for mode in ("dense", "exact", "fast"):
+            error = nmse(self.logits(ordered, "--ffn", mode),
+                         self.logits(kept, "--ffn", mode))
+            self.assertLess(error, 1e-9)
+            self.assertGreater(error, 0)  # sums are in another order
+        output = self.folder / "x"
+        for model, parts in ((kept, ordered), (ordered, kept)):
+            self.assert_fails(run("prepare", model, "--predictors", parts, "-o",
+                                  output), str(parts), str(model), "numbers")
+        # In order already: again it is the same file.
+        self.assert_ok(run("prepare", ordered, "--predictors", ordered,
+                           "--for-storage", "-o", output))
+        self.assertEqual(output.read_bytes(), ordered.read_bytes())
+        moe = self.folder / "moe.gguf"
+        self.assert_ok(run("synth", "--like", "tiny-moe", "-o", moe))
+        shown = self.assert_ok(run("prepare", moe, "--predictors", moe,
+                                   "--for-storage", "-o", output)).decode()
+        self.assertIn("records are in the order of the neurons' numbers: "
+                      "those of experts keep theirs\n", shown)
+        self.assert_fails(run("prepare", kept, "--predictors", kept, "-o",
+                              output, "--keep-order"), "--for-storage", code=2)
+
     def test_what_cannot_be(self):
         def refused(*args):
             return run("prepare", self.small, "--corpus", VALID, "-c", 32, "-o",

@@ -20,14 +20,14 @@ namespace {
 
 // Of the weights, what lies in memory whatever is read: what is kept, and the
 // slots that do not come and go with each pass.
-double ResidentShare(const model::Model& model,
+double ResidentShare(const model::Model& model, engine::StreamUnit unit,
                      const engine::StreamOptions& stream) {
   uint64_t num_bytes = 0;
   for (const gguf::TensorInfo& tensor : model.file().tensors()) {
     num_bytes += tensor.num_bytes;
   }
   const uint64_t slots =
-      stream.unit == engine::StreamUnit::kRecords
+      unit == engine::StreamUnit::kRecords
           ? (stream.arena.num_slots() - stream.arena.pass_slots) *
                 stream.arena.slot_bytes
           : (stream.blocks.num_slots() - stream.blocks.pass_slots) *
@@ -64,23 +64,28 @@ class BudgetRun {
   BudgetRun(const BudgetBenchOptions& options,
             std::shared_ptr<const model::Model> model)
       : options_(options),
+        session_options_(options.session),
         model_(std::move(model)),
         choice_(*model_),
-        logits_(model_->config().vocab_size) {}
+        logits_(model_->config().vocab_size) {
+    session_options_.read_log = log_;
+  }
 
   Result<BudgetRow> Run(std::span<const PickedPrompt> prompts) {
     TC_ASSIGN_OR_RETURN(session_,
-                        engine::Session::Create(model_, options_.session));
+                        engine::Session::Create(model_, session_options_));
     row_.ram = options_.session.budget.ram.value_or(0);
     row_.planned_bytes = session_->memory().host.total();
     TC_RETURN_IF_ERROR(RunPrompt(prompts.front()));
     row_.tokens.clear();
     row_.tokens_per_s.clear();
+    log_->Clear();
     for (size_t i = 0; i < prompts.size(); ++i) {
       TC_RETURN_IF_ERROR(RunPrompt(prompts[i]));
       ReportProgress(options_.progress, "prompts", i + 1, prompts.size());
     }
     TC_RETURN_IF_ERROR(Describe());
+    Replay();
     return std::move(row_);
   }
 
@@ -98,8 +103,9 @@ class BudgetRun {
     row_.tokens_per_s.push_back(
         static_cast<double>(options_.test.num_generate - 1) / seconds);
     const os::ProcessMemory memory = os::ReadProcessMemory();
-    row_.peak_bytes = std::max(row_.peak_bytes,
-                               memory.anonymous_bytes + LockedMapped(memory));
+    row_.peak_bytes = std::max(
+        row_.peak_bytes,
+        memory.anonymous_bytes + LockedMapped(memory) - log_->memory_bytes());
     return {};
   }
 
@@ -114,10 +120,14 @@ class BudgetRun {
     const int64_t position = session_->position();
     const auto before = session_->stream_totals().generated;
     const engine::SparseTotals sparse = session_->sparse_totals();
+    log_->BeginToken();
     const Stopwatch watch;
-    TC_RETURN_IF_ERROR(
-        session_->Generate({&token, 1}, engine::LogitsOf::kLast, logits_));
+    const Status status =
+        session_->Generate({&token, 1}, engine::LogitsOf::kLast, logits_);
     StreamedToken sample = {.seconds = watch.Seconds()};
+    log_->EndToken();
+    TC_RETURN_IF_ERROR(status);
+    sample.waited_seconds = log_->tokens().back().waited_seconds;
     const auto after = session_->stream_totals().generated;
     sample.num_missed = after.num_missed - before.num_missed;
     sample.stream_bytes = after.num_bytes - before.num_bytes;
@@ -135,11 +145,14 @@ class BudgetRun {
   // What streams, and how fast that can be.
   Status Describe() {
     if (options_.host_rate) row_.rates = {.host = *options_.host_rate};
+    row_.is_in_memory =
+        session_->stream() == nullptr && options_.session.budget.holds_ram;
     if (session_->stream() == nullptr) return {};
     TC_ASSIGN_OR_RETURN(const engine::RuntimePlan plan,
                         engine::PlanRuntime(*model_, options_.session));
-    row_.unit = engine::NameOf(plan.engine.stream->unit);
-    row_.resident = ResidentShare(*model_, *plan.engine.stream);
+    const engine::StreamUnit unit = session_->stream()->unit();
+    row_.unit = engine::NameOf(unit);
+    row_.resident = ResidentShare(*model_, unit, *plan.engine.stream);
     uint64_t num_bytes = 0;
     uint64_t num_reads = 0;
     for (const StreamedToken& token : row_.tokens) {
@@ -154,7 +167,18 @@ class BudgetRun {
     return {};
   }
 
+  // With the memory of the session, which would come on top, given back.
+  void Replay() {
+    if (row_.unit.empty()) return;
+    session_.reset();
+    auto replay = engine::ReplayStream(model_->file(), *log_,
+                                       options_.session.open_records);
+    if (replay) row_.replay = *std::move(replay);
+  }
+
   const BudgetBenchOptions& options_;
+  std::shared_ptr<storage::ReadLog> log_ = std::make_shared<storage::ReadLog>();
+  engine::SessionOptions session_options_;
   std::shared_ptr<const model::Model> model_;
   GreedyChoice choice_;
   std::vector<float> logits_;

@@ -10,15 +10,20 @@
 namespace thermocline::bench {
 namespace {
 
-TEST(BudgetBench, CountsWhatTokensRead) {
-  const std::string path =
-      std::string(TC_TEST_DATA) + "/golden/llama-gqa-f16.gguf";
+BudgetBenchOptions SmallBudgetBench() {
   BudgetBenchOptions options;
   options.test = {.num_prompt = 5, .num_generate = 6};
   options.session.context = 16;
   options.session.num_threads = 1;
   options.host_rate = 1e9;
   options.probe_seconds = 0.001;
+  return options;
+}
+
+TEST(BudgetBench, CountsWhatTokensRead) {
+  const std::string path =
+      std::string(TC_TEST_DATA) + "/golden/llama-gqa-f16.gguf";
+  const BudgetBenchOptions options = SmallBudgetBench();
   const auto mapped = model::Model::Open(path).value();
   const auto whole = RunBudgetBench(mapped, options);
   ASSERT_TRUE(whole) << whole.error().message;
@@ -28,12 +33,19 @@ TEST(BudgetBench, CountsWhatTokensRead) {
   EXPECT_EQ(whole->tokens_per_s.size(), 1u);
   EXPECT_GT(whole->peak_bytes, 0u);
   EXPECT_GT(whole->bound_seconds(), 0.0);
+  EXPECT_TRUE(whole->is_in_memory);
+  EXPECT_FALSE(whole->replay);
   for (const StreamedToken& token : whole->tokens) {
     EXPECT_GT(token.seconds, 0.0);
     EXPECT_EQ(token.stream_bytes, 0u);
     EXPECT_GT(token.memory_bytes, 0u);
   }
+}
 
+TEST(BudgetBench, ReadsAgainWhatStreams) {
+  const std::string path =
+      std::string(TC_TEST_DATA) + "/golden/llama-gqa-f16.gguf";
+  BudgetBenchOptions options = SmallBudgetBench();
   options.session.budget.ram = 0;
   model::OpenOptions open;
   open.leaves = [&](const gguf::File& file, const model::Config& config) {
@@ -49,6 +61,10 @@ TEST(BudgetBench, CountsWhatTokensRead) {
   EXPECT_EQ(row->ram, *options.session.budget.ram);
   EXPECT_LE(row->planned_bytes, row->ram);
   EXPECT_LT(row->resident, 1.0);
+  EXPECT_FALSE(row->is_in_memory);
+  ASSERT_TRUE(row->replay);
+  EXPECT_EQ(row->replay->seconds.size(), 5u);
+  EXPECT_EQ(row->replay->in_turns_seconds.size(), 5u);
 }
 
 }  // namespace

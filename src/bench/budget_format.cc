@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "bench/budget_bench.h"
+#include "bench/budget_bound.h"
 #include "bench/samples.h"
 
 namespace thermocline::bench {
@@ -53,8 +54,30 @@ void AddBound(const BudgetRow& row, nlohmann::ordered_json& values) {
       });
 }
 
+// Of reads that were replayed, or nulls.
+void AddReplay(const BudgetRow& row, const std::vector<BudgetRow>& rows,
+               nlohmann::ordered_json& values) {
+  for (const char* name : {"reads_alone_ms", "reads_in_turns_ms", "compute_ms",
+                           "compute_from", "times_bound", "replayed_tokens",
+                           "replay_reader", "replay_depth", "replay_direct"}) {
+    values[name] = nullptr;
+  }
+  const auto bound = BoundOf(row, rows);
+  if (!bound) return;
+  values["reads_alone_ms"] = 1e3 * bound->reads_seconds;
+  values["reads_in_turns_ms"] = 1e3 * bound->in_turns_seconds;
+  values["compute_ms"] = 1e3 * bound->compute_seconds;
+  values["compute_from"] = bound->in_memory != nullptr ? "memory" : "waits";
+  values["times_bound"] = bound->times();
+  values["replayed_tokens"] = row.replay->seconds.size();
+  values["replay_reader"] = row.replay->reader;
+  values["replay_depth"] = row.replay->depth;
+  values["replay_direct"] = row.replay->is_direct;
+}
+
 // What a row says, by the names of JSON.
-nlohmann::ordered_json BudgetValues(const BudgetRow& row) {
+nlohmann::ordered_json BudgetValues(const BudgetRow& row,
+                                    const std::vector<BudgetRow>& rows) {
   const auto num_tokens = static_cast<double>(row.tokens.size());
   const auto seconds = [](const StreamedToken& token) { return token.seconds; };
   const auto missed = [](const StreamedToken& token) {
@@ -82,6 +105,7 @@ nlohmann::ordered_json BudgetValues(const BudgetRow& row) {
   if (!row.unit.empty()) values["unit"] = row.unit;
   if (bytes.p50 > 0.0) values["read_p99_of_median"] = bytes.p99 / bytes.p50;
   AddBound(row, values);
+  AddReplay(row, rows, values);
   values["planned_bytes"] = row.planned_bytes;
   values["peak_bytes"] = row.peak_bytes;
   return values;
@@ -98,16 +122,17 @@ std::string BudgetMarkdown(const std::vector<BudgetRow>& rows) {
   std::string out =
       std::string(is_named ? "| storage " : "") +
       "| RAM | resident | t/s | P50 ms | P90 ms | P99 ms | misses a token | "
-      "MB read a token | P99 / median | bound t/s | % of bound | peak memory "
-      "|\n" +
+      "MB read a token | P99 / median | bound t/s | % of bound | "
+      "reads alone ms | x bound | peak memory |\n" +
       (is_named ? "|---" : "") +
-      "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n";
+      "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+      "\n";
   for (const BudgetRow& row : rows) {
-    const nlohmann::ordered_json v = BudgetValues(row);
+    const nlohmann::ordered_json v = BudgetValues(row, rows);
     if (is_named) out += fmt::format("| {} ", row.storage);
     out += fmt::format(
         "| {} | {:.1f} % | {:.2f} | {} | {} | {} | {:.1f}{} | {} | {} | {} | "
-        "{} | {} |\n",
+        "{} | {} | {} | {} |\n",
         FormatBytes(row.ram), 100.0 * row.resident, v["ts"].get<double>(),
         NumberOrDash(v["p50_ms"], 1), NumberOrDash(v["p90_ms"], 1),
         NumberOrDash(v["p99_ms"], 1), v["misses_per_token"].get<double>(),
@@ -115,8 +140,11 @@ std::string BudgetMarkdown(const std::vector<BudgetRow>& rows) {
         NumberOrDash(v["read_bytes_per_token"], 1e6),
         NumberOrDash(v["read_p99_of_median"], 1),
         NumberOrDash(v["bound_ts"], 1), NumberOrDash(v["percent_of_bound"], 1),
+        NumberOrDash(v["reads_alone_ms"], 1), NumberOrDash(v["times_bound"], 1),
         FormatBytes(row.peak_bytes));
   }
+  const std::string bounds = DescribeBounds(rows);
+  if (!bounds.empty()) out += "\n" + bounds;
   return out;
 }
 
@@ -124,7 +152,7 @@ std::string BudgetCsv(const std::vector<BudgetRow>& rows) {
   std::string out;
   for (const BudgetRow& row : rows) {
     std::string names, numbers;
-    const nlohmann::ordered_json values = BudgetValues(row);
+    const nlohmann::ordered_json values = BudgetValues(row, rows);
     for (const auto& [name, value] : values.items()) {
       const char* comma = names.empty() ? "" : ",";
       names += comma + name;
@@ -147,7 +175,7 @@ std::string FormatBudgetBench(const std::vector<BudgetRow>& rows,
   if (format == BenchFormat::kMarkdown) return BudgetMarkdown(rows);
   if (format == BenchFormat::kCsv) return BudgetCsv(rows);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const BudgetRow& row : rows) all.push_back(BudgetValues(row));
+  for (const BudgetRow& row : rows) all.push_back(BudgetValues(row, rows));
   return all.dump(2) + "\n";
 }
 

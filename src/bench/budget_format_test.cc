@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "bench/budget_bench.h"
 
@@ -22,14 +23,20 @@ BudgetRow ABudgetRow() {
                    .tokens_per_s = {4.0, 5.0, 6.0},
                    .planned_bytes = 1000,
                    .peak_bytes = 1 << 20,
-                   .rates = BudgetRates{.drive = 1e6, .host = 1e9}};
+                   .rates = BudgetRates{.drive = 1e6, .host = 1e9},
+                   .replay = engine::StreamReplay{
+                       .reader = "io_uring",
+                       .depth = 64,
+                       .seconds = std::vector<double>(100, 0.04),
+                       .in_turns_seconds = std::vector<double>(100, 0.06)}};
   // 100 tokens of 0.1 s; two of them read twice as much.
   for (int i = 0; i < 100; ++i) {
     row.tokens.push_back({.seconds = 0.1,
                           .num_missed = 3,
                           .stream_bytes = i < 98 ? 10'000u : 20'000u,
                           .num_reads = 2,
-                          .memory_bytes = 1'000'000});
+                          .memory_bytes = 1'000'000,
+                          .waited_seconds = 0.05});
   }
   return row;
 }
@@ -51,30 +58,41 @@ TEST(FormatBudget, HasEveryNumber) {
       {"host_bytes_per_s", 1e9},
       {"bound_ts", 100 / 1.02},
       {"percent_of_bound", 10.2},
+      {"reads_alone_ms", 40},
+      {"reads_in_turns_ms", 60},
+      {"compute_ms", 50},
+      {"times_bound", 2.0},
+      {"replayed_tokens", 100},
+      {"replay_depth", 64},
       {"planned_bytes", 1000},
       {"peak_bytes", 1 << 20}};
   for (const auto& [name, value] : expected) {
     EXPECT_NEAR(json[0][name].get<double>(), value, 1e-9 * value) << name;
   }
   EXPECT_EQ(json[0]["unit"], "layers");
+  EXPECT_EQ(json[0]["compute_from"], "waits");
+  EXPECT_EQ(json[0]["replay_reader"], "io_uring");
+  EXPECT_EQ(json[0]["replay_direct"], true);
   EXPECT_TRUE(json[0]["storage"].is_null());
   EXPECT_THAT(FormatBudgetBench({ABudgetRow()}, BenchFormat::kCsv),
               StartsWith("storage,ram,unit,resident,n_gen,ts,p50_ms,"));
   EXPECT_THAT(FormatBudgetBench({ABudgetRow()}, BenchFormat::kMarkdown),
               HasSubstr("| 4.00 GiB | 25.0 % | 5.00 | 100.00 | 100.00 | 100.00 "
-                        "| 3.0 layers | 0.01 | 2.00 | 98.04 | 10.20 | 1.00 "
-                        "MiB |"));
+                        "| 3.0 layers | 0.01 | 2.00 | 98.04 | 10.20 | 40.00 | "
+                        "2.00 | 1.00 MiB |"));
 }
 
 TEST(FormatBudget, LeavesOutWhatIsNotKnown) {
   BudgetRow row = ABudgetRow();
   row.unit.clear();
   row.rates.reset();
+  row.replay.reset();
   for (StreamedToken& token : row.tokens) token.stream_bytes = 0;
   const auto json =
       nlohmann::json::parse(FormatBudgetBench({row}, BenchFormat::kJson));
   for (const char* name : {"unit", "read_p99_of_median", "drive_bytes_per_s",
-                           "bound_ts", "percent_of_bound"}) {
+                           "bound_ts", "percent_of_bound", "reads_alone_ms",
+                           "compute_from", "times_bound", "replay_direct"}) {
     EXPECT_TRUE(json[0][name].is_null()) << name;
   }
   EXPECT_THAT(FormatBudgetBench({row}, BenchFormat::kMarkdown),

@@ -231,7 +231,7 @@ Result<std::shared_ptr<const model::Model>> OpenForBench(
         if (!flags.num_sequences.empty()) {
           session.num_sequences = std::ranges::max(flags.num_sequences);
         }
-        return std::vector{session};
+        return ModelSessions{.sessions = {session}};
       });
 }
 

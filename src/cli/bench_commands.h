@@ -109,7 +109,7 @@ void CheckSequencesFlag(const CLI::App& app, const BenchFlags& flags);
 // if there is a path. Requires flags.num_sequences.
 Status RunSequences(const BenchFlags& flags, const BenchPromptFlags& prompts);
 
-// --time-only, --as, --placement.
+// --time-only, --as, --placement, and those of prefill_device_flags.h.
 void AddBenchDeviceFlags(CLI::App& app, BenchFlags& flags);
 
 // A usage error if flags are given that say nothing beside --device.

@@ -37,6 +37,7 @@ struct IoFlags {
   bench::BenchFormat format = bench::BenchFormat::kMarkdown;
   std::optional<std::string> svg_path;
   std::optional<int64_t> cpu;
+  bool registered = false;
 };
 
 Result<bench::IoReport> MeasureIo(const IoFlags& flags) {
@@ -62,6 +63,7 @@ Result<bench::IoReport> MeasureIo(const IoFlags& flags) {
   ProgressLine progress;
   probe::StorageRatesOptions options = {.reader = flags.reader,
                                         .seconds = double{flags.seconds},
+                                        .registered = flags.registered,
                                         .progress = progress.callback()};
   if (flags.cpu) options.cpu = static_cast<int>(*flags.cpu);
   if (!flags.depths.empty()) {
@@ -140,6 +142,8 @@ void AddBenchIoCommand(CLI::App& bench, CLI::Option& bench_model,
             [flags = flags.get()](const std::string& text) {
               return StoreReader(text, *flags);
             });
+  app->add_flag("--registered", flags->registered,
+                "To buffers that the kernel knows, as a model's slots are");
   AddFloat(*app, "--seconds", flags->seconds, 0.001, 60.0,
            "For each row (default 0.3)");
   AddInt(*app, "--cpu", flags->cpu, 0, 1 << 16,

@@ -149,19 +149,21 @@ Status RunChat(const RunFlags& flags) {
   TC_ASSIGN_OR_RETURN(
       const engine::SessionOptions options,
       MakeSessionOptions(flags.session, model->config(), progress));
-  TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
-  TC_ASSIGN_OR_RETURN(const auto conversation,
-                      decode::Conversation::Create(
-                          *session, {.format = format,
-                                     .system = std::move(system).value_or(""),
-                                     .add_bos = !flags.no_bos,
-                                     .answer_start = chosen.answer_start}));
+  TC_ASSIGN_OR_RETURN(const RunSession made,
+                      MakeRunSession(flags, model, options));
+  TC_ASSIGN_OR_RETURN(
+      const auto conversation,
+      decode::Conversation::Create(*made.session,
+                                   {.format = format,
+                                    .system = std::move(system).value_or(""),
+                                    .add_bos = !flags.no_bos,
+                                    .answer_start = chosen.answer_start}));
   const bool is_person = StdinIsTerminal();
   std::optional<CatchCtrlC> catch_ctrl_c;
   if (is_person) catch_ctrl_c.emplace();
   const std::unique_ptr<LineSource> input = OpenInput(is_person);
   const ChatPartner partner = MakePartner(*input, is_person, progress);
-  partner.tell(DescribeMode(*session, options));
+  partner.tell(made.mode);
   partner.tell(DescribeChat(*format, is_person));
   TC_RETURN_IF_ERROR(WarnOfMissingMarks(
       *format, *model->tokenizer(),

@@ -16,6 +16,9 @@ namespace thermocline::cli {
 // standard input and output.
 Status RunChat(const RunFlags& flags);
 
+// Continues a text: `run` without a chat (run_command.cc).
+Status RunText(const RunFlags& flags);
+
 // A format, and what a model's own template writes behind its header of an
 // answer (text::AnswerStartOf).
 struct ChosenChat {

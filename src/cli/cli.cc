@@ -175,9 +175,11 @@ void AddCommands(CLI::App& root, Action& action) {
   AddBenchCommand(root, action);
   AddSynthCommand(root, action);
   AddDevicesCommand(root, action);
+  AddNpuCommand(root, action);
   for (CLI::App* command : root.get_subcommands({})) {
     command->group("Commands");
   }
+  AddNpuCompileCommand(root, action);
 }
 
 int Main(int argc, const char* const* argv) {

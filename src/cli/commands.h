@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 
@@ -28,6 +30,11 @@ void AddBenchCommand(CLI::App& parent, Action& action);
 void AddSynthCommand(CLI::App& parent, Action& action);
 void AddDevicesCommand(CLI::App& parent, Action& action);
 void AddPlanCommand(CLI::App& parent, Action& action);
+void AddNpuCommand(CLI::App& parent, Action& action);
+// Not in the help: npu::OpenVinoOptions::child_command.
+void AddNpuCompileCommand(CLI::App& parent, Action& action);
+// This program with it; empty where the system does not say which that is.
+std::vector<std::string> NpuCompileCommand();
 
 // All of them to `root`, the program, with its own flags and look.
 void AddCommands(CLI::App& root, Action& action);

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/eval_commands.h"
 #include "cli/session_flags.h"
+#include "cli/shared_budget.h"
 #include "cli/standard_io.h"
 
 namespace thermocline::cli {
@@ -64,6 +65,19 @@ Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
               "{} need {}, more than the {} of RAM that there are: use a "
               "smaller -c or -b",
               what, FormatBytes(sum), FormatBytes(ram_bytes));
+}
+
+Status FitSessions(const model::Model& model, uint64_t logits_bytes,
+                   std::span<const engine::MemoryPlan> needs,
+                   std::span<engine::SessionOptions> sessions) {
+  if (model.is_partly_left()) {
+    DivideBudget(model.config(), engine::WeightMemory::Of(model), logits_bytes,
+                 sessions, /*tells=*/true);
+    return {};
+  }
+  const engine::Budget& budget = sessions.front().budget;
+  return CheckSessionsFit(needs, logits_bytes, WeightsThatCount(model, budget),
+                          RamFor(budget));
 }
 
 uint64_t WeightsThatCount(const model::Model& model,

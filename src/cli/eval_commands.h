@@ -37,11 +37,17 @@ Status ShareThreads(std::span<engine::SessionOptions> sessions);
 void PrintSession(std::string_view role, const engine::Session& session,
                   const engine::SessionOptions& options);
 
+// Of sessions of one model that are in memory together: that they fit, as
+// CheckSessionsFit says of `needs`, each's memory without its weights; where a
+// part of the model stays in its file each gets its part of the budget instead.
+Status FitSessions(const model::Model& model, uint64_t logits_bytes,
+                   std::span<const engine::MemoryPlan> needs,
+                   std::span<engine::SessionOptions> sessions);
+
 // Tells on standard error what sessions that are in memory together need, with
 // `logits_bytes` for their logits and `weight_bytes` of weights that count
 // (WeightsThatCount). kResourceExhausted: more than `ram_bytes`. Not asked of a
-// model of which a part stays in its file: its slots take what a budget leaves,
-// so that each session has the budget for itself.
+// model of which a part stays in its file: its slots take what a budget leaves.
 Status CheckSessionsFit(std::span<const engine::MemoryPlan> needs,
                         uint64_t logits_bytes, uint64_t weight_bytes,
                         uint64_t ram_bytes);

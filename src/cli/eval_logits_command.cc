@@ -122,15 +122,13 @@ Status WriteTogether(const LogitsFlags& flags,
                      const std::vector<Sequence>& sequences,
                      engine::SessionOptions options,
                      const eval::BytesFn& write) {
-  if (!model->is_partly_left()) {
-    TC_ASSIGN_OR_RETURN(const engine::MemoryPlan plan,
-                        engine::PlanMemory(model->config(), options));
-    TC_RETURN_IF_ERROR(CheckSessionsFit(
-        {&plan, 1},
-        eval::TogetherBytes(sequences, model->config().vocab_size,
-                            flags.one_by_one),
-        WeightsThatCount(*model, options.budget), RamFor(options.budget)));
-  }
+  TC_ASSIGN_OR_RETURN(const engine::MemoryPlan plan,
+                      engine::PlanMemory(model->config(), options));
+  TC_RETURN_IF_ERROR(
+      FitSessions(*model,
+                  eval::TogetherBytes(sequences, model->config().vocab_size,
+                                      flags.one_by_one),
+                  {&plan, 1}, {&options, 1}));
   TC_ASSIGN_OR_RETURN(const auto runtime,
                       engine::Runtime::Create(model, options));
   return eval::WriteLogitsTogether(*runtime, sequences, flags.one_by_one,
@@ -148,6 +146,20 @@ engine::SessionOptions LogitsSession(const LogitsFlags& flags,
   return options;
 }
 
+// With the logits that are kept beside it.
+ModelSessions LogitsSessions(const LogitsFlags& flags,
+                             const std::vector<Sequence>& sequences,
+                             const model::Config& config,
+                             const engine::SessionOptions& from_flags) {
+  ModelSessions of_model = {
+      .sessions = {LogitsSession(flags, sequences, from_flags)}};
+  if (flags.together) {
+    of_model.beside_bytes =
+        eval::TogetherBytes(sequences, config.vocab_size, flags.one_by_one);
+  }
+  return of_model;
+}
+
 Status RunLogits(const LogitsFlags& flags) {
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(flags.output, InputFiles(flags)));
   TC_ASSIGN_OR_RETURN(const auto sequences, ReadSequences(flags));
@@ -155,9 +167,8 @@ Status RunLogits(const LogitsFlags& flags) {
   TC_ASSIGN_OR_RETURN(
       const auto model,
       OpenModel(flags.model, progress, &flags.session,
-                [&](const model::Config&, const auto& from_flags) {
-                  return std::vector{
-                      LogitsSession(flags, sequences, from_flags)};
+                [&](const model::Config& config, const auto& from_flags) {
+                  return LogitsSessions(flags, sequences, config, from_flags);
                 }));
   TC_RETURN_IF_ERROR(CheckTokens(flags, model->config(), sequences));
   TC_ASSIGN_OR_RETURN(
@@ -219,6 +230,7 @@ void AddEvalLogitsCommand(CLI::App& parent, Action& action) {
   AddThreadsFlag(*app, flags->session);
   AddContextFlag(*app, flags->session, "the model's");
   AddEngineFlags(*app, flags->model, flags->session);
+  AddPrefillDeviceFlags(*app, flags->session.prefill_device);
   AddTimelineFlag(*app, flags->session);
   app->footer(
       "Examples:\n"

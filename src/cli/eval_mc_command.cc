@@ -105,12 +105,14 @@ Result<std::shared_ptr<const model::Model>> OpenForItems(
     const McFlags& flags, const McInput& input, ProgressLine& progress) {
   return OpenModel(
       flags.model, progress, &flags.session,
-      [&](const model::Config& config, engine::SessionOptions options) {
+      [&](const model::Config& config,
+          engine::SessionOptions options) -> ModelSessions {
         const int64_t given = flags.session.context.value_or(0);
         options.context = std::min(MostPositionsOf(input),
                                    given > 0 ? given : config.context_length);
-        return flags.modes.empty() ? std::vector{options}
-                                   : InModes(options, flags.modes);
+        if (flags.modes.empty()) return {.sessions = {options}};
+        return {.sessions = InModes(options, flags.modes),
+                .beside_bytes = eval::ScoringBytes(config.vocab_size)};
       });
 }
 
@@ -148,12 +150,9 @@ Result<std::vector<engine::SessionOptions>> PlanModes(
   for (const engine::SessionOptions& mode : modes) {
     TC_ASSIGN_OR_RETURN(needs.emplace_back(), engine::PlanMemory(config, mode));
   }
-  if (!model->is_partly_left()) {
-    TC_RETURN_IF_ERROR(CheckSessionsFit(
-        needs, eval::ScoringBytes(config.vocab_size),
-        WeightsThatCount(*model, options.budget), RamFor(options.budget)));
-  }
   TC_RETURN_IF_ERROR(ShareThreads(modes));
+  TC_RETURN_IF_ERROR(
+      FitSessions(*model, eval::ScoringBytes(config.vocab_size), needs, modes));
   return modes;
 }
 
@@ -285,6 +284,7 @@ void AddEvalMcCommand(CLI::App& parent, Action& action) {
   AddThreadsFlag(*app, flags->session);
   AddContextFlag(*app, flags->session, "as long as the items need");
   AddEngineFlags(*app, flags->model, flags->session);
+  AddPrefillDeviceFlags(*app, flags->session.prefill_device);
   AddTaskFlags(*app, flags);
   app->footer(
       "Records are query/choices/gold, context_options/continuation/gold,\n"

@@ -8,6 +8,7 @@
 #include "cli/eval_commands.h"
 #include "cli/eval_text_flags.h"
 #include "cli/open_model.h"
+#include "cli/planned_storage.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -16,7 +17,19 @@
 namespace thermocline::cli {
 namespace {
 
+constexpr const char* kWhyAll = "'eval sparsity' looks at all gates";
+
+// FitSides, of a model that is in memory whole.
+Status CheckFits(const TextFlags& flags, std::array<Side, 2>& sides,
+                 int64_t chunk) {
+  const Status fits = FitSides(sides, chunk);
+  if (fits || !flags.session.ram) return fits;
+  return Fail(fits.error().code, "{} ({}, so that its model does not stream)",
+              fits.error().message, kWhyAll);
+}
+
 Status RunSparsity(const TextFlags& flags) {
+  TC_RETURN_IF_ERROR(RefuseStoragePlan(flags.session, kWhyAll));
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text_file));
   ProgressLine opening;
   TC_ASSIGN_OR_RETURN(const ModelPtr model, OpenModel(flags.model, opening));
@@ -29,12 +42,12 @@ Status RunSparsity(const TextFlags& flags) {
       const engine::SessionOptions asked,
       ChunkOptions(flags.session, model->config(), chunk, opening));
   auto options = InModes(asked, modes);
-  options[1].device = nullptr;  // what it is compared with: the host alone
+  KeepToHost(options[1]);  // what it is compared with
   options[0].observer = meter.observer();
   TC_RETURN_IF_ERROR(ShareThreads(options));
-  const std::array<Side, 2> sides = {
+  std::array<Side, 2> sides = {
       {{"model", model, options[0]}, {"base", model, options[1]}}};
-  TC_RETURN_IF_ERROR(CheckSides(sides, chunk));
+  TC_RETURN_IF_ERROR(CheckFits(flags, sides, chunk));
   TC_ASSIGN_OR_RETURN(const auto session, OpenSide(sides[0]));
   TC_ASSIGN_OR_RETURN(const auto dense, OpenSide(sides[1]));
   TC_RETURN_IF_ERROR(meter.Begin(*session));

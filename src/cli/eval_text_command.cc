@@ -57,18 +57,30 @@ struct KlFlags : TextFlags {
   }
 };
 
-// The model to compare with: of its own file as that says, or the same one.
-Result<ModelPtr> OpenBase(const KlFlags& flags, const ModelPtr& model,
-                          ProgressLine& progress) {
-  if (!flags.base_path.has_value()) return model;
+// The model, and the one to compare with: of its own file as that says, or the
+// same one. Two files have their parts of the budget, in `sessions`.
+Result<std::array<ModelPtr, 2>> OpenBoth(const KlFlags& flags,
+                                         std::array<SessionFlags, 2>& sessions,
+                                         ProgressLine& progress) {
+  const std::vector<engine::FfnMode> modes = flags.modes();
+  if (!flags.base_path.has_value()) {
+    TC_ASSIGN_OR_RETURN(
+        ModelPtr model,
+        OpenForChunks(flags.model, flags.session, modes, progress));
+    return std::array{model, model};
+  }
   const ModelFlags base = {.path = *flags.base_path,
                            .check_tensors = flags.model.check_tensors,
                            .hold = flags.model.hold};
+  TC_ASSIGN_OR_RETURN(sessions, ShareRam(flags.session, {&flags.model, &base},
+                                         {modes[0], modes[1]}));
+  std::array<ModelPtr, 2> models;
   TC_ASSIGN_OR_RETURN(
-      ModelPtr opened,
-      OpenForChunks(base, flags.session, {flags.modes().back()}, progress));
-  TC_RETURN_IF_ERROR(eval::CheckSameVocabulary(*model, *opened));
-  return opened;
+      models[0], OpenForChunks(flags.model, sessions[0], {modes[0]}, progress));
+  TC_ASSIGN_OR_RETURN(models[1],
+                      OpenForChunks(base, sessions[1], {modes[1]}, progress));
+  TC_RETURN_IF_ERROR(eval::CheckSameVocabulary(*models[0], *models[1]));
+  return models;
 }
 
 // The text's tokens, which are the same for both models.
@@ -110,10 +122,9 @@ Status CheckBaseMode(const model::Model& base,
 Status RunKl(const KlFlags& flags) {
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.text_file));
   ProgressLine opening;
-  TC_ASSIGN_OR_RETURN(
-      const ModelPtr model,
-      OpenForChunks(flags.model, flags.session, flags.modes(), opening));
-  TC_ASSIGN_OR_RETURN(const ModelPtr base, OpenBase(flags, model, opening));
+  std::array sessions = {flags.session, flags.session};
+  TC_ASSIGN_OR_RETURN(const auto models, OpenBoth(flags, sessions, opening));
+  const auto& [model, base] = models;
   const int64_t chunk = ChunkLength(
       flags.session,
       std::min(model->config().context_length, base->config().context_length));
@@ -123,12 +134,15 @@ Status RunKl(const KlFlags& flags) {
       const engine::SessionOptions asked,
       ChunkOptions(flags.session, model->config(), chunk, opening));
   auto options = InModes(asked, flags.modes());
-  options[1].device = nullptr;  // what it is compared with: the host alone
+  KeepToHost(options[1]);  // what it is compared with
+  for (size_t i = 0; i < options.size(); ++i) {
+    if (sessions[i].ram) options[i].budget.ram = sessions[i].ram;
+  }
   TC_RETURN_IF_ERROR(CheckBaseMode(*base, options[1]));
   TC_RETURN_IF_ERROR(ShareThreads(options));
-  const std::array<Side, 2> sides = {
+  std::array<Side, 2> sides = {
       {{"model", model, options[0]}, {"base", base, options[1]}}};
-  TC_RETURN_IF_ERROR(CheckSides(sides, chunk));
+  TC_RETURN_IF_ERROR(FitSides(sides, chunk));
   TC_ASSIGN_OR_RETURN(const auto session, OpenSide(sides[0]));
   TC_ASSIGN_OR_RETURN(const auto base_session, OpenSide(sides[1]));
   ProgressLine progress;

@@ -24,6 +24,52 @@ int64_t ChunkLengthOf(const SessionFlags& flags, int64_t context_length) {
   return *flags.context > 0 ? *flags.context : context_length;
 }
 
+ModelSessions SessionsOfChunks(const SessionFlags& flags,
+                               const model::Config& config,
+                               engine::SessionOptions options,
+                               const std::vector<engine::FfnMode>& modes) {
+  options.context = ChunkLengthOf(flags, config.context_length);
+  ModelSessions of_model = {.sessions = InModes(options, modes)};
+  if (modes.size() > 1) {
+    of_model.beside_bytes =
+        modes.size() *
+        eval::PredictionBytes(config.vocab_size, options.context);
+  }
+  return of_model;
+}
+
+void DivideSides(std::array<Side, 2>& sides, uint64_t logits_bytes) {
+  const model::Model& model = *sides[0].model;
+  std::array options = {std::move(sides[0].options),
+                        std::move(sides[1].options)};
+  DivideBudget(model.config(), engine::WeightMemory::Of(model), logits_bytes,
+               options, /*tells=*/true);
+  for (size_t i = 0; i < sides.size(); ++i) {
+    sides[i].options = std::move(options[i]);
+  }
+}
+
+struct ChunkNeed {
+  BudgetRange range;
+  uint64_t logits_bytes = 0;
+};
+
+Result<ChunkNeed> NeedOf(const ModelFlags& model, const SessionFlags& session,
+                         engine::FfnMode mode) {
+  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(model.path));
+  TC_ASSIGN_OR_RETURN(const model::Config config,
+                      model::ReadConfig(*file, model.overrides));
+  ChunkNeed need;
+  TC_ASSIGN_OR_RETURN(
+      need.range,
+      RangeOf(*file, config,
+              SessionsOfChunks(session, config, OptionsOnHost(session, config),
+                               {mode})));
+  need.logits_bytes = eval::PredictionBytes(
+      config.vocab_size, ChunkLengthOf(session, config.context_length));
+  return need;
+}
+
 }  // namespace
 
 void AddTextFlags(CLI::App& app, TextFlags& flags) {
@@ -39,6 +85,7 @@ void AddTextFlags(CLI::App& app, TextFlags& flags) {
   AddThreadsFlag(app, flags.session);
   AddContextFlag(app, flags.session, "512, or the model's if that is less");
   AddEngineFlags(app, flags.model, flags.session);
+  AddPrefillDeviceFlags(app, flags.session.prefill_device);
 }
 
 void CheckChunkFlag(const SessionFlags& flags) {
@@ -56,10 +103,39 @@ Result<ModelPtr> OpenForChunks(const ModelFlags& model,
                                ProgressLine& progress) {
   return OpenModel(
       model, progress, &session,
-      [&](const model::Config& config, engine::SessionOptions options) {
-        options.context = ChunkLengthOf(session, config.context_length);
-        return InModes(options, modes);
+      [&](const model::Config& config, const engine::SessionOptions& options) {
+        return SessionsOfChunks(session, config, options, modes);
       });
+}
+
+Result<std::array<SessionFlags, 2>> ShareRam(
+    const SessionFlags& session, const std::array<const ModelFlags*, 2>& models,
+    const std::array<engine::FfnMode, 2>& modes) {
+  std::array shared = {session, session};
+  // A plan is for one model; a device takes weights from memory; and what is
+  // mapped is not held to a budget.
+  if (!session.ram || session.device.storage_plan_path ||
+      WantsDevice(session.device) ||
+      session.storage.front() == engine::StorageMode::kMmap) {
+    return shared;
+  }
+  std::vector<BudgetRange> ranges;
+  uint64_t logits_bytes = 0;
+  for (size_t i = 0; i < shared.size(); ++i) {
+    const auto need = NeedOf(*models[i], session, modes[i]);
+    // What is wrong with it is said when it is opened.
+    if (!need) return shared;
+    ranges.push_back(need->range);
+    logits_bytes += need->logits_bytes;
+  }
+  const auto shares = ShareOut(*session.ram, logits_bytes, ranges);
+  for (size_t i = 0; i < shared.size(); ++i) shared[i].ram = shares[i];
+  return shared;
+}
+
+void KeepToHost(engine::SessionOptions& options) {
+  options.device = nullptr;
+  options.prompts = {};
 }
 
 int64_t ChunkLength(const SessionFlags& flags, int64_t context_length) {
@@ -100,7 +176,7 @@ tl::unexpected<Error> Side::Annotated(const Error& error) const {
   return Annotate(fmt::format("{} {}", role, model->file().path()), error);
 }
 
-Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
+Status FitSides(std::array<Side, 2>& sides, int64_t chunk) {
   std::vector<engine::MemoryPlan> needs;
   uint64_t logits_bytes = 0;
   for (const Side& side : sides) {
@@ -111,6 +187,7 @@ Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk) {
     logits_bytes += eval::PredictionBytes(config.vocab_size, chunk);
   }
   if (sides[0].model->is_partly_left() || sides[1].model->is_partly_left()) {
+    if (sides[0].model == sides[1].model) DivideSides(sides, logits_bytes);
     return {};
   }
   // One model may be on both sides.

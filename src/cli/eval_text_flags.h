@@ -36,11 +36,21 @@ void AddTextFlags(CLI::App& app, TextFlags& flags);
 // Throws a usage error unless -c gives chunks that are long enough.
 void CheckChunkFlag(const SessionFlags& flags);
 
-// The model for sessions of one chunk each, in each of the modes.
+// The model for sessions of one chunk each, in each of the modes, with the
+// logits of one where there are several.
 Result<ModelPtr> OpenForChunks(const ModelFlags& model,
                                const SessionFlags& session,
                                const std::vector<engine::FfnMode>& modes,
                                ProgressLine& progress);
+
+// The flags for two models that are in memory together, of one chunk each in
+// its mode: each has its part of `session.ram`.
+Result<std::array<SessionFlags, 2>> ShareRam(
+    const SessionFlags& session, const std::array<const ModelFlags*, 2>& models,
+    const std::array<engine::FfnMode, 2>& modes);
+
+// Without devices, for whatever they may compute.
+void KeepToHost(engine::SessionOptions& options);
 
 // Tokens per chunk: -c, else 512, or `context_length`, the model's, if that is
 // less.
@@ -69,8 +79,10 @@ struct Side {
   tl::unexpected<Error> Annotated(const Error& error) const;
 };
 
-// That both can run, and fit memory together.
-Status CheckSides(const std::array<Side, 2>& sides, int64_t chunk);
+// That both can run, and fit memory together. Sides of one model that streams
+// get their parts of the budget (shared_budget.h); of two models each side has
+// what its options say.
+Status FitSides(std::array<Side, 2>& sides, int64_t chunk);
 
 // A session of that side; tells what runs.
 Result<std::unique_ptr<engine::Session>> OpenSide(const Side& side);

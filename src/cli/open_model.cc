@@ -3,59 +3,56 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/held_weights.h"
 #include "cli/planned_storage.h"
 #include "cli/signals.h"
 #include "engine/left_tensors.h"
 #include "os/memory.h"
+#include "training/profile_corpus.h"
 
 namespace thermocline::cli {
 namespace {
 
-// The one that needs most memory beside the weights.
-engine::SessionOptions LargestOf(std::vector<engine::SessionOptions> sessions,
-                                 const model::Config& config) {
-  size_t largest = 0;
-  uint64_t most = 0;
-  for (size_t i = 0; i < sessions.size(); ++i) {
-    // What cannot run says so when it is made.
-    const auto plan = engine::PlanMemory(config, sessions[i]);
-    if (!plan || plan->host.total() <= most) continue;
-    most = plan->host.total();
-    largest = i;
-  }
-  return std::move(sessions[largest]);
-}
-
-// Weights that are to be held, with the session that is asked for, if one is.
-Status Admit(const std::string& path,
-             const std::optional<engine::SessionOptions>& session,
+// Weights that are to be held, with the sessions that are asked for, if any.
+Status Admit(const std::string& path, const ModelSessions& asked,
              const model::Config& config, const engine::WeightMemory& weights) {
-  engine::MemoryPlan plan = {.host = {.weights = weights.num_bytes},
-                             .holds_weights = true};
-  if (session) {
-    TC_ASSIGN_OR_RETURN(plan, engine::PlanMemory(config, *session, weights));
+  const uint64_t ram_bytes = os::ReadMemoryInfo().total_bytes;
+  std::vector<engine::SessionOptions> sessions = asked.sessions;
+  if (sessions.empty()) {
+    const engine::MemoryPlan plan = {.host = {.weights = weights.num_bytes},
+                                     .holds_weights = true};
+    const Status fits = engine::CheckMemory(plan, {}, ram_bytes);
+    if (!fits.has_value()) return Annotate(path, fits.error());
+    return {};
   }
-  Status fits =
-      engine::CheckMemory(plan, session ? session->budget : engine::Budget(),
-                          os::ReadMemoryInfo().total_bytes);
-  if (fits.has_value()) return fits;
-  return Annotate(path, fits.error());
+  DivideBudget(config, weights, asked.beside_bytes, sessions, /*tells=*/false);
+  Status worst;
+  uint64_t most = 0;
+  for (const engine::SessionOptions& session : sessions) {
+    const auto plan = engine::PlanMemory(config, session, weights);
+    // Of several one that cannot run says so when it is made.
+    if (!plan && sessions.size() > 1) continue;
+    TC_RETURN_IF_ERROR(plan);
+    const Status fits = engine::CheckMemory(*plan, session.budget, ram_bytes);
+    if (fits.has_value() || plan->host.total() <= most) continue;
+    most = plan->host.total();
+    worst = Annotate(path, fits.error());
+  }
+  return worst;
 }
 
-using OptionsFor =
-    std::function<engine::SessionOptions(const model::Config& config)>;
+using SessionsFor = std::function<ModelSessions(const model::Config& config)>;
 
 // Names what stays in the file, and tells `left` of it.
 decltype(model::OpenOptions::leaves) LeavesFor(
-    OptionsFor options_for, std::optional<engine::LeftWeights>* left) {
-  return [options_for = std::move(options_for), left](
+    SessionsFor sessions_for, std::optional<engine::LeftWeights>* left) {
+  return [sessions_for = std::move(sessions_for), left](
              const gguf::File& file,
              const model::Config& config) -> Result<std::vector<std::string>> {
-    TC_ASSIGN_OR_RETURN(
-        std::vector<std::string> names,
-        engine::TensorsToLeave(file, config, options_for(config)));
+    TC_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                        LeaveForAll(file, config, sessions_for(config)));
     *left = engine::LeftOf(file, config, names);
     return names;
   };
@@ -71,6 +68,13 @@ model::OpenOptions OpenOptionsOf(const ModelFlags& flags) {
 
 }  // namespace
 
+ModelSessions SessionsThatObserve(const model::Config& config,
+                                  engine::SessionOptions from_flags) {
+  from_flags.ffn = training::ProfileMode(config);
+  from_flags.observer = [](const engine::FfnObservation&) {};
+  return {.sessions = {std::move(from_flags)}};
+}
+
 Result<std::shared_ptr<const model::Model>> OpenModel(
     const ModelFlags& flags, ProgressLine& progress,
     const SessionFlags* session, const SessionsOf& sessions_of) {
@@ -80,15 +84,15 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
   if (session != nullptr) {
     TC_ASSIGN_OR_RETURN(planned, WithStoragePlan(*session));
   }
-  const auto options_for = [&](const model::Config& config) {
-    engine::SessionOptions options = OptionsOnHost(planned, config);
-    if (!sessions_of) return options;
-    return LargestOf(sessions_of(config, options), config);
+  const auto sessions_for = [&](const model::Config& config) -> ModelSessions {
+    const engine::SessionOptions options = OptionsOnHost(planned, config);
+    if (sessions_of) return sessions_of(config, options);
+    return {.sessions = {options}};
   };
   std::optional<engine::LeftWeights> left;
   const auto admit = [&](const model::Config& config, uint64_t held_bytes) {
-    std::optional<engine::SessionOptions> asked;
-    if (session != nullptr) asked = options_for(config);
+    ModelSessions asked;
+    if (session != nullptr) asked = sessions_for(config);
     return Admit(flags.path, asked, config,
                  {.num_bytes = held_bytes, .are_held = true, .left = left});
   };
@@ -98,7 +102,7 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
   options.admit = admit;
   // A device takes all weights from memory.
   const bool may_leave = session != nullptr && !WantsDevice(session->device);
-  if (may_leave) options.leaves = LeavesFor(options_for, &left);
+  if (may_leave) options.leaves = LeavesFor(sessions_for, &left);
   auto model = model::Model::Open(flags.path, options);
   progress.Clear();
   hold_progress.Clear();

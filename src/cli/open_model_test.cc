@@ -47,7 +47,7 @@ TEST(OpenModelTest, LeavesRoomForTheLargestSession) {
                                const engine::SessionOptions& from_flags) {
     engine::SessionOptions several = larger;
     several.budget = from_flags.budget;
-    return std::vector{from_flags, several};
+    return ModelSessions{{from_flags, several}};
   };
   const auto mapped = OpenModel(flags, progress).value();
   const uint64_t whole = engine::PlanMemory(mapped->config(), larger,

@@ -151,6 +151,16 @@ tl::unexpected<Error> NotOneOf(std::string_view text, std::string_view names) {
               Escape(text), names);
 }
 
+std::vector<std::string> SplitAtCommas(std::string_view text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 std::string ProcessEscapes(std::string_view text) {
   std::string out;
   out.reserve(text.size());

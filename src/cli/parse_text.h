@@ -23,6 +23,9 @@ Result<uint64_t> ParseSize(std::string_view text);
 // Several, separated by commas.
 Result<std::vector<uint64_t>> ParseSizes(std::string_view text);
 
+// What commas separate, empty texts too; at least one.
+std::vector<std::string> SplitAtCommas(std::string_view text);
+
 // Integers in [min, max] separated by commas, spaces, tabs or line ends; at
 // least one.
 Result<std::vector<int64_t>> ParseIntList(std::string_view text, int64_t min,

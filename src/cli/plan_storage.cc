@@ -142,6 +142,7 @@ Result<StoragePlanReport> Solve(const PlanStorageFlags& flags,
   ProgressLine progress;
   SessionFlags host = session;
   host.device = {};  // its machine and counts are not a device's here
+  host.dense_prefill = SessionFlags().dense_prefill;
   TC_ASSIGN_OR_RETURN(const engine::SessionOptions options,
                       MakeSessionOptions(host, model.config(), progress));
   TC_ASSIGN_OR_RETURN(StorageProblem problem,
@@ -155,6 +156,9 @@ Result<StoragePlanReport> Solve(const PlanStorageFlags& flags,
   TC_ASSIGN_OR_RETURN(report.plan, problem.Plan(*session.ram));
   TC_ASSIGN_OR_RETURN(report.least_ram, problem.LeastRam());
   TC_ASSIGN_OR_RETURN(report.all_ram, problem.AllRam());
+  if (report.plan.chosen.unit == engine::NameOf(engine::StreamUnit::kLayers)) {
+    engine::TellOfPolicy(session.policy);
+  }
   // Slots for two layers may be more than a small model.
   report.least_ram = std::min(report.least_ram, report.all_ram);
   const planner::StoragePlan& plan = report.plan;

@@ -61,6 +61,25 @@ TEST_F(StorageModel, PlanSaysTheLeastRam) {
               HasSubstr("no RAM is enough here for 1e+06 tokens/s"));
 }
 
+// The least is what a run needs that has no plan, with the same flags.
+TEST_F(StorageModel, PlanAndRunNameOneLeast) {
+  const std::string least = "at least ";
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{
+           {}, {"-b", "64"}, {"-ctk", "f32", "--ffn", "dense"}}) {
+    std::vector<std::string> plan = {"plan", "--machine", MachinePath()};
+    std::vector<std::string> run = {"run", "-p", "a", "-n", "1"};
+    for (std::vector<std::string>* command : {&plan, &run}) {
+      command->insert(command->end(), {"-m", ModelPath(), "-c", "64", "-t", "1",
+                                       "--ram", "10KiB"});
+      command->insert(command->end(), more.begin(), more.end());
+    }
+    EXPECT_EQ(KibBehind(RunMain(plan).err, least),
+              KibBehind(RunMain(run).err, least))
+        << ::testing::PrintToString(more);
+  }
+}
+
 TEST_F(StorageModel, PlanRefusesWhatIsWrong) {
   struct Row {
     std::vector<std::string> flags;

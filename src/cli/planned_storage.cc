@@ -35,6 +35,11 @@ Status CheckFlagsFor(const StoragePlanFile& plan, const SessionFlags& flags) {
                 "{}: a plan for FFNs in mode {}, not {}", path,
                 Quote(plan.mode), Quote(mode));
   }
+  if (flags.unit && plan.unit != NameOf(*flags.unit)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: in its plan {} come from the file, not {}", path,
+                Quote(plan.unit), Quote(NameOf(*flags.unit)));
+  }
   if (WantsDevice(flags.device)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "{}: a plan for memory alone, and a device is asked for", path);
@@ -62,8 +67,23 @@ Result<SessionFlags> WithStoragePlan(const SessionFlags& flags) {
     planned.num_threads = static_cast<int64_t>(plan->compute_cpus.size());
   }
   if (planned.policy.empty()) planned.policy = plan->policy;
+  for (const engine::StreamUnit unit :
+       {engine::StreamUnit::kRecords, engine::StreamUnit::kExperts}) {
+    if (!planned.unit && plan->unit == engine::NameOf(unit)) {
+      planned.unit = unit;
+      planned.unit_is_planned = true;
+    }
+  }
   if (!planned.context) planned.context = static_cast<int64_t>(plan->context);
   return planned;
+}
+
+Status RefuseStoragePlan(const SessionFlags& flags, std::string_view why) {
+  if (!flags.device.storage_plan_path) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: a plan for a model of which a part stays in its file, but "
+              "{}, so that all of it has to be in memory",
+              *flags.device.storage_plan_path, why);
 }
 
 Status CheckStoragePlanFor(const SessionFlags& flags,
@@ -73,9 +93,13 @@ Status CheckStoragePlanFor(const SessionFlags& flags,
   const std::string& path = *flags.device.storage_plan_path;
   TC_RETURN_IF_ERROR(
       model::CheckSameModel(plan->model, model, path + ": was made"));
-  const std::string unit = UnitName(engine::LeftOf(
-      model.file(), model.config(), model.file().held().left_out));
-  if (unit == plan->unit) return {};
+  const auto left = engine::LeftOf(model.file(), model.config(),
+                                   model.file().held().left_out);
+  const std::string unit = UnitName(left);
+  // Experts may come as records: a session finds out.
+  const bool by_neurons = left && left->unit == engine::StreamUnit::kExperts &&
+                          plan->unit == "records";
+  if (unit == plan->unit || by_neurons) return {};
   return Fail(ErrorCode::kInvalidArgument,
               "{}: in its plan what stays in the file is {}, here {}: the file "
               "or the context is another",

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "cli/session_flags.h"
@@ -17,6 +18,10 @@ namespace thermocline::cli {
 // plan as they are. Errors of planner::ReadStoragePlan; kInvalidArgument: a
 // plan for another machine, budget or mode than the flags', or a device.
 Result<SessionFlags> WithStoragePlan(const SessionFlags& flags);
+
+// kInvalidArgument: flags with such a plan, of a command that needs all weights
+// in memory; `why`, as "'eval sparsity' looks at all gates".
+Status RefuseStoragePlan(const SessionFlags& flags, std::string_view why);
 
 // Whether the flags' plan, if there is one, is of the model, which was opened
 // as they say. kInvalidArgument, with what differs.

@@ -51,6 +51,76 @@ TEST_F(StorageModel, RunsAsPlannedAndSaysWhatCameOfIt) {
   std::remove(path.c_str());
 }
 
+// A text, and what goes when the test ends.
+class ObserverFiles {
+ public:
+  ObserverFiles() {
+    std::ofstream(text) << ReadPlanText(kValidText).substr(0, 20'000);
+    std::ofstream(prompts) << "Once upon a time\n";
+  }
+  ~ObserverFiles() {
+    for (const std::string& path : {text, prompts, out}) {
+      std::remove(path.c_str());
+    }
+  }
+  const std::string text = TempPath("observed.txt");
+  const std::string prompts = TempPath("observed_prompts.txt");
+  const std::string out = TempPath("observed");
+};
+
+// Commands that look at all neurons stream too, as a plan or a budget says.
+TEST_F(StorageModel, ObserversStream) {
+  const ObserverFiles files;
+  const std::string plan = MakePlan("observer_plan.json");
+  const auto run = [&](std::vector<std::string> args,
+                       const std::vector<std::string>& more) {
+    args.insert(args.end(), more.begin(), more.end());
+    const MainResult result = RunMain(args);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.err.find(", the rest from ") == std::string::npos,
+              more.empty() || args[0] == "profile");
+    return ReadPlanText(files.out);
+  };
+  const std::vector<std::string> commands[] = {
+      {"trace", "-m", ModelPath(), "-f", files.prompts, "-n", "4", "-c", "64",
+       "-o", files.out},
+      {"profile", ModelPath(), "--corpus", files.text, "-c", "32", "-n", "512",
+       "-o", files.out}};
+  const std::string half = Kib((LeastKib() + AllKib()) / 2);
+  for (const std::vector<std::string>& command : commands) {
+    const std::string want = run(command, {});
+    EXPECT_EQ(run(command, {"--plan", plan}), want) << command[0];
+    EXPECT_EQ(run(command, {"--ram", half}), want) << command[0];
+    std::vector<std::string> little = command;
+    little.insert(little.end(), {"--ram", "10KiB"});
+    EXPECT_THAT(RunMain(little).err, HasSubstr("at least"));
+  }
+  std::remove(plan.c_str());
+}
+
+// Those that read weights themselves do not.
+TEST_F(StorageModel, WhoNeedsAllWeightsRefusesToStream) {
+  const ObserverFiles files;
+  const std::string plan = MakePlan("whole_plan.json");
+  const std::vector<std::string> sparsity = {
+      "eval", "sparsity", "-m", ModelPath(), "-f", files.text, "-c", "64"};
+  const std::vector<std::string> train = {"train",    ModelPath(), "--corpus",
+                                          files.text, "-o",        files.out};
+  for (std::vector<std::string> command : {sparsity, train}) {
+    command.insert(command.end(), {"--plan", plan});
+    const MainResult result = RunMain(command);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err,
+                HasSubstr("a plan for a model of which a part stays"));
+  }
+  std::vector<std::string> little = sparsity;
+  little.insert(little.end(), {"--ram", Kib(LeastKib())});
+  const MainResult result = RunMain(little);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("its model does not stream"));
+  std::remove(plan.c_str());
+}
+
 TEST_F(StorageModel, RefusesPlansOfSomethingElse) {
   const std::string path = MakePlan("other_plan.json");
   const std::string text = ReadPlanText(path);

@@ -38,6 +38,7 @@ struct PrepareFlags : FindFlags {
   bool no_predictor = false;
   bool no_bundle = false;
   bool for_storage = false;
+  bool keeps_order = false;
 };
 
 // Another file of the same model, where down columns come from; null if none is
@@ -58,6 +59,7 @@ pack::PackOptions MakePackOptions(const PrepareFlags& flags,
           .record_alignment = flags.for_storage ? neuron::kStorageAlignment
                                                 : neuron::kRecordAlignment,
           .down_dtype = flags.down_type,
+          .in_order = flags.for_storage && !flags.keeps_order,
           .down_source = down_source,
           .num_threads = static_cast<int>(flags.session.num_threads),
           .cancel = CancelFlag()};
@@ -88,7 +90,13 @@ std::string FormatPacked(const pack::PackSummary& packed,
         WithoutControls(flags.down_source_path.value_or(flags.model.path)),
         100 * packed.down_error);
   }
-  return line + "\n";
+  line += "\n";
+  if (!packed.why_in_number_order.empty()) {
+    line +=
+        fmt::format("records are in the order of the neurons' numbers: {}\n",
+                    packed.why_in_number_order);
+  }
+  return line;
 }
 
 // Thresholds change the answers: no mode takes them unasked.
@@ -209,6 +217,11 @@ void CheckCombination(const CLI::App& app) {
   CheckExcludes(
       app, "--no-bundle", "without records there is none to lay out",
       {"--from-source", "--down-type", "--for-storage", "--bundle-at-load"});
+  if (app.get_option("--keep-order")->count() > 0 &&
+      app.get_option("--for-storage")->count() == 0) {
+    throw CLI::ValidationError(
+        "--keep-order goes with --for-storage: other files keep it anyway");
+  }
 }
 
 void AddRecordFlags(CLI::App& app, PrepareFlags& flags) {
@@ -229,7 +242,10 @@ void AddRecordFlags(CLI::App& app, PrepareFlags& flags) {
                "No records: the FFNs stay as they lie in the model");
   app.add_flag("--for-storage", flags.for_storage,
                "Records at multiples of 4096 bytes, to be read past the page "
-               "cache");
+               "cache, and neurons that fire together beside each other: they "
+               "get other numbers");
+  app.add_flag("--keep-order", flags.keeps_order,
+               "With --for-storage: neurons keep their numbers and order");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "cli/flags.h"
 #include "cli/open_model.h"
 #include "cli/output_file.h"
+#include "cli/planned_storage.h"
 #include "cli/standard_io.h"
 #include "os/file.h"
 #include "training/work_folder.h"
@@ -266,6 +267,8 @@ Result<FindInputs> OpenFindInputs(const FindFlags& flags,
   inputs.insert(inputs.end(), more_inputs.begin(), more_inputs.end());
   TC_RETURN_IF_ERROR(CheckOutput(flags.output, inputs));
   TC_RETURN_IF_ERROR(CheckResumable(flags.output));
+  TC_RETURN_IF_ERROR(
+      RefuseStoragePlan(flags.session, "training reads all weights"));
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(flags.corpus));
   TC_ASSIGN_OR_RETURN(auto model, OpenModel(flags.model, progress));
   TC_ASSIGN_OR_RETURN(auto corpus,

@@ -22,6 +22,7 @@
 #include "gguf/gguf.h"
 #include "model/profile_file.h"
 #include "os/file.h"
+#include "training/corpus.h"
 #include "training/profile_corpus.h"
 
 namespace thermocline::cli {
@@ -57,7 +58,15 @@ Result<model::ProfileFile> Measure(const ProfileFlags& flags) {
   const std::string& path = *flags.corpus_path;
   TC_ASSIGN_OR_RETURN(const LongText text, LongText::Open(path));
   ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, progress));
+  TC_ASSIGN_OR_RETURN(
+      const auto model,
+      OpenModel(
+          flags.model, progress, &flags.session,
+          [&](const model::Config& config, engine::SessionOptions from_flags) {
+            from_flags.context = static_cast<int64_t>(training::ChunkTokens(
+                flags.session.context, config.context_length));
+            return SessionsThatObserve(config, from_flags);
+          }));
   TC_ASSIGN_OR_RETURN(
       const auto corpus,
       EncodeCorpus(*model, text.text(), InputName(path),
@@ -142,6 +151,7 @@ void AddProfileCommand(CLI::App& parent, Action& action) {
          "at even distances (default: all)");
   AddObservedSessionFlags(*app, flags->session,
                           "256, or the model's if that is less");
+  AddRamFlag(*app, flags->session);
   app->footer(
       "Each chunk of -c tokens starts with an empty context; every neuron is\n"
       "computed at every position. A neuron fires where its activation is not "

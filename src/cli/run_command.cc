@@ -78,8 +78,10 @@ Status Continue(const RunFlags& flags) {
   TC_ASSIGN_OR_RETURN(
       const engine::SessionOptions options,
       MakeSessionOptions(flags.session, model->config(), progress));
-  TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
-  WriteStderr(DescribeMode(*session, options) + "\n");
+  TC_ASSIGN_OR_RETURN(const RunSession made,
+                      MakeRunSession(flags, model, options));
+  engine::Session* const session = made.session.get();
+  WriteStderr(made.mode + "\n");
 
   Status written;
   const auto report = decode::Generate(
@@ -99,6 +101,10 @@ Status Continue(const RunFlags& flags) {
   WriteStderr(FormatRunSummary(
       *report, BytesPerGeneratedToken(*session, options, *report),
       RunMemoryOf(os::ReadProcessMemory(), model->file().held())));
+  // Sessions of other makers have all rows there.
+  WriteStderr(FormatPrefillTimes(
+      flags.make_session ? "static graphs" : "prefill device",
+      session->prompt_times(), model->config().layers.size()));
   WriteStderr(FormatStreamSummary(session->stream_totals()));
   WriteStderr(Prediction(flags.session, *report, session->stream_totals()));
   if (report->reason == decode::StopReason::kCancelled) {
@@ -108,6 +114,8 @@ Status Continue(const RunFlags& flags) {
 }
 
 }  // namespace
+
+Status RunText(const RunFlags& flags) { return Continue(flags); }
 
 void AddRunCommand(CLI::App& parent, Action& action) {
   auto flags = std::make_shared<RunFlags>();

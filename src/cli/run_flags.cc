@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <utility>
 
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
@@ -125,16 +127,36 @@ Result<std::optional<std::string>> TextOf(
 
 }  // namespace
 
-void AddRunFlags(CLI::App& app, RunFlags& flags) {
-  AddModelFlags(app, flags.model);
+void AddTextFlags(CLI::App& app, RunFlags& flags) {
   AddPromptFlags(app, flags);
   AddChatFlags(app, flags);
+  AddSamplerFlags(app, flags);
+}
+
+Result<RunSession> MakeRunSession(const RunFlags& flags,
+                                  std::shared_ptr<const model::Model> model,
+                                  const engine::SessionOptions& options) {
+  if (flags.make_session) {
+    TC_ASSIGN_OR_RETURN(auto session,
+                        flags.make_session(std::move(model), options));
+    std::string mode = fmt::format("{}, context {}", session->prompt_device(),
+                                   session->context());
+    return RunSession{std::move(session), std::move(mode)};
+  }
+  TC_ASSIGN_OR_RETURN(auto session, CreateSession(std::move(model), options));
+  std::string mode = DescribeMode(*session, options);
+  return RunSession{std::move(session), std::move(mode)};
+}
+
+void AddRunFlags(CLI::App& app, RunFlags& flags) {
+  AddModelFlags(app, flags.model);
+  AddTextFlags(app, flags);
   AddThreadsFlag(app, flags.session);
   AddContextFlag(app, flags.session, "the model's, at most 4096");
   AddEngineFlags(app, flags.model, flags.session);
+  AddPrefillDeviceFlags(app, flags.session.prefill_device);
   AddTimelineFlag(app, flags.session);
   AddPrefillFlag(app, flags.session);
-  AddSamplerFlags(app, flags);
   app.add_flag_callback(
       "--no-warmup", [] {},
       "Changes nothing: there is no warm-up; for scripts made for llama.cpp");

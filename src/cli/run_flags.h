@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,9 +37,27 @@ struct RunFlags {
   int64_t top_k = decode::SamplerOptions().top_k;
   int64_t repeat_last_n = decode::SamplerOptions().repeat_last_n;
   decode::SamplerOptions sampler;
+  // Makes the session in the place of CreateSession, if it is there.
+  std::function<Result<std::unique_ptr<engine::Session>>(
+      std::shared_ptr<const model::Model> model,
+      const engine::SessionOptions& options)>
+      make_session;
 };
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);
+
+// Those of them that do not say how the model is computed: prompt, chat,
+// sampler.
+void AddTextFlags(CLI::App& app, RunFlags& flags);
+
+// CreateSession, or make_session, and the line that describes it.
+struct RunSession {
+  std::unique_ptr<engine::Session> session;
+  std::string mode;
+};
+Result<RunSession> MakeRunSession(const RunFlags& flags,
+                                  std::shared_ptr<const model::Model> model,
+                                  const engine::SessionOptions& options);
 
 // All files that they name to be read: no output may be one of them.
 std::vector<std::string> InputFilesOf(const RunFlags& flags);

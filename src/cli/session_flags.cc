@@ -124,8 +124,14 @@ engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
   options.ffn = flags.ffn;
   options.predictor = flags.predictor;
   options.dense_prompts = flags.dense_prefill;
+  options.prompts = PromptOptionsOf(flags.prefill_device);
   options.budget.ram = flags.ram;
   options.policy = flags.policy;
+  // A plan's unit is a choice of mixtures alone; what else a model has is
+  // compared with the plan (CheckStoragePlanFor).
+  const bool may_choose =
+      engine::UnitOf(config) == engine::StreamUnit::kExperts;
+  if (!flags.unit_is_planned || may_choose) options.unit = flags.unit;
   options.storage = flags.storage.front();
   options.budget.holds_ram = options.storage != engine::StorageMode::kMmap;
   return options;
@@ -222,6 +228,17 @@ void AddObservedSessionFlags(CLI::App& app, SessionFlags& flags,
   AddDeviceFlags(app, flags.device);
 }
 
+void AddRamFlag(CLI::App& app, SessionFlags& flags) {
+  AddParsed(
+      app, "--ram", flags.takes_rams ? "SIZE,..." : "SIZE",
+      "Memory for all of it, weights too, mapped or not (4GiB); of a "
+      "model that is larger a part stays in its file and is read as it "
+      "is needed (default: the machine's, without mapped weights)" +
+          std::string(
+              flags.takes_rams ? "; several are compared, a row for each" : ""),
+      [&flags](const std::string& text) { return StoreRam(text, flags); });
+}
+
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
   AddInt(app, "-b,--batch-size,--ub,--ubatch-size", flags.batch, 1, kMaxBatch,
          fmt::format("Tokens computed together in prefill (default {})",
@@ -255,15 +272,9 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
         flags.predictor = *choice;
         return {};
       });
-  AddParsed(
-      app, "--ram", flags.takes_rams ? "SIZE,..." : "SIZE",
-      "Memory for all of it, weights too, mapped or not (4GiB); of a "
-      "model that is larger a part stays in its file and is read as it "
-      "is needed (default: the machine's, without mapped weights)" +
-          std::string(
-              flags.takes_rams ? "; several are compared, a row for each" : ""),
-      [&flags](const std::string& text) { return StoreRam(text, flags); });
+  AddRamFlag(app, flags);
   AddPolicyFlag(app, flags.policy);
+  AddUnitFlag(app, flags.unit);
   AddStorageFlag(app, flags.storage, flags.takes_storage_modes);
   AddDeviceFlags(app, flags.device);
   AddParsed(app, "--sparse-threshold", "X",
@@ -302,6 +313,7 @@ Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,
   options.placement = flags.device.rules;
   TC_RETURN_IF_ERROR(PlaceFor(flags.device, options));
   options.on_device_loss = flags.device.on_loss;
+  TC_RETURN_IF_ERROR(OpenPrefillDevices(flags.prefill_device, options.prompts));
   options.cancel = CancelFlag();
   options.progress = progress.callback();
   if (flags.timeline != nullptr) flags.timeline->AddTo(options);

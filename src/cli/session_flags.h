@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "cli/device_flags.h"
+#include "cli/prefill_device_flags.h"
 #include "cli/session_timeline.h"
 #include "cli/terminal.h"
 #include "engine/session.h"
@@ -41,11 +42,14 @@ struct SessionFlags {
   std::vector<uint64_t> rams;   // several, in the place of `ram`
   bool takes_rams = false;      // whether the command compares budgets
   std::string policy;           // SessionOptions::policy
+  std::optional<engine::StreamUnit> unit;  // likewise
+  bool unit_is_planned = false;            // `unit` comes from a plan
   // Never empty; sessions have the first. Several where a command runs one
   // after the other, which says so before AddEngineFlags.
   std::vector<engine::StorageMode> storage = {engine::StorageMode::kCluster};
   bool takes_storage_modes = false;
   DeviceFlags device;
+  PrefillDeviceFlags prefill_device;
   std::shared_ptr<SessionTimeline> timeline;  // null: not asked for
 };
 
@@ -80,12 +84,16 @@ void AddContextFlag(CLI::App& app, SessionFlags& flags,
 // --isa.
 void AddIsaFlag(CLI::App& app, kernels::Isa& isa);
 
+// --ram.
+void AddRamFlag(CLI::App& app, SessionFlags& flags);
+
 // -t, -c, --isa and those of device_flags.h: of sessions that look at all
 // neurons. `fallback` as AddContextFlag's.
 void AddObservedSessionFlags(CLI::App& app, SessionFlags& flags,
                              const std::string& fallback);
 
 // -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --policy, --storage,
+// --unit,
 // --sparse-threshold, and those of device_flags.h. The help shows the defaults
 // that `flags` has now.
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);
@@ -98,11 +106,12 @@ inline void AddTimelineFlag(CLI::App& app, SessionFlags& flags) {
 // --prefill, for commands that measure or use speed: dense is the default then.
 void AddPrefillFlag(CLI::App& app, SessionFlags& flags);
 
-// What the flags ask for of the host alone.
+// What the flags ask for of the host alone, and room for graphs that compute
+// prompts.
 engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
                                      const model::Config& config);
 
-// What the flags ask for, with the program's cancel flag, and the device
+// What the flags ask for, with the program's cancel flag, and the devices
 // opened. -c 0 is the model's whole context, as in llama.cpp. OpenDevice's
 // errors.
 Result<engine::SessionOptions> MakeSessionOptions(const SessionFlags& flags,

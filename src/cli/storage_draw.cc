@@ -134,4 +134,63 @@ bool ExpertDrawer::Choose(Layer& layer) {
   return true;
 }
 
+std::vector<uint32_t> ExpertsOf(const std::vector<uint32_t>& neurons,
+                                size_t width) {
+  std::vector<uint32_t> experts;
+  for (const uint32_t neuron : neurons) {
+    const auto expert = static_cast<uint32_t>(neuron / width);
+    if (experts.empty() || experts.back() != expert) experts.push_back(expert);
+  }
+  return experts;
+}
+
+ExpertNeurons::ExpertNeurons(const model::Config& config,
+                             std::vector<LayerLaw> laws, double per_fired,
+                             uint64_t seed)
+    : asks_all_(per_fired == 0.0), random_(seed) {
+  for (size_t l = 0; l < laws.size(); ++l) {
+    const model::FfnSpec& spec = config.layers[l].ffn;
+    widths_.push_back(spec.width);
+    std::vector<float>& shares = laws[l].shares;
+    std::vector<double> busy(spec.num_experts, 0.0);
+    for (size_t i = 0; i < shares.size(); ++i) {
+      busy[i / spec.width] += static_cast<double>(shares[i]);
+    }
+    // Experts fire alike: who fires more is chosen more often.
+    double all = 0.0;
+    for (const double sum : busy) all += sum;
+    for (size_t i = 0; i < shares.size() && all > 0.0; ++i) {
+      const double chosen =
+          std::min(1.0, static_cast<double>(spec.num_experts_used) *
+                            busy[i / spec.width] / all);
+      if (chosen <= 0.0) continue;
+      shares[i] = std::min(
+          1.0f, static_cast<float>(static_cast<double>(shares[i]) / chosen));
+    }
+    const double factor = asks_all_ ? 1.0 : FactorFor(shares, per_fired);
+    for (float& share : shares) share = AskedFor(share, factor);
+    shares_.push_back(std::move(shares));
+  }
+}
+
+std::vector<uint32_t> ExpertNeurons::Of(size_t layer_idx,
+                                        const std::vector<uint32_t>& experts,
+                                        const std::vector<uint32_t>& fired) {
+  const size_t width = widths_[layer_idx];
+  const std::vector<float>& shares = shares_[layer_idx];
+  std::vector<uint32_t> neurons;
+  auto next = fired.begin();
+  for (const uint32_t expert : experts) {
+    for (size_t i = expert * width; i < (expert + 1) * width; ++i) {
+      while (next != fired.end() && *next < i) ++next;
+      const bool has_fired = next != fired.end() && *next == i;
+      if (asks_all_ || has_fired ||
+          random_.Uniform() < static_cast<double>(shares[i])) {
+        neurons.push_back(static_cast<uint32_t>(i));
+      }
+    }
+  }
+  return neurons;
+}
+
 }  // namespace thermocline::cli

@@ -66,6 +66,30 @@ class ExpertDrawer {
   Random random_;
 };
 
+// Those of the experts of `width` neurons that neurons, ascending, are of.
+std::vector<uint32_t> ExpertsOf(const std::vector<uint32_t>& neurons,
+                                size_t width);
+
+// Neurons of the experts that a token has: each fires, or is named, as often as
+// it was counted in tokens that had its expert, whatever it did before.
+class ExpertNeurons {
+ public:
+  // per_fired as of Drawer; 0: all neurons of an expert are asked for.
+  ExpertNeurons(const model::Config& config, std::vector<LayerLaw> laws,
+                double per_fired, uint64_t seed);
+
+  // Of these experts, ascending, besides those that fired.
+  std::vector<uint32_t> Of(size_t layer_idx,
+                           const std::vector<uint32_t>& experts,
+                           const std::vector<uint32_t>& fired);
+
+ private:
+  std::vector<size_t> widths_;              // [L] of an expert
+  std::vector<std::vector<float>> shares_;  // [L][E * F]
+  bool asks_all_;
+  Random random_;
+};
+
 }  // namespace thermocline::cli
 
 #endif  // THERMOCLINE_CLI_STORAGE_DRAW_H_

@@ -66,5 +66,28 @@ TEST(StorageDraw, ChoosesAsManyExpertsAsTheModel) {
   EXPECT_GT(counts[3], counts[1]);
 }
 
+TEST(StorageDraw, DrawsNeuronsOfTheExpertsAtHand) {
+  model::Config config;
+  config.layers.resize(1);
+  config.layers[0].ffn = {.width = 4, .num_experts = 3, .num_experts_used = 1};
+  // Half of the tokens have expert 0, of whose neurons one of four fires.
+  const LayerLaw law = {
+      .shares = {0.5f, 0, 0, 0, 0.125f, 0.125f, 0, 0, 0, 0, 0.25f, 0}};
+  ExpertNeurons named(config, {law}, 1.0, 1);
+  std::vector<int> counts(12);
+  for (int t = 0; t < 1000; ++t) {
+    for (const uint32_t neuron : named.Of(0, {0, 1}, {})) ++counts[neuron];
+  }
+  EXPECT_EQ(counts[0], 1000);
+  EXPECT_NEAR(counts[4], 500, 60);
+  EXPECT_EQ(counts[6], 0);
+  EXPECT_EQ(counts[10], 0);  // of an expert that is not at hand
+  using Neurons = std::vector<uint32_t>;
+  EXPECT_EQ(named.Of(0, {0}, {0, 3}), (Neurons{0, 3}));
+  EXPECT_EQ(ExpertNeurons(config, {law}, 0.0, 1).Of(0, {1}, {}),
+            (Neurons{4, 5, 6, 7}));
+  EXPECT_EQ(ExpertsOf({0, 3, 8, 9}, 4), (Neurons{0, 2}));
+}
+
 }  // namespace
 }  // namespace thermocline::cli

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <numeric>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "engine/ffn/neuron_pieces.h"
 #include "engine/left_tensors.h"
 #include "engine/stream/stream_options.h"
+#include "engine/stream/unit_choice.h"
 #include "model/profile_file.h"
 
 namespace thermocline::cli {
@@ -85,10 +87,11 @@ Result<StorageProblem> StorageProblem::Create(
                                                          options.predictor));
   problem.options_.ffn = problem.choice_.mode;
   problem.options_.budget = {};
-  const StreamUnit unit = engine::UnitOf(config);
-  const bool is_drawn =
-      unit == StreamUnit::kExperts ||
-      (unit == StreamUnit::kRecords && problem.choice_.mode != FfnMode::kDense);
+  TC_RETURN_IF_ERROR(problem.ChooseUnit());
+  const bool is_mixture = engine::UnitOf(config) == StreamUnit::kExperts;
+  const StreamUnit unit = *problem.options_.unit;
+  const bool is_drawn = is_mixture || (unit == StreamUnit::kRecords &&
+                                       problem.choice_.mode != FfnMode::kDense);
   if (is_drawn) {
     const bool all =
         unit == StreamUnit::kRecords && TestsAllGates(problem.choice_.mode);
@@ -107,11 +110,31 @@ Result<StorageProblem> StorageProblem::Create(
   return problem;
 }
 
-Result<StorageProblem::Held> StorageProblem::Hold(uint64_t ram,
-                                                  uint32_t num_threads) const {
+// Of a mixture that may stream either way this is the problem by neurons.
+Status StorageProblem::ChooseUnit() {
+  const model::Config& config = model_->config();
+  TC_ASSIGN_OR_RETURN(const engine::UnitsThatMay units,
+                      engine::UnitsFor(config, {.left = engine::UnitOf(config),
+                                                .ffn = choice_.mode,
+                                                .mode = options_.storage,
+                                                .asked = options_.unit}));
+  options_.unit = engine::UnitOf(config);
+  if (*options_.unit != StreamUnit::kExperts || !units.records) return {};
+  if (units.experts) {
+    TC_ASSIGN_OR_RETURN(StorageProblem other,
+                        Create(model_, options_, machine_, question_));
+    by_experts_ = std::make_shared<StorageProblem>(std::move(other));
+  }
+  options_.unit = StreamUnit::kRecords;
+  return {};
+}
+
+Result<StorageProblem::Held> StorageProblem::HoldBy(
+    std::optional<StreamUnit> unit, uint64_t ram, uint32_t num_threads) const {
   const model::Config& config = model_->config();
   const gguf::File& file = model_->file();
   engine::SessionOptions options = options_;
+  options.unit = unit;
   options.budget.ram = ram;
   options.num_threads = static_cast<int>(num_threads);
   TC_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -132,16 +155,32 @@ Result<StorageProblem::Held> StorageProblem::Hold(uint64_t ram,
   }
   TC_ASSIGN_OR_RETURN(held.runtime,
                       engine::PlanRuntime(config, options, weights));
+  if (held.left) held.left->unit = held.runtime.engine.stream->unit;
   return held;
 }
 
+uint32_t StorageProblem::most_threads() const {
+  const planner::CoreLimits& limits = question_.limits;
+  size_t most =
+      limits.cpus.empty() ? machine_->cores.size() : limits.cpus.size();
+  if (limits.most_threads > 0) {
+    most = std::min<size_t>(most, limits.most_threads);
+  }
+  return static_cast<uint32_t>(std::max<size_t>(most, 1));
+}
+
+Result<StorageProblem::Held> StorageProblem::HoldAsRun(uint64_t ram) const {
+  return HoldBy(by_experts_ ? std::nullopt : options_.unit, ram,
+                most_threads());
+}
+
 Result<uint64_t> StorageProblem::LeastRam() const {
-  TC_ASSIGN_OR_RETURN(const Held held, Hold(0, 1));
+  TC_ASSIGN_OR_RETURN(const Held held, HoldAsRun(0));
   return held.runtime.memory.host.total();
 }
 
 Result<uint64_t> StorageProblem::AllRam() const {
-  TC_ASSIGN_OR_RETURN(const Held held, Hold(UINT64_MAX, 1));
+  TC_ASSIGN_OR_RETURN(const Held held, HoldAsRun(UINT64_MAX));
   return held.runtime.memory.host.total();
 }
 
@@ -204,20 +243,39 @@ void StorageProblem::AddFfn(size_t layer_idx,
     for (const model::FfnMatrices& expert : weights.ffn.experts) {
       layer.all_bytes += MatricesOf(expert);
     }
-    layer.used_bytes = layer.all_bytes / static_cast<double>(spec.num_experts);
+    layer.used_bytes =
+        *options_.unit == StreamUnit::kExperts
+            ? layer.all_bytes / static_cast<double>(spec.num_experts)
+            : BytesOfNeuron(layer_idx, weights.ffn.experts.front());
   } else if (uses_.tokens.empty()) {
     layer.fixed_bytes += MatricesOf(weights.ffn);
   } else {
     const model::FfnMatrices& ffn = weights.ffn;
-    const double tested = RowOfView(ffn.gate ? ffn.gate : ffn.up);
-    const double rest =
-        (ffn.gate ? RowOfView(ffn.up) : 0.0) + RowOfView(ffn.down_t);
-    const double fires = TestsAllGates(choice_.mode)
-                             ? FiringOf(uses_.frequency[layer_idx], *model_)
-                             : 1.0 / kCandidatesPerFired;
-    layer.used_bytes = tested + fires * rest;
-    layer.all_bytes = static_cast<double>(spec.width) * (tested + rest);
+    layer.used_bytes = BytesOfNeuron(layer_idx, ffn);
+    layer.all_bytes =
+        static_cast<double>(spec.width) *
+        (RowOfView(ffn.gate) + RowOfView(ffn.up) + RowOfView(ffn.down_t));
   }
+}
+
+// That is asked for: its test, and the rest of those that fire.
+double StorageProblem::BytesOfNeuron(size_t layer_idx,
+                                     const model::FfnMatrices& ffn) const {
+  const double tested = RowOfView(ffn.gate ? ffn.gate : ffn.up);
+  const double rest =
+      (ffn.gate ? RowOfView(ffn.up) : 0.0) + RowOfView(ffn.down_t);
+  // A profile counts those of experts that rest too.
+  const model::FfnSpec& spec = model_->config().layers[layer_idx].ffn;
+  const double per_used = spec.num_experts > 0
+                              ? static_cast<double>(spec.num_experts) /
+                                    static_cast<double>(spec.num_experts_used)
+                              : 1.0;
+  const double fires =
+      TestsAllGates(choice_.mode)
+          ? std::min(1.0,
+                     per_used * FiringOf(uses_.frequency[layer_idx], *model_))
+          : 1.0 / kCandidatesPerFired;
+  return tested + fires * rest;
 }
 
 planner::StreamModel StorageProblem::StreamOf(const Held& held) const {
@@ -228,8 +286,10 @@ planner::StreamModel StorageProblem::StreamOf(const Held& held) const {
     if (!held.left || held.left->unit == StreamUnit::kLayers) continue;
     // What lies in slots is not read for a prompt.
     const model::FfnSpec& spec = model_->config().layers[l].ffn;
-    const auto units = static_cast<double>(std::max(
-        spec.num_experts > 0 ? spec.num_experts : spec.width, size_t{1}));
+    const auto units = static_cast<double>(
+        std::max(held.left->unit == StreamUnit::kExperts ? spec.num_experts
+                                                         : NumNeurons(spec),
+                 size_t{1}));
     const double kept = std::min(1.0, static_cast<double>(capacity[l]) / units);
     stream.layers.back().left_bytes *= 1.0 - kept;
   }
@@ -241,7 +301,9 @@ planner::StreamModel StorageProblem::StreamOf(const Held& held) const {
   const size_t num_experts_used =
       model_->config().layers.front().ffn.num_experts_used;
   stream.num_pieces = static_cast<uint32_t>(
-      num_experts_used > 0 ? num_experts_used : engine::PieceSums::kMaxPieces);
+      num_experts_used > 0 && *options_.unit == StreamUnit::kExperts
+          ? num_experts_used
+          : engine::PieceSums::kMaxPieces);
   if (held.left && held.left->unit == StreamUnit::kLayers) {
     stream.num_slots = held.runtime.engine.stream->blocks.pass_slots;
   }
@@ -257,7 +319,7 @@ std::vector<planner::TokenUse> StorageProblem::KnownUses(
   for (size_t l = 0; l < config.layers.size(); ++l) {
     planner::LayerUse& use = token[l];
     if (has_records) {
-      const uint64_t width = config.layers[l].ffn.width;
+      const uint64_t width = NumNeurons(config.layers[l].ffn);
       const uint64_t kept = std::min<uint64_t>(
           held.runtime.engine.stream->arena.resident[l], width);
       use.num_used = static_cast<uint32_t>(width);
@@ -289,13 +351,6 @@ Result<std::vector<planner::TokenUse>> StorageProblem::Replay(
 Result<std::vector<planner::StorageCase>> StorageProblem::CasesFor(
     uint64_t ram, uint32_t num_threads) {
   TC_ASSIGN_OR_RETURN(const Held held, Hold(ram, num_threads));
-  const Status fits =
-      engine::CheckMemory(held.runtime.memory, {.ram = ram}, UINT64_MAX);
-  if (!fits.has_value()) {
-    // More threads need more memory: fewer may do.
-    if (num_threads > 1) return std::vector<planner::StorageCase>();
-    return Annotate(model_->file().path(), fits.error());
-  }
   planner::StorageCase base = {.unit = UnitName(held.left),
                                .cache_bytes = held.runtime.memory.host.slots,
                                .total_bytes = held.runtime.memory.host.total(),
@@ -319,9 +374,25 @@ Result<std::vector<planner::StorageCase>> StorageProblem::CasesFor(
 }
 
 Result<planner::StoragePlan> StorageProblem::Plan(uint64_t ram) {
-  return planner::PlanStorage(
-      *machine_, question_.limits,
-      [&](uint32_t num_threads) { return CasesFor(ram, num_threads); });
+  // Fewer threads need less, at every budget.
+  TC_ASSIGN_OR_RETURN(const Held most, HoldAsRun(ram));
+  const Status fits =
+      engine::CheckMemory(most.runtime.memory, {.ram = ram}, UINT64_MAX);
+  if (!fits.has_value()) return Annotate(model_->file().path(), fits.error());
+  const auto cases =
+      [&](uint32_t num_threads) -> Result<std::vector<planner::StorageCase>> {
+    TC_ASSIGN_OR_RETURN(std::vector<planner::StorageCase> all,
+                        CasesFor(ram, num_threads));
+    if (!by_experts_) return all;
+    TC_ASSIGN_OR_RETURN(std::vector<planner::StorageCase> others,
+                        by_experts_->CasesFor(ram, num_threads));
+    std::ranges::move(others, std::back_inserter(all));
+    // The budget holds one of both at least.
+    std::erase_if(all,
+                  [ram](const auto& one) { return one.total_bytes > ram; });
+    return all;
+  };
+  return planner::PlanStorage(*machine_, question_.limits, cases);
 }
 
 }  // namespace thermocline::cli

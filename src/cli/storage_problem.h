@@ -35,11 +35,13 @@ class StorageProblem {
                                        const planner::StorageMachine* machine,
                                        const StorageQuestion& question);
 
-  // kResourceExhausted: below the least budget, which the message has. Errors
-  // of PlanStorage.
+  // kResourceExhausted: below the least budget, which the message has, although
+  // fewer threads might do: what is planned is to run without a plan too.
+  // Errors of PlanStorage.
   Result<planner::StoragePlan> Plan(uint64_t ram);
 
-  // What holds anything, and what holds everything, with one thread.
+  // What holds anything, and what holds everything, with as many threads as
+  // the question allows: a run's least and most.
   Result<uint64_t> LeastRam() const;
   Result<uint64_t> AllRam() const;
 
@@ -60,11 +62,20 @@ class StorageProblem {
                  const planner::StorageMachine* machine)
       : model_(model), options_(options), machine_(machine) {}
 
-  Result<Held> Hold(uint64_t ram, uint32_t num_threads) const;
+  Status ChooseUnit();
+  uint32_t most_threads() const;
+  Result<Held> HoldBy(std::optional<engine::StreamUnit> unit, uint64_t ram,
+                      uint32_t num_threads) const;
+  Result<Held> Hold(uint64_t ram, uint32_t num_threads) const {
+    return HoldBy(options_.unit, ram, num_threads);
+  }
+  // With most_threads(), and of two units what the budget holds.
+  Result<Held> HoldAsRun(uint64_t ram) const;
   Result<std::vector<planner::StorageCase>> CasesFor(uint64_t ram,
                                                      uint32_t num_threads);
   planner::StreamModel StreamOf(const Held& held) const;
   planner::StreamLayer LayerOf(size_t layer_idx, const Held& held) const;
+  double BytesOfNeuron(size_t layer_idx, const model::FfnMatrices& ffn) const;
   void AddFfn(size_t layer_idx, planner::StreamLayer& layer) const;
   std::vector<uint32_t> CapacityOf(const Held& held) const;
   ReadShape ShapeOfReads(const Held& held) const;
@@ -78,6 +89,8 @@ class StorageProblem {
   StorageQuestion question_;
   engine::FfnChoice choice_;
   int64_t context_ = 0;
+  // Of a mixture that streams by neurons: by whole experts. The faster counts.
+  std::shared_ptr<StorageProblem> by_experts_;
   UnitUses uses_;  // without tokens where they are known exactly
   std::map<std::pair<std::string, std::vector<uint32_t>>,
            std::vector<planner::TokenUse>>

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "cli/test_files.h"
 #include "cli/test_storage_model.h"
 
@@ -19,13 +25,16 @@ struct Asked {
   }
   Result<StorageProblem> Make(const std::string& path,
                               const StorageQuestion& question = {}) {
-    model = model::Model::Open(path).value();
-    return StorageProblem::Create(model.get(), options, &machine, question);
+    models.push_back(model::Model::Open(path).value());
+    return StorageProblem::Create(models.back().get(), options, &machine,
+                                  question);
   }
+  const model::Model& model() const { return *models.back(); }
 
   planner::StorageMachine machine = TestHost();
   engine::SessionOptions options;
-  std::shared_ptr<const model::Model> model;
+  // One for each problem.
+  std::vector<std::shared_ptr<const model::Model>> models;
 };
 
 // Slots are those that the engine will take: the plan of its runtime.
@@ -56,6 +65,63 @@ TEST_F(StorageModel, ProblemTakesWhatTheEngineTakes) {
   EXPECT_EQ(little.error().code, ErrorCode::kResourceExhausted);
 }
 
+// The least is a run's with as many threads as may compute, not one thread's.
+TEST_F(StorageModel, ProblemsLeastIsThatOfAllThreads) {
+  Asked asked;
+  asked.machine.cores.resize(3, asked.machine.cores.front());
+  for (int i = 0; i < 3; ++i) {
+    asked.machine.cores[static_cast<size_t>(i)].cpu = i;
+  }
+  struct Case {
+    planner::CoreLimits limits;
+    int num_threads;
+  };
+  for (const auto& [limits, num_threads] :
+       {Case{{}, 3}, Case{{.most_threads = 2}, 2}, Case{{.cpus = {1}}, 1},
+        Case{{.cpus = {0, 1, 2}, .most_threads = 2}, 2}}) {
+    const auto problem = asked.Make(ModelPath(), {.limits = limits});
+    ASSERT_TRUE(problem.has_value()) << problem.error().message;
+    const uint64_t least = problem->LeastRam().value();
+    const uint64_t most = problem->AllRam().value();
+    const auto fixed = asked.Make(
+        ModelPath(),
+        {.limits = {.most_threads = static_cast<uint32_t>(num_threads)}});
+    EXPECT_EQ(least, fixed->LeastRam().value());
+    engine::SessionOptions options = asked.options;
+    options.num_threads = num_threads;
+    const auto all =
+        engine::PlanMemory(asked.model().config(), options,
+                           engine::WeightMemory::Of(asked.model()));
+    EXPECT_EQ(most, all->host.total());
+  }
+}
+
+// Of a mixture that may stream either way the least is that of the smaller one,
+// as a run's, and the other is no case.
+TEST_F(StorageModel, ProblemsLeastHoldsOneOfTwoUnits) {
+  const std::string path = TempPath("least_moe.gguf");
+  const MainResult made =
+      RunMain({"synth", "--like", "tiny-moe", "--for-storage", "-o", path});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  Asked asked;
+  asked.options.unit = engine::StreamUnit::kRecords;
+  auto by_records = asked.Make(path);
+  ASSERT_TRUE(by_records.has_value()) << by_records.error().message;
+  const uint64_t records = by_records->LeastRam().value();
+  asked.options.unit = std::nullopt;
+  auto problem = asked.Make(path);
+  ASSERT_TRUE(problem.has_value()) << problem.error().message;
+  const uint64_t least = problem->LeastRam().value();
+  EXPECT_LT(least, records);
+  const auto plan = problem->Plan(least);
+  ASSERT_TRUE(plan.has_value()) << plan.error().message;
+  EXPECT_EQ(plan->chosen.unit, "experts");
+  EXPECT_LE(plan->chosen.total_bytes, least);
+  EXPECT_EQ(plan->num_cases, 1u);
+  EXPECT_FALSE(problem->Plan(least - 1).has_value());
+  std::remove(path.c_str());
+}
+
 // With all neurons the misses are known: those without a slot.
 TEST_F(StorageModel, ProblemOfDensePassesMissesAreKnown) {
   Asked asked;
@@ -68,14 +134,14 @@ TEST_F(StorageModel, ProblemOfDensePassesMissesAreKnown) {
   const auto plan = problem->Plan(ram).value();
   EXPECT_EQ(plan.chosen.policy, "");
   double num_neurons = 0.0;
-  for (const model::LayerSpec& layer : asked.model->config().layers) {
+  for (const model::LayerSpec& layer : asked.model().config().layers) {
     num_neurons += static_cast<double>(layer.ffn.width);
   }
   EXPECT_EQ(plan.cost.num_used, num_neurons);
-  const uint64_t stride = asked.model->config().records[0].stride;
+  const uint64_t stride = asked.model().config().records[0].stride;
   const double kept =
       static_cast<double>(plan.chosen.cache_bytes / stride) -
-      2.0 * static_cast<double>(asked.model->config().layers[0].ffn.width);
+      2.0 * static_cast<double>(asked.model().config().layers[0].ffn.width);
   EXPECT_NEAR(plan.cost.num_missed, num_neurons - kept, 1.0);
   asked.options.ffn = engine::FfnMode::kExact;
   auto exact = asked.Make(ModelPath());

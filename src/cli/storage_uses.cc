@@ -80,6 +80,10 @@ std::vector<std::vector<float>> CountsInFile(const model::Model& model) {
   return frequency;
 }
 
+bool IsMixture(const model::Config& config) {
+  return model::CommonFfn(config).num_experts > 0;
+}
+
 size_t NumTokens(double uses_per_token) {
   const double most = kMostUses / std::max(uses_per_token, 1.0);
   return static_cast<size_t>(std::clamp(most, static_cast<double>(kLeastTokens),
@@ -94,27 +98,47 @@ std::vector<uint32_t> MembersOf(const std::vector<bool>& set) {
   return members;
 }
 
-void DrawTokens(const model::Config& config, const UseOptions& options,
-                const std::vector<LayerLaw>& laws, UnitUses& uses) {
+// Whole experts, or with by_experts unset their neurons.
+void DrawExperts(const model::Config& config, const UseOptions& options,
+                 const std::vector<LayerLaw>& laws, UnitUses& uses) {
   double per_token = 0.0;
-  for (size_t l = 0; l < laws.size(); ++l) {
-    per_token += options.by_experts
-                     ? static_cast<double>(config.layers[l].ffn.width)
-                     : options.used_per_fired *
-                           std::accumulate(laws[l].shares.begin(),
-                                           laws[l].shares.end(), 0.0);
+  for (const model::LayerSpec& layer : config.layers) {
+    per_token +=
+        static_cast<double>(layer.ffn.width * layer.ffn.num_experts_used);
   }
   const size_t num_tokens = NumTokens(per_token);
-  Drawer drawer(options.by_experts ? std::vector<LayerLaw>() : laws,
-                options.used_per_fired, /*extra_only=*/false, options.seed);
-  ExpertDrawer experts(config,
-                       options.by_experts ? laws : std::vector<LayerLaw>(),
-                       options.seed);
+  ExpertDrawer experts(config, laws, options.seed);
+  std::optional<ExpertNeurons> neurons;
+  if (!options.by_experts) {
+    neurons.emplace(config, laws, options.used_per_fired, options.seed + 1);
+  }
   for (size_t t = 0; t < num_tokens; ++t) {
     auto& token = uses.tokens.emplace_back();
     for (size_t l = 0; l < laws.size(); ++l) {
-      token.push_back(options.by_experts ? experts.Next(l)
-                                         : MembersOf(drawer.Next(l)));
+      token.push_back(experts.Next(l));
+      if (neurons) token.back() = neurons->Of(l, token.back(), {});
+    }
+  }
+}
+
+void DrawTokens(const model::Config& config, const UseOptions& options,
+                const std::vector<LayerLaw>& laws, UnitUses& uses) {
+  if (IsMixture(config)) {
+    DrawExperts(config, options, laws, uses);
+    return;
+  }
+  double per_token = 0.0;
+  for (const LayerLaw& law : laws) {
+    per_token += options.used_per_fired *
+                 std::accumulate(law.shares.begin(), law.shares.end(), 0.0);
+  }
+  const size_t num_tokens = NumTokens(per_token);
+  Drawer drawer(laws, options.used_per_fired, /*extra_only=*/false,
+                options.seed);
+  for (size_t t = 0; t < num_tokens; ++t) {
+    auto& token = uses.tokens.emplace_back();
+    for (size_t l = 0; l < laws.size(); ++l) {
+      token.push_back(MembersOf(drawer.Next(l)));
     }
   }
 }
@@ -136,18 +160,8 @@ Status CheckTraceOf(const model::Model& model,
       Plural(header.num_neurons, "neuron"), Plural(mine.num_layers, "layer"),
       Plural(neurons, "neuron"), model.file().path(),
       header.num_layers == mine.num_layers && header.num_neurons == neurons
-          ? ", and of other norms"
+          ? ", and of other norms or neurons' numbers"
           : "");
-}
-
-std::vector<uint32_t> ExpertsOf(const std::vector<uint32_t>& neurons,
-                                size_t width) {
-  std::vector<uint32_t> experts;
-  for (const uint32_t neuron : neurons) {
-    const auto expert = static_cast<uint32_t>(neuron / width);
-    if (experts.empty() || experts.back() != expert) experts.push_back(expert);
-  }
-  return experts;
 }
 
 // The tokens that count, until there are enough.
@@ -199,18 +213,39 @@ class TraceTokens {
       if (t == 0 || begins_[t]) counts.BeginSequence();
       for (size_t l = 0; l < num_layers; ++l) counts.Add(l, fired_[t][l]);
     }
+    if (IsMixture(config)) {
+      AddExperts(config, LawsOf(counts.profile()), uses);
+      return;
+    }
     Drawer others(LawsOf(counts.profile()), options_.used_per_fired,
                   /*extra_only=*/true, options_.seed);
     for (auto& token : fired_) {
       for (size_t l = 0; l < num_layers; ++l) {
-        if (options_.by_experts) {
-          token[l] = ExpertsOf(token[l], config.layers[l].ffn.width);
-        } else if (options_.used_per_fired > 1.0) {
+        if (options_.used_per_fired > 1.0) {
           std::vector<uint32_t> both;
           std::ranges::set_union(token[l], MembersOf(others.Next(l)),
                                  std::back_inserter(both));
           token[l] = std::move(both);
         }
+      }
+      uses.tokens.push_back(std::move(token));
+    }
+  }
+
+  // Experts of those that fired; or their neurons, with those that a predictor
+  // takes for such, or with all.
+  void AddExperts(const model::Config& config, std::vector<LayerLaw> laws,
+                  UnitUses& uses) {
+    const double extra = options_.used_per_fired == 0.0
+                             ? 0.0
+                             : std::max(options_.used_per_fired - 1.0, 1e-9);
+    ExpertNeurons others(config, std::move(laws), extra, options_.seed);
+    for (auto& token : fired_) {
+      for (size_t l = 0; l < token.size(); ++l) {
+        std::vector<uint32_t> experts =
+            ExpertsOf(token[l], config.layers[l].ffn.width);
+        token[l] = options_.by_experts ? std::move(experts)
+                                       : others.Of(l, experts, token[l]);
       }
       uses.tokens.push_back(std::move(token));
     }
@@ -227,7 +262,7 @@ std::vector<uint32_t> UnitsOfLayers(const model::Config& config,
   std::vector<uint32_t> units;
   for (const model::LayerSpec& layer : config.layers) {
     units.push_back(static_cast<uint32_t>(by_experts ? layer.ffn.num_experts
-                                                     : layer.ffn.width));
+                                                     : NumNeurons(layer.ffn)));
   }
   return units;
 }
@@ -299,7 +334,9 @@ Result<UnitUses> UsesOf(const model::Model& model, const UseOptions& options) {
       }
     }
   }
-  if (options.used_per_fired == 0.0) return AllOfEvery(std::move(uses));
+  if (options.used_per_fired == 0.0 && !IsMixture(config)) {
+    return AllOfEvery(std::move(uses));
+  }
   if (options.trace_path) {
     TC_ASSIGN_OR_RETURN(neuron::TraceReader reader,
                         neuron::TraceReader::Open(*options.trace_path));

@@ -31,7 +31,8 @@ struct UseOptions {
   std::optional<std::string> trace_path;
   // Counts of a profile of the model, instead of those in its file.
   std::optional<std::string> counts_path;
-  // Units that are asked for, for each that fires; 0: all are, of every token.
+  // Units that are asked for, for each that fires; 0: all are, of every token,
+  // or of the experts that it has.
   double used_per_fired = 1.6;
   bool by_experts = false;  // units are experts, not neurons
   uint64_t seed = 1;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <numeric>
 #include <string>
@@ -91,6 +92,42 @@ TEST_F(StorageUses, DrawsWhatTheProfileSays) {
   EXPECT_GT(both / before, *profile.locality() - 0.05);
 }
 
+// Whole experts, all their neurons, or those that fire and are named besides.
+TEST(StorageUsesTest, MixturesAreDrawnByExpertsAndByNeurons) {
+  const std::string path = TempPath("uses-moe.gguf");
+  const MainResult synth =
+      RunMain({"synth", "--like", "tiny-moe", "--for-storage", "-o", path});
+  ASSERT_EQ(synth.exit_code, 0) << synth.err;
+  const auto model = model::Model::Open(path).value();
+  const model::FfnSpec& ffn = model::CommonFfn(model->config());
+  const double density =
+      model::ReadProfile(model->file()).value().profile.density();
+  const auto all = static_cast<double>(NumNeurons(ffn));
+  const auto used = static_cast<double>(ffn.num_experts_used);
+  const struct {
+    UseOptions options;
+    double per_layer;  // units of a token
+  } rows[] = {{{.by_experts = true}, used},
+              {{.used_per_fired = 0.0}, used * static_cast<double>(ffn.width)},
+              {{.used_per_fired = 1.6}, 1.6 * density * all}};
+  for (const auto& row : rows) {
+    const UnitUses uses = UsesOf(*model, row.options).value();
+    double num_used = 0.0;
+    for (const auto& token : uses.tokens) {
+      for (const auto& layer : token) {
+        num_used += static_cast<double>(layer.size());
+        EXPECT_TRUE(std::ranges::is_sorted(layer));
+      }
+    }
+    const double mean = num_used / static_cast<double>(uses.tokens.size() *
+                                                       uses.num_units.size());
+    EXPECT_NEAR(mean, row.per_layer, 0.15 * row.per_layer);
+    EXPECT_EQ(uses.num_units[0],
+              row.options.by_experts ? ffn.num_experts : NumNeurons(ffn));
+  }
+  std::remove(path.c_str());
+}
+
 TEST_F(StorageUses, NeighboursAreReadTogether) {
   UnitUses uses = {.num_units = {100},
                    .frequency = {{}},
@@ -163,7 +200,8 @@ TEST_F(StorageUses, TakesATraceOfTheModelAlone) {
   other = good;
   other.model_hash ^= 1;
   WriteTrace(trace, other, 10);
-  EXPECT_THAT(message_of(), HasSubstr("and of other norms"));
+  EXPECT_THAT(message_of(),
+              HasSubstr("and of other norms or neurons' numbers"));
   std::remove(trace.c_str());
   EXPECT_THAT(message_of(), HasSubstr(trace));
 }

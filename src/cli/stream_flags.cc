@@ -53,6 +53,22 @@ void AddPolicyFlag(CLI::App& app, std::string& policy) {
             });
 }
 
+void AddUnitFlag(CLI::App& app, std::optional<engine::StreamUnit>& unit) {
+  AddParsed(app, "--unit", "NAME",
+            "What of a mixture that --ram does not hold comes as one: experts, "
+            "or records of their neurons (default: what is faster)",
+            [&unit](const std::string& text) -> Status {
+              using engine::StreamUnit;
+              for (const StreamUnit known :
+                   {StreamUnit::kRecords, StreamUnit::kExperts}) {
+                if (text != engine::NameOf(known)) continue;
+                unit = known;
+                return {};
+              }
+              return NotOneOf(text, "records, experts");
+            });
+}
+
 Result<std::vector<engine::StorageMode>> ParseStorageModes(
     const std::string& text, bool takes_many) {
   std::vector<engine::StorageMode> modes;
@@ -102,9 +118,11 @@ std::string DescribeBudget(const engine::Session& session,
 std::string DescribeStream(const engine::Session& session) {
   const engine::WeightStream* stream = session.stream();
   if (stream == nullptr) return "";
-  return fmt::format(", {}, the rest from {} ({}{})", stream->Describe(),
-                     session.model().file().path(), stream->reader().name(),
-                     stream->reader().alignment() > 1 ? ", O_DIRECT" : "");
+  const std::string reason =
+      stream->reason().empty() ? "" : fmt::format(": {}", stream->reason());
+  return fmt::format(", {}{}, the rest from {} ({})", stream->Describe(),
+                     reason, session.model().file().path(),
+                     stream->reader().Describe());
 }
 
 }  // namespace thermocline::cli

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ namespace thermocline::cli {
 
 // --policy.
 void AddPolicyFlag(CLI::App& app, std::string& policy);
+
+// --unit.
+void AddUnitFlag(CLI::App& app, std::optional<engine::StreamUnit>& unit);
 
 // "cluster", or with takes_many "cluster,mmap" and "all", in their order.
 // kInvalidArgument lists the names.
@@ -32,8 +36,8 @@ std::string DescribeBudget(const engine::Session& session,
                            const engine::SessionOptions& options);
 
 // ", FFN records 38 % in 2.10 GiB of slots (slow; whole records, gaps to 12
-// KiB, depth 64), the rest from M.gguf (io_uring, O_DIRECT)"; nothing where all
-// of it is in memory.
+// KiB, depth 64), the rest from M.gguf (io_uring, O_DIRECT, registered
+// buffers)"; nothing where all of it is in memory.
 std::string DescribeStream(const engine::Session& session);
 
 }  // namespace thermocline::cli

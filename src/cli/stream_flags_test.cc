@@ -23,6 +23,13 @@ TEST(PolicyFlagTest, NamesThoseThereAre) {
   EXPECT_THAT(result.err, HasSubstr("two-queue"));
 }
 
+TEST(UnitFlagTest, NamesThoseThereAre) {
+  const MainResult result =
+      RunMain({"run", "-m", "m", "-p", "a", "--unit", "layers"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("'layers' is not one of records, experts"));
+}
+
 TEST(StorageFlagTest, TakesOneOrMany) {
   using engine::StorageMode;
   using Modes = std::vector<StorageMode>;

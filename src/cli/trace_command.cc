@@ -202,7 +202,12 @@ Status Record(const TraceFlags& flags) {
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   TC_ASSIGN_OR_RETURN(const auto prompts, ParsePrompts(text, name));
   ProgressLine opening;
-  TC_ASSIGN_OR_RETURN(const auto model, OpenModel(flags.model, opening));
+  TC_ASSIGN_OR_RETURN(
+      const auto model,
+      OpenModel(flags.model, opening, &flags.session,
+                [](const model::Config& config, const auto& from_flags) {
+                  return SessionsThatObserve(config, from_flags);
+                }));
   TC_ASSIGN_OR_RETURN(const auto tasks, Tokenize(flags, *model, prompts));
   TC_ASSIGN_OR_RETURN(const auto header, MakeHeader(flags, *model));
   TC_ASSIGN_OR_RETURN(const auto writer,
@@ -276,6 +281,7 @@ void AddTraceCommand(CLI::App& parent, Action& action) {
           "Show densities and locality of a trace instead");
   app->add_flag("--json", flags->json, "With --stats: one JSON object");
   AddObservedSessionFlags(*app, flags->session, "the model's, at most 4096");
+  AddRamFlag(*app, flags->session);
   app->footer(
       "Each prompt starts with an empty context; the likeliest token is taken\n"
       "until -n, an end token or the end of the context. Every position is\n"

@@ -15,6 +15,7 @@
 #include "engine/ffn/ffn_layers.h"
 #include "engine/ffn/predictor_check.h"
 #include "engine/forward/host_forward.h"
+#include "engine/forward/prompt_chooser.h"
 #include "engine/scratch.h"
 #include "engine/stream/model_stream.h"
 #include "model/tensor_roles.h"
@@ -45,7 +46,7 @@ class EngineImpl final : public Engine {
                  .timeline = timeline_ ? &*timeline_ : nullptr},
         stream_(std::move(stream)),
         records_(model_->weights(), RecordMaker()) {
-    if (options_.stream) stream_totals_.unit = options_.stream->unit;
+    if (stream_.any() != nullptr) stream_totals_.unit = stream_.any()->unit();
   }
 
   // The rest of construction, which can fail.
@@ -66,8 +67,9 @@ class EngineImpl final : public Engine {
       if (timeline_) timeline_->AddPass("weights to the device", -1, begin_s);
     }
     MakeForwards();
-    return CheckSelfTests(ffn_parts(), plan_.ffn.mode,
-                          {scratch_.normed, scratch_.delta});
+    TC_RETURN_IF_ERROR(CheckSelfTests(ffn_parts(), plan_.ffn.mode,
+                                      {scratch_.normed, scratch_.delta}));
+    return ChoosePrompts();
   }
 
   Status Run(const Batch& batch, std::span<float> logits,
@@ -83,6 +85,8 @@ class EngineImpl final : public Engine {
       status = RunPass(batch, logits, hooks);
     }
     if (!status.has_value()) {
+      // Also where the pass went well and its file has changed.
+      if (prompts_) prompts_->layers()->Forget();
       GiveBack(batch.runs);
       return status;
     }
@@ -99,6 +103,13 @@ class EngineImpl final : public Engine {
   SparseTotals sparse_totals() const override { return totals_; }
   const WeightStream* stream() const override { return stream_.any(); }
   StreamTotals stream_totals() const override { return stream_totals_; }
+  std::string prompt_device() const override {
+    return prompts_ && !prompts_->layers()->is_given_up() ? prompts_->Describe()
+                                                          : "";
+  }
+  npu::StaticTimes prompt_times() const override {
+    return prompts_ ? prompts_->times() : npu::StaticTimes();
+  }
   const model::Model& model() const override { return *model_; }
 
  private:
@@ -110,7 +121,46 @@ class EngineImpl final : public Engine {
     return options_.make_records;
   }
 
-  void MakeForwards() {
+  // The first device that can.
+  Status ChoosePrompts() {
+    if (options_.prompts.devices.empty()) return {};
+    PromptChooser chooser(
+        {.prompts = {.model = model_,
+                     .compute = &compute_,
+                     .streamed = stream_.layers.get(),
+                     .options = &options_.prompts},
+         .layers = &plan_.layers,
+         .stream = stream_.any(),
+         .max_rows = max_rows(),
+         .is_observed = static_cast<bool>(options_.observer)});
+    const auto run = [this](NpuPrompt* prompts, const Batch& batch,
+                            std::span<float> logits) {
+      return RunForCheck(prompts, batch, logits);
+    };
+    TC_ASSIGN_OR_RETURN(prompts_, chooser.Choose(run));
+    forwards_.clear();
+    MakeForwards();
+    return {};
+  }
+
+  // A pass that nobody counts, with these prompts or by the host alone.
+  Status RunForCheck(NpuPrompt* prompts, const Batch& batch,
+                     std::span<float> logits) {
+    const StreamTotals before = stream_totals_;
+    compute::StageTimes* const times = std::exchange(compute_.times, nullptr);
+    compute::StageTimeline* const timeline =
+        std::exchange(compute_.timeline, nullptr);
+    forwards_.clear();
+    MakeForwards(prompts);
+    Status status = Run(batch, logits, PassHooks());
+    compute_.times = times;
+    compute_.timeline = timeline;
+    stream_totals_ = before;
+    return status;
+  }
+
+  void MakeForwards() { MakeForwards(prompts_ ? prompts_->layers() : nullptr); }
+  void MakeForwards(PromptLayers* prompts) {
     forwards_.push_back(
         MakeHostForward({.model = model_.get(),
                          .compute = &compute_,
@@ -118,6 +168,7 @@ class EngineImpl final : public Engine {
                          .ffn = ffn_parts(),
                          .layers = &plan_.layers,
                          .streamed = stream_.layers.get(),
+                         .prompts = prompts,
                          .max_rows = static_cast<size_t>(max_rows()),
                          .totals = &totals_,
                          .observer = &options_.observer}));
@@ -284,6 +335,7 @@ class EngineImpl final : public Engine {
   StreamTotals stream_totals_;
   std::optional<predictor::OwnSigns> signs_;
   std::unique_ptr<DeviceModel> device_model_;
+  std::unique_ptr<ChosenPrompts> prompts_;          // null: the host's
   std::vector<std::unique_ptr<Forward>> forwards_;  // the best ones first
 };
 

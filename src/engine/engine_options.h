@@ -12,6 +12,7 @@
 #include "engine/ffn/ffn_mode.h"
 #include "engine/ffn/ffn_observer.h"
 #include "engine/ffn/record_store.h"
+#include "engine/prompt_device.h"
 #include "engine/stream/stream_options.h"
 #include "kernels/isa.h"
 
@@ -55,6 +56,8 @@ struct EngineOptions {
   Placement placement;
   // kHost counts without an observer, which would be told of rows twice.
   DeviceLoss on_device_loss = DeviceLoss::kFail;
+  // Who computes dense prompts that no observer is to see, if not the host.
+  PromptDeviceOptions prompts;
 };
 
 }  // namespace thermocline::engine

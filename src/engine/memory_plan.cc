@@ -17,13 +17,14 @@ struct Item {
 };
 
 // In the order in which they are taken.
-std::array<Item, 7> ItemsOf(const TierBytes& tier) {
+std::array<Item, 8> ItemsOf(const TierBytes& tier) {
   return {{{"weights", tier.weights},
            {"records", tier.bundles},
            {"signs", tier.signs},
            {"slots", tier.slots},
            {"weights over the link", tier.linked},
            {"KV cache", tier.kv},
+           {"static graphs", tier.graphs},
            {"activations", tier.scratch}}};
 }
 

@@ -26,6 +26,7 @@ struct TierBytes {
   uint64_t slots = 0;    // of records, where they may come and go
   uint64_t kv = 0;       // pages of keys and values
   uint64_t scratch = 0;  // activations of one batch, per-thread scratch
+  uint64_t graphs = 0;   // tensors of static graphs that compute prompts
   uint64_t signs = 0;    // of weights, for PredictorChoice::kTrainingFree
 
   // Saturates.

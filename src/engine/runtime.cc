@@ -11,36 +11,19 @@
 #include "base/units.h"
 #include "engine/device/planner.h"
 #include "engine/engine_plan.h"
+#include "engine/forward/prompt_chooser.h"
 #include "engine/left_tensors.h"
 #include "engine/stream/expert_stream.h"
 #include "engine/stream/layer_stream.h"
 #include "engine/stream/streamed_store.h"
+#include "engine/stream/unit_choice.h"
 #include "kernels/kv_group.h"
+#include "npu/static_model.h"
 #include "os/memory.h"
 #include "os/topology.h"
 
 namespace thermocline::engine {
 namespace {
-
-int64_t ContextOf(const model::Config& config, const SessionOptions& options) {
-  if (options.context != 0) return options.context;
-  if (config.context_length <= 0) return kDefaultContextMax;
-  return std::min(config.context_length, kDefaultContextMax);
-}
-
-Result<int> NumThreadsOf(const SessionOptions& options) {
-  if (options.threads != nullptr) return options.threads->num_threads();
-  if (options.num_threads < 0 ||
-      options.num_threads > os::ThreadPool::kMaxThreads) {
-    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kThreads},
-                "{} threads: there are 1 to {}, or 0 for one per physical "
-                "core",
-                options.num_threads, os::ThreadPool::kMaxThreads);
-  }
-  if (options.num_threads > 0) return options.num_threads;
-  return std::clamp(os::ReadTopology().num_default_threads(), 1,
-                    os::ThreadPool::kMaxThreads);
-}
 
 EngineOptions EngineOptionsOf(const model::Config& config,
                               const SessionOptions& options) {
@@ -80,6 +63,10 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   if (model.neuron_order() != nullptr && mode == FfnMode::kDense) {
     LogInfo("the split's order of neurons changes nothing in dense FFNs");
   }
+  const std::optional<StreamOptions>& stream = plan.engine.stream;
+  if (stream && stream->unit == StreamUnit::kLayers) {
+    TellOfPolicy(stream->policy);
+  }
   const int64_t trained = LongestTrained(model.config());
   if (trained > 0 && plan.engine.context > trained) {
     LogWarning(
@@ -89,52 +76,110 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   }
 }
 
+// What the graphs of prompts are, and their memory.
+Status PlanPrompts(const model::Config& config, const SessionOptions& options,
+                   const WeightMemory& weights, RuntimePlan& plan) {
+  if (!options.prompts.is_wanted) return {};
+  PromptDeviceOptions& prompts = plan.engine.prompts;
+  prompts = options.prompts;
+  prompts.graphs.context = plan.engine.context;
+  prompts.graphs.weights_are_inputs = prompts.weights_are_inputs.value_or(
+      weights.left.has_value() || options.budget.ram.has_value());
+  prompts.graphs.unpack_threads = plan.num_threads;
+  prompts.graphs.compile.num_threads = plan.num_threads;
+  prompts.graphs.compile.cancel = options.cancel;
+  prompts.graphs.progress = options.progress;
+  TC_ASSIGN_OR_RETURN(uint64_t num_bytes,
+                      npu::StaticBytes(config, prompts.graphs));
+  if (prompts.check != PromptCheck::kOff) {
+    TC_ASSIGN_OR_RETURN(const uint64_t check_bytes, PromptCheckBytes(config));
+    num_bytes = CheckedAdd(num_bytes, check_bytes).value_or(UINT64_MAX);
+  }
+  plan.memory.host.graphs = num_bytes;
+  return {};
+}
+
 // What is kept of a neuron whose record may be in the file: its place, home and
 // state (streamed_store.h), and what a policy knows of it.
 constexpr uint64_t kStreamTableBytes = 4 + 4 + 1 + 4 + 24;
-// And of one of the widest layer, for the run at hand: lists, and two reads in
-// each half.
-constexpr uint64_t kRunTableBytes = 5 * 4 + 4 * sizeof(ReadRange) + 1;
+// And of one of the widest layer or expert, for the run at hand.
+constexpr uint64_t kRunTableBytes = 3 * 4 + 2 * 4 + 1;
+// In each room: its reads.
+constexpr uint64_t kRoomTableBytes = 3 * sizeof(ReadRange);
+// A store of an expert, without what it has for each neuron.
+constexpr uint64_t kExpertStoreBytes = 1024;
 
 uint64_t StreamTableBytes(const model::Config& config) {
-  uint64_t num_bytes = model::MaxFfnWidth(config) * kRunTableBytes;
+  uint64_t num_bytes =
+      ChoiceBytes(config) + NumExperts(config) * kExpertStoreBytes +
+      model::MaxFfnWidth(config) *
+          (kRunTableBytes + NumRooms(config) * kRoomTableBytes);
   for (const model::LayerSpec& layer : config.layers) {
-    num_bytes += layer.ffn.width * kStreamTableBytes;
+    num_bytes += NumNeurons(layer.ffn) * kStreamTableBytes;
+    if (layer.ffn.num_experts > 0) num_bytes += NumNeurons(layer.ffn) / 8;
   }
   return num_bytes;
+}
+
+Result<UnitsThatMay> UnitsOf(const model::Config& config,
+                             const SessionOptions& options, StreamUnit left,
+                             FfnMode ffn) {
+  return UnitsFor(config, {.left = left,
+                           .ffn = ffn,
+                           .mode = options.storage,
+                           .asked = options.unit});
+}
+
+// Slots for what fits in `room`, of each unit that may be; of two of which one
+// is too large for it, the smaller one's.
+Status PlanSlots(const model::Config& config, const LeftWeights& left,
+                 uint64_t room, UnitsThatMay units, StreamOptions& stream) {
+  if (units.layers) {
+    stream.unit = StreamUnit::kLayers;
+    stream.blocks = PlanLayerSlots(left, room);
+    return {};
+  }
+  if (units.experts) {
+    stream.unit = StreamUnit::kExperts;
+    stream.blocks = PlanExpertSlots(config, left.block_bytes, room);
+  }
+  if (!units.records) return {};
+  TC_ASSIGN_OR_RETURN(stream.arena, PlanArena(config, room));
+  const uint64_t by_records = stream.arena.num_bytes();
+  const uint64_t by_experts = stream.blocks.num_bytes();
+  const bool fits = std::max(by_records, by_experts) <= room;
+  if (units.experts && !fits && by_experts <= by_records) {
+    stream.arena = {};
+    return {};
+  }
+  stream.unit = StreamUnit::kRecords;
+  stream.or_experts = units.experts && fits;
+  if (!stream.or_experts) stream.blocks = {};
+  return {};
 }
 
 // Gives slots what the budget leaves.
 Status PlanStream(const model::Config& config, const SessionOptions& options,
                   const LeftWeights& left, RuntimePlan& plan) {
-  if (left.unit == StreamUnit::kRecords) {
-    plan.memory.host.scratch += StreamTableBytes(config);
-  } else if (left.unit == StreamUnit::kExperts) {
-    plan.memory.host.scratch += ExpertTableBytes(config);
-  }
+  TC_ASSIGN_OR_RETURN(const FfnChoice choice, ChooseFfn(config, plan.engine.ffn,
+                                                        plan.engine.predictor));
+  TC_ASSIGN_OR_RETURN(const UnitsThatMay units,
+                      UnitsOf(config, options, left.unit, choice.mode));
+  plan.memory.host.scratch +=
+      std::max(units.records ? StreamTableBytes(config) : 0,
+               units.experts ? ExpertTableBytes(config) : 0);
   const uint64_t ram = options.budget.ram.value_or(UINT64_MAX);
   const uint64_t room =
       RoomForSlots(ram - std::min(ram, plan.memory.host.total()), config);
-  StreamOptions stream = {.unit = left.unit,
+  StreamOptions stream = {.has_candidates = choice.mode == FfnMode::kFast,
                           .policy = options.policy,
                           .open = options.open_records,
                           .mode = options.storage,
-                          .reads = options.reads};
-  switch (left.unit) {
-    case StreamUnit::kRecords: {
-      TC_ASSIGN_OR_RETURN(stream.arena, PlanArena(config, room));
-      break;
-    }
-    case StreamUnit::kExperts:
-      stream.blocks = PlanExpertSlots(config, left.block_bytes, room);
-      break;
-    case StreamUnit::kLayers:
-      stream.blocks = PlanLayerSlots(left, room);
-      break;
-  }
-  plan.memory.host.slots = left.unit == StreamUnit::kRecords
-                               ? stream.arena.num_bytes()
-                               : stream.blocks.num_bytes();
+                          .reads = options.reads,
+                          .log = options.read_log};
+  TC_RETURN_IF_ERROR(PlanSlots(config, left, room, units, stream));
+  plan.memory.host.slots =
+      std::max(stream.arena.num_bytes(), stream.blocks.num_bytes());
   plan.engine.stream = std::move(stream);
   return {};
 }
@@ -184,6 +229,26 @@ Status PlaceOnDevice(const model::Model& model, const SessionOptions& options,
 
 }  // namespace
 
+int64_t ContextOf(const model::Config& config, const SessionOptions& options) {
+  if (options.context != 0) return options.context;
+  if (config.context_length <= 0) return kDefaultContextMax;
+  return std::min(config.context_length, kDefaultContextMax);
+}
+
+Result<int> NumThreadsOf(const SessionOptions& options) {
+  if (options.threads != nullptr) return options.threads->num_threads();
+  if (options.num_threads < 0 ||
+      options.num_threads > os::ThreadPool::kMaxThreads) {
+    return Fail(ErrorCode::kInvalidArgument, Advice{Remedy::kThreads},
+                "{} threads: there are 1 to {}, or 0 for one per physical "
+                "core",
+                options.num_threads, os::ThreadPool::kMaxThreads);
+  }
+  if (options.num_threads > 0) return options.num_threads;
+  return std::clamp(os::ReadTopology().num_default_threads(), 1,
+                    os::ThreadPool::kMaxThreads);
+}
+
 Result<std::shared_ptr<os::ThreadPool>> MakeThreads(
     const SessionOptions& options) {
   if (options.threads != nullptr) return options.threads;
@@ -230,6 +295,7 @@ Result<RuntimePlan> PlanRuntime(const model::Config& config,
   host.weights = weights.num_bytes;
   host.bundles = weights.bundle_bytes;
   plan.memory.holds_weights = weights.are_held;
+  TC_RETURN_IF_ERROR(PlanPrompts(config, options, weights, plan));
   if (weights.left) {
     TC_RETURN_IF_ERROR(PlanStream(config, options, *weights.left, plan));
   }

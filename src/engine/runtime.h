@@ -52,7 +52,9 @@ struct SessionOptions {
   std::string policy;
   OpenRecordReader open_records;
   StorageMode storage = StorageMode::kCluster;
+  std::optional<StreamUnit> unit;  // empty: the best, if there are several
   std::optional<ReadPlan> reads;
+  std::shared_ptr<storage::ReadLog> read_log;
   FfnObserver observer;                       // EngineOptions::observer
   const std::atomic<bool>* cancel = nullptr;  // looked at between layers
   ProgressFn progress;                        // tokens of a long prompt
@@ -66,7 +68,13 @@ struct SessionOptions {
   // Decides in the place of PlanPlacement, if it is there.
   std::function<Result<Placement>(const PlacementRequest& request)> place;
   DeviceLoss on_device_loss = DeviceLoss::kFail;
+  PromptDeviceOptions prompts;  // EngineOptions::prompts
 };
+
+// What the options' zeros stand for. kInvalidArgument: more threads than there
+// can be.
+int64_t ContextOf(const model::Config& config, const SessionOptions& options);
+Result<int> NumThreadsOf(const SessionOptions& options);
 
 // What several runtimes may have as their `threads`: as many as the options
 // say. kInvalidArgument, kIo as of Runtime::Create.

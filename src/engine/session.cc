@@ -72,6 +72,12 @@ class SessionImpl final : public Session {
   const Placement& placement() const override {
     return runtime_->plan().engine.placement;
   }
+  std::string prompt_device() const override {
+    return engine().prompt_device();
+  }
+  npu::StaticTimes prompt_times() const override {
+    return engine().prompt_times();
+  }
   const model::Model& model() const override { return engine().model(); }
 
   void Truncate(int64_t length) override { sequence_.Truncate(length); }

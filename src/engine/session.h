@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/progress.h"
 #include "base/status.h"
@@ -70,6 +71,9 @@ class Session {
     static const Placement kNone;
     return kNone;
   }
+  // Engine::prompt_device, Engine::prompt_times.
+  virtual std::string prompt_device() const { return ""; }
+  virtual npu::StaticTimes prompt_times() const { return {}; }
   virtual const model::Model& model() const = 0;
 
   // Forgets everything from position `length` on. Requires length <=

@@ -52,6 +52,12 @@ class FileImpl : public File {
                ? path_
                : ShardPath(ParseShardName(path_)->prefix, number, num_shards_);
   }
+  std::optional<os::FileIdentity> shard_identity(
+      uint32_t shard_idx) const override {
+    TC_CHECK(std::cmp_less(shard_idx, num_shards_));
+    if (identities_.empty()) return std::nullopt;
+    return identities_[shard_idx];
+  }
   std::span<const KeyValue> metadata() const override { return metadata_; }
   std::span<const TensorInfo> tensors() const override { return tensors_; }
 
@@ -83,6 +89,7 @@ class FileImpl : public File {
   Status MapFirst() {
     TC_ASSIGN_OR_RETURN(os::MappedFile map, os::MappedFile::Open(path_));
     TC_RETURN_IF_ERROR(AddFirst(map.bytes()));
+    identities_.push_back(map.identity());
     shards_.push_back({.map = std::move(map)});
     return {};
   }
@@ -117,7 +124,8 @@ class FileImpl : public File {
 
   std::string path_;
   std::vector<Storage> shards_;  // none where there is memory without a file
-  os::AlignedBuffer owned_;      // then, if it is not somebody else's
+  std::vector<os::FileIdentity> identities_;  // of them, once mapped
+  os::AlignedBuffer owned_;  // without, if it is not somebody else's
   WeightResidency held_;
   Container container_ = Container::kGguf;
   uint32_t version_ = 0;
@@ -208,6 +216,7 @@ Status FileImpl::MapShard(const std::string& path, int shard_idx, int count) {
     info.shard_idx = static_cast<uint32_t>(shard_idx);
     tensors_.push_back(std::move(info));
   }
+  identities_.push_back(map->identity());
   shards_.push_back({.map = std::move(*map)});
   return {};
 }

@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "gguf/numbers.h"
+#include "os/file.h"
 #include "os/memory.h"
 #include "tensor/tensor_view.h"
 
@@ -144,6 +145,9 @@ class File {
   // The file that a FileSpan speaks of; shard 0 is path(). shard_idx <
   // num_shards() (CHECKed).
   virtual std::string shard_path(uint32_t shard_idx) const = 0;
+  // What it was when it was opened; nothing of memory without a file.
+  virtual std::optional<os::FileIdentity> shard_identity(
+      uint32_t shard_idx) const = 0;
   virtual std::span<const KeyValue> metadata() const = 0;
   virtual std::span<const TensorInfo> tensors() const = 0;
 

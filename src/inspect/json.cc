@@ -110,6 +110,7 @@ Json Prepared(const InspectReport& report) {
           {"locality", OrNull(prepared.locality)},
           {"skew", OrNull(prepared.skew)},
           {"order_group_size", OrNull(prepared.order_group_size)},
+          {"in_order", prepared.is_in_order},
           {"selftest_tokens", prepared.num_test_samples}};
 }
 

@@ -33,6 +33,7 @@ void CountTensors(std::span<const TensorRow> rows, PreparedFacts& prepared) {
         IsOf(row, prepared::kFreeSigns) ? 1 : 0;
     prepared.num_free_margins += IsOf(row, prepared::kFreeDown) ? 1 : 0;
     prepared.num_profile_layers += IsOf(row, prepared::kProfileCounts) ? 1 : 0;
+    if (IsOf(row, prepared::kSourceNeurons)) prepared.is_in_order = true;
     if (IsOf(row, prepared::kTestInputs)) {
       prepared.num_test_samples = static_cast<int64_t>(row.shape.ne[1]);
     }
@@ -113,7 +114,11 @@ std::vector<PreparedFact> DescribeFindings(const PreparedFacts& prepared) {
   }
   if (prepared.order_group_size.has_value()) {
     facts.push_back(
-        {"order", fmt::format("groups of {}", *prepared.order_group_size)});
+        {"order", fmt::format("groups of {}{}", *prepared.order_group_size,
+                              prepared.is_in_order
+                                  ? ", and neurons lie in it, with other "
+                                    "numbers than in their source"
+                                  : "")});
   }
   if (prepared.num_test_samples > 0) {
     facts.push_back({"self-test", Plural(prepared.num_test_samples, "token")});

@@ -92,6 +92,23 @@ TEST(InspectPreparedTest, TextPageAndObject) {
   EXPECT_EQ(json["prepared"]["profile_tokens"], 1000);
 }
 
+TEST(InspectPreparedTest, NeuronsThatLieInTheirOrder) {
+  gguf::TestFile file = PreparedFile();
+  std::string numbers;
+  for (int32_t i = 63; i >= 0; --i) numbers += gguf::Raw(i);
+  for (const std::string blk : {"blk.0.", "blk.1."}) {
+    file.SetTensor(blk + prepared::kSourceNeurons, DType::kI32, {64}, numbers);
+  }
+  for (const bool in_order : {true, false}) {
+    const InspectReport report = Inspect(in_order ? file : PreparedFile());
+    const auto json = nlohmann::json::parse(FormatInspectJson(report));
+    EXPECT_EQ(json["prepared"]["in_order"], in_order);
+    EXPECT_EQ(FormatInspect(report).find("and neurons lie in it") !=
+                  std::string::npos,
+              in_order);
+  }
+}
+
 TEST(InspectPreparedTest, PlainFilesSayNothing) {
   const InspectReport report = Inspect(model::TestModel());
   EXPECT_FALSE(report.prepared.has_value());

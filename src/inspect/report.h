@@ -90,6 +90,7 @@ struct PreparedFacts {
   std::optional<double> density, locality, skew;
   int64_t num_test_samples = 0;
   std::optional<int64_t> order_group_size;
+  bool is_in_order = false;  // neurons have numbers by that order
 };
 
 // A file beside a model that says which neurons lie on the GPU (PowerInfer) or

@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -54,7 +55,15 @@ Status CheckVocabFits(const gguf::File& file, const Config& config,
   return {};
 }
 
-Result<Split> OpenSplit(const std::string& path, const Config& config) {
+Result<Split> OpenSplit(const std::string& path, const std::string& model_path,
+                        const Config& config, const Weights& weights) {
+  if (!weights.layers.empty() && weights.layers.front().source_neurons) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: names neurons by the numbers that they have in the model "
+                "that {} was prepared from; this file has them in the order "
+                "in which they fire together",
+                path, model_path);
+  }
   TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
   TC_ASSIGN_OR_RETURN(Split split, ReadSplit(*file, config));
   if (split.hot) {
@@ -154,6 +163,21 @@ Status ReadPartsConfig(const gguf::File& parts, Config& config) {
   return {};
 }
 
+// Files of parts alone do not say how neurons are numbered: what is made for
+// which model is known by their fingerprint.
+Status CheckNumbers(const gguf::File& parts, size_t layer_idx,
+                    const TensorView& numbers, const TensorView& own) {
+  if (!numbers) return {};
+  if (own && std::memcmp(numbers.data, own.data, own.num_bytes()) == 0) {
+    return {};
+  }
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: layer {}: the neurons have other numbers than the model's: "
+              "the file was prepared with its records in the order in which "
+              "neurons fire together, from this model or another one",
+              parts.path(), layer_idx);
+}
+
 Status BindParts(const gguf::File& parts, const Config& config,
                  std::vector<LayerWeights>& layers) {
   TensorBinder binder(parts);
@@ -164,7 +188,10 @@ Status BindParts(const gguf::File& parts, const Config& config,
     layer.self_test = {};
     layer.profile_counts = {};
     layer.order = {};
+    const TensorView own_numbers = std::exchange(layer.source_neurons, {});
     TC_RETURN_IF_ERROR(BindPrepared(binder, config, i, layer));
+    const TensorView numbers = std::exchange(layer.source_neurons, own_numbers);
+    TC_RETURN_IF_ERROR(CheckNumbers(parts, i, numbers, own_numbers));
     if (!config.predictor.is_there()) continue;
     TC_ASSIGN_OR_RETURN(layer.predictor, BindPredictor(binder, config, i));
   }
@@ -233,7 +260,8 @@ Result<std::shared_ptr<const Model>> Model::Create(
   }
   if (options.split_path) {
     TC_ASSIGN_OR_RETURN(model->split_,
-                        OpenSplit(*options.split_path, model->config_));
+                        OpenSplit(*options.split_path, file->path(),
+                                  model->config_, model->weights_));
   }
   if (options.check_tensors) {
     TC_RETURN_IF_ERROR(

@@ -95,6 +95,9 @@ struct LayerWeights {
   SelfTest self_test;
   TensorView profile_counts;  // I32 [N] how often each neuron fired
   TensorView order;           // I32 [N] the neuron at each place; a permutation
+  // I32 [N] the number that each neuron has in the model that this one was made
+  // of; a permutation. Empty: the same.
+  TensorView source_neurons;
 };
 
 struct Weights {
@@ -152,6 +155,7 @@ class Model {
   const Config& config() const { return config_; }
   const Weights& weights() const { return weights_; }
   // What the split file said: null without one, or if it is of the other kind.
+  // Refused with a file whose neurons have other numbers than its source's.
   const NeuronOrder* neuron_order() const {
     return split_.order ? &*split_.order : nullptr;
   }

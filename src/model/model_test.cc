@@ -208,6 +208,23 @@ TEST(Model, SplitFilesBesideIt) {
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
 }
 
+TEST(Model, NoSplitFileForNeuronsWithOtherNumbers) {
+  const os::TestFolder folder;
+  TestFile file = TestModelWithParts();
+  std::string reversed;
+  for (int32_t i = 63; i >= 0; --i) reversed += gguf::Raw(i);
+  for (const std::string blk : {"blk.0.", "blk.1."}) {
+    file.SetTensor(blk + "tc_source_neurons", DType::kI32, {64}, reversed);
+  }
+  ASSERT_TRUE(Opened(file).model);
+  OpenOptions options;
+  options.split_path = folder.Write("split", TestOrder(2, 64).Bytes());
+  const auto refused = Opened(file, options).model;
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("was prepared from"));
+}
+
 TEST(Model, OverridesReachTheConfig) {
   OpenOptions options;
   options.overrides.ffn_activation = Activation::kRelu;

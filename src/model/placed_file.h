@@ -3,7 +3,9 @@
 #define THERMOCLINE_MODEL_PLACED_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +40,10 @@ class PlacedFile final : public gguf::File {
   int num_shards() const override { return file_.num_shards(); }
   std::string shard_path(uint32_t shard_idx) const override {
     return file_.shard_path(shard_idx);
+  }
+  std::optional<os::FileIdentity> shard_identity(
+      uint32_t shard_idx) const override {
+    return file_.shard_identity(shard_idx);
   }
   std::span<const gguf::KeyValue> metadata() const override {
     return file_.metadata();

@@ -49,6 +49,7 @@ inline constexpr char kTestCandidates[] = "tc_selftest.candidates";
 inline constexpr char kTestFree[] = "tc_selftest.free";
 inline constexpr char kProfileCounts[] = "tc_profile.counts";
 inline constexpr char kOrder[] = "tc_order";
+inline constexpr char kSourceNeurons[] = "tc_source_neurons";
 
 inline std::string OfLayer(size_t layer_idx, std::string_view name) {
   return fmt::format("blk.{}.{}", layer_idx, name);

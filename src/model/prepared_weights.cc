@@ -151,18 +151,19 @@ Status BindSelfTest(TensorBinder& binder, const Config& config,
 
 // A permutation of the neurons, checked here: whoever follows it indexes with
 // it.
-Status BindOrder(TensorBinder& binder, const Config& config, size_t layer_idx,
-                 TensorView& order) {
-  const std::string name = prepared::OfLayer(layer_idx, prepared::kOrder);
+Result<TensorView> TakePermutation(TensorBinder& binder, const Config& config,
+                                   size_t layer_idx, const char* what) {
+  const std::string name = prepared::OfLayer(layer_idx, what);
   const size_t num_neurons = NumNeurons(FfnOf(config, layer_idx));
   TC_ASSIGN_OR_RETURN(
-      order, binder.TakeData(name, DType::kI32, 1, num_neurons, kOptional));
-  if (!order) return {};
+      const TensorView numbers,
+      binder.TakeData(name, DType::kI32, 1, num_neurons, kOptional));
+  if (!numbers) return numbers;
   const auto neuron_at = [&](size_t place) {
-    return ElementAt<int32_t>(order, place);
+    return ElementAt<int32_t>(numbers, place);
   };
   const auto misplaced = FindMisplaced(num_neurons, num_neurons, neuron_at);
-  if (!misplaced) return {};
+  if (!misplaced) return numbers;
   const int32_t neuron = neuron_at(*misplaced);
   if (neuron >= 0 && std::cmp_less(neuron, num_neurons)) {
     return WrongTensor(
@@ -231,7 +232,12 @@ Status BindPrepared(TensorBinder& binder, const Config& config,
       binder.TakeData(prepared::OfLayer(layer_idx, prepared::kProfileCounts),
                       DType::kI32, 1, NumNeurons(FfnOf(config, layer_idx)),
                       kOptional));
-  return BindOrder(binder, config, layer_idx, layer.order);
+  TC_ASSIGN_OR_RETURN(layer.order, TakePermutation(binder, config, layer_idx,
+                                                   prepared::kOrder));
+  TC_ASSIGN_OR_RETURN(
+      layer.source_neurons,
+      TakePermutation(binder, config, layer_idx, prepared::kSourceNeurons));
+  return {};
 }
 
 Status CheckSampleCounts(const gguf::File& file,
@@ -245,6 +251,20 @@ Status CheckSampleCounts(const gguf::File& file,
     return Fail(ErrorCode::kCorrupt,
                 "{}: layer {} has {} samples for the self-test, layer 0 has {}",
                 file.path(), i, samples_of(i), samples_of(0));
+  }
+  return {};
+}
+
+Status CheckSourceNeurons(const gguf::File& file,
+                          std::span<const LayerWeights> layers) {
+  for (size_t i = 1; i < layers.size(); ++i) {
+    const bool is_there{layers[i].source_neurons};
+    if (is_there == bool{layers[0].source_neurons}) continue;
+    const size_t lacks = is_there ? 0 : i;
+    return Fail(ErrorCode::kCorrupt,
+                "{}: tensor \"{}\" is missing, which other layers have",
+                file.path(),
+                prepared::OfLayer(lacks, prepared::kSourceNeurons));
   }
   return {};
 }

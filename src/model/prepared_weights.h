@@ -30,6 +30,10 @@ Status BindPrepared(TensorBinder& binder, const Config& config,
 Status CheckSampleCounts(const gguf::File& file,
                          std::span<const LayerWeights> layers);
 
+// kCorrupt: some layers say what numbers their neurons had, and some do not.
+Status CheckSourceNeurons(const gguf::File& file,
+                          std::span<const LayerWeights> layers);
+
 }  // namespace thermocline::model
 
 #endif  // THERMOCLINE_MODEL_PREPARED_WEIGHTS_H_

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "model/prepared_names.h"
 #include "model/test_log.h"
@@ -249,17 +250,39 @@ TEST(BindPreparedTest, NeuronsPastTheLast) {
   ExpectError(with_last_byte('\x10'), "past the last, 59");
 }
 
+// 0 to 63, but for the first.
+std::string NumbersWithFirst(int32_t first) {
+  std::string data;
+  for (int32_t i = 0; i < 64; ++i) data += gguf::Raw(i == 0 ? first : i);
+  return data;
+}
+
 TEST(BindPreparedTest, OrdersArePermutations) {
-  const auto with_first = [](int32_t neuron) {
-    std::string data;
-    for (int32_t i = 0; i < 64; ++i) data += gguf::Raw(i == 0 ? neuron : i);
-    return TestModelWithParts().SetTensor("blk.1.tc_order", DType::kI32, {64},
-                                          data);
-  };
-  EXPECT_TRUE(BoundPrepared(with_first(0)).weights.has_value());
-  ExpectError(with_first(1), "1 occurs twice");
-  ExpectError(with_first(64), "neuron 64 at place 0");
-  ExpectError(with_first(-1), "neuron -1 at place 0");
+  for (const std::string name : {"tc_order", "tc_source_neurons"}) {
+    const auto with_first = [&](int32_t neuron, uint64_t count = 64) {
+      TestFile file = TestModelWithParts();
+      return file
+          .SetTensor("blk.0." + name, DType::kI32, {64}, NumbersWithFirst(0))
+          .SetTensor("blk.1." + name, DType::kI32, {count},
+                     NumbersWithFirst(neuron).substr(0, count * 4));
+    };
+    EXPECT_TRUE(BoundPrepared(with_first(0)).weights.has_value());
+    ExpectError(with_first(1),
+                "blk.1." + name + "\" is no permutation: 1 occurs twice");
+    ExpectError(with_first(64), "neuron 64 at place 0");
+    ExpectError(with_first(-1), "neuron -1 at place 0");
+    ExpectError(with_first(0, 63), "blk.1." + name);
+  }
+}
+
+TEST(BindPreparedTest, NumbersOfSomeLayersAlone) {
+  for (const auto& [has, lacks] :
+       {std::pair("blk.0.", "blk.1."), std::pair("blk.1.", "blk.0.")}) {
+    ExpectError(
+        TestModelWithParts().SetTensor(std::string(has) + "tc_source_neurons",
+                                       DType::kI32, {64}, NumbersWithFirst(0)),
+        std::string(lacks) + "tc_source_neurons\" is missing");
+  }
 }
 
 TEST(BindPreparedTest, CountsAreOnePerNeuron) {

@@ -60,6 +60,27 @@ void AppendBytes(const TensorView& view, std::string& out) {
   out.append(reinterpret_cast<const char*>(view.data), view.num_bytes());
 }
 
+std::string NormsOf(const Weights& weights) {
+  std::string norms;
+  AppendBytes(weights.output_norm, norms);
+  AppendBytes(weights.output_norm_bias, norms);
+  for (const LayerWeights& layer : weights.layers) {
+    AppendBytes(layer.attention.norm, norms);
+    AppendBytes(layer.attention.norm_bias, norms);
+    AppendBytes(layer.ffn.norm, norms);
+    AppendBytes(layer.ffn.norm_bias, norms);
+  }
+  return norms;
+}
+
+std::string NumbersOf(const Weights& weights) {
+  std::string numbers;
+  for (const LayerWeights& layer : weights.layers) {
+    AppendBytes(layer.source_neurons, numbers);
+  }
+  return numbers;
+}
+
 template <typename T>
 gguf::Array SumsOf(const neuron::Profile& profile, ValueType type,
                    T neuron::LayerProfile::* member) {
@@ -233,22 +254,13 @@ Status CheckNothingElse(const gguf::File& file, size_t num_layers) {
 }  // namespace
 
 ModelFingerprint FingerprintOf(const Config& config, const Weights& weights) {
-  std::string norms;
-  AppendBytes(weights.output_norm, norms);
-  AppendBytes(weights.output_norm_bias, norms);
-  for (const LayerWeights& layer : weights.layers) {
-    AppendBytes(layer.attention.norm, norms);
-    AppendBytes(layer.attention.norm_bias, norms);
-    AppendBytes(layer.ffn.norm, norms);
-    AppendBytes(layer.ffn.norm_bias, norms);
-  }
   return {.architecture = config.architecture,
           .name = config.name,
           .num_layers = config.num_layers,
           .width = config.width,
           .ffn_width = MaxFfnWidth(config),
           .num_experts = CommonFfn(config).num_experts,
-          .hash = SipHash13(kHashKey, norms)};
+          .hash = SipHash13(kHashKey, NormsOf(weights) + NumbersOf(weights))};
 }
 
 Status CheckSameModel(const ModelFingerprint& fingerprint, const Model& model,
@@ -271,8 +283,20 @@ Status CheckSameModel(const ModelFingerprint& fingerprint, const Model& model,
     }
   }
   if (fingerprint.hash == own.hash) return {};
-  return differs("hash of the norms", fmt::format("{:016x}", fingerprint.hash),
+  if (fingerprint.hash == SipHash13(kHashKey, NormsOf(model.weights()))) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{} for the model that {} was prepared from, in which the "
+                "neurons have other numbers: make it for this file, or "
+                "prepare the file with the neurons' numbers kept",
+                what, model.file().path());
+  }
+  return differs("hash of the norms and of the neurons' numbers",
+                 fmt::format("{:016x}", fingerprint.hash),
                  fmt::format("{:016x}", own.hash));
+}
+
+void SetModelHash(uint64_t hash, KeyValue& kv) {
+  if (kv.key == kModelHash) kv.value = fmt::format("{:016x}", hash);
 }
 
 Result<std::optional<ModelFingerprint>> ReadModelFingerprint(

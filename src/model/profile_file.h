@@ -27,12 +27,14 @@ struct ModelFingerprint {
   size_t num_experts = 0;
   // Of the bytes of all norms, which stay F32 whatever becomes of the matrices.
   // Models whose norms were never trained are told apart by nothing but sizes.
+  // And of the neurons' numbers in their source, where they have others: what
+  // names neurons is of no use to models that number them otherwise.
   uint64_t hash = 0;
 
   bool operator==(const ModelFingerprint&) const = default;
 };
 
-// Cost: reads the norms.
+// Cost: reads the norms, and the numbers.
 ModelFingerprint FingerprintOf(const Config& config, const Weights& weights);
 inline ModelFingerprint FingerprintOf(const Model& model) {
   return FingerprintOf(model.config(), model.weights());
@@ -43,6 +45,9 @@ inline ModelFingerprint FingerprintOf(const Model& model) {
 // "a.profile: was made".
 Status CheckSameModel(const ModelFingerprint& fingerprint, const Model& model,
                       const std::string& what);
+
+// Writes the hash to `kv` if that is the key of ProfileKeys that holds it.
+void SetModelHash(uint64_t hash, gguf::KeyValue& kv);
 
 // That in a file of any kind; nullopt: it has none. kCorrupt as ReadProfile.
 Result<std::optional<ModelFingerprint>> ReadModelFingerprint(

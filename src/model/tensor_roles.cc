@@ -212,6 +212,13 @@ constexpr TensorRole kLayerRoles[] = {
      Maybe,
      {}},
     {prepared::kOrder, Use::kFindings, kData, kOne, kNeurons, Maybe, {}},
+    {prepared::kSourceNeurons,
+     Use::kFindings,
+     kData,
+     kOne,
+     kNeurons,
+     Maybe,
+     {}},
 };
 
 // "attn_q" of "attn_q.weight"; "tc_order" is whole.

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "gguf/test_file.h"
 #include "gguf/writer.h"
+#include "model/bundle.h"
 #include "model/model.h"
 #include "model/prepared_config.h"
 #include "model/prepared_names.h"
@@ -125,17 +126,25 @@ inline bool IsFfnTensor(std::string_view name, bool bundles_gate) {
          !has("_inp.") && !has("_pred_") && (bundles_gate || !has("_gate"));
 }
 
-// As `prepare --for-storage` does it, with another alignment.
+// As `prepare --for-storage` does it, with another alignment, and with
+// adds_gates also the gates that the source has as a matrix.
 inline std::vector<neuron::RecordLayout> LayoutsOf(const Model& source,
-                                                   size_t record_alignment) {
+                                                   size_t record_alignment,
+                                                   bool adds_gates) {
   std::vector<neuron::RecordLayout> layouts = source.config().records;
-  for (neuron::RecordLayout& layout : layouts) {
-    layout.stride = RoundUp(layout.stride, record_alignment);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    neuron::RecordLayout& layout = layouts[i];
+    const FfnMatrices& first =
+        ExpertsOf(source.weights().layers[i].ffn).front();
+    if (adds_gates && first.gate) layout.gate = first.gate.dtype;
+    layout.stride =
+        RoundUp(std::max(layout.stride, layout.used_bytes()), record_alignment);
   }
   return layouts;
 }
 
-inline Status AddKeys(const Model& source, size_t record_alignment,
+inline Status AddKeys(const Model& source,
+                      const std::vector<neuron::RecordLayout>& layouts,
                       const std::vector<gguf::KeyValue>& keys,
                       gguf::Writer& writer) {
   using enum gguf::ValueType;
@@ -148,8 +157,7 @@ inline Status AddKeys(const Model& source, size_t record_alignment,
     TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
   }
   TC_RETURN_IF_ERROR(writer.AddInt(prepared::kVersionKey, kU32, 1));
-  return WriteRecordKeys(LayoutsOf(source, record_alignment),
-                         CommonFfn(source.config()).gated, writer);
+  return WriteRecordKeys(layouts, CommonFfn(source.config()).gated, writer);
 }
 
 // All tensors; bytes are views of the source's and of `extra`.
@@ -159,38 +167,45 @@ struct Item {
   Shape shape;
   std::span<const std::byte> bytes;
 };
-inline std::vector<std::byte> Padded(const std::byte* records, size_t stride,
-                                     size_t num_records, size_t to_stride) {
-  std::vector<std::byte> padded(num_records * to_stride);
-  for (size_t i = 0; i < num_records; ++i) {
-    std::copy_n(records + i * stride, stride, padded.data() + i * to_stride);
+// Neuron i of all experts, from the source's records and gates.
+inline std::vector<std::byte> LayRecords(const Model& source, size_t layer_idx,
+                                         const neuron::RecordLayout& to) {
+  const neuron::RecordLayout& from = source.config().records[layer_idx];
+  const FfnWeights& ffn = source.weights().layers[layer_idx].ffn;
+  std::vector<std::byte> records;
+  for (const FfnMatrices& expert : ExpertsOf(ffn)) {
+    for (size_t i = 0; i < expert.up.shape.num_rows(); ++i) {
+      const std::byte* record =
+          (from.gate ? expert.gate : expert.up).data + i * from.stride;
+      const size_t begin = records.size();
+      records.resize(begin + to.stride);
+      const bool adds_gate = to.gate && !from.gate;
+      std::copy_n(record, from.used_bytes(),
+                  records.data() + begin + (adds_gate ? to.up_offset() : 0));
+      if (!adds_gate) continue;
+      std::copy_n(expert.gate.row(i), expert.gate.row_bytes(),
+                  records.data() + begin);
+    }
   }
-  return padded;
+  return records;
 }
 
-// padded: where records are that are wider apart than the source's.
+// padded: where records are.
 inline std::vector<Item> ListItems(
-    const Model& source, size_t record_alignment,
+    const Model& source, const std::vector<neuron::RecordLayout>& layouts,
     const std::vector<ExtraTensor>& extra,
     std::vector<std::vector<std::byte>>& padded) {
-  const Config& config = source.config();
   std::vector<Item> items;
   for (const gguf::TensorInfo& t : source.file().tensors()) {
-    if (IsFfnTensor(t.name, config.records.front().gate.has_value())) continue;
+    if (IsFfnTensor(t.name, layouts.front().gate.has_value())) continue;
     items.push_back({t.name, t.dtype, t.shape, {t.data, t.num_bytes}});
   }
-  const size_t num_neurons = NeuronsPerLayer(config);
-  for (size_t i = 0; i < config.records.size(); ++i) {
-    const FfnWeights& ffn = source.weights().layers[i].ffn;
-    const FfnMatrices& first = ffn.experts.empty() ? ffn : ffn.experts.front();
-    const std::byte* records =
-        config.records[i].gate ? first.gate.data : first.up.data;
-    const size_t stride = LayoutsOf(source, record_alignment)[i].stride;
-    padded.push_back(
-        Padded(records, config.records[i].stride, num_neurons, stride));
+  const size_t num_neurons = NeuronsPerLayer(source.config());
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    padded.push_back(LayRecords(source, i, layouts[i]));
     items.push_back({prepared::OfLayer(i, prepared::kRecords),
                      DType::kI8,
-                     {.ne = {stride, num_neurons, 1, 1}, .rank = 2},
+                     {.ne = {layouts[i].stride, num_neurons, 1, 1}, .rank = 2},
                      padded.back()});
   }
   for (const ExtraTensor& tensor : extra) {
@@ -205,20 +220,23 @@ inline std::vector<Item> ListItems(
 
 // Writes `source`, opened with OpenOptions::bundle_at_load, as a prepared file:
 // its keys and `keys`, its tensors but for FFN matrices and for those called
-// like one of `extra`, its records, at multiples of record_alignment, and
-// `extra`. For rooms that may not pack.
+// like one of `extra`, its records, at multiples of record_alignment and with
+// adds_gates all with their gate, and `extra`. For rooms that may not pack.
 inline Status WritePreparedFile(
     const Model& source, const std::vector<gguf::KeyValue>& keys,
     const std::vector<ExtraTensor>& extra, const std::string& path,
-    size_t record_alignment = neuron::kRecordAlignment) {
+    size_t record_alignment = neuron::kRecordAlignment,
+    bool adds_gates = false) {
   TC_ASSIGN_OR_RETURN(const auto writer,
                       gguf::Writer::Create(path, source.file().container(),
                                            neuron::kStorageAlignment));
+  const auto layouts =
+      test_prepared_internal::LayoutsOf(source, record_alignment, adds_gates);
   TC_RETURN_IF_ERROR(
-      test_prepared_internal::AddKeys(source, record_alignment, keys, *writer));
+      test_prepared_internal::AddKeys(source, layouts, keys, *writer));
   std::vector<std::vector<std::byte>> padded;
-  const auto items = test_prepared_internal::ListItems(source, record_alignment,
-                                                       extra, padded);
+  const auto items =
+      test_prepared_internal::ListItems(source, layouts, extra, padded);
   for (const auto& item : items) {
     TC_RETURN_IF_ERROR(
         writer->DeclareTensor(item.name, item.dtype, item.shape));

@@ -292,6 +292,7 @@ Result<Weights> BindWeights(const gguf::File& file, const Config& config) {
         LayerBinder(binder, config, i, weights.layers.emplace_back()).Run());
   }
   TC_RETURN_IF_ERROR(CheckSampleCounts(file, weights.layers));
+  TC_RETURN_IF_ERROR(CheckSourceNeurons(file, weights.layers));
   TC_RETURN_IF_ERROR(binder.CheckAllTaken(config.architecture));
   return weights;
 }

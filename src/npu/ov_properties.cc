@@ -73,6 +73,10 @@ OvProperties PropertiesOf(const OvDeviceName& device,
     properties.emplace_back(setting.key, setting.value);
   }
   const bool is_cpu = device.KindOf() == "CPU";
+  if (is_cpu && !options.is_exact && options.is_one_row &&
+      IsAmong("INFERENCE_PRECISION_HINT", supported)) {
+    properties.emplace_back("INFERENCE_PRECISION_HINT", "f32");
+  }
   if (is_cpu && options.num_threads > 0) {
     properties.emplace_back("INFERENCE_NUM_THREADS",
                             std::to_string(options.num_threads));

@@ -27,35 +27,52 @@ TEST(OvPropertiesTest, NamesAreTakenApart) {
   EXPECT_EQ(ParseOvDevice("GPU.1").KindOf(), "GPU");
 }
 
+struct PropertyCase {
+  const char* device;
+  bool is_exact;
+  const char* supported;
+  std::string properties;
+  bool is_one_row = false;
+};
+
+const std::string kModeParams =
+    "NPU_COMPILATION_MODE_PARAMS=compute-layers-with-higher-precision="
+    "Sqrt,Power,ReduceMean,Add_RMSNorm ";
+const std::string kExactHints =
+    "EXECUTION_MODE_HINT=ACCURACY INFERENCE_PRECISION_HINT=f32 "
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE=0 KV_CACHE_PRECISION=f16 ";
+
 TEST(OvPropertiesTest, EachDeviceIsToldWhatItKnows) {
-  const std::string mode_params =
-      "NPU_COMPILATION_MODE_PARAMS=compute-layers-with-higher-precision="
-      "Sqrt,Power,ReduceMean,Add_RMSNorm ";
-  struct Case {
-    const char* device;
-    bool is_exact;
-    const char* supported;
-    std::string properties;
-  };
-  const std::string exact =
-      "EXECUTION_MODE_HINT=ACCURACY INFERENCE_PRECISION_HINT=f32 "
-      "DYNAMIC_QUANTIZATION_GROUP_SIZE=0 KV_CACHE_PRECISION=f16 ";
-  for (const Case& c : {
-           Case{"CPU", false, kAll,
-                "PERFORMANCE_HINT=LATENCY INFERENCE_NUM_THREADS=3 "},
-           Case{"CPU", true, kAll, exact + "INFERENCE_NUM_THREADS=3 "},
-           Case{"CPU", true, "EXECUTION_MODE_HINT",
-                "EXECUTION_MODE_HINT=ACCURACY INFERENCE_NUM_THREADS=3 "},
-           Case{"GPU.1", true, kAll, exact + "CACHE_DIR=kept "},
-           Case{"NPU", false, "PERFORMANCE_HINT, X",
-                "PERFORMANCE_HINT=LATENCY " + mode_params + "CACHE_DIR=kept "},
-           Case{"NPU", true, "MY_EXECUTION_MODE_HINT",
-                mode_params + "CACHE_DIR=kept "},
-           Case{"NPU:npuw-cpu", false, kAll,
-                "NPU_USE_NPUW=YES NPUW_DEVICES=CPU CACHE_DIR=kept "},
+  for (const PropertyCase& c : {
+           PropertyCase{"CPU", false, kAll,
+                        "PERFORMANCE_HINT=LATENCY INFERENCE_NUM_THREADS=3 "},
+           PropertyCase{"CPU", true, kAll,
+                        kExactHints + "INFERENCE_NUM_THREADS=3 "},
+           PropertyCase{
+               "CPU", true, "EXECUTION_MODE_HINT",
+               "EXECUTION_MODE_HINT=ACCURACY INFERENCE_NUM_THREADS=3 "},
+           PropertyCase{"CPU", false, kAll,
+                        "PERFORMANCE_HINT=LATENCY INFERENCE_PRECISION_HINT=f32 "
+                        "INFERENCE_NUM_THREADS=3 ",
+                        true},
+           PropertyCase{"CPU", false, "PERFORMANCE_HINT",
+                        "PERFORMANCE_HINT=LATENCY INFERENCE_NUM_THREADS=3 ",
+                        true},
+           PropertyCase{"GPU.1", false, kAll,
+                        "PERFORMANCE_HINT=LATENCY CACHE_DIR=kept ", true},
+           PropertyCase{"GPU.1", true, kAll, kExactHints + "CACHE_DIR=kept "},
+           PropertyCase{
+               "NPU", false, "PERFORMANCE_HINT, X",
+               "PERFORMANCE_HINT=LATENCY " + kModeParams + "CACHE_DIR=kept "},
+           PropertyCase{"NPU", true, "MY_EXECUTION_MODE_HINT",
+                        kModeParams + "CACHE_DIR=kept "},
+           PropertyCase{"NPU:npuw-cpu", false, kAll,
+                        "NPU_USE_NPUW=YES NPUW_DEVICES=CPU CACHE_DIR=kept "},
        }) {
-    const CompileOptions options = {
-        .is_exact = c.is_exact, .num_threads = 3, .cache_dir = "kept"};
+    const CompileOptions options = {.is_exact = c.is_exact,
+                                    .is_one_row = c.is_one_row,
+                                    .num_threads = 3,
+                                    .cache_dir = "kept"};
     EXPECT_EQ(
         Joined(PropertiesOf(ParseOvDevice(c.device), options, c.supported)),
         c.properties)

@@ -32,7 +32,7 @@ Result<Graph> StaticPrograms::LayersGraph(const ProgramKey& key) const {
 
 Status StaticPrograms::Make(const ProgramKey& key) {
   TC_ASSIGN_OR_RETURN(const Graph graph, LayersGraph(key));
-  auto program = Compile(graph);
+  auto program = Compile(graph, key.rows);
   if (!program.has_value()) {
     return Annotate(
         fmt::format("layers {} to {}, {} rows, context {}", key.first_layer,
@@ -49,7 +49,7 @@ Result<LayersProgram> StaticPrograms::MakeHead(int64_t rows) const {
                       options_.read_graph
                           ? options_.read_graph({.is_head = true, .rows = rows})
                           : BuildHead(*model_, rows, options_.weights));
-  auto program = Compile(graph);
+  auto program = Compile(graph, rows);
   if (!program.has_value()) {
     return Annotate(fmt::format("head, {} rows", rows), program.error());
   }
@@ -63,9 +63,12 @@ Status StaticPrograms::Reset() {
   return {};
 }
 
-Result<LayersProgram> StaticPrograms::Compile(const Graph& graph) const {
+Result<LayersProgram> StaticPrograms::Compile(const Graph& graph,
+                                              int64_t rows) const {
   LayersProgram made;
-  auto program = device_->Compile(graph, options_.compile);
+  CompileOptions compile = options_.compile;
+  compile.is_one_row = rows == 1;
+  auto program = device_->Compile(graph, compile);
   if (!program.has_value()) {
     Error error = std::move(program).error();
     // Of one whose time was over nobody has cancelled the rows.

@@ -64,7 +64,7 @@ class StaticPrograms {
 
  private:
   Result<Graph> LayersGraph(const ProgramKey& key) const;
-  Result<LayersProgram> Compile(const Graph& graph) const;
+  Result<LayersProgram> Compile(const Graph& graph, int64_t rows) const;
 
   const model::Model* model_;
   StaticDevice* device_;

@@ -25,6 +25,22 @@ Result<std::string> ReadFile(const std::string& path,
 // reading it fails, and what it was to be is not taken for absent.
 bool HasEntry(const std::string& path);
 
+// Which file has a path, and as of when: what has another device or inode took
+// its place, what has another size or time was written to.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t num_bytes = 0;
+  int64_t changed_s = 0, changed_ns = 0;
+
+  bool IsSameFile(const FileIdentity& other) const {
+    return device == other.device && inode == other.inode;
+  }
+  bool operator==(const FileIdentity&) const = default;
+};
+// kIo, naming `path`, which is what is open there.
+Result<FileIdentity> IdentityOf(int descriptor, const std::string& path);
+
 // A regular file mapped read-only and shared. Move-only.
 // While it lives the mapping is listed for FindMappedFile. A file that shrinks
 // meanwhile makes reads past its end raise SIGBUS: the program decides what
@@ -42,6 +58,8 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return bytes_; }
+  // When it was mapped.
+  const FileIdentity& identity() const { return identity_; }
 
   // Reads the whole file into `to`, without its mapping: nothing raises SIGBUS.
   // Requires to.size() == bytes().size(). kNotFound: nothing has the path any
@@ -57,9 +75,8 @@ class MappedFile {
  private:
   std::string path_;
   std::span<const std::byte> bytes_;
-  int slot_ = -1;        // in the list of mappings; -1 if none
-  uint64_t device_ = 0;  // with inode_: which file was mapped
-  uint64_t inode_ = 0;
+  int slot_ = -1;  // in the list of mappings; -1 if none
+  FileIdentity identity_;
 };
 
 // The path of the mapped file that holds `address`, else null. Async-signal-
@@ -76,6 +93,9 @@ Status CheckMappedFiles();
 // The paths of files, mapped now or before, that had changed when their mapping
 // ended or have by now, each once; none of them again at the next call.
 std::vector<std::string> TakeChangedFiles();
+
+// "PATH: was replaced by another file after it was opened ...".
+std::string DescribeReplacement(const std::string& path);
 
 // "PATH: was changed while it was in use ...".
 std::string DescribeChange(const std::string& path);

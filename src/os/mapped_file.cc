@@ -123,7 +123,21 @@ Watch& TheWatch() {
   return watch;
 }
 
+FileIdentity IdentityFrom(const struct stat& info) {
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .num_bytes = static_cast<uint64_t>(info.st_size),
+          .changed_s = info.st_mtim.tv_sec,
+          .changed_ns = info.st_mtim.tv_nsec};
+}
+
 }  // namespace
+
+Result<FileIdentity> IdentityOf(int descriptor, const std::string& path) {
+  struct stat info;
+  if (fstat(descriptor, &info) == 0) return IdentityFrom(info);
+  return tl::unexpected(FileError(path, "cannot look at", errno));
+}
 
 Result<MappedFile> MappedFile::Open(const std::string& path) {
   TC_ASSIGN_OR_RETURN(const UniqueFd file,
@@ -139,8 +153,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   }
   MappedFile mapped;
   mapped.path_ = path;
-  mapped.device_ = info.st_dev;
-  mapped.inode_ = info.st_ino;
+  mapped.identity_ = IdentityFrom(info);
   if (info.st_size == 0) return mapped;
   const size_t size = static_cast<size_t>(info.st_size);
   void* memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
@@ -169,8 +182,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
   std::swap(slot_, other.slot_);
-  std::swap(device_, other.device_);
-  std::swap(inode_, other.inode_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 
@@ -199,9 +211,8 @@ Status MappedFile::ReadRange(uint64_t offset, std::span<std::byte> to,
   if (fstat(file.get(), &info) != 0) {
     return tl::unexpected(FileError(path_, "cannot read", errno));
   }
-  if (info.st_dev != device_ || info.st_ino != inode_) {
-    return Fail(ErrorCode::kIo, "{}: was replaced while it was being opened",
-                path_);
+  if (!IdentityFrom(info).IsSameFile(identity_)) {
+    return Fail(ErrorCode::kIo, "{}", DescribeReplacement(path_));
   }
   for (size_t num_read = 0; num_read < to.size();) {
     const ssize_t count = pread(file.get(), to.data() + num_read,
@@ -226,6 +237,13 @@ Status MappedFile::ReadRange(uint64_t offset, std::span<std::byte> to,
 Status CheckMappedFiles() { return TheWatch().Check(); }
 
 std::vector<std::string> TakeChangedFiles() { return TheWatch().Take(); }
+
+std::string DescribeReplacement(const std::string& path) {
+  return fmt::format(
+      "{}: was replaced by another file after it was opened: start again to "
+      "use that one",
+      path);
+}
 
 std::string DescribeChange(const std::string& path) {
   return fmt::format(

@@ -1,7 +1,10 @@
 #include "os/memory_policy.h"
 
+#include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,10 +18,8 @@ namespace {
 constexpr size_t kStepBytes = size_t{64} << 20;  // between two reports
 
 Error CannotLock(size_t num_bytes, int error_number) {
-  rlimit limit = {};
-  getrlimit(RLIMIT_MEMLOCK, &limit);
-  if ((error_number != ENOMEM && error_number != EPERM) ||
-      limit.rlim_cur == RLIM_INFINITY) {
+  const std::optional<uint64_t> limit = ReadLockLimit().num_bytes;
+  if ((error_number != ENOMEM && error_number != EPERM) || !limit) {
     return {ErrorCode::kResourceExhausted,
             fmt::format("cannot lock {} in RAM: {}", FormatBytes(num_bytes),
                         std::strerror(error_number))};
@@ -26,7 +27,7 @@ Error CannotLock(size_t num_bytes, int error_number) {
   return {ErrorCode::kResourceExhausted,
           fmt::format("cannot lock {} in RAM: RLIMIT_MEMLOCK is {} for all of "
                       "the process (raise it: ulimit -l {})",
-                      FormatBytes(num_bytes), FormatBytes(limit.rlim_cur),
+                      FormatBytes(num_bytes), FormatBytes(*limit),
                       (num_bytes + kKiB - 1) / kKiB)};
 }
 
@@ -60,7 +61,23 @@ Status Populate(Pieces pieces, size_t num_bytes, const ProgressFn& progress) {
   return {};
 }
 
+bool MayLockAnything() {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct capabilities[_LINUX_CAPABILITY_U32S_3] = {};
+  return syscall(SYS_capget, &header, capabilities) == 0 &&
+         (capabilities[0].effective & (1u << CAP_IPC_LOCK)) != 0;
+}
+
 }  // namespace
+
+LockLimit ReadLockLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+      limit.rlim_cur == RLIM_INFINITY) {
+    return {};
+  }
+  return {.num_bytes = limit.rlim_cur, .is_privileged = MayLockAnything()};
+}
 
 Status LockMemory(Pieces pieces, const ProgressFn& progress) {
   size_t num_bytes = 0;

@@ -2,9 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/capability.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <vector>
@@ -13,6 +10,7 @@
 #include "os/file.h"
 #include "os/memory.h"
 #include "os/test_folder.h"
+#include "os/test_lock_limit.h"
 
 namespace thermocline::os {
 namespace {
@@ -25,32 +23,6 @@ constexpr bool kUnlocks = false;
 #else
 constexpr bool kUnlocks = true;
 #endif
-
-// While it lives this thread may lock `num_bytes` at most, root or not.
-class LowLimit {
- public:
-  explicit LowLimit(uint64_t num_bytes) {
-    getrlimit(RLIMIT_MEMLOCK, &old_limit_);
-    const rlimit low = {num_bytes, old_limit_.rlim_max};
-    setrlimit(RLIMIT_MEMLOCK, &low);
-    syscall(SYS_capget, &header_, old_capabilities_);
-    __user_cap_data_struct fewer[2] = {old_capabilities_[0],
-                                       old_capabilities_[1]};
-    fewer[0].effective &= ~(1u << CAP_IPC_LOCK);
-    syscall(SYS_capset, &header_, fewer);
-  }
-  ~LowLimit() {
-    syscall(SYS_capset, &header_, old_capabilities_);
-    setrlimit(RLIMIT_MEMLOCK, &old_limit_);
-  }
-  LowLimit(const LowLimit&) = delete;
-  LowLimit& operator=(const LowLimit&) = delete;
-
- private:
-  rlimit old_limit_ = {};
-  __user_cap_header_struct header_ = {_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct old_capabilities_[2] = {};
-};
 
 TEST(LockMemoryTest, LocksBuffersAndMappings) {
   const TestFolder folder;
@@ -88,6 +60,12 @@ TEST(LockMemoryTest, TheLimitIsNamedAndNothingStaysLocked) {
   EXPECT_THAT(locked.error().message, HasSubstr("RLIMIT_MEMLOCK is 64.00 KiB"));
   EXPECT_THAT(locked.error().message, HasSubstr("ulimit -l 2930)"));
   if (kUnlocks) EXPECT_EQ(ReadProcessMemory().locked_bytes, before);
+}
+
+TEST(LockLimitTest, IsOfTheProcess) {
+  const LowLimit limit(64 * kKiB);
+  EXPECT_EQ(ReadLockLimit().num_bytes, 64 * kKiB);
+  EXPECT_FALSE(ReadLockLimit().is_privileged);
 }
 
 TEST(LockMemoryTest, AFileThatShrankIsAnError) {

@@ -4,6 +4,8 @@
 #define THERMOCLINE_OS_MEMORY_POLICY_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/progress.h"
@@ -18,6 +20,14 @@ namespace thermocline::os {
 // Takes as long as reading takes; progress counts bytes.
 Status LockMemory(std::span<const std::span<const std::byte>> pieces,
                   const ProgressFn& progress = {});
+
+struct LockLimit {
+  std::optional<uint64_t> num_bytes;  // RLIMIT_MEMLOCK; nothing: there is none
+  // It does not bind this process (CAP_IPC_LOCK; in a container that may be so
+  // within it alone).
+  bool is_privileged = false;
+};
+LockLimit ReadLockLimit();
 
 // Pages of `memory` that are touched from now on come from node `node` (the
 // kernel's number) while it has room, then from others. Only pages that lie

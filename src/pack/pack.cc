@@ -21,6 +21,7 @@
 #include "neuron/record_builder.h"
 #include "os/thread_pool.h"
 #include "pack/names.h"
+#include "pack/renumber.h"
 #include "pack/tensors.h"
 
 namespace thermocline::pack {
@@ -52,8 +53,13 @@ class Packer {
         parts_(parts),
         options_(options),
         layers_(std::move(layers)),
+        numbers_(ChooseNumbers(source, parts, options)),
         part_tensors_(TensorsOf(parts, source.config())),
-        builder_(pool) {}
+        builder_(pool) {
+    for (PartTensor& tensor : TensorsOfNumbers(numbers_.source_neurons())) {
+      part_tensors_.push_back(std::move(tensor));
+    }
+  }
 
   Status Write(const std::string& output);
   PackSummary Summarise(const std::string& output) const;
@@ -92,6 +98,7 @@ class Packer {
   const PreparedParts& parts_;
   const PackOptions& options_;
   std::vector<PackedLayer> layers_;
+  Renumbering numbers_;
   std::vector<PartTensor> part_tensors_;
   std::vector<Item> items_;
   RecordBuilder builder_;
@@ -147,7 +154,7 @@ Status Packer::AddKeys(gguf::Writer& writer) const {
     TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
   }
   TC_RETURN_IF_ERROR(AddRecordKeys(writer));
-  return AddPartKeys(parts_, writer);
+  return AddPartKeys(parts_, writer, numbers_.Hash());
 }
 
 Status Packer::Declare(gguf::Writer& writer) {
@@ -191,6 +198,8 @@ Status Packer::Step(std::string_view what, uint64_t num_bytes) {
 Status Packer::WriteCopy(std::string_view name,
                          std::span<const std::byte> bytes,
                          gguf::Writer& writer) {
+  const std::vector<std::byte> moved = numbers_.Moved(name, bytes);
+  if (!moved.empty()) bytes = moved;
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min<size_t>(bytes.size(), kCopyBytes));
     TC_RETURN_IF_ERROR(Step(name, piece.size()));
@@ -237,12 +246,22 @@ Status Packer::WriteFfn(size_t layer_idx, const neuron::RecordSource& source,
       kRecordBytes / layout.stride / RecordBuilder::kUnitNeurons;
   const uint64_t piece =
       std::max(uint64_t{1}, units) * RecordBuilder::kUnitNeurons;
-  for (uint64_t first = 0; first < neurons_per_ffn(layer_idx); first += piece) {
-    const uint64_t count = std::min(piece, neurons_per_ffn(layer_idx) - first);
-    piece_.resize(count * layout.stride);
-    TC_RETURN_IF_ERROR(Step(name, piece_.size()));
-    cost.Add(builder_.Build(layout, source, first, count, piece_.data()));
-    TC_RETURN_IF_ERROR(writer.WriteTensorData(piece_));
+  const std::span<const uint32_t> order = numbers_.neurons(layer_idx);
+  const uint64_t num_neurons = neurons_per_ffn(layer_idx);
+  // Those in another order are all built before the first is written.
+  piece_.resize((order.empty() ? std::min(piece, num_neurons) : num_neurons) *
+                layout.stride);
+  for (uint64_t first = 0; first < num_neurons; first += piece) {
+    const uint64_t count = std::min(piece, num_neurons - first);
+    const auto built = std::span(piece_).subspan(
+        order.empty() ? 0 : first * layout.stride, count * layout.stride);
+    TC_RETURN_IF_ERROR(Step(name, built.size()));
+    cost.Add(builder_.Build(layout, source, first, count, built.data()));
+    if (order.empty()) TC_RETURN_IF_ERROR(writer.WriteTensorData(built));
+  }
+  for (const uint32_t neuron : order) {
+    TC_RETURN_IF_ERROR(writer.WriteTensorData(
+        std::span(piece_).subspan(neuron * layout.stride, layout.stride)));
   }
   return {};
 }
@@ -250,6 +269,7 @@ Status Packer::WriteFfn(size_t layer_idx, const neuron::RecordSource& source,
 // Out of the source's matrix, or of its records.
 Status Packer::WriteGates(size_t layer_idx, gguf::Writer& writer) {
   const std::string name = GatesName(layer_idx);
+  const std::span<const uint32_t> order = numbers_.neurons(layer_idx);
   for (size_t i = 0; i < num_ffns(layer_idx); ++i) {
     const TensorView gate = SourceOf(layer_idx, i).gate;
     const size_t row_bytes = gate.row_bytes();
@@ -260,7 +280,9 @@ Status Packer::WriteGates(size_t layer_idx, gguf::Writer& writer) {
           std::min(piece, neurons_per_ffn(layer_idx) - first);
       piece_.resize(count * row_bytes);
       for (uint64_t k = 0; k < count; ++k) {
-        std::memcpy(&piece_[k * row_bytes], gate.row(first + k), row_bytes);
+        const uint64_t neuron =
+            order.empty() ? first + k : uint64_t{order[first + k]};
+        std::memcpy(&piece_[k * row_bytes], gate.row(neuron), row_bytes);
       }
       TC_RETURN_IF_ERROR(Step(name, piece_.size()));
       TC_RETURN_IF_ERROR(writer.WriteTensorData(piece_));
@@ -327,6 +349,8 @@ PackSummary Packer::Summarise(const std::string& output) const {
   const uint64_t on_disk = std::filesystem::file_size(output, error);
   return {.layers = layers_,
           .down_error = cost_.RelativeError(),
+          .why_in_number_order =
+              options_.in_order ? WhyInNumberOrder(source_, parts_) : "",
           .num_source_bytes = source_.file().num_file_bytes(),
           .num_bytes = error ? num_total_ : on_disk};
 }

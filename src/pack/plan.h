@@ -22,6 +22,9 @@ struct PackOptions {
   size_t record_alignment = neuron::kRecordAlignment;
   // Of the down columns; absent: the type that the down matrix has.
   std::optional<DType> down_dtype;
+  // Neurons are numbered in the order of the parts, and so lie those that fire
+  // together, where WhyInNumberOrder says nothing against it. Of records alone.
+  bool in_order = false;
   // The same model in a better type, where the down columns are taken from.
   const model::Model* down_source = nullptr;
 

@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "model/prepared_names.h"
+#include "model/profile_file.h"
 
 namespace thermocline::pack {
 namespace {
@@ -141,7 +142,18 @@ std::vector<PartTensor> TensorsOf(const PreparedParts& parts,
   return tensors;
 }
 
-Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer) {
+std::vector<PartTensor> TensorsOfNumbers(
+    const std::vector<std::vector<uint32_t>>& source_neurons) {
+  std::vector<PartTensor> tensors;
+  for (size_t i = 0; i < source_neurons.size(); ++i) {
+    LayerTensors(i, tensors)
+        .AddVector(prepared::kSourceNeurons, DType::kI32, source_neurons[i]);
+  }
+  return tensors;
+}
+
+Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer,
+                   std::optional<uint64_t> model_hash) {
   using enum gguf::ValueType;
   TC_RETURN_IF_ERROR(
       writer.AddInt(prepared::kVersionKey, kU32, prepared::kVersion));
@@ -169,7 +181,8 @@ Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer) {
     TC_RETURN_IF_ERROR(
         writer.AddInt(prepared::kOrderGroupSize, kU32, parts.order_group_size));
   }
-  for (const gguf::KeyValue& kv : parts.keys) {
+  for (gguf::KeyValue kv : parts.keys) {
+    if (model_hash) model::SetModelHash(*model_hash, kv);
     TC_RETURN_IF_ERROR(writer.AddKeyValue(kv));
   }
   return {};

@@ -3,6 +3,8 @@
 #define THERMOCLINE_PACK_TENSORS_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,8 +34,14 @@ struct PartTensor {
 std::vector<PartTensor> TensorsOf(const PreparedParts& parts,
                                   const model::Config& config);
 
-// The version, and every key of the parts.
-Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer);
+// tensor tc_source_neurons of each layer; points into the numbers [L][N].
+std::vector<PartTensor> TensorsOfNumbers(
+    const std::vector<std::vector<uint32_t>>& source_neurons);
+
+// The version, and every key of the parts. model_hash: takes the place of that
+// in the profile's keys.
+Status AddPartKeys(const PreparedParts& parts, gguf::Writer& writer,
+                   std::optional<uint64_t> model_hash = std::nullopt);
 
 }  // namespace thermocline::pack
 

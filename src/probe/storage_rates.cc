@@ -181,7 +181,10 @@ Result<StorageRates> MeasureStorage(const std::string& path,
   size_t num_done = 0;
   for (const size_t depth : options.depths) {
     TC_ASSIGN_OR_RETURN(const auto reader, Open(path, options, depth));
-    rates.reader = reader->name();
+    const std::span<std::byte> all(memory.data(), memory.size());
+    if (options.registered) reader->RegisterMemory({&all, 1});
+    rates.reader =
+        options.registered ? reader->Describe() : std::string(reader->name());
     rates.alignment = reader->alignment();
     rates.file_bytes = reader->file_bytes(0);
     if (rates.file_bytes < largest) {
@@ -194,8 +197,7 @@ Result<StorageRates> MeasureStorage(const std::string& path,
       ReportProgress(options.progress, "reading", num_done++,
                      rows.size() * options.depths.size());
       if (!rates.is_direct()) DropCached(path);
-      Run run(*reader, {memory.data(), memory.size()}, row,
-              options.seed + num_done);
+      Run run(*reader, all, row, options.seed + num_done);
       TC_RETURN_IF_ERROR(
           run.Measure(options.seconds, rates.rates.emplace_back()));
     }

@@ -27,8 +27,10 @@ struct StorageRatesOptions {
   std::vector<uint64_t> range_bytes = {uint64_t{128} << 20, uint64_t{256} << 20,
                                        uint64_t{512} << 20, uint64_t{1} << 30,
                                        uint64_t{2} << 30,   uint64_t{4} << 30};
-  double seconds = 0.3;    // of each row; and its reads that were under way
-  uint64_t seed = 1;       // of the places
+  double seconds = 0.3;  // of each row; and its reads that were under way
+  uint64_t seed = 1;     // of the places
+  // To memory that the reader knows (BlockReader::RegisterMemory).
+  bool registered = false;
   std::optional<int> cpu;  // that the thread which submits and reaps stays on
   ProgressFn progress;     // counts rows
 };
@@ -53,7 +55,7 @@ struct StorageRate {
 };
 
 struct StorageRates {
-  std::string reader;
+  std::string reader;    // its name; of registered memory all that it says
   size_t alignment = 1;  // of the file system; 1: through the page cache
   uint64_t file_bytes = 0;
   std::vector<StorageRate> rates;

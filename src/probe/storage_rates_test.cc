@@ -67,6 +67,21 @@ TEST(StorageRatesTest, AFileThatIsLessThanAnyRangeIsTheRange) {
   EXPECT_EQ(rates->rates[0].range_bytes, 70'000u);
 }
 
+// The reader says for itself whether it does.
+TEST(StorageRatesTest, ReadsToRegisteredMemory) {
+  const os::TestFolder folder;
+  const std::string path = folder.Write("file", std::string(4 << 20, 'x'));
+  StorageRatesOptions options = SmallStorage();
+  options.reader.clear();
+  options.registered = true;
+  const auto rates = MeasureStorage(path, options);
+  ASSERT_TRUE(rates.has_value()) << rates.error().message;
+  if (rates->reader.starts_with("io_uring") && rates->is_direct()) {
+    EXPECT_THAT(rates->reader, HasSubstr("registered"));
+  }
+  EXPECT_GE(rates->rates.front().num_reads, 1u);
+}
+
 TEST(StorageRatesTest, RefusesWhatCannotBeMeasured) {
   const os::TestFolder folder;
   const std::string small = folder.Write("small", std::string(65'535, 'x'));

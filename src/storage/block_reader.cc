@@ -18,6 +18,13 @@ Status CheckOptions(const ReaderOptions& options) {
 
 }  // namespace
 
+std::string BlockReader::Describe() const {
+  return std::string(name()) + (alignment() > 1 ? ", O_DIRECT" : "");
+}
+
+void BlockReader::RegisterMemory(
+    std::span<const std::span<std::byte>> /*ranges*/) {}
+
 Result<std::unique_ptr<BlockReader>> OpenReader(
     const std::vector<std::string>& paths, const ReaderOptions& options) {
   TC_RETURN_IF_ERROR(CheckOptions(options));

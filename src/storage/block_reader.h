@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "os/file.h"
 
 namespace thermocline::storage {
 
@@ -52,6 +54,9 @@ struct ReaderStats {
   uint64_t num_reads = 0;    // reaped
   uint64_t num_bytes = 0;    // asked for
   uint64_t num_bounced = 0;  // that went by way of the reader's memory
+  // Calls to the kernel that went to registered memory; a read may take
+  // several.
+  uint64_t num_registered = 0;
 };
 
 // Threads  Submit and Reap from any thread at once; the reader sorts them out.
@@ -79,10 +84,23 @@ class BlockReader {
   virtual size_t alignment() const = 0;
   // When it was opened.
   virtual uint64_t file_bytes(uint32_t file_idx) const = 0;
+  // Likewise; nothing of a device, or of what is no file.
+  virtual std::optional<os::FileIdentity> identity(uint32_t file_idx) const = 0;
   // kIo, naming the first: a file has another size, or was written to, since it
   // was opened. One that a new file takes the place of, or that is deleted, is
   // read on as it was. A call to the system for each file; from any thread.
   virtual Status CheckUnchanged() const = 0;
+  // "io_uring, O_DIRECT, registered buffers", or in the last one's place
+  // "buffers not registered: RLIMIT_MEMLOCK 8.00 MiB".
+  virtual std::string Describe() const;
+
+  // Tells of memory that most reads will go to: ranges that do not overlap and
+  // outlive the reader. A reader that gains by it has the kernel look its pages
+  // up once, and not for every read; from then on all of them are there and
+  // stay, which is what it costs, in time too. Where it is refused (locked
+  // memory has limits) reads go on as they would have: Describe says so. At
+  // most once, before any read (CHECKed).
+  virtual void RegisterMemory(std::span<const std::span<std::byte>> ranges);
 
   // Begins reads; does not wait for any. Requires file_idx in range, and `to`
   // unless num_bytes is 0 (CHECKed).

@@ -41,6 +41,9 @@ class FakeReader final : public BlockReader {
     TC_CHECK(file_idx < files_.size());
     return files_[file_idx].size();
   }
+  std::optional<os::FileIdentity> identity(uint32_t) const override {
+    return std::nullopt;
+  }
   Status CheckUnchanged() const override { return {}; }
 
   void Submit(std::span<const Read> reads) override {

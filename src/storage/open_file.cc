@@ -97,9 +97,8 @@ Result<OpenFile> OpenForReads(const std::string& path, bool direct) {
     return tl::unexpected(os::FileError(path, "cannot open", errno));
   }
   if (S_ISREG(info.st_mode)) {
-    file.num_bytes = static_cast<uint64_t>(info.st_size);
-    file.changed_s = info.st_mtim.tv_sec;
-    file.changed_ns = info.st_mtim.tv_nsec;
+    TC_ASSIGN_OR_RETURN(file.identity, os::IdentityOf(fd, path));
+    file.num_bytes = file.identity.num_bytes;
   } else if (S_ISBLK(info.st_mode)) {
     const off_t end = lseek(fd, 0, SEEK_END);
     if (end < 0) {
@@ -129,15 +128,9 @@ Result<std::vector<OpenFile>> OpenForReads(
 
 Status CheckUnchanged(const OpenFile& file) {
   if (file.is_device) return {};
-  struct stat info = {};
-  if (fstat(file.fd.get(), &info) != 0) {
-    return tl::unexpected(os::FileError(file.path, "cannot look at", errno));
-  }
-  if (static_cast<uint64_t>(info.st_size) == file.num_bytes &&
-      info.st_mtim.tv_sec == file.changed_s &&
-      info.st_mtim.tv_nsec == file.changed_ns) {
-    return {};
-  }
+  TC_ASSIGN_OR_RETURN(const os::FileIdentity now,
+                      os::IdentityOf(file.fd.get(), file.path));
+  if (now == file.identity) return {};
   return Fail(ErrorCode::kIo, "{}", os::DescribeChange(file.path));
 }
 

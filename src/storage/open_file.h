@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "os/file.h"
 #include "os/unique_fd.h"
 #include "storage/block_reader.h"
 
@@ -22,8 +24,8 @@ struct OpenFile {
   // Powers of two; 1 and 1: it is read through the page cache.
   size_t offset_alignment = 1;
   size_t memory_alignment = 1;
-  // When it was last written to; of a block device nothing is asked.
-  int64_t changed_s = 0, changed_ns = 0;
+  // When it was opened; of a block device nothing is asked.
+  os::FileIdentity identity;
   bool is_device = false;
 
   bool is_direct() const { return offset_alignment > 1; }
@@ -40,6 +42,12 @@ Result<std::vector<OpenFile>> OpenForReads(
 // opened (one that a new file takes the place of stays as it was).
 Status CheckUnchanged(const OpenFile& file);
 Status CheckUnchanged(const std::vector<OpenFile>& files);
+
+// What it was when it was opened; nothing of a device.
+inline std::optional<os::FileIdentity> IdentityOf(const OpenFile& file) {
+  if (file.is_device) return std::nullopt;
+  return file.identity;
+}
 
 // What offset, size and address best are multiples of, for all files.
 size_t AlignmentOf(const std::vector<OpenFile>& files);

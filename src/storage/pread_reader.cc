@@ -71,6 +71,10 @@ class PreadReader final : public BlockReader {
     TC_CHECK(file_idx < files_.size());
     return files_[file_idx].num_bytes;
   }
+  std::optional<os::FileIdentity> identity(uint32_t file_idx) const override {
+    TC_CHECK(file_idx < files_.size());
+    return IdentityOf(files_[file_idx]);
+  }
   Status CheckUnchanged() const override {
     return storage::CheckUnchanged(files_);
   }

@@ -1,8 +1,4 @@
-// Reads by io_uring. Buffers are not registered: where reads go is the callers'
-// memory, which the reader does not know before.
-#include <cerrno>
-#include <system_error>
-
+// Reads by io_uring.
 #include "storage/system_readers.h"
 
 #ifdef TC_LIBURING
@@ -10,6 +6,7 @@
 #include <liburing.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -20,6 +17,7 @@
 #include "storage/done_queue.h"
 #include "storage/read_steps.h"
 #include "storage/ring_queue.h"
+#include "storage/uring.h"
 
 namespace thermocline::storage {
 namespace {
@@ -28,74 +26,6 @@ namespace {
 constexpr size_t kBouncesMax = kMostBounced / kBounceBytes;
 // How often a read is given to the kernel again that it had no room for.
 constexpr int kTriesMax = 1000;
-
-class Ring {
- public:
-  Ring() = default;
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
-  ~Ring() {
-    if (is_open_) io_uring_queue_exit(&ring_);
-  }
-
-  Status Open(size_t depth);
-  void RegisterFiles(const std::vector<OpenFile>& files);
-
-  io_uring* get() { return &ring_; }
-  bool has_files() const { return has_files_; }
-
- private:
-  io_uring ring_ = {};
-  bool is_open_ = false;
-  bool has_files_ = false;  // known to the kernel by their index
-};
-
-Status Refused(int error_number) {
-  const std::string reason = std::generic_category().message(error_number);
-  switch (error_number) {
-    case ENOSYS:
-      return Fail(ErrorCode::kUnsupported,
-                  "io_uring: {}: the kernel has none, or a sandbox hides it",
-                  reason);
-    case EPERM:
-    case EACCES:
-      return Fail(
-          ErrorCode::kUnsupported,
-          "io_uring: {}: switched off (sysctl kernel.io_uring_disabled) "
-          "or not for containers",
-          reason);
-    case ENOMEM:
-      return Fail(ErrorCode::kResourceExhausted,
-                  "io_uring: {}: kernels before 5.12 lock its rings in memory, "
-                  "of which this user may lock too little (ulimit -l)",
-                  reason);
-    default:
-      return Fail(ErrorCode::kUnsupported, "io_uring: {}", reason);
-  }
-}
-
-Status Ring::Open(size_t depth) {
-  const int error =
-      io_uring_queue_init(static_cast<unsigned>(depth), &ring_, 0);
-  if (error < 0) return Refused(-error);
-  is_open_ = true;
-  io_uring_probe* probe = io_uring_get_probe_ring(&ring_);
-  const bool reads =
-      probe != nullptr && io_uring_opcode_supported(probe, IORING_OP_READ) != 0;
-  if (probe != nullptr) io_uring_free_probe(probe);
-  if (reads) return {};
-  return Fail(ErrorCode::kUnsupported,
-              "io_uring: this kernel's cannot read: it is older than 5.6");
-}
-
-// Saves the kernel a look at the file in every read; refused, nothing is lost.
-void Ring::RegisterFiles(const std::vector<OpenFile>& files) {
-  std::vector<int> fds;
-  for (const OpenFile& file : files) fds.push_back(file.fd.get());
-  has_files_ = !fds.empty() &&
-               io_uring_register_files(&ring_, fds.data(),
-                                       static_cast<unsigned>(fds.size())) == 0;
-}
 
 // Invariants
 //   1. mutex_ is held for all but one thing: waiting in the kernel.
@@ -107,7 +37,7 @@ void Ring::RegisterFiles(const std::vector<OpenFile>& files) {
 //      that ends: who waits for one gets it.
 class UringReader final : public BlockReader {
  public:
-  UringReader(std::vector<OpenFile> files, std::unique_ptr<Ring> ring,
+  UringReader(std::vector<OpenFile> files, std::unique_ptr<Uring> ring,
               size_t depth, os::AlignedBuffer bounces)
       : files_(std::move(files)),
         alignment_(AlignmentOf(files_)),
@@ -133,8 +63,26 @@ class UringReader final : public BlockReader {
     TC_CHECK(file_idx < files_.size());
     return files_[file_idx].num_bytes;
   }
+  std::optional<os::FileIdentity> identity(uint32_t file_idx) const override {
+    TC_CHECK(file_idx < files_.size());
+    return IdentityOf(files_[file_idx]);
+  }
   Status CheckUnchanged() const override {
     return storage::CheckUnchanged(files_);
+  }
+  std::string Describe() const override {
+    return BlockReader::Describe() + memory_note_;
+  }
+
+  void RegisterMemory(std::span<const std::span<std::byte>> ranges) override {
+    TC_CHECK(num_in_ring_ == 0 && memory_note_.empty());
+    // Through the page cache a read is a copy, for which pages need not be
+    // looked up.
+    if (alignment_ == 1 || ranges.empty()) return;
+    const Status status = ring_->RegisterMemory(ranges);
+    memory_note_ = status
+                       ? ", registered buffers"
+                       : ", buffers not registered: " + status.error().message;
   }
 
   void Submit(std::span<const Read> reads) override {
@@ -180,6 +128,7 @@ class UringReader final : public BlockReader {
     const std::lock_guard lock(mutex_);
     ReaderStats stats = done_.stats();
     stats.num_bounced = num_bounced_;
+    stats.num_registered = num_registered_;
     return stats;
   }
 
@@ -262,17 +211,8 @@ class UringReader final : public BlockReader {
     slot.call = slot.steps.Next(slot.bounce);
     io_uring_sqe* sqe = io_uring_get_sqe(ring_->get());
     TC_CHECK(sqe != nullptr);
-    const OpenFile& file = slot.steps.file();
-    io_uring_prep_read(sqe,
-                       ring_->has_files()
-                           ? static_cast<int>(slot.steps.read().file_idx)
-                           : file.fd.get(),
-                       slot.call.to, static_cast<unsigned>(slot.call.num_bytes),
-                       slot.call.offset);
-    // From the page cache the kernel would copy before it returns, with the
-    // mutex held.
-    sqe->flags |= (ring_->has_files() ? IOSQE_FIXED_FILE : 0u) |
-                  (file.is_direct() ? 0u : IOSQE_ASYNC);
+    num_registered_ += static_cast<uint64_t>(ring_->PrepareRead(
+        sqe, slot.steps.file(), slot.steps.read().file_idx, slot.call));
     io_uring_sqe_set_data64(sqe, slot_idx);
     ++num_in_ring_;
   }
@@ -320,7 +260,8 @@ class UringReader final : public BlockReader {
   const std::vector<OpenFile> files_;
   const size_t alignment_;
   const os::AlignedBuffer bounces_;
-  const std::unique_ptr<Ring> ring_;
+  const std::unique_ptr<Uring> ring_;
+  std::string memory_note_;  // how registering it went
 
   mutable std::mutex mutex_;
   std::condition_variable moved_;  // something is over, or nobody holds
@@ -333,13 +274,14 @@ class UringReader final : public BlockReader {
   RingQueue<Read> queue_;
   DoneQueue done_;
   uint64_t num_bounced_ = 0;
+  uint64_t num_registered_ = 0;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<BlockReader>> MakeUringReader(
     std::vector<OpenFile>& files, const ReaderOptions& options) {
-  auto ring = std::make_unique<Ring>();
+  auto ring = std::make_unique<Uring>();
   TC_RETURN_IF_ERROR(ring->Open(options.depth));
   ring->RegisterFiles(files);
   const size_t num_bounces = std::min(options.depth, kBouncesMax);

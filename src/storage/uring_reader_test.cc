@@ -1,8 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <cerrno>
@@ -12,25 +9,12 @@
 #include "os/test_folder.h"
 #include "storage/system_readers.h"
 #include "storage/test_reader.h"
+#include "storage/test_refused_calls.h"
 
 namespace thermocline::storage {
 namespace {
 
 using ::testing::HasSubstr;
-
-// From now on the kernel has no io_uring for this thread, and says so with that
-// error; false: it takes no such rule.
-bool HideUring(int error_number) {
-  sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K,
-               SECCOMP_RET_ERRNO | static_cast<unsigned>(error_number)),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program = {std::size(rules), rules};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
 
 // Where it is refused files are read by threads, and asked for by name it says
 // why.
@@ -48,7 +32,7 @@ TEST(UringReaderTest, FallsBackWhereItIsRefused) {
   for (const auto& [error_number, why] : cases) {
     bool is_hidden = false;
     std::thread([&, error = error_number, reason = why] {
-      is_hidden = HideUring(error);
+      is_hidden = RefuseCalls(SYS_io_uring_setup, {}, error);
       if (!is_hidden) return;
       const auto named = OpenReaderNamed("io_uring", {path}, {});
       ASSERT_FALSE(named.has_value());

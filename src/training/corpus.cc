@@ -101,9 +101,7 @@ size_t ChunkLength(const std::optional<int64_t>& asked,
     LogInfo("chunks of {} instead of {}: the model's context",
             Plural(context_length, "token"), *asked);
   }
-  if (asked == 0) return static_cast<size_t>(context_length);
-  return static_cast<size_t>(
-      std::min(asked.value_or(kDefaultChunk), context_length));
+  return ChunkTokens(asked, context_length);
 }
 
 // Chunks that are read at most.
@@ -117,6 +115,13 @@ Result<size_t> MostChunks(const CorpusOptions& options, size_t chunk) {
 }
 
 }  // namespace
+
+size_t ChunkTokens(const std::optional<int64_t>& asked,
+                   int64_t context_length) {
+  if (asked == 0) return static_cast<size_t>(context_length);
+  return static_cast<size_t>(
+      std::min(asked.value_or(kDefaultChunk), context_length));
+}
 
 Result<Corpus> Corpus::Create(const model::Model& model, std::string_view text,
                               const std::string& name,

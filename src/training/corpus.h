@@ -74,6 +74,9 @@ class Corpus {
   std::vector<text::TokenId> tokens_;  // whole chunks
 };
 
+// Tokens of a chunk, of a model of that context: as CorpusOptions::chunk asks.
+size_t ChunkTokens(const std::optional<int64_t>& asked, int64_t context_length);
+
 // One token in one layer, and the number of its chunk.
 using CorpusFn =
     std::function<void(size_t chunk_idx, const engine::FfnObservation& seen)>;

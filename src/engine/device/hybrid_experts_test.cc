@@ -27,18 +27,19 @@ using testing::TinySpec;
 using MixtureLogits = std::vector<float>;
 using ModelPtr = std::shared_ptr<const model::Model>;
 
-struct MixtureCase {
+struct HybridMixtureCase {
   const char* name;
   DType dtype;
   bool is_prepared;  // records, else matrices
   double nmse;
 };
 
-std::string NameOfMixture(const ::testing::TestParamInfo<MixtureCase>& info) {
+std::string NameOfMixture(
+    const ::testing::TestParamInfo<HybridMixtureCase>& info) {
   return info.param.name;
 }
 
-TinySpec SpecOfMixture(const MixtureCase& param) {
+TinySpec SpecOfMixture(const HybridMixtureCase& param) {
   TinySpec spec;
   testing::UseArchitecture("mixtral", spec);
   spec.activation = "relu";
@@ -46,7 +47,7 @@ TinySpec SpecOfMixture(const MixtureCase& param) {
   return spec;
 }
 
-ModelPtr OpenMixture(const MixtureCase& param) {
+ModelPtr OpenMixture(const HybridMixtureCase& param) {
   auto model = testing::OpenTinyModel(SpecOfMixture(param),
                                       {.bundle_at_load = param.is_prepared});
   EXPECT_TRUE(model) << model.error().message;
@@ -73,11 +74,11 @@ Placement PlaceExperts(const model::Model& model, FfnMode mode,
                                 {.experts = share}, random);
 }
 
-class HybridExperts : public ::testing::TestWithParam<MixtureCase> {};
+class HybridExperts : public ::testing::TestWithParam<HybridMixtureCase> {};
 
 // Whoever is resident: none, some, all; on a device that is late as well.
 TEST_P(HybridExperts, SayWhatTheHostSays) {
-  const MixtureCase& param = GetParam();
+  const HybridMixtureCase& param = GetParam();
   const ModelPtr model = OpenMixture(param);
   ASSERT_NE(model, nullptr);
   for (const FfnMode mode :
@@ -118,14 +119,15 @@ TEST_P(HybridExperts, SayWhatTheHostSays) {
 
 INSTANTIATE_TEST_SUITE_P(
     Types, HybridExperts,
-    ::testing::Values(MixtureCase{"f32_records", DType::kF32, true, 1e-10},
-                      MixtureCase{"f16_records", DType::kF16, true, 1e-10},
-                      MixtureCase{"q8_0_records", DType::kQ8_0, true, 1e-10},
-                      MixtureCase{"q4_0_records", DType::kQ4_0, true, 1e-3},
-                      MixtureCase{"f32_matrices", DType::kF32, false, 1e-10},
-                      MixtureCase{"f16_matrices", DType::kF16, false, 1e-10},
-                      MixtureCase{"q8_0_matrices", DType::kQ8_0, false, 1e-3},
-                      MixtureCase{"q4_0_matrices", DType::kQ4_0, false, 1e-3}),
+    ::testing::Values(
+        HybridMixtureCase{"f32_records", DType::kF32, true, 1e-10},
+        HybridMixtureCase{"f16_records", DType::kF16, true, 1e-10},
+        HybridMixtureCase{"q8_0_records", DType::kQ8_0, true, 1e-10},
+        HybridMixtureCase{"q4_0_records", DType::kQ4_0, true, 1e-3},
+        HybridMixtureCase{"f32_matrices", DType::kF32, false, 1e-10},
+        HybridMixtureCase{"f16_matrices", DType::kF16, false, 1e-10},
+        HybridMixtureCase{"q8_0_matrices", DType::kQ8_0, false, 1e-3},
+        HybridMixtureCase{"q4_0_matrices", DType::kQ4_0, false, 1e-3}),
     NameOfMixture);
 
 // What an engine tells of each row, layer by layer.
@@ -154,7 +156,7 @@ Told Watch(const ModelPtr& model, FfnMode mode, double share) {
 
 // Observers see the same, as far as roundings let neurons fire.
 TEST_P(HybridExperts, AreSeenLikeTheHosts) {
-  const MixtureCase& param = GetParam();
+  const HybridMixtureCase& param = GetParam();
   const ModelPtr model = OpenMixture(param);
   ASSERT_NE(model, nullptr);
   for (const FfnMode mode : {FfnMode::kDense, FfnMode::kExact}) {
@@ -187,7 +189,7 @@ TEST_P(HybridExperts, AreSeenLikeTheHosts) {
 
 // A trained predictor chooses inside experts on a device as on the host.
 TEST(HybridExpertPredictors, AreObeyed) {
-  const MixtureCase param = {"f32", DType::kF32, true, 1e-10};
+  const HybridMixtureCase param = {"f32", DType::kF32, true, 1e-10};
   testing::PredictorParts parts(SpecOfMixture(param));
   const ModelPtr source = OpenMixture(param);
   ASSERT_NE(source, nullptr);
@@ -243,9 +245,9 @@ TEST_P(HybridExperts, RowsDoNotDependOnOthers) {
 
 // The GPU's own kernels and what drives them, emulated.
 TEST(HybridExpertsOnCuda, SayWhatTheHostSays) {
-  for (const MixtureCase& param :
-       {MixtureCase{"f16", DType::kF16, true, 1e-9},
-        MixtureCase{"q8_0", DType::kQ8_0, false, 1e-3}}) {
+  for (const HybridMixtureCase& param :
+       {HybridMixtureCase{"f16", DType::kF16, true, 1e-9},
+        HybridMixtureCase{"q8_0", DType::kQ8_0, false, 1e-3}}) {
     const ModelPtr model = OpenMixture(param);
     ASSERT_NE(model, nullptr);
     const auto run = [&](std::shared_ptr<device::Device> device) {

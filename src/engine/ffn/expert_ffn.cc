@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
 #include "compute/stage_times.h"
+#include "engine/ffn/expert_rows.h"
 #include "engine/ffn/sparse_ffn.h"
 
 namespace thermocline::engine {
@@ -13,21 +15,19 @@ namespace {
 
 using kernels::kDeviceRows;
 
-class ExpertFfn final : public FfnExecutor {
+class ExpertFfn final : public FfnExecutor, private ExpertRows {
  public:
   explicit ExpertFfn(const ExpertFfnParts& parts)
-      : layer_idx_(parts.layer_idx),
+      : ExpertRows(*parts.config, parts.compute, &parts.scratch->experts),
+        layer_idx_(parts.layer_idx),
         router_input_(parts.config->router_input),
-        num_experts_(parts.config->num_experts),
-        num_used_(parts.config->num_experts_used),
         router_(parts.weights->router),
-        compute_(parts.compute),
-        scratch_(parts.scratch->experts),
         device_(parts.device),
         has_candidates_(parts.has_candidates),
         is_mask_(parts.is_mask),
         stream_(parts.stream),
         guess_(parts.next, parts.compute) {
+    if (parts.records.stream != nullptr) records_.emplace(parts.records);
     TC_CHECK(parts.weights->experts.size() == num_experts_);
     // The executors keep pointers to the elements: neither vector grows later.
     expert_weights_.reserve(num_experts_);
@@ -56,6 +56,7 @@ class ExpertFfn final : public FfnExecutor {
     // Attention has scratch of its own: what was chosen stays until Run.
     Route(call, call.stream, /*clears=*/false);
     if (stream_ != nullptr) BeginReads(call);
+    if (records_) BeginRecords(call);
     return {};
   }
 
@@ -63,10 +64,12 @@ class ExpertFfn final : public FfnExecutor {
     if (router_input_ == model::RouterInput::kFfnInput) {
       Route(call, call.normed, /*clears=*/true);
       if (stream_ != nullptr) BeginReads(call);
+      if (records_) BeginRecords(call);
     } else {
       for (size_t t = 0; t < call.num_rows; ++t) Clear(call, t);
     }
     if (stream_ != nullptr) return RunStreamed(call);
+    if (records_) return RunOfRecords(call);
     if (device_ == nullptr) {
       GroupByExpert(0, call.num_rows);
       return RunOnHost(call);
@@ -105,43 +108,6 @@ class ExpertFfn final : public FfnExecutor {
     call.sets.fired(row).Clear();
   }
 
-  // Sorts the choices (numbered t * U + rank) of rows [first_row, first_row +
-  // num_rows) by expert, then by row.
-  void GroupByExpert(size_t first_row, size_t num_rows) const {
-    size_t* begin = scratch_.group_begin;
-    const size_t first = first_row * num_used_;
-    const size_t end = first + num_rows * num_used_;
-    std::fill_n(begin, num_experts_ + 1, 0);
-    for (size_t i = first; i < end; ++i) ++begin[scratch_.chosen[i]];
-    size_t num_before = 0;
-    for (size_t e = 0; e <= num_experts_; ++e) {
-      num_before += begin[e];
-      begin[e] = num_before;  // e's end; filling moves it to e's beginning
-    }
-    for (size_t i = end; i-- > first;) {
-      scratch_.grouped[--begin[scratch_.chosen[i]]] = i;
-    }
-  }
-
-  // The choices of an expert, as they are grouped.
-  std::span<const size_t> ChoicesOf(size_t expert_idx) const {
-    const size_t* begin = scratch_.group_begin + expert_idx;
-    return {scratch_.grouped + begin[0], scratch_.grouped + begin[1]};
-  }
-
-  // Calls f(expert_idx, choices) -> Status for each that was chosen, in the
-  // order of their index, so that a row's sum has the same order in every
-  // batch.
-  template <class Function>
-  Status ForEachChosen(Function f) const {
-    for (size_t e = 0; e < num_experts_; ++e) {
-      if (const auto choices = ChoicesOf(e); !choices.empty()) {
-        TC_RETURN_IF_ERROR(f(e, choices));
-      }
-    }
-    return {};
-  }
-
   Status RunOnHost(const FfnCall& call) const {
     return ForEachChosen(
         [&](size_t e, std::span<const size_t> choices) -> Status {
@@ -159,14 +125,59 @@ class ExpertFfn final : public FfnExecutor {
     return NumChoices(call) <= kNumApart;
   }
 
-  // Asks for all that were chosen. Where that is nearly all there are, so it
-  // will be in the next layer.
-  void BeginReads(const FfnCall& call) {
+  void ListChosen(const FfnCall& call) {
     GroupByExpert(0, call.num_rows);
     chosen_.clear();
     for (uint32_t e = 0; e < num_experts_; ++e) {
       if (!ChoicesOf(e).empty()) chosen_.push_back(e);
     }
+  }
+
+  // What can be asked for without predictors, which read the FFN's input.
+  void BeginRecords(const FfnCall& call) {
+    ListChosen(call);
+    records_->Begin(chosen_.size(), NumChoices(call));
+    if (records_->has_candidates()) return;
+    const size_t count = records_->are_together() ? chosen_.size() : 1;
+    for (size_t i = 0; i < count; ++i) records_->AskForAll(chosen_[i]);
+  }
+
+  Status RunOfRecords(const FfnCall& call) {
+    const bool are_named =
+        records_->has_candidates() && records_->are_together();
+    if (are_named) TC_RETURN_IF_ERROR(NameAll(call));
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      const uint32_t e = chosen_[i];
+      if (!records_->has_candidates() && !records_->are_together() &&
+          i + 1 < chosen_.size()) {
+        records_->AskForAll(chosen_[i + 1]);
+      }
+      const std::span<const size_t> choices = ChoicesOf(e);
+      FfnCall group = Gather(call, choices, scratch_.out);
+      if (are_named) group.sets = records_->sets(scratch_.group_begin[e]);
+      TC_RETURN_IF_ERROR(RunExpert(call, group, e, choices, !are_named));
+      AddWeighted(call, choices, group.out);
+    }
+    records_->End();
+    return {};
+  }
+
+  // Lets the predictors of all experts name their neurons, and asks for them.
+  Status NameAll(const FfnCall& call) {
+    for (const uint32_t e : chosen_) {
+      const std::span<const size_t> choices = ChoicesOf(e);
+      FfnCall group = Gather(call, choices, scratch_.out);
+      group.sets = records_->sets(scratch_.group_begin[e]);
+      TC_RETURN_IF_ERROR(experts_[e]->Select(group, SelectAt::kFfnInput));
+      records_->AskForNamed(e, scratch_.group_begin[e], choices.size());
+    }
+    return {};
+  }
+
+  // Asks for all that were chosen. Where that is nearly all there are, so it
+  // will be in the next layer.
+  void BeginReads(const FfnCall& call) {
+    ListChosen(call);
     stream_->Begin(layer_idx_, chosen_, call.phase,
                    !AreFew(call) && NumChoices(call) >= 2 * num_experts_);
   }
@@ -283,26 +294,28 @@ class ExpertFfn final : public FfnExecutor {
       device_->Describe(expert_idx, i, scratch_.sets.named(i),
                         scratch_.sets.fired(i));
     }
-    Record(call, expert_idx, choices,
+    Record(call, scratch_.sets, expert_idx, choices,
            gate().data != nullptr ? device_->raw(expert_idx) : compute::Rows());
   }
 
   Status RunExpert(const FfnCall& call, const FfnCall& group, size_t expert_idx,
-                   std::span<const size_t> choices) const {
+                   std::span<const size_t> choices, bool selects = true) const {
     FfnExecutor& expert = *experts_[expert_idx];
-    TC_RETURN_IF_ERROR(expert.Select(group, SelectAt::kFfnInput));
+    if (selects) {
+      TC_RETURN_IF_ERROR(expert.Select(group, SelectAt::kFfnInput));
+    }
     TC_RETURN_IF_ERROR(expert.Run(group));
     if (call.sets.is_recorded) {
-      Record(call, expert_idx, choices, expert.gate());
+      Record(call, group.sets, expert_idx, choices, expert.gate());
     }
     return {};
   }
 
   // From what an expert tells of its rows to the call's.
-  void Record(const FfnCall& call, size_t expert_idx,
-              std::span<const size_t> choices,
+  void Record(const FfnCall& call, const neuron::ActiveSets& sets,
+              size_t expert_idx, std::span<const size_t> choices,
               const compute::Rows& gates) const {
-    const size_t num_neurons = scratch_.sets.num_neurons;
+    const size_t num_neurons = sets.num_neurons;
     const auto add = [&](const neuron::NeuronSet& from,
                          const neuron::NeuronSet& to) {
       from.ForEachIn(0, num_neurons, [&](size_t neuron) {
@@ -311,8 +324,8 @@ class ExpertFfn final : public FfnExecutor {
     };
     for (size_t i = 0; i < choices.size(); ++i) {
       const size_t t = choices[i] / num_used_;
-      add(scratch_.sets.named(i), call.sets.named(t));
-      add(scratch_.sets.fired(i), call.sets.fired(t));
+      add(sets.named(i), call.sets.named(t));
+      add(sets.fired(i), call.sets.fired(t));
       if (gates.data != nullptr) KeepGate(gates, i, choices[i]);
     }
   }
@@ -324,58 +337,14 @@ class ExpertFfn final : public FfnExecutor {
     std::ranges::copy(from.span(place), to);
   }
 
-  // A call of one expert, with the inputs of its rows.
-  FfnCall Gather(const FfnCall& call, std::span<const size_t> choices,
-                 const compute::Rows& out) const {
-    const compute::ScopedStage stage(*compute_, compute::Stage::kRoute);
-    compute_->pool->ParallelFor(
-        choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
-          for (size_t i = begin; i < end; ++i) {
-            std::ranges::copy(call.normed.span(choices[i] / num_used_),
-                              scratch_.in.row(i));
-          }
-        });
-    return {.phase = call.phase,
-            .num_rows = choices.size(),
-            .stream = scratch_.in,
-            .normed = scratch_.in,
-            .out = out,
-            .sets = scratch_.sets,
-            .totals = call.totals};
-  }
-
-  // Its outputs, added to what its rows have. A row has an expert at most once:
-  // those that threads add to are different ones.
-  void AddWeighted(const FfnCall& call, std::span<const size_t> choices,
-                   const compute::Rows& from) const {
-    const compute::ScopedStage stage(*compute_, compute::Stage::kRoute);
-    compute_->pool->ParallelFor(
-        choices.size(), 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
-          for (size_t i = begin; i < end; ++i) {
-            const size_t t = choices[i] / num_used_;
-            compute_->kernels->add_rows(DType::kF32)(
-                {.rows = reinterpret_cast<const std::byte*>(from.row(i)),
-                 .row_bytes = from.width * sizeof(float),
-                 .ids = nullptr,
-                 .coefs = scratch_.weights.row(t) + choices[i] % num_used_,
-                 .num_rows = 1,
-                 .n = from.width,
-                 .out = call.out.row(t)});
-          }
-        });
-  }
-
   size_t layer_idx_;
   model::RouterInput router_input_;
-  size_t num_experts_;
-  size_t num_used_;
   TensorView router_;
-  const compute::Compute* compute_;
-  const ExpertScratch& scratch_;
   DeviceExperts* device_;
   bool has_candidates_, is_mask_;  // of the device's
   ExpertStream* stream_;
   ExpertGuess guess_;
+  std::optional<ExpertRecords> records_;
   std::vector<uint32_t> chosen_;  // by any row, ascending
   std::vector<model::FfnWeights> expert_weights_;
   std::vector<std::unique_ptr<FfnExecutor>> experts_;

@@ -11,6 +11,7 @@
 #include "compute/matmul.h"
 #include "engine/ffn/device_experts.h"
 #include "engine/ffn/expert_choice.h"
+#include "engine/ffn/expert_records.h"
 #include "engine/ffn/ffn_executor.h"
 #include "engine/ffn/ffn_scratch.h"
 #include "engine/stream/expert_stream.h"
@@ -34,6 +35,9 @@ struct ExpertFfnParts {
   // Where experts come from that stay in the file; null: they are in memory.
   ExpertStream* stream = nullptr;
   NextRouter next;  // with a stream
+  // Where their neurons' records come from that stay there; null stream: they
+  // are in memory, or whole experts come.
+  ExpertRecords::Parts records;
   // Experts that a device computes meanwhile; null: none. Then `make_one` makes
   // SparseFfns that choose candidates as these two say.
   DeviceExperts* device = nullptr;
@@ -46,7 +50,8 @@ struct ExpertFfnParts {
 // together: its weights are read once, those of experts that no row chose are
 // not read. With a device so do the rows of each group of kernels::kDeviceRows.
 // With a stream the experts of few rows are computed as they come from the
-// file, those of more in their order, and the bits are the same.
+// file, those of more in their order, and the bits are the same. With records
+// that come from it they are computed in their order.
 std::unique_ptr<FfnExecutor> MakeExpertFfn(const ExpertFfnParts& parts);
 
 }  // namespace thermocline::engine

@@ -150,21 +150,29 @@ SparseFfnParts SparsePartsOf(const FfnParts& parts, size_t layer_idx,
   return sparse;
 }
 
+// Where all neurons are computed: not one by one, as they lie.
+bool ComputesAsMatrices(const FfnParts& parts,
+                        const model::FfnMatrices& weights, Phase phase) {
+  return !weights.bundled ||
+         (phase == Phase::kPrompt && parts.compute->kernels->batch);
+}
+
 // One FFN or expert.
 std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
-                                            size_t layer_idx,
+                                            size_t layer_idx, size_t expert_idx,
                                             const model::FfnWeights* weights,
-                                            RecordStore* records, Phase phase) {
+                                            Phase phase) {
   DeviceFfn* device = DeviceOf(parts, layer_idx, FfnMode::kDense, phase);
   const model::FfnSpec* config = &parts.model->config().layers[layer_idx].ffn;
   const FfnScratch* scratch = &parts.scratch[layer_idx];
-  const bool as_matrices = !weights->bundled || (phase == Phase::kPrompt &&
-                                                 parts.compute->kernels->batch);
+  const bool as_matrices = ComputesAsMatrices(parts, *weights, phase);
   const bool is_shared = device != nullptr && SharesNeuronsInDense(*weights);
   if (as_matrices && !is_shared && parts.stream != nullptr) {
-    return MakeStreamedDense(config, weights, parts.stream->store(layer_idx),
-                             parts.stream->store(layer_idx + 1), parts.compute,
-                             scratch);
+    StreamedStore* next =
+        config->num_experts == 0 ? parts.stream->store(layer_idx + 1) : nullptr;
+    return MakeStreamedDense(config, weights,
+                             parts.stream->store(layer_idx, expert_idx), next,
+                             parts.compute, scratch);
   }
   if (as_matrices && !is_shared) {
     return MakeDenseFfn(config, weights, parts.compute, scratch);
@@ -172,7 +180,7 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
   return MakeSparseFfn({.layer_idx = layer_idx,
                         .config = config,
                         .weights = weights,
-                        .records = records,
+                        .records = parts.records->of(layer_idx, expert_idx),
                         .rest_below = kNothingRests,
                         .compute = parts.compute,
                         .scratch = scratch,
@@ -209,9 +217,8 @@ std::unique_ptr<FfnExecutor> MakeDense(const FfnParts& parts, size_t layer_idx,
                                  device->matrices[layer_idx].get(),
                                  parts.compute, &parts.scratch[layer_idx]);
   }
-  return MakeAllNeurons(parts, layer_idx,
-                        &parts.model->weights().layers[layer_idx].ffn,
-                        parts.records->of(layer_idx, 0), phase);
+  return MakeAllNeurons(parts, layer_idx, 0,
+                        &parts.model->weights().layers[layer_idx].ffn, phase);
 }
 
 NextRouter NextRouterOf(const FfnParts& parts, size_t layer_idx) {
@@ -231,14 +238,32 @@ NextRouter NextRouterOf(const FfnParts& parts, size_t layer_idx) {
           .norm = {config.norm, config.norm_epsilon, ffn.norm, ffn.norm_bias}};
 }
 
+ExpertRecords::Parts ExpertRecordsOf(const FfnParts& parts, size_t layer_idx,
+                                     FfnMode mode, Phase phase) {
+  if (parts.stream == nullptr) return {};
+  const bool has_candidates =
+      mode == FfnMode::kFast && HasPredictor(parts, layer_idx);
+  const model::FfnMatrices& first =
+      parts.model->weights().layers[layer_idx].ffn.experts.front();
+  return {.stream = parts.stream,
+          .layer_idx = layer_idx,
+          .has_candidates = has_candidates,
+          .is_mask = IsMask(parts),
+          .is_recorded = parts.scratch[layer_idx].experts.sets.is_recorded,
+          .reads_whole = mode == FfnMode::kDense &&
+                         ComputesAsMatrices(parts, first, phase),
+          .open_share =
+              OpenShareOf(has_candidates ? Listed::kCandidates : Listed::kAll,
+                          RestBelow(parts.model->config(), layer_idx, mode))};
+}
+
 std::unique_ptr<FfnExecutor> MakeMixture(const FfnParts& parts,
                                          size_t layer_idx, FfnMode mode,
                                          Phase phase) {
   const DeviceModel* device = WholeOnDevice(parts, phase);
   const auto make = [&](size_t expert_idx, const model::FfnWeights* expert) {
     return mode == FfnMode::kDense
-               ? MakeAllNeurons(parts, layer_idx, expert,
-                                parts.records->of(layer_idx, expert_idx), phase)
+               ? MakeAllNeurons(parts, layer_idx, expert_idx, expert, phase)
                : MakeSparseExpert(SparsePartsOf(parts, layer_idx, mode, phase),
                                   parts, layer_idx, expert_idx, expert);
   };
@@ -251,6 +276,7 @@ std::unique_ptr<FfnExecutor> MakeMixture(const FfnParts& parts,
        .make_one = make,
        .stream = parts.experts,
        .next = NextRouterOf(parts, layer_idx),
+       .records = ExpertRecordsOf(parts, layer_idx, mode, phase),
        .device = device ? device->experts[layer_idx].get() : nullptr,
        .has_candidates =
            mode == FfnMode::kFast && HasPredictor(parts, layer_idx),

@@ -33,7 +33,7 @@ struct FfnParts {
   PieceResults* board = nullptr;
   const RecordStores* records = nullptr;  // of the model
   // Where records come from that stay in the file; null: they are in memory.
-  const RecordStream* stream = nullptr;
+  RecordStream* stream = nullptr;
   ExpertStream* experts = nullptr;  // likewise
   // What a device computes of generated rows, and of rows whose neurons are
   // listed; null: nothing.

@@ -116,11 +116,6 @@ size_t NeuronFfn::NumPieces(size_t count) const {
   return std::min({CeilDiv(num_bytes, kNeuronPieceBytes), most, count});
 }
 
-double NeuronFfn::OpenShare() const {
-  if (computes_all()) return 1.0;
-  return listed_ == Listed::kCandidates ? 0.6 : 0.1;
-}
-
 double NeuronFfn::BytesPerTested() const {
   return static_cast<double>(tested_rows_.num_bytes) +
          OpenShare() *

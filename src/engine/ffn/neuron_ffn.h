@@ -61,6 +61,13 @@ inline constexpr float kNothingRests = -1.0f;
 // most: all neurons, ids[i] = i; all in another order; or candidates.
 enum class Listed { kAll, kAllReordered, kCandidates };
 
+// Of the neurons that are tested, those that usually pass: CutLists::open_share
+// of gated records.
+inline double OpenShareOf(Listed listed, float rest_below) {
+  if (rest_below < 0.0f) return 1.0;
+  return listed == Listed::kCandidates ? 0.6 : 0.1;
+}
+
 // Everything that it is given outlives it.
 class NeuronFfn {
  public:
@@ -118,8 +125,7 @@ class NeuronFfn {
   // those that pass, as many as usually do. The same for every token and batch:
   // sums are rounded by what is computed together.
   double BytesPerTested() const;
-  // Of the neurons that are tested, those that usually pass.
-  double OpenShare() const;
+  double OpenShare() const { return OpenShareOf(listed_, rest_below_); }
   // Whether a chunk's rows are tested as part of a matrix, in which neurons of
   // successive numbers follow each other. Not where all pass: the long chunks
   // of that then bring too much at once for the rest.

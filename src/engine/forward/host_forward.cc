@@ -13,14 +13,15 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/remedy.h"
 #include "compute/norm.h"
 #include "compute/stage_times.h"
 #include "engine/attention/attention.h"
+#include "engine/forward/embedding.h"
 #include "engine/forward/ffn_report.h"
 #include "engine/forward/head_executor.h"
-#include "model/rope.h"
-#include "tensor/codec.h"
+#include "engine/forward/pass_rows.h"
 
 namespace thermocline::engine {
 namespace {
@@ -28,15 +29,6 @@ namespace {
 using compute::Rows;
 using compute::ScopedStage;
 using compute::Stage;
-
-// The rows of one phase among those of a pass.
-struct PhaseRows {
-  Phase phase = Phase::kPrompt;
-  size_t first = 0;
-  size_t count = 0;
-  std::span<const BatchRun> runs;
-  std::span<const SequenceRows> sequences;  // their rows count from `first`
-};
 
 // The host's, and for generated rows the device's, if it has one.
 template <typename Executor>
@@ -65,10 +57,16 @@ class HostForward final : public Forward {
 
   Status RunPass(const Batch& batch, std::span<float> logits,
                  const PassHooks& hooks);
-  // Sets sequences_ and phases_.
-  void Lay(const Batch& batch);
-  void Embed(const Batch& batch);
-  void EmbedRow(const BatchRun& run, size_t token_idx, size_t row);
+  void Lay(const Batch& batch) {
+    rows_.Lay(batch, [this](const SequenceRows& run) {
+      return parts_.prompts != nullptr && !is_observed() &&
+             parts_.prompts->Takes(run);
+    });
+  }
+  // Those of prompts that somebody else computes.
+  Status RunTaken(const PassHooks& hooks);
+  // What is taken is the host's again, and all later prompts.
+  void TakeBack(const Error& error);
   Status RunLayers(size_t num_rows, const PassHooks& hooks);
   // From one layer's residual stream to the next one's, for the rows of a
   // phase.
@@ -85,34 +83,28 @@ class HostForward final : public Forward {
   compute::Norm NormOf(const TensorView& weight, const TensorView& bias) const;
   // What computes generated rows beside the host; or null.
   const DeviceModel* device() const { return parts_.ffn.device; }
-  const PhaseRows& generated() const {
-    return phases_[static_cast<size_t>(Phase::kGenerate)];
-  }
   bool is_observed() const { return parts_.observer != nullptr; }
   const model::Config& config() const { return parts_.model->config(); }
 
   HostParts parts_;
   const compute::Compute& compute_;
   const Scratch& scratch_;
-  std::vector<model::RopeTable> ropes_;  // of the configuration's
+  Embedding embedding_;
   std::vector<Layer> layers_;
   std::unique_ptr<HeadExecutor> host_head_;
   std::array<HeadExecutor*, kNumPhases> heads_;
-  // Of the pass at hand; with room for as many runs as there can be.
-  std::vector<SequenceRows> sequences_;
-  std::array<PhaseRows, kNumPhases> phases_;
+  PassRows rows_;
 };
 
 HostForward::HostForward(const HostParts& parts)
     : parts_(parts),
       compute_(*parts.compute),
       scratch_(*parts.scratch),
+      embedding_(parts.model, parts.compute, parts.scratch),
       host_head_(MakeHostHead(&parts.model->weights(), parts.compute)),
-      heads_(OfPhases(host_head_, device() ? &device()->head : nullptr)) {
+      heads_(OfPhases(host_head_, device() ? &device()->head : nullptr)),
+      rows_(parts.max_rows) {
   if (is_observed() && !*parts_.observer) parts_.observer = nullptr;
-  for (const model::RopeConfig& rope : config().ropes) {
-    ropes_.emplace_back(rope, parts.model->weights().rope_freq_factors);
-  }
   FillFfnScratch(parts.ffn);
   const std::vector<model::LayerWeights>& layers =
       parts.model->weights().layers;
@@ -130,17 +122,17 @@ HostForward::HostForward(const HostParts& parts)
           MakeFfn(parts.ffn, i, (*parts.layers)[i].of(phase), phase);
     }
   }
-  sequences_.reserve(parts.max_rows);
 }
 
 Status HostForward::Run(const Batch& batch, std::span<float> logits,
                         const PassHooks& hooks) {
   const Status status = RunPass(batch, logits, hooks);
+  if (!status && parts_.prompts != nullptr) parts_.prompts->Forget();
   if (device() == nullptr) return status;
   if (!status) {
     device()->lane->Drain();
   } else if (device()->kv != nullptr) {
-    device()->kv->Commit(generated().sequences);
+    device()->kv->Commit(rows_.generated());
   }
   return status;
 }
@@ -150,7 +142,7 @@ Status HostForward::RunPass(const Batch& batch, std::span<float> logits,
   compute::StageTimes* times = compute_.times;
   const ScopedStage whole(compute_, times ? &times->whole : nullptr);
   Lay(batch);
-  Embed(batch);
+  embedding_.Run(batch);
   const size_t num_rows = batch.num_rows();
   if (!AllFinite(scratch_.residual, num_rows)) {
     return Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
@@ -159,83 +151,59 @@ Status HostForward::RunPass(const Batch& batch, std::span<float> logits,
                 parts_.model->file().path());
   }
   if (device() != nullptr && device()->kv != nullptr) {
-    TC_RETURN_IF_ERROR(device()->kv->Sync(generated().sequences));
+    TC_RETURN_IF_ERROR(device()->kv->Sync(rows_.generated()));
   }
+  TC_RETURN_IF_ERROR(RunTaken(hooks));
   TC_RETURN_IF_ERROR(RunLayers(num_rows, hooks));
-  for (const PhaseRows& rows : phases_) {
+  for (const PhaseRows& rows : rows_.parts()) {
     TC_RETURN_IF_ERROR(ComputeLogits(rows, logits));
   }
   TC_CHECK(logits.empty());
   return {};
 }
 
-void HostForward::Lay(const Batch& batch) {
-  TC_CHECK(batch.runs.size() <= sequences_.capacity());
-  sequences_.clear();
-  size_t num_rows = 0;
-  size_t num_runs = 0;
-  for (const Phase phase : kPhases) {
-    PhaseRows& rows = phases_[static_cast<size_t>(phase)];
-    rows = {.phase = phase, .first = num_rows};
-    const size_t first_run = num_runs;
-    for (; num_runs < batch.runs.size(); ++num_runs) {
-      const BatchRun& run = batch.runs[num_runs];
-      if (run.phase != phase) break;
-      sequences_.push_back({.sequence = run.sequence,
-                            .first_position = run.sequence->length(),
-                            .first_row = rows.count,
-                            .num_rows = run.tokens.size()});
-      rows.count += run.tokens.size();
+Status HostForward::RunTaken(const PassHooks& hooks) {
+  for (const PhaseRows& part : rows_.parts()) {
+    if (!part.is_taken) continue;
+    const Rows rows = scratch_.residual.From(part.first);
+    Status status = parts_.prompts->Run(part.sequences.front(), rows, hooks);
+    if (status.has_value() && !AllFinite(rows, part.count)) {
+      status = Fail(ErrorCode::kCorrupt, Advice{Remedy::kCheckTensors},
+                    "{}: what the last layer gives for a prompt is not finite: "
+                    "its weights are damaged, or the device that computes "
+                    "prompts is wrong",
+                    parts_.model->file().path());
     }
-    const size_t count = num_runs - first_run;
-    rows.runs = batch.runs.subspan(first_run, count);
-    rows.sequences = std::span(sequences_).subspan(first_run, count);
-    num_rows += rows.count;
+    if (status.has_value()) continue;
+    if (status.error().code == ErrorCode::kCancelled ||
+        !parts_.prompts->yields_to_host()) {
+      return status;
+    }
+    TakeBack(status.error());
+    return {};
   }
-  TC_CHECK(num_runs == batch.runs.size());  // prompts first
+  return {};
 }
 
-void HostForward::Embed(const Batch& batch) {
-  const TensorView& table = parts_.model->weights().token_embedding;
-  const size_t num_rows = batch.num_rows();
-  const ScopedStage stage(compute_, Stage::kEmbed,
-                          num_rows * table.row_bytes());
-  compute_.pool->ParallelFor(
-      num_rows, 1, [&](size_t begin, size_t end, int /*worker_idx*/) {
-        size_t run_idx = 0;
-        size_t first = 0;
-        for (size_t row = begin; row < end; ++row) {
-          while (row >= first + batch.runs[run_idx].tokens.size()) {
-            first += batch.runs[run_idx++].tokens.size();
-          }
-          EmbedRow(batch.runs[run_idx], row - first, row);
-        }
-      });
-}
-
-// Also the angles of the row's position, by each rope.
-void HostForward::EmbedRow(const BatchRun& run, size_t token_idx, size_t row) {
-  const model::Weights& weights = parts_.model->weights();
-  const TensorView& table = weights.token_embedding;
-  DequantizeRow(table.dtype,
-                table.row(static_cast<uint64_t>(run.tokens[token_idx])),
-                scratch_.residual.span(row));
-  const int64_t position =
-      run.sequence->length() + static_cast<int64_t>(token_idx);
-  for (size_t i = 0; i < ropes_.size(); ++i) {
-    const RopeRows& rows = scratch_.ropes[i];
-    ropes_[i].Angles(position, rows.cos.row(row), rows.sin.row(row));
+void HostForward::TakeBack(const Error& error) {
+  LogWarning("{}: from now on the host computes prompts", error.message);
+  parts_.prompts->GiveUp();
+  if (parts_.streamed != nullptr) parts_.streamed->EndPass();
+  for (PhaseRows& part : rows_.parts()) {
+    if (!std::exchange(part.is_taken, false)) continue;
+    // What it may have written over; the others' are computed anew.
+    for (size_t row = 0; row < part.count; ++row) {
+      embedding_.RunRow(part.runs.front(), row, part.first + row);
+    }
   }
-  const TensorView& positions = weights.position_embedding;
-  if (!positions) return;
-  // A learned vector, by way of delta.
-  DequantizeRow(positions.dtype, positions.row(static_cast<uint64_t>(position)),
-                scratch_.delta.span(row));
-  compute_.kernels->add(scratch_.delta.row(row), scratch_.delta.width,
-                        scratch_.residual.row(row));
 }
 
 Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
+  const auto is_ours = [](const PhaseRows& part) { return !part.is_taken; };
+  if (std::ranges::none_of(rows_.parts(), is_ours)) {
+    if (hooks.layers_done) hooks.layers_done(layers_.size());
+    return {};
+  }
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (hooks.layers_done) hooks.layers_done(i);
     if (compute_.timeline != nullptr) {
@@ -246,8 +214,8 @@ Status HostForward::RunLayers(size_t num_rows, const PassHooks& hooks) {
     }
     LayerStream* left = parts_.streamed;  // or null
     if (left) TC_RETURN_IF_ERROR(left->Await(i, compute_));
-    for (const PhaseRows& rows : phases_) {
-      if (rows.count > 0) TC_RETURN_IF_ERROR(RunLayer(i, rows));
+    for (const PhaseRows& part : rows_.parts()) {
+      if (!part.is_taken) TC_RETURN_IF_ERROR(RunLayer(i, part));
     }
     if (left) left->Leave(i);
     if (!AllFinite(scratch_.residual, num_rows)) {

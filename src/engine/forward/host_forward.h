@@ -9,6 +9,7 @@
 #include "engine/ffn/ffn_layers.h"
 #include "engine/ffn/ffn_observer.h"
 #include "engine/forward/forward.h"
+#include "engine/forward/prompt_layers.h"
 #include "engine/layer_plan.h"
 #include "engine/scratch.h"
 #include "engine/stream/layer_stream.h"
@@ -25,7 +26,10 @@ struct HostParts {
   // too, is computed there for generated rows.
   FfnParts ffn;
   const std::vector<LayerPlan>* layers = nullptr;
-  LayerStream* streamed = nullptr;        // null: all layers are in memory
+  LayerStream* streamed = nullptr;  // null: all layers are in memory
+  // Computes the layers of prompts that it takes, unless they are observed;
+  // null: nobody but the host.
+  PromptLayers* prompts = nullptr;
   size_t max_rows = 1;                    // of a pass
   SparseTotals* totals = nullptr;         // of generated rows
   const FfnObserver* observer = nullptr;  // null or empty: nobody looks
@@ -35,7 +39,8 @@ struct HostParts {
 //   x += Attention(norm(x));  x += FFN(norm(x))
 // or, in a parallel block,
 //   x += Attention(norm(x)) + FFN(norm2(x))
-// with the rows of prompts first, then those that are generated.
+// with the rows of prompts first, then those that are generated; before both
+// the rows of prompts that somebody else computes.
 std::unique_ptr<Forward> MakeHostForward(const HostParts& parts);
 
 }  // namespace thermocline::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "base/check.h"
@@ -46,6 +47,12 @@ void ValueFromGroup(const std::byte* group, size_t position, size_t n,
         num_blocks, block, position, i % kBlockElems)]);
     out[i] = FromGroup(group, block, position, code);
   }
+}
+
+// Of all sequences, so that no two are ever the same.
+uint64_t NewHistory() {
+  static std::atomic<uint64_t> num_histories = 0;
+  return ++num_histories;
 }
 
 void FromRow(DType dtype, const std::byte* row, size_t n, uint16_t* out) {
@@ -135,7 +142,7 @@ void KvPool::StartMirror(const void* mirror) {
 }
 
 KvSequence::KvSequence(KvPool* pool, int64_t context)
-    : pool_(pool), context_(context) {
+    : pool_(pool), context_(context), history_(NewHistory()) {
   // More can never be had.
   pages_.reserve(std::min<size_t>(KvPagesFor(context), pool->num_pages()));
 }
@@ -144,12 +151,14 @@ KvSequence::KvSequence(KvSequence&& other) noexcept
     : pool_(other.pool_),
       context_(other.context_),
       length_(std::exchange(other.length_, 0)),
+      history_(std::exchange(other.history_, NewHistory())),
       pages_(std::exchange(other.pages_, {})) {}
 
 KvSequence& KvSequence::operator=(KvSequence&& other) noexcept {
   std::swap(pool_, other.pool_);
   std::swap(context_, other.context_);
   std::swap(length_, other.length_);
+  std::swap(history_, other.history_);
   std::swap(pages_, other.pages_);
   return *this;
 }
@@ -210,6 +219,7 @@ void KvSequence::Advance(int64_t num_new) {
 
 void KvSequence::Truncate(int64_t length) {
   TC_CHECK(length >= 0 && length <= length_);
+  if (length < length_) history_ = NewHistory();
   length_ = length;
   Release(KvPagesFor(length));
 }
@@ -252,6 +262,43 @@ void KvSequence::Put(const kernels::KernelTable& kernels, size_t layer_idx,
     }
     k += layer.k_width;
     v += layer.v_width;
+  }
+}
+
+void KvSequence::PutRows(const kernels::KernelTable& kernels, size_t layer_idx,
+                         int64_t first, int64_t count, const uint16_t* k,
+                         const uint16_t* v) {
+  const KvLayerLayout& layer = layout().layer(layer_idx);
+  const size_t k_width = layer.num_kv_heads * layer.k_width;
+  const size_t v_width = layer.num_kv_heads * layer.v_width;
+  const bool is_copy = layout().order == kernels::KvOrder::kRows &&
+                       layout().k_type == DType::kF16 &&
+                       layout().v_type == DType::kF16;
+  std::vector<float> floats(is_copy ? 0 : k_width + v_width);
+  for (int64_t position = first; position < first + count; ++position) {
+    if (is_copy) {
+      CopyRow(layer, position, k, v);
+    } else {
+      const std::span<float> keys = std::span(floats).first(k_width);
+      const std::span<float> values = std::span(floats).subspan(k_width);
+      DequantizeRow(DType::kF16, reinterpret_cast<const std::byte*>(k), keys);
+      DequantizeRow(DType::kF16, reinterpret_cast<const std::byte*>(v), values);
+      Put(kernels, layer_idx, position, keys.data(), values.data());
+    }
+    k += k_width;
+    v += v_width;
+  }
+}
+
+void KvSequence::CopyRow(const KvLayerLayout& layer, int64_t position,
+                         const uint16_t* k, const uint16_t* v) {
+  std::byte* page = this->page(static_cast<size_t>(position / kKvPage));
+  const auto place = static_cast<size_t>(position % kKvPage);
+  for (size_t head = 0; head < layer.num_kv_heads; ++head) {
+    std::memcpy(page + layer.k_offset(head) + place * layer.k_head_bytes,
+                k + head * layer.k_width, layer.k_head_bytes);
+    std::memcpy(page + layer.v_offset(head) + place * layer.v_head_bytes,
+                v + head * layer.v_width, layer.v_head_bytes);
   }
 }
 

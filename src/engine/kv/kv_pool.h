@@ -81,6 +81,9 @@ class KvSequence {
   ~KvSequence() { Release(0); }
 
   int64_t length() const { return length_; }  // positions computed
+  // Another number whenever a position may have been given up: who copied the
+  // first n positions at some length has them still if it is the same.
+  uint64_t history() const { return history_; }
   int64_t context() const { return context_; }
   const KvPool& pool() const { return *pool_; }
   KvPool& pool() { return *pool_; }
@@ -104,9 +107,12 @@ class KvSequence {
   // [KVH * K] and v [KVH * Kv] of the layer, rotated, of a position that is
   // reserved; Get
   // gives [count, KVH * K] and [count, KVH * Kv] in F16 (rounded, where the
-  // cache holds more).
+  // cache holds more). PutRows is Put of what Get gives, of many positions.
   void Put(const kernels::KernelTable& kernels, size_t layer_idx,
            int64_t position, const float* k, const float* v);
+  void PutRows(const kernels::KernelTable& kernels, size_t layer_idx,
+               int64_t first, int64_t count, const uint16_t* k,
+               const uint16_t* v);
   void Get(size_t layer_idx, int64_t first, int64_t count, uint16_t* k,
            uint16_t* v) const;
   // One head's alone: [count, K] and [count, Kv], rows so many elements apart.
@@ -133,6 +139,9 @@ class KvSequence {
     return pool_->page(pages_[page_idx]);
   }
   bool WritesIntoSharedPage() const;
+  // PutRows of a position whose bytes are those of the page.
+  void CopyRow(const KvLayerLayout& layer, int64_t position, const uint16_t* k,
+               const uint16_t* v);
   // Copies of what is about to be written, from length() on, do not count.
   void LimitMirrored();
   // Drops all pages but the first num_kept.
@@ -141,6 +150,7 @@ class KvSequence {
   KvPool* pool_;
   int64_t context_;
   int64_t length_ = 0;
+  uint64_t history_;
   std::vector<uint32_t> pages_;  // with room for the context
 };
 

@@ -254,6 +254,49 @@ TEST(KvSequence, WhatIsWrittenAnewHasNoCopy) {
   EXPECT_EQ(mirrored(trunk), Counts({0, 0, 0}));
 }
 
+// Rows of F16 of many positions lie as if each had been put as floats.
+TEST(KvSequence, RowsOfManyPositionsArePutAsGetGivesThem) {
+  const kernels::KernelTable& kernels =
+      kernels::KernelsFor(kernels::Isa::kScalar);
+  for (const auto& [dtype, order] : {std::pair{DType::kF16, KvOrder::kRows},
+                                     {DType::kF32, KvOrder::kRows},
+                                     {DType::kQ8_0, KvOrder::kRows},
+                                     {DType::kQ8_0, KvOrder::kGroups}}) {
+    const auto pool = MakePool(6, dtype, order);
+    KvSequence from(pool.get(), 192);
+    KvSequence to(pool.get(), 192);
+    Append(from, 130, 1);
+    ASSERT_TRUE(to.Reserve(130).has_value());
+    for (size_t layer = 0; layer < kLayers; ++layer) {
+      for (const auto& [first, count] : {std::pair{0, 60}, {60, 70}}) {
+        std::vector<uint16_t> k(static_cast<size_t>(count) * kHeads * kKWidth);
+        std::vector<uint16_t> v(static_cast<size_t>(count) * kHeads * kVWidth);
+        from.Get(layer, first, count, k.data(), v.data());
+        to.PutRows(kernels, layer, first, count, k.data(), v.data());
+      }
+    }
+    to.Advance(130);
+    ExpectRows(to, 0, 130, 1, dtype == DType::kQ8_0 ? 2e-2f : 1e-3f);
+  }
+}
+
+// The same number only if what is there has only grown.
+TEST(KvSequence, AHistoryEndsWherePositionsAreGivenUp) {
+  const auto pool = MakePool(8);
+  KvSequence sequence(pool.get(), 128);
+  const uint64_t first = sequence.history();
+  Append(sequence, 70, 1);
+  ASSERT_TRUE(sequence.Reserve(5).has_value());
+  sequence.Truncate(70);  // what was reserved alone
+  EXPECT_EQ(sequence.history(), first);
+  const KvSequence fork = sequence.Fork(70);
+  EXPECT_NE(fork.history(), first);
+  KvSequence moved = std::move(sequence);
+  EXPECT_EQ(moved.history(), first);
+  moved.Truncate(69);
+  EXPECT_NE(moved.history(), first);
+}
+
 TEST(KvPool, PagesAreTakenAndDroppedByAnyThread) {
   const auto pool = MakePool(8);
   std::vector<std::thread> threads;

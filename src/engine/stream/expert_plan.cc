@@ -1,12 +1,13 @@
 #include "engine/stream/expert_plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "base/check.h"
 #include "base/math.h"
 #include "engine/stream/expert_blocks.h"
+#include "engine/stream/record_stream.h"
+#include "neuron/active_sets.h"
 
 namespace thermocline::engine {
 namespace {
@@ -42,14 +43,12 @@ std::vector<uint32_t> ShareOutExperts(const model::Config& config,
 // How often the neurons of each expert fired in the file's profile, or nothing.
 std::vector<float> ExpertFrequencies(const model::LayerWeights& layer,
                                      size_t num_experts) {
-  const TensorView& counts = layer.profile_counts;
-  if (!counts || !counts.in_memory() || num_experts == 0) return {};
+  const std::vector<float> counts = ProfileCountsOf(layer);
+  if (counts.empty() || num_experts == 0) return {};
   std::vector<float> frequencies(num_experts, 0.0f);
-  const size_t num_neurons = counts.shape.num_elems() / num_experts;
+  const size_t num_neurons = counts.size() / num_experts;
   for (size_t i = 0; i < num_neurons * num_experts; ++i) {
-    int32_t count;
-    std::memcpy(&count, counts.data + i * sizeof(count), sizeof(count));
-    frequencies[i / num_neurons] += static_cast<float>(count);
+    frequencies[i / num_neurons] += counts[i];
   }
   return frequencies;
 }
@@ -113,6 +112,13 @@ BlockPlan PlanExpertSlots(const model::Config& config, size_t slot_bytes,
 size_t ApartStride(const model::Config& config) {
   constexpr size_t kFloatsPerLine = 16;
   return RoundUp(config.width, kFloatsPerLine);
+}
+
+uint64_t ChoiceBytes(const model::Config& config) {
+  if (NumExperts(config) == 0) return 0;
+  return (kNumApart + 1) *
+         neuron::ActiveSets::WordsPerRow(model::MaxFfnWidth(config)) *
+         sizeof(uint64_t);
 }
 
 uint64_t ExpertTableBytes(const model::Config& config) {

@@ -35,6 +35,9 @@ inline constexpr size_t kNumApart = 64;
 size_t ApartStride(const model::Config& config);  // in floats
 uint64_t ApartBytes(const model::Config& config);
 
+// What a stream of records keeps of who was chosen of each expert.
+uint64_t ChoiceBytes(const model::Config& config);
+
 // What a stream takes besides its slots.
 uint64_t ExpertTableBytes(const model::Config& config);
 

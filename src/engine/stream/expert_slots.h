@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -55,6 +56,10 @@ class ExpertSlots {
   void Arrive(uint32_t unit, SlotState state);
   void Drop(uint32_t unit);
 
+  // Of all slots.
+  std::span<std::byte> memory() const {
+    return {base_, slots_.size() * slot_bytes_};
+  }
   uint64_t num_bytes() const { return memory_.size(); }
 
  private:

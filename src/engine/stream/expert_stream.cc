@@ -20,10 +20,11 @@ constexpr size_t kExpertReadBytes = 512 << 10;
 Result<std::unique_ptr<ExpertStream>> ExpertStream::Create(
     const model::Model& model, const StreamOptions& options) {
   TC_ASSIGN_OR_RETURN(auto policy, MakeExpertPolicy(model, options));
-  TC_ASSIGN_OR_RETURN(auto reader, OpenStreamFiles(model.file(), options.open));
   TC_ASSIGN_OR_RETURN(
       ExpertSlots slots,
       ExpertSlots::Allocate(options.blocks, NumExperts(model.config())));
+  TC_ASSIGN_OR_RETURN(auto reader,
+                      OpenStreamFiles(model.file(), options, slots.memory()));
   auto apart = os::AlignedBuffer::Allocate(ApartBytes(model.config()));
   if (!apart) return Annotate("outputs of experts", apart.error());
   return std::unique_ptr<ExpertStream>(

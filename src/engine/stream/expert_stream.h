@@ -79,6 +79,7 @@ class ExpertStream final : public WeightStream {
   const storage::BlockReader& reader() const override { return *reader_; }
   const StreamTotals::OfPhase& counts() const override { return counts_; }
   std::string Describe() const override;
+  StreamUnit unit() const override { return StreamUnit::kExperts; }
 
  private:
   static constexpr size_t kNoLayer = SIZE_MAX;

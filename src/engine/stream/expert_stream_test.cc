@@ -17,12 +17,7 @@
 #include "engine/ffn/expert_ffn.h"
 #include "engine/runtime.h"
 #include "engine/testing/test_compute_fixture.h"
-#include "engine/testing/test_predictor_parts.h"
-#include "engine/testing/test_stream_rig.h"
-#include "engine/testing/tiny_model.h"
-#include "model/test_prepared.h"
-#include "os/file.h"
-#include "os/test_folder.h"
+#include "engine/testing/test_mixtures.h"
 #include "residency/policy.h"
 #include "storage/block_reader.h"
 
@@ -31,84 +26,16 @@ namespace {
 
 using ::testing::HasSubstr;
 using ExpertLogits = std::vector<float>;
-using ExpertModelPtr = std::shared_ptr<const model::Model>;
 
-constexpr size_t kExpertLayers = 3;
-constexpr size_t kAllExperts = kExpertLayers * 8;
+using testing::kAllExperts;
 
-enum class Form : uint8_t { kStacks, kOneByOne, kPrepared, kWithPredictors };
+using testing::Form;
+using testing::MixtureRig;
+using ExpertCase = testing::MixtureCase;
 
-struct ExpertCase {
-  const char* name;
-  const char* activation;
-  FfnMode mode;
-  Form form;
-  model::RouterInput router_input = model::RouterInput::kFfnInput;
-};
-
-testing::TinySpec ExpertSpec(const ExpertCase& subject) {
-  testing::TinySpec spec;
-  testing::UseArchitecture("mixtral", spec);
-  spec.num_layers = kExpertLayers;
-  spec.ffn_width = 64;
-  spec.activation = subject.activation;
-  spec.expert_tensors = subject.form == Form::kOneByOne;
-  return spec;
-}
-
-// No architecture says so yet. The model is this test's alone.
-void SetRouterInput(const ExpertModelPtr& model, model::RouterInput input) {
-  auto& config = const_cast<model::Config&>(model->config());
-  for (model::LayerSpec& layer : config.layers) layer.ffn.router_input = input;
-}
-
-// A mixture twice: in memory, and with its experts in the file.
-struct TwoMixtures {
-  os::TestFolder folder;
-  std::string path;
-  ExpertModelPtr mapped, streamed;
-
-  explicit TwoMixtures(const ExpertCase& subject) {
-    const testing::TinySpec spec = ExpertSpec(subject);
-    model::OpenOptions leaves;
-    leaves.leaves = [](const gguf::File& file, const model::Config& config) {
-      return Result<std::vector<std::string>>(ExpertTensors(file, config));
-    };
-    if (subject.form == Form::kStacks || subject.form == Form::kOneByOne) {
-      mapped = testing::OpenTinyModel(spec).value();
-      streamed = testing::OpenTinyModel(spec, leaves).value();
-    } else {
-      path = folder / "mixture.gguf";
-      const ExpertModelPtr source =
-          testing::OpenTinyModel(spec, {.bundle_at_load = true}).value();
-      testing::PredictorParts parts(spec);
-      const bool has_parts = subject.form == Form::kWithPredictors;
-      if (has_parts) parts.Gather(source);
-      const Status written = model::WritePreparedFile(
-          *source, has_parts ? parts.Keys() : std::vector<gguf::KeyValue>(),
-          has_parts ? parts.Tensors() : std::vector<model::ExtraTensor>(),
-          path);
-      EXPECT_TRUE(written);
-      mapped = model::Model::Open(path).value();
-      streamed = model::Model::Open(path, leaves).value();
-    }
-    SetRouterInput(mapped, subject.router_input);
-    SetRouterInput(streamed, subject.router_input);
-  }
-
-  // Of the mapped file.
-  std::span<const std::byte> bytes() const {
-    const gguf::TensorInfo& tensor = mapped->file().tensors().front();
-    return {tensor.data - tensor.offset, mapped->file().num_file_bytes()};
-  }
-
-  OpenRecordReader FakeReads(const storage::FakeOptions& options) const {
-    return [this, options](const std::vector<std::string>&) {
-      return Result<std::unique_ptr<storage::BlockReader>>(
-          storage::MakeFakeReader({bytes()}, options));
-    };
-  }
-
+// With slots of experts.
+struct StreamedMixtures : testing::TwoMixtures {
+  using testing::TwoMixtures::TwoMixtures;
   // With slots for so many experts besides those that come and go.
   uint64_t BudgetFor(SessionOptions options, size_t num_resident) const {
     options.budget.ram = 0;
@@ -122,31 +49,13 @@ SessionOptions ExpertOptions(FfnMode mode, int num_threads) {
   return {.num_threads = num_threads, .num_sequences = 2, .ffn = mode};
 }
 
-class ExpertRig : public testing::StreamRig {
- public:
-  using StreamRig::StreamRig;
-  // Prompts of many rows, of which experts are taken in their order, and of a
-  // few, generated rows one by one and some together, and a prompt beside
-  // generated rows.
-  ExpertLogits All() {
-    ExpertLogits all;
-    Add(0, Phase::kPrompt, 40, all);
-    for (const size_t count : {1, 1, 5}) Add(0, Phase::kGenerate, count, all);
-    AddMixed(34, all);
-    Add(1, Phase::kPrompt, 7, all);
-    Add(1, Phase::kPrompt, 1, all);
-    Add(1, Phase::kGenerate, 1, all);
-    return all;
-  }
-};
-
 class StreamedExperts : public ::testing::TestWithParam<ExpertCase> {};
 
 TEST_P(StreamedExperts, GiveTheBitsOfThoseInMemory) {
   const ExpertCase& subject = GetParam();
-  const TwoMixtures mixtures(subject);
+  const StreamedMixtures mixtures(subject);
   const ExpertLogits expected =
-      ExpertRig(mixtures.mapped, ExpertOptions(subject.mode, 2)).All();
+      MixtureRig(mixtures.mapped, ExpertOptions(subject.mode, 2)).All();
   EXPECT_FALSE(
       mixtures.streamed->weights().layers[0].ffn.experts[0].up.in_memory());
   for (const int num_threads : {1, 3}) {
@@ -156,7 +65,7 @@ TEST_P(StreamedExperts, GiveTheBitsOfThoseInMemory) {
       options.budget.ram = mixtures.BudgetFor(options, num_resident);
       options.open_records =
           mixtures.FakeReads({.seed = num_resident + 7, .short_share = 0.2});
-      ExpertRig streamed(mixtures.streamed, options);
+      MixtureRig streamed(mixtures.streamed, options);
       EXPECT_LE(streamed.runtime().plan().memory.host.total(),
                 *options.budget.ram);
       EXPECT_TRUE(streamed.All() == expected)
@@ -194,16 +103,16 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ExpertStreamTest, EveryPolicyAndSeedGivesTheSameBits) {
-  const TwoMixtures mixtures(kSiluCase);
+  const StreamedMixtures mixtures(kSiluCase);
   SessionOptions options = ExpertOptions(FfnMode::kDense, 2);
-  const ExpertLogits expected = ExpertRig(mixtures.mapped, options).All();
+  const ExpertLogits expected = MixtureRig(mixtures.mapped, options).All();
   options.budget.ram = mixtures.BudgetFor(options, kAllExperts / 3);
   for (const residency::PolicyInfo& policy : residency::Policies()) {
     for (const uint64_t seed : {1, 2, 3}) {
       options.policy = policy.name;
       options.open_records =
           mixtures.FakeReads({.seed = seed, .most_waits = 9});
-      EXPECT_TRUE(ExpertRig(mixtures.streamed, options).All() == expected)
+      EXPECT_TRUE(MixtureRig(mixtures.streamed, options).All() == expected)
           << policy.name << ", seed " << seed;
     }
   }
@@ -211,21 +120,22 @@ TEST(ExpertStreamTest, EveryPolicyAndSeedGivesTheSameBits) {
 
 // From the file itself, by whatever reader the system has.
 TEST(ExpertStreamTest, ReadsTheFile) {
-  const TwoMixtures mixtures(kReluCase);
+  const StreamedMixtures mixtures(kReluCase);
   SessionOptions options = ExpertOptions(FfnMode::kExact, 2);
-  const ExpertLogits expected = ExpertRig(mixtures.mapped, options).All();
+  const ExpertLogits expected = MixtureRig(mixtures.mapped, options).All();
   options.budget.ram = mixtures.BudgetFor(options, kAllExperts / 3);
-  ExpertRig streamed(mixtures.streamed, options);
+  MixtureRig streamed(mixtures.streamed, options);
   EXPECT_TRUE(streamed.All() == expected);
+  testing::ExpectReadToSlots(streamed.engine());
 }
 
 // Whichever read fails, the pass ends with it and leaves nothing, unless it was
 // a guess's; tried again, it is what it would have been.
 TEST(ExpertStreamTest, AFailedReadEndsThePassAlone) {
   for (const ExpertCase& subject : {kSiluCase, kReluCase}) {
-    const TwoMixtures mixtures(subject);
+    const StreamedMixtures mixtures(subject);
     SessionOptions options = ExpertOptions(subject.mode, 2);
-    ExpertRig in_memory(mixtures.mapped, options);
+    MixtureRig in_memory(mixtures.mapped, options);
     ExpertLogits prompt, next;
     ASSERT_TRUE(in_memory.Decode(0, Phase::kPrompt, 40, prompt));
     ASSERT_TRUE(in_memory.Decode(0, Phase::kGenerate, 1, next));
@@ -235,7 +145,7 @@ TEST(ExpertStreamTest, AFailedReadEndsThePassAlone) {
     for (uint64_t fail_read = 1; !is_behind; ++fail_read) {
       options.open_records =
           mixtures.FakeReads({.seed = 3, .fail_read = fail_read});
-      ExpertRig streamed(mixtures.streamed, options);
+      MixtureRig streamed(mixtures.streamed, options);
       ExpertLogits logits;
       const auto decode = [&](Phase phase, size_t count) {
         Status status = streamed.Decode(0, phase, count, logits);
@@ -258,7 +168,8 @@ TEST(ExpertStreamTest, AFailedReadEndsThePassAlone) {
   }
 }
 
-std::unique_ptr<ExpertStream> MakeLeastStream(const TwoMixtures& mixtures) {
+std::unique_ptr<ExpertStream> MakeLeastStream(
+    const StreamedMixtures& mixtures) {
   const LeftWeights left =
       LeftExperts(mixtures.mapped->file(), mixtures.mapped->config());
   return ExpertStream::Create(
@@ -275,7 +186,7 @@ TEST(ExpertStreamTest, ARouterOfTheLayersInputReadsBeforeAttention) {
        {model::RouterInput::kLayerInput, model::RouterInput::kFfnInput}) {
     ExpertCase subject = kSiluCase;
     subject.router_input = router_input;
-    const TwoMixtures mixtures(subject);
+    const StreamedMixtures mixtures(subject);
     const auto stream = MakeLeastStream(mixtures);
     const model::Model& model = *mixtures.streamed;
     testing::ComputeFixture fixture(
@@ -302,7 +213,7 @@ TEST(ExpertStreamTest, ARouterOfTheLayersInputReadsBeforeAttention) {
 }
 
 TEST(ExpertStreamTest, AFileOfAnotherSizeIsRefused) {
-  const TwoMixtures mixtures(kSiluCase);
+  const StreamedMixtures mixtures(kSiluCase);
   SessionOptions options = ExpertOptions(FfnMode::kDense, 1);
   options.budget.ram = mixtures.BudgetFor(options, 1);
   options.open_records = [&](const std::vector<std::string>&) {
@@ -318,7 +229,7 @@ TEST(ExpertStreamTest, AFileOfAnotherSizeIsRefused) {
 
 // What was guessed right, wrong, and for nothing.
 TEST(ExpertStreamTest, GuessesAreCounted) {
-  const TwoMixtures mixtures(kSiluCase);
+  const StreamedMixtures mixtures(kSiluCase);
   const auto stream = MakeLeastStream(mixtures);
   const size_t block_bytes =
       LeftExperts(mixtures.mapped->file(), mixtures.mapped->config())
@@ -348,7 +259,7 @@ TEST(ExpertStreamTest, GuessesAreCounted) {
 }
 
 TEST(ExpertStreamTest, TooSmallABudgetNamesWhatIsNeeded) {
-  const TwoMixtures mixtures(kSiluCase);
+  const StreamedMixtures mixtures(kSiluCase);
   SessionOptions options = ExpertOptions(FfnMode::kDense, 1);
   const uint64_t least = mixtures.BudgetFor(options, 0);
   options.budget.ram = least - 1;

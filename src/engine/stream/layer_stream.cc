@@ -98,6 +98,11 @@ bool IsSpreadTo(size_t layer_idx, size_t count, size_t num_layers) {
   return (layer_idx + 1) * count / num_layers > layer_idx * count / num_layers;
 }
 
+std::byte* FirstSlotIn(const os::AlignedBuffer& memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  return memory.data() + (-address & (kBlockAlignment - 1));
+}
+
 // How many layers stay, so that the rest and two slots fit, or else take least.
 size_t CountLeft(std::span<const uint64_t> num_bytes,
                  std::span<const size_t> slot_bytes, uint64_t fixed_bytes,
@@ -178,7 +183,13 @@ BlockPlan PlanLayerSlots(const LeftWeights& left, uint64_t room) {
 Result<std::unique_ptr<LayerStream>> LayerStream::Create(
     const model::Model& model, const StreamOptions& options) {
   const gguf::File& file = model.file();
-  TC_ASSIGN_OR_RETURN(auto reader, OpenStreamFiles(file, options.open,
+  // Small buffers are aligned to less than slots are.
+  auto memory = os::AlignedBuffer::Allocate(options.blocks.num_bytes() +
+                                            kBlockAlignment - 64);
+  if (!memory) return Annotate("slots of layers", memory.error());
+  TC_ASSIGN_OR_RETURN(auto reader, OpenStreamFiles(file, options,
+                                                   {FirstSlotIn(*memory),
+                                                    options.blocks.num_bytes()},
                                                    {.depth = kMostLayerReads}));
   const std::vector<uint64_t> file_bytes = ShardBytes(file, *reader);
   std::vector<LeftLayer> left;
@@ -196,10 +207,6 @@ Result<std::unique_ptr<LayerStream>> LayerStream::Create(
                     .tensors = std::move(matrices)});
   }
   TC_CHECK(!left.empty() && options.blocks.pass_slots > 0);
-  // Small buffers are aligned to less than slots are.
-  auto memory = os::AlignedBuffer::Allocate(options.blocks.num_bytes() +
-                                            kBlockAlignment - 64);
-  if (!memory) return Annotate("slots of layers", memory.error());
   std::unique_ptr<LayerStream> stream(new LayerStream(
       options.blocks, *std::move(memory), std::move(left), std::move(reader)));
   TC_RETURN_IF_ERROR(stream->Place(model));
@@ -214,8 +221,7 @@ LayerStream::LayerStream(const BlockPlan& plan, os::AlignedBuffer memory,
       left_(std::move(left)),
       slots_(plan.pass_slots),
       queue_(std::move(reader)) {
-  std::byte* base = memory_.data();
-  base += -reinterpret_cast<uintptr_t>(base) & (kBlockAlignment - 1);
+  std::byte* const base = FirstSlotIn(memory_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].data = base + i * plan_.slot_bytes;
   }

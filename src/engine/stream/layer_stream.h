@@ -68,6 +68,7 @@ class LayerStream final : public WeightStream, private ReadQueue::Owner {
   // Layers and what they had to read, once they are waited for.
   const StreamTotals::OfPhase& counts() const override { return counts_; }
   std::string Describe() const override;
+  StreamUnit unit() const override { return StreamUnit::kLayers; }
 
  private:
   static constexpr size_t kNobody = std::numeric_limits<size_t>::max();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+#include "engine/stream/unit_choice.h"
 #include "residency/policy.h"
 
 namespace thermocline::engine {
@@ -38,6 +40,14 @@ std::string_view PolicyOf(std::string_view name, StorageMode mode) {
   return residency::Policies().front().name;
 }
 
+void TellOfPolicy(std::string_view name) {
+  if (name.empty()) return;
+  LogInfo(
+      "policy {} changes nothing: what streams are whole layers, in their "
+      "order",
+      name);
+}
+
 uint64_t RoomForSlots(uint64_t room, const model::Config& config) {
   // 8 to 14 MiB were seen, and 25 more of a vocabulary of 150 thousand.
   constexpr uint64_t kBeside = uint64_t{16} << 20;
@@ -50,6 +60,24 @@ uint64_t RoomForSlots(uint64_t room, const model::Config& config) {
   if (!are_padded) beside += storage::kMostBounced;
   return room - std::min(room / 8, beside);
 }
+
+namespace {
+
+// Keeps the records, or makes experts of them.
+Status ChooseUnit(const model::Model& model, const StreamOptions& options,
+                  ModelStream& stream) {
+  const UnitTimes times = TimesOfUnits(model, options, stream.records->plan());
+  if (!times.by_records()) {
+    stream.records.reset();  // before others take as much memory
+    TC_ASSIGN_OR_RETURN(stream.experts, ExpertStream::Create(model, options));
+    stream.experts->set_reason(times.Describe());
+  } else {
+    stream.records->set_reason(times.Describe());
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<ModelStream> ModelStream::Create(const model::Model& model,
                                         const StreamOptions& options) {
@@ -65,6 +93,9 @@ Result<ModelStream> ModelStream::Create(const model::Model& model,
   switch (options.unit) {
     case StreamUnit::kRecords: {
       TC_ASSIGN_OR_RETURN(stream.records, RecordStream::Create(model, options));
+      if (options.or_experts) {
+        TC_RETURN_IF_ERROR(ChooseUnit(model, options, stream));
+      }
       break;
     }
     case StreamUnit::kExperts: {

@@ -6,24 +6,12 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "engine/stream/expert_plan.h"
 #include "engine/stream/read_rates.h"
 #include "engine/stream/stream_files.h"
 
 namespace thermocline::engine {
 namespace {
-
-// How often the neurons of a layer fired in the file's profile, or nothing.
-std::vector<float> FrequencyOf(const model::LayerWeights& layer) {
-  const TensorView& counts = layer.profile_counts;
-  std::vector<float> frequency;
-  if (!counts || !counts.in_memory()) return frequency;
-  for (size_t i = 0; i < counts.shape.num_elems(); ++i) {
-    int32_t count;
-    std::memcpy(&count, counts.data + i * sizeof(count), sizeof(count));
-    frequency.push_back(static_cast<float>(count));
-  }
-  return frequency;
-}
 
 Result<std::unique_ptr<residency::Policy>> MakePolicyFor(
     const model::Config& config, const StreamOptions& options,
@@ -31,7 +19,7 @@ Result<std::unique_ptr<residency::Policy>> MakePolicyFor(
   std::vector<residency::LayerExtent> layers;
   for (size_t i = 0; i < config.layers.size(); ++i) {
     layers.push_back(
-        {.num_units = static_cast<uint32_t>(config.layers[i].ffn.width),
+        {.num_units = static_cast<uint32_t>(NumNeurons(config.layers[i].ffn)),
          .capacity = options.arena.resident[i],
          .frequency = frequencies[i]});
   }
@@ -51,7 +39,7 @@ Result<Reading> OpenReading(const model::Model& model,
   Reading reading;
   const auto open = [&](size_t depth) {
     return OpenStreamFiles(
-        model.file(), options.open,
+        model.file(), options, arena.memory(),
         {.depth = std::min(depth, storage::ReaderOptions::kDepthMax)});
   };
   const bool looks_ahead = options.mode == StorageMode::kCluster &&
@@ -69,10 +57,10 @@ Result<Reading> OpenReading(const model::Model& model,
   const neuron::RecordLayout& layout = model.config().records.front();
   const std::optional<gguf::FileSpan> span = model.RecordSpan(0);
   TC_CHECK(span.has_value());
-  reading.plan = PlanReads(
-      MeasureReads(*reading.reader, *span, ReadPlan().part_bytes, layout.stride,
-                   {arena.base(), arena.plan().num_bytes()}),
-      layout);
+  reading.plan =
+      PlanReads(MeasureReads(*reading.reader, *span, ReadPlan().part_bytes,
+                             layout.stride, arena.memory()),
+                layout);
   const size_t depth = depth_of(reading.plan);
   if (depth == first_depth) return reading;
   reading.reader.reset();
@@ -82,6 +70,18 @@ Result<Reading> OpenReading(const model::Model& model,
 
 }  // namespace
 
+std::vector<float> ProfileCountsOf(const model::LayerWeights& layer) {
+  const TensorView& counts = layer.profile_counts;
+  std::vector<float> frequency;
+  if (!counts || !counts.in_memory()) return frequency;
+  for (size_t i = 0; i < counts.shape.num_elems(); ++i) {
+    int32_t count;
+    std::memcpy(&count, counts.data + i * sizeof(count), sizeof(count));
+    frequency.push_back(static_cast<float>(count));
+  }
+  return frequency;
+}
+
 Result<std::unique_ptr<RecordStream>> RecordStream::Create(
     const model::Model& model, const StreamOptions& options) {
   const model::Config& config = model.config();
@@ -89,7 +89,7 @@ Result<std::unique_ptr<RecordStream>> RecordStream::Create(
   TC_CHECK(options.arena.resident.size() == config.layers.size());
   std::vector<std::vector<float>> frequencies;
   for (const model::LayerWeights& layer : model.weights().layers) {
-    frequencies.push_back(FrequencyOf(layer));
+    frequencies.push_back(ProfileCountsOf(layer));
   }
   TC_ASSIGN_OR_RETURN(auto policy, MakePolicyFor(config, options, frequencies));
   auto arena = SlotArena::Allocate(options.arena);
@@ -112,16 +112,18 @@ RecordStream::RecordStream(const model::Model& model, SlotArena arena,
       frequencies_(std::move(frequencies)),
       shared_(std::make_unique<StreamShared>(
           std::move(arena), std::move(reader), std::move(policy),
-          model::MaxFfnWidth(model.config()), mode, reads)) {}
+          model::MaxFfnWidth(model.config()), mode, reads)),
+      choice_words_(ChoiceBytes(model.config()) / sizeof(uint64_t)) {}
 
 std::string RecordStream::Describe() const {
   const ArenaPlan& plan = arena().plan();
   uint64_t num_neurons = 0;
   for (const model::LayerSpec& layer : model_.config().layers) {
-    num_neurons += layer.ffn.width;
+    num_neurons += NumNeurons(layer.ffn);
   }
   return fmt::format(
-      "FFN records {:.0f} % in {} of slots ({}; {}{})",
+      "{} records {:.0f} % in {} of slots ({}; {}{})",
+      model_.config().layers.front().ffn.num_experts > 0 ? "experts'" : "FFN",
       100.0 * static_cast<double>(plan.num_slots() - plan.pass_slots) /
           static_cast<double>(num_neurons),
       FormatBytes(arena().num_bytes()), policy_name_,
@@ -134,20 +136,50 @@ std::string RecordStream::Describe() const {
 MakeRecordStore RecordStream::Maker() {
   return [this](size_t layer_idx, size_t expert_idx,
                 const model::FfnMatrices& /*matrices*/) {
-    TC_CHECK(expert_idx == 0 && layer_idx == stores_.size());
-    const model::Config& config = model_.config();
-    const std::optional<gguf::FileSpan> span = model_.RecordSpan(layer_idx);
+    if (expert_idx == 0) stores_.emplace_back();
+    TC_CHECK(layer_idx + 1 == stores_.size() &&
+             expert_idx == stores_.back().size());
+    const model::FfnSpec& ffn = model_.config().layers[layer_idx].ffn;
+    std::optional<gguf::FileSpan> span = model_.RecordSpan(layer_idx);
     TC_CHECK(span.has_value());
+    span->num_bytes /= std::max<size_t>(ffn.num_experts, 1);
+    span->offset += expert_idx * span->num_bytes;
     auto store =
         StreamedStore::Make({.layer_idx = layer_idx,
-                             .num_neurons = config.layers[layer_idx].ffn.width,
-                             .layout = config.records[layer_idx],
+                             .num_neurons = ffn.width,
+                             .num_experts = ffn.num_experts,
+                             .expert_idx = expert_idx,
+                             .layout = model_.config().records[layer_idx],
                              .span = *span,
                              .path = model_.file().shard_path(span->shard_idx)},
                             shared_.get());
-    stores_.push_back(store.get());
+    stores_.back().push_back(store.get());
     return store;
   };
+}
+
+StreamedStore* RecordStream::store(size_t layer_idx) const {
+  if (layer_idx >= stores_.size()) return nullptr;
+  const model::FfnSpec& ffn = model_.config().layers[layer_idx].ffn;
+  return ffn.num_experts == 0 ? stores_[layer_idx].front() : nullptr;
+}
+
+void RecordStream::BeginLayer(size_t layer_idx, bool are_together) {
+  shared_->layers[layer_idx]->is_together = are_together;
+}
+
+void RecordStream::EndLayer(size_t layer_idx) {
+  if (shared_->layers[layer_idx]->is_together) {
+    StreamedStore::LearnTogether(*shared_, layer_idx);
+  }
+}
+
+neuron::ActiveSets RecordStream::choices(size_t layer_idx) {
+  return {model_.config().layers[layer_idx].ffn.width, choice_words_.data()};
+}
+
+neuron::NeuronSet RecordStream::any_choice(size_t layer_idx) {
+  return choices(layer_idx).named(kNumApart);
 }
 
 }  // namespace thermocline::engine

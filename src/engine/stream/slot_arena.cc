@@ -16,11 +16,6 @@ Status CheckStreams(const model::Config& config) {
     return Fail(ErrorCode::kUnsupported,
                 "only FFNs that a prepared file has as records can stay there");
   }
-  for (const model::LayerSpec& layer : config.layers) {
-    if (layer.ffn.num_experts == 0) continue;
-    return Fail(ErrorCode::kUnsupported,
-                "records of mixtures of experts cannot stay in the file yet");
-  }
   return {};
 }
 
@@ -55,6 +50,15 @@ std::vector<uint32_t> ShareOut(uint64_t num_slots,
 
 }  // namespace
 
+uint32_t NumRooms(const model::Config& config) {
+  size_t num_rooms = 2;
+  for (const model::LayerSpec& layer : config.layers) {
+    num_rooms = std::max(num_rooms, std::min(2 * layer.ffn.num_experts_used,
+                                             layer.ffn.num_experts));
+  }
+  return static_cast<uint32_t>(num_rooms);
+}
+
 uint64_t ArenaPlan::num_slots() const {
   return std::accumulate(resident.begin(), resident.end(),
                          uint64_t{pass_slots});
@@ -72,13 +76,14 @@ Result<ArenaPlan> PlanArena(const model::Config& config, uint64_t room) {
   std::vector<uint64_t> widths;
   uint64_t num_neurons = 0;
   for (const model::LayerSpec& layer : config.layers) {
-    widths.push_back(layer.ffn.width);
-    num_neurons += layer.ffn.width;
+    widths.push_back(NumNeurons(layer.ffn));
+    num_neurons += widths.back();
   }
   for (const neuron::RecordLayout& layout : config.records) {
     plan.slot_bytes = std::max(plan.slot_bytes, layout.stride);
   }
-  const uint64_t pass_slots = 2 * *std::ranges::max_element(widths);
+  plan.num_rooms = NumRooms(config);
+  const uint64_t pass_slots = plan.num_rooms * model::MaxFfnWidth(config);
   if (num_neurons + pass_slots > std::numeric_limits<uint32_t>::max() / 2) {
     return Fail(ErrorCode::kResourceExhausted,
                 "{} neurons are more than can be numbered", num_neurons);

@@ -65,11 +65,28 @@ TEST(PlanArenaTest, RefusesWhatCannotStream) {
   const auto plain = PlanArena(ArenaConfig({8}, {}), 1 << 20);
   ASSERT_FALSE(plain);
   EXPECT_EQ(plain.error().code, ErrorCode::kUnsupported);
-  model::Config mixture = ArenaConfig({8}, {64});
-  mixture.layers[0].ffn.num_experts = 4;
-  const auto experts = PlanArena(mixture, 1 << 20);
-  ASSERT_FALSE(experts);
-  EXPECT_NE(experts.error().message.find("experts"), std::string::npos);
+}
+
+// A mixture's slots are of all its experts' neurons, its rooms of an expert's.
+TEST(PlanArenaTest, ExpertsHaveRoomsOfTheirOwn) {
+  struct Mixture {
+    size_t num_experts, num_used;
+    uint32_t num_rooms;
+  };
+  for (const Mixture& c : {Mixture{8, 2, 4}, {4, 3, 4}, {6, 1, 2}}) {
+    model::Config config = ArenaConfig({10, 10}, {64, 64});
+    for (model::LayerSpec& layer : config.layers) {
+      layer.ffn.num_experts = c.num_experts;
+      layer.ffn.num_experts_used = c.num_used;
+    }
+    const auto all = PlanArena(config, 1 << 20);
+    ASSERT_TRUE(all) << all.error().message;
+    const auto width = static_cast<uint32_t>(10 * c.num_experts);
+    EXPECT_EQ(all->resident, (std::vector<uint32_t>{width, width}));
+    EXPECT_EQ(all->num_rooms, c.num_rooms);
+    EXPECT_EQ(all->pass_slots, 10 * c.num_rooms);
+    EXPECT_EQ(all->first_of_room(1), 10u);
+  }
 }
 
 TEST(SlotArenaTest, IsAlignedForDevices) {

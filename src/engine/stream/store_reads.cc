@@ -29,7 +29,7 @@ void StreamedStore::Prefetch(const neuron::NeuronSet& neurons) {
 // Of who is hinted at, as another store's run begins.
 void StreamedStore::ReadEarly() {
   if (reads_whole_) return;
-  TakeHalf();
+  TakeRoom();
   shared_.absent.clear();
   neuron::ForEachMember(shared_.hint_words.data(), 0, layer_.num_neurons,
                         [&](size_t i) {
@@ -46,17 +46,34 @@ void StreamedStore::ReadEarly() {
   }
 }
 
+void StreamedStore::Ask(const neuron::NeuronSet* neurons, double open_share) {
+  if (WaitsForAll() || reads_whole_) return;
+  is_held_ = layer_homes_.is_together;
+  TakeRoom();
+  shared_.absent.clear();
+  for (uint32_t i = 0; i < places_.size(); ++i) {
+    if (places_[i] != kAbsent || (neurons != nullptr && !neurons->Has(i))) {
+      continue;
+    }
+    shared_.absent.push_back(i);
+  }
+  tests_gates_ = TestsGates(open_share, shared_.absent.size());
+  SubmitAbsent(tests_gates_ ? kFirstPart : kBothParts,
+               shared_.plan.longest_bytes, SIZE_MAX);
+  for (const uint32_t neuron : shared_.absent) states_[neuron] |= kWasAsked;
+}
+
 // Whether one read may bring two neurons: nobody in between has a record where
 // it would go.
 bool StreamedStore::CanReadOver(uint32_t first, uint32_t second) const {
   const uint32_t num_between = second - first - 1;
   if (num_between == 0) return true;
-  if (has_home_for_all_ || shared_.mode == StorageMode::kWindow ||
+  if (has_home_for_all() || shared_.mode == StorageMode::kWindow ||
       num_between * layer_.layout.stride > shared_.plan.gap_bytes) {
     return false;
   }
   for (uint32_t i = first + 1; i < second; ++i) {
-    if (IsInHalf(i)) return false;
+    if (IsInRoom(i)) return false;
   }
   return true;
 }
@@ -183,7 +200,6 @@ void StreamedStore::OnPart(uint32_t neuron, uint8_t parts) {
   count_down(std::exchange(shared_.rest_waiting[neuron], 0));
 }
 
-// What else of it is here, or on its way, stays.
 // Whether the run at hand goes on with what is read of it.
 bool StreamedStore::IsAwaited(uint32_t neuron) const {
   if (!any_missed_) return false;
@@ -192,6 +208,7 @@ bool StreamedStore::IsAwaited(uint32_t neuron) const {
          (shared_.waiting[neuron] != 0 && !Has(neuron, wanted));
 }
 
+// What else of it is here, or on its way, stays.
 void StreamedStore::OnLost(uint32_t neuron) {
   constexpr uint8_t kAny = kBothParts | kBothParts << kReadsShift;
   if ((states_[neuron] & kAny) != 0) return;
@@ -202,8 +219,11 @@ void StreamedStore::OnLost(uint32_t neuron) {
 Error StreamedStore::ErrorOf(const std::string& what,
                              const Status& status) const {
   return {ErrorCode::kIo,
-          fmt::format("{}: layer {}: {} cannot be read: {}", layer_.path,
-                      layer_.layer_idx, what, status.error().message)};
+          fmt::format(
+              "{}: layer {}: {}{} cannot be read: {}", layer_.path,
+              layer_.layer_idx,
+              is_expert() ? fmt::format("expert {}: ", layer_.expert_idx) : "",
+              what, status.error().message)};
 }
 
 }  // namespace thermocline::engine

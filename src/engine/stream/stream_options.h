@@ -18,6 +18,7 @@
 #include "engine/stream/storage_mode.h"
 #include "model/config.h"
 #include "storage/block_reader.h"
+#include "storage/read_log.h"
 
 namespace thermocline::engine {
 
@@ -39,6 +40,10 @@ std::string_view NameOf(StreamUnit unit);  // "records", "experts", "layers"
 std::string_view PolicyOf(std::string_view name,
                           StorageMode mode = StorageMode::kCluster);
 
+// Says in the log that a policy of that name changes nothing where layers
+// stream; nothing without a name.
+void TellOfPolicy(std::string_view name);
+
 // What slots may take of what a budget leaves: beside what is planned a program
 // has a vocabulary, threads, a heap, huge pages that are not full, and where
 // records are not padded to blocks a reader's memory, which nobody counts.
@@ -53,13 +58,18 @@ struct LeftWeights {
 
 struct StreamOptions {
   StreamUnit unit = StreamUnit::kRecords;
-  ArenaPlan arena;        // kRecords
-  BlockPlan blocks;       // kExperts, kLayers
+  // kRecords of a mixture: or kExperts, for which slots are planned too. Reads
+  // are measured, and decide.
+  bool or_experts = false;
+  bool has_candidates = false;  // kRecords: predictors name them
+  ArenaPlan arena;              // kRecords
+  BlockPlan blocks;             // kExperts, kLayers
   std::string policy;     // of residency::Policies(); empty: the mode's best
   OpenRecordReader open;  // empty: storage::OpenReader
   StorageMode mode = StorageMode::kCluster;  // kRecords; not kMmap
   // kRecords: nothing: what measuring says, or with `open` the default.
   std::optional<ReadPlan> reads;
+  std::shared_ptr<storage::ReadLog> log;  // notes what is read; null: none
 };
 
 // What has been read so far, of passes of each phase; a pass with rows of both

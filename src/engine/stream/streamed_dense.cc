@@ -9,17 +9,14 @@
 namespace thermocline::engine {
 namespace {
 
-// The same with the parts that are in records where a whole layer is read to.
-model::FfnWeights WholeOf(const model::FfnWeights& weights,
-                          const StreamedStore& store) {
+// Points what is in records to where a whole layer or expert was read to.
+void PlaceWhole(const StreamedStore& store, model::FfnWeights& weights) {
   const size_t num_neurons = weights.up.shape.num_rows();
   const neuron::RecordViews views =
       neuron::ViewRecords(store.slot_layout(), store.whole_base(), num_neurons);
-  model::FfnWeights whole = weights;
-  if (views.gate) whole.gate = views.gate;
-  whole.up = views.up;
-  whole.down_t = views.down_t;
-  return whole;
+  if (views.gate) weights.gate = views.gate;
+  weights.up = views.up;
+  weights.down_t = views.down_t;
 }
 
 class StreamedDense final : public FfnExecutor {
@@ -30,7 +27,7 @@ class StreamedDense final : public FfnExecutor {
       : store_(store),
         next_(next),
         compute_(compute),
-        weights_(WholeOf(*weights, *store)),
+        weights_(*weights),
         dense_(MakeDenseFfn(config, &weights_, compute, scratch)) {}
 
   Status Select(const FfnCall& call, SelectAt at) override {
@@ -44,6 +41,7 @@ class StreamedDense final : public FfnExecutor {
       const compute::ScopedStage stage(*compute_, compute::Stage::kRead);
       TC_RETURN_IF_ERROR(store_->FinishWhole(*compute_->pool));
     }
+    PlaceWhole(*store_, weights_);
     if (next_ != nullptr) next_->BeginWhole();
     return dense_->Run(call);
   }

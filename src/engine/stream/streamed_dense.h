@@ -17,7 +17,8 @@ namespace thermocline::engine {
 // What MakeDenseFfn computes, to the bit. Reads the layer whole, and while it
 // computes the next one (PowerInfer-2 4.1.1): a batch takes as long as
 // reading the model or as computing it, whichever is longer.
-// next: the next layer's store; null behind the last. All outlives it.
+// next: the next layer's store; null behind the last, and of experts, where
+// others know which comes next. All outlives it.
 std::unique_ptr<FfnExecutor> MakeStreamedDense(const model::FfnSpec* config,
                                                const model::FfnWeights* weights,
                                                StreamedStore* store,

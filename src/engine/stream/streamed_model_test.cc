@@ -285,6 +285,7 @@ TEST(StreamedModelTest, ReadsTheFile) {
   options.budget.ram = LeastBytes(*model, options) + (200 << 10);
   StreamedRig streamed(model, options);
   EXPECT_EQ(streamed.All(), in_memory.All());
+  testing::ExpectReadToSlots(streamed.engine());
 }
 
 // As in all of the model's errors of reads; tried again it is right.

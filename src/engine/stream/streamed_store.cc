@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -28,6 +26,8 @@ StreamShared::StreamShared(SlotArena slots,
       policy(std::move(chosen)),
       mode(how),
       plan(reads),
+      room_owners(arena.plan().num_rooms),
+      ranges(arena.plan().num_rooms),
       waiting(most_neurons),
       rest_waiting(most_neurons),
       used_words(neuron::WordsOf(most_neurons)),
@@ -35,86 +35,49 @@ StreamShared::StreamShared(SlotArena slots,
   missing.reserve(most_neurons);
   absent.reserve(most_neurons);
   rests.reserve(most_neurons);
-  // A read for each part of each record at most.
-  for (std::vector<ReadRange>& list : ranges) list.reserve(2 * most_neurons);
+  // A read for each part of each record at most, and one that failed before
+  // anybody waited for it.
+  for (std::vector<ReadRange>& list : ranges) list.reserve(3 * most_neurons);
 }
 
 std::unique_ptr<StreamedStore> StreamedStore::Make(StreamedLayer layer,
                                                    StreamShared* shared) {
-  Tables tables(layer.num_neurons);
+  std::vector<uint32_t> places(layer.num_neurons, kAbsent);
   return std::unique_ptr<StreamedStore>(
-      new StreamedStore(std::move(layer), shared, std::move(tables)));
+      new StreamedStore(std::move(layer), shared, std::move(places)));
 }
 
 // Moving a vector keeps its elements where they are.
 StreamedStore::StreamedStore(StreamedLayer layer, StreamShared* shared,
-                             Tables tables)
+                             std::vector<uint32_t> places)
     : RecordStore(neuron::ViewRecords(
                       WithStride(layer.layout, shared->arena.plan().slot_bytes),
                       shared->arena.base(), shared->arena.plan().num_slots()),
-                  tables.places.data()),
+                  places.data()),
       layer_(std::move(layer)),
       slot_layout_(WithStride(layer_.layout, shared->arena.plan().slot_bytes)),
       shared_(*shared),
-      places_(std::move(tables.places)),
-      homes_(std::move(tables.homes)),
+      layer_homes_(HomesOf(layer_, *shared)),
+      first_unit_(
+          static_cast<uint32_t>(layer_.expert_idx * layer_.num_neurons)),
+      places_(std::move(places)),
       states_(layer_.num_neurons),
       owner_idx_(shared->queue.Add(this)),
-      first_in_half_(shared->arena.plan().first_of_half(layer_.layer_idx)),
-      first_home_(shared->arena.plan().first_of(layer_.layer_idx)),
-      num_homes_(shared->arena.plan().resident[layer_.layer_idx]),
-      has_home_for_all_(num_homes_ == layer_.num_neurons),
       first_bytes_(FirstBytes(layer_.layout, shared->plan.part_bytes)) {
-  TakeHomes();
-}
-
-// Who is to be resident before anything was used has a home at once, and comes
-// when it is read for the first time: so nothing waits for gigabytes at the
-// start of which half may not be used.
-void StreamedStore::TakeHomes() {
-  if (has_home_for_all_) {
-    std::iota(homes_.begin(), homes_.end(), first_home_);
-    return;
-  }
-  std::vector<uint32_t> initial = shared_.policy->Initial(layer_.layer_idx);
-  TC_CHECK(initial.size() <= num_homes_);
-  std::ranges::sort(initial);
-  uint32_t next = first_home_;
-  for (const uint32_t neuron : initial) homes_[neuron] = next++;
-  free_homes_.reserve(num_homes_);
-  // Taken from the back: ascending.
-  for (uint32_t slot = first_home_ + num_homes_; slot > next; --slot) {
-    free_homes_.push_back(slot - 1);
-  }
-}
-
-void StreamedStore::TakeHalf() {
-  if (num_reading_ == 0) ranges().clear();
-  if (has_home_for_all_) return;
-  StreamedStore*& owner = shared_.half_owners[layer_.layer_idx % 2];
-  if (owner == this) return;
-  if (owner != nullptr) owner->LeaveHalf();
-  owner = this;
-}
-
-void StreamedStore::LeaveHalf() {
-  TC_CHECK(!reads_whole_ && num_reading_ == 0);
-  for (uint32_t i = 0; i < places_.size(); ++i) {
-    if (!IsInHalf(i)) continue;
-    places_[i] = kAbsent;
-    states_[i] = 0;
-  }
+  TC_CHECK(layer_homes_.stores.size() == layer_.expert_idx);
+  layer_homes_.stores.push_back(this);
 }
 
 // Whether the first parts are read first. The matrix-level pipeline is made of
 // them, whatever is faster.
-bool StreamedStore::TestsGates(const CutLists& cut) const {
-  if (first_bytes_ == 0 || cut.open_share >= 1.0) return false;
+bool StreamedStore::TestsGates(double open_share, size_t num_missing) const {
+  if (first_bytes_ == 0 || open_share >= 1.0) return false;
   switch (shared_.mode) {
     case StorageMode::kMatrix:
       return true;
     case StorageMode::kCluster:
-      return cut.open_share < GateFirstBelow(shared_.plan, SingleShare());
+      return open_share <
+             GateFirstBelow(shared_.plan, SingleShare(num_missing));
     case StorageMode::kWindow:
     case StorageMode::kMmap:
       return false;
@@ -124,8 +87,8 @@ bool StreamedStore::TestsGates(const CutLists& cut) const {
 
 // Of the missing records, those with nobody else so near that one read would
 // bring both, if they lie at random.
-double StreamedStore::SingleShare() const {
-  const double missing = static_cast<double>(shared_.missing.size()) /
+double StreamedStore::SingleShare(size_t num_missing) const {
+  const double missing = static_cast<double>(num_missing) /
                          static_cast<double>(layer_.num_neurons);
   const size_t num_near = 1 + shared_.plan.gap_bytes / layer_.layout.stride;
   return std::pow(1.0 - missing, static_cast<double>(num_near));
@@ -139,10 +102,11 @@ void StreamedStore::Request(const CutLists& cut, size_t num_shares) {
   num_shares_ = num_shares;
   failed_.reset();
   ListMissing();
-  tests_gates_ = TestsGates(cut);
+  tests_gates_ = TestsGates(cut.open_share, shared_.missing.size());
   any_missed_ = !shared_.missing.empty();
+  is_held_ = layer_homes_.is_together;
   if (any_missed_) {
-    TakeHalf();
+    TakeRoom();
     StartPieces();
     SubmitAbsent(tests_gates_ ? kFirstPart : kBothParts,
                  shared_.plan.longest_bytes, SIZE_MAX);
@@ -183,8 +147,8 @@ void StreamedStore::CountMissing(uint32_t neuron) {
   ++shared_.counts.num_missed;
   if ((states_[neuron] & kWasEarly) != 0) {
     ++shared_.counts.num_early_used;
-    states_[neuron] &= static_cast<uint8_t>(~kWasEarly);
   }
+  states_[neuron] &= static_cast<uint8_t>(~(kWasEarly | kWasAsked));
   if (!Has(neuron, kBothParts)) shared_.missing.push_back(neuron);
 }
 
@@ -232,46 +196,6 @@ Status StreamedStore::Release() {
   shared_.queue.Poll();
   Learn();
   return {};
-}
-
-void StreamedStore::Learn() {
-  if (has_home_for_all_) return;
-  shared_.policy->Observe(layer_.layer_idx, used());
-  used().ForEachIn(0, layer_.num_neurons, [&](size_t neuron) {
-    const auto id = static_cast<uint32_t>(neuron);
-    // Of who rests the gate alone may be here: a read more, to keep somebody
-    // that was not needed, is worth nothing.
-    if (!IsAtHome(id) && Has(id, kBothParts)) Admit(id, used());
-  });
-}
-
-// A neuron that lies in the half.
-void StreamedStore::Admit(uint32_t neuron, const neuron::NeuronSet& pinned) {
-  if (homes_[neuron] == kAbsent) {
-    const residency::Policy::Answer answer =
-        shared_.policy->Admit(layer_.layer_idx, neuron, pinned);
-    if (!answer.is_admitted) return;
-    if (answer.leaves == residency::kNobody) {
-      TC_CHECK(!free_homes_.empty());
-      homes_[neuron] = free_homes_.back();
-      free_homes_.pop_back();
-    } else {
-      if (IsAtHome(answer.leaves)) {
-        places_[answer.leaves] = kAbsent;
-        states_[answer.leaves] = 0;
-      }
-      homes_[neuron] = std::exchange(homes_[answer.leaves], kAbsent);
-      TC_CHECK(homes_[neuron] != kAbsent);
-    }
-  }
-  MoveHome(neuron);
-}
-
-void StreamedStore::MoveHome(uint32_t neuron) {
-  TC_DCHECK(IsInHalf(neuron));
-  std::memcpy(shared_.arena.slot(homes_[neuron]),
-              shared_.arena.slot(places_[neuron]), layer_.layout.stride);
-  places_[neuron] = homes_[neuron];
 }
 
 }  // namespace thermocline::engine

@@ -45,9 +45,24 @@ struct ReadRange {
   uint8_t parts = kBothParts;
 };
 
+// Who of a layer has a slot of its own, of all its stores: one, or one for each
+// expert, whose neurons are numbered through.
+struct LayerHomes {
+  uint32_t first_home = 0;
+  uint32_t num_homes = 0;
+  bool are_for_all = false;
+  std::vector<uint32_t> homes;  // [units] slots, also of who is still to come
+  std::vector<uint32_t> free;
+  std::vector<StreamedStore*> stores;
+  // Of experts that are learned from together (BeginLayer): whom they used.
+  bool is_together = false;
+  std::vector<uint64_t> used_words;  // [WordsOf(units)]; none without experts
+  neuron::NeuronSet used() { return {used_words.data(), homes.size()}; }
+};
+
 // What the stores of a model share. One run of one of them at a time; besides,
-// one other, of the other half, may be reading its whole layer or what its next
-// run will want.
+// others, of other rooms, may be reading all of theirs or what their next run
+// will want.
 struct StreamShared {
   StreamShared(SlotArena slots, std::unique_ptr<storage::BlockReader> reader,
                std::unique_ptr<residency::Policy> chosen, size_t most_neurons,
@@ -58,11 +73,13 @@ struct StreamShared {
   std::unique_ptr<residency::Policy> policy;
   StorageMode mode;
   ReadPlan plan;
-  std::array<StreamedStore*, 2> half_owners = {};  // of the pass area
+  std::vector<std::unique_ptr<LayerHomes>> layers;  // that have stores
+  std::vector<StreamedStore*> room_owners;          // or null
+  uint32_t next_room = 0;  // of mixtures, who take them in turn
   // Under the queue's lock while threads compute.
   StreamTotals::OfPhase counts;  // num_rows is nobody's
-  // Open reads by their numbers, of who has the half; under the queue's lock.
-  std::array<std::vector<ReadRange>, 2> ranges;
+  // Open reads by their numbers, of who has the room; under the queue's lock.
+  std::vector<std::vector<ReadRange>> ranges;
   // Of the run at hand, with room for the widest layer.
   std::vector<uint32_t> missing;       // neurons whose records are not whole
   std::vector<uint32_t> absent;        // to read, ascending
@@ -75,29 +92,37 @@ struct StreamShared {
   std::vector<uint64_t> hint_words;  // [WordsOf(F)]
 };
 
+// A layer, or an expert of one.
 struct StreamedLayer {
   size_t layer_idx = 0;
   size_t num_neurons = 0;
+  size_t num_experts = 0;  // 0: none
+  size_t expert_idx = 0;
   neuron::RecordLayout layout;
   gguf::FileSpan span;  // of its records
   std::string path;     // of that file, for errors
 };
 
-// A run reads what is not in memory to the layer's half of the pass area, all
+// A run reads what is not in memory to the layer's room of the pass area, all
 // at once, neighbours together; each piece is ready when its last record is
 // there. Behind the run the policy says what of it stays: whole records alone.
+// Experts of a layer have a store each and share its slots. Of those that are
+// together the policy hears when all have run, of others it does not: where
+// nearly all experts are used nothing can be learned, and only free slots and
+// those that are somebody's anyway are filled.
 // Where gates come first a thread tests those of a piece that were missing, and
 // asks for the rest of who is open; the piece is ready when that is there.
 // Beside runs a layer can be read whole, for prompts that compute all neurons.
 //
-// Files    streamed_store.cc: runs and residents. store_reads.cc: what is read,
-//          and when it has come. store_pieces.cc: pieces. whole_layers.cc.
+// Files    streamed_store.cc: runs. store_homes.cc: rooms, and who stays.
+//          store_reads.cc: what is read, and when it has come. store_pieces.cc:
+//          pieces. whole_layers.cc.
 // Threads  places, states and all that a run counts: the caller's thread while
 //          no other one is in a run; from Request to Release whoever has the
 //          queue's lock. Of a piece that was handed out nobody writes places.
 class StreamedStore final : public RecordStore, private ReadQueue::Owner {
  public:
-  // `shared` outlives it.
+  // `shared` outlives it. Layers, and the experts of one, in their order.
   static std::unique_ptr<StreamedStore> Make(StreamedLayer layer,
                                              StreamShared* shared);
 
@@ -109,25 +134,24 @@ class StreamedStore final : public RecordStore, private ReadQueue::Owner {
   // Also waits for what was read early, or whole, and nobody took.
   void EndPass() override;
 
+  // Begins to read what the run that is next will want of these neurons, all if
+  // there is no set; open_share as in CutLists. Does not wait. For experts,
+  // whose run comes before that of another layer. Nothing in modes that wait.
+  void Ask(const neuron::NeuronSet* neurons, double open_share);
+  // Tells the policy what the experts of a layer that are together have used.
+  static void LearnTogether(StreamShared& shared, size_t layer_idx);
+
   // Begins to read all of the layer; does not wait. Nothing if it has begun.
   void BeginWhole();
   // Waits for it. Then all records lie in the neurons' order behind
-  // whole_base(), a slot each, until another store of the same half runs, or
-  // reads its whole layer. kIo: some could not be read.
+  // whole_base(), a slot each, until another store takes the room.
+  // kIo: some could not be read.
   Status FinishWhole(os::ThreadPool& pool);
   const std::byte* whole_base() const;
 
   const neuron::RecordLayout& slot_layout() const { return slot_layout_; }
 
  private:
-  // Where neurons lie, made before the base that points to it.
-  struct Tables {
-    explicit Tables(size_t num_neurons)
-        : places(num_neurons, kAbsent), homes(num_neurons, kAbsent) {}
-    std::vector<uint32_t> places;
-    std::vector<uint32_t>
-        homes;  // resident slots, also of who is still to come
-  };
   // What a thread does next.
   struct PieceTask {
     size_t piece = 0;
@@ -138,21 +162,32 @@ class StreamedStore final : public RecordStore, private ReadQueue::Owner {
   // that are on their way.
   static constexpr int kReadsShift = 2;
   static constexpr uint8_t kWasEarly = 16;  // read early, not wanted yet
+  static constexpr uint8_t kWasAsked = 32;  // likewise, by Ask
+  static constexpr uint32_t kNoRoom = UINT32_MAX;
 
-  StreamedStore(StreamedLayer layer, StreamShared* shared, Tables tables);
-  void TakeHomes();
+  // places: made before the base that points to it.
+  StreamedStore(StreamedLayer layer, StreamShared* shared,
+                std::vector<uint32_t> places);
+  static LayerHomes& HomesOf(const StreamedLayer& layer, StreamShared& shared);
   void OnRead(uint32_t number, const Status& status) override;
 
-  bool has_home_for_all() const { return has_home_for_all_; }
+  bool has_home_for_all() const { return layer_homes_.are_for_all; }
+  bool is_expert() const { return layer_.num_experts > 0; }
+  // Its number among the layer's.
+  uint32_t UnitOf(uint32_t neuron) const { return first_unit_ + neuron; }
+  uint32_t& home(uint32_t neuron) const {
+    return layer_homes_.homes[UnitOf(neuron)];
+  }
   // Where a record of a neuron that has no place is read to.
   uint32_t TargetOf(uint32_t neuron) const {
-    return (has_home_for_all_ ? first_home_ : first_in_half_) + neuron;
+    return has_home_for_all() ? layer_homes_.first_home + UnitOf(neuron)
+                              : first_in_room_ + neuron;
   }
   bool IsAtHome(uint32_t neuron) const {
-    return places_[neuron] != kAbsent && places_[neuron] == homes_[neuron];
+    return places_[neuron] != kAbsent && places_[neuron] == home(neuron);
   }
-  bool IsInHalf(uint32_t neuron) const {
-    return places_[neuron] == first_in_half_ + neuron;
+  bool IsInRoom(uint32_t neuron) const {
+    return room_ != kNoRoom && places_[neuron] == first_in_room_ + neuron;
   }
   bool Has(uint32_t neuron, uint8_t parts) const {
     return (states_[neuron] & parts) == parts;
@@ -160,24 +195,30 @@ class StreamedStore final : public RecordStore, private ReadQueue::Owner {
   neuron::NeuronSet used() const {
     return {shared_.used_words.data(), layer_.num_neurons};
   }
-  std::vector<ReadRange>& ranges() {
-    return shared_.ranges[layer_.layer_idx % 2];
-  }
+  std::vector<ReadRange>& ranges() { return shared_.ranges[room_]; }
 
-  void TakeHalf();
-  void LeaveHalf();
+  // Rooms, and who stays.
+  void TakeRoom();
+  uint32_t ChooseRoom() const;
+  void LeaveRoom();
+  // Nobody may take its room.
+  bool IsBusy() const {
+    return is_held_ || reads_whole_ || any_missed_ || num_reading_ > 0;
+  }
+  void Learn();
+  void Admit(uint32_t neuron, const neuron::NeuronSet& pinned);
+  uint32_t LoseHome(uint32_t neuron);
+  void MoveHome(uint32_t neuron);
+  // Lets those come home that nobody has to leave for.
+  void FillHomes(bool of_used);
 
   // Runs.
-  bool TestsGates(const CutLists& cut) const;
-  double SingleShare() const;
+  bool TestsGates(double open_share, size_t num_missing) const;
+  double SingleShare(size_t num_missing) const;
   void ListMissing();
   void ListPiece(size_t token_idx, size_t piece);
   void CountMissing(uint32_t neuron);
   void StartPieces();
-  void Learn();
-  void AdmitAll(const neuron::NeuronSet& set);
-  void Admit(uint32_t neuron, const neuron::NeuronSet& pinned);
-  void MoveHome(uint32_t neuron);
 
   // Reads.
   // Of shared_.absent, as many as most_reads allow, these parts of each, at
@@ -205,22 +246,21 @@ class StreamedStore final : public RecordStore, private ReadQueue::Owner {
   bool WaitsForAll() const { return shared_.mode != StorageMode::kCluster; }
 
   // Whole layers.
-  void FillHomes();
   void CopyFromHomes(os::ThreadPool& pool) const;
   Status SettleWhole();
 
   StreamedLayer layer_;
   neuron::RecordLayout slot_layout_;  // with the stride of slots
   StreamShared& shared_;
-  std::vector<uint32_t> places_, homes_;
+  LayerHomes& layer_homes_;
+  uint32_t first_unit_;
+  std::vector<uint32_t> places_;
   std::vector<uint8_t> states_;
-  std::vector<uint32_t> free_homes_;
   uint32_t owner_idx_;
-  uint32_t first_in_half_;
-  uint32_t first_home_;
-  uint32_t num_homes_;
-  bool has_home_for_all_;
-  size_t first_bytes_;  // of a record's first part; 0: it has but one
+  uint32_t room_ = kNoRoom;
+  uint32_t first_in_room_ = 0;
+  bool is_held_ = false;  // by a layer whose experts are together
+  size_t first_bytes_;    // of a record's first part; 0: it has but one
 
   size_t num_reading_ = 0;  // open reads, of whatever
   std::optional<Error> failed_;

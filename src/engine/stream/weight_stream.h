@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "engine/stream/stream_options.h"
@@ -21,10 +22,17 @@ class WeightStream {
   virtual const StreamTotals::OfPhase& counts() const = 0;
   // "FFN records 38 % in 2.10 GiB of slots (slow)".
   virtual std::string Describe() const = 0;
+  virtual StreamUnit unit() const = 0;
+  // Why this is the unit; empty: there is no other.
+  const std::string& reason() const { return reason_; }
+  void set_reason(std::string reason) { reason_ = std::move(reason); }
 
   // kIo: the file was written to since it was opened: what was read of it may
   // be a mixture.
   Status CheckUnchanged() const { return reader().CheckUnchanged(); }
+
+ private:
+  std::string reason_;
 };
 
 }  // namespace thermocline::engine

@@ -13,6 +13,10 @@ constexpr size_t kWholeReadBytes = 1 << 20;
 
 void StreamedStore::EndPass() {
   if (shared_.hinted == this) shared_.hinted = nullptr;
+  if (is_held_) {  // by a pass that failed
+    is_held_ = layer_homes_.is_together = false;
+    layer_homes_.used().Clear();
+  }
   if (reads_whole_) {
     (void)SettleWhole();
   } else if (num_reading_ > 0) {
@@ -23,7 +27,7 @@ void StreamedStore::EndPass() {
 void StreamedStore::BeginWhole() {
   if (reads_whole_) return;
   TC_CHECK(!any_missed_);
-  TakeHalf();
+  TakeRoom();
   failed_.reset();
   shared_.absent.clear();
   shared_.rests.clear();
@@ -54,9 +58,9 @@ Status StreamedStore::SettleWhole() {
 Status StreamedStore::FinishWhole(os::ThreadPool& pool) {
   TC_CHECK(reads_whole_);
   TC_RETURN_IF_ERROR(SettleWhole());
-  if (has_home_for_all_) return {};
+  if (has_home_for_all()) return {};
   CopyFromHomes(pool);
-  FillHomes();
+  FillHomes(/*of_used=*/false);
   return {};
 }
 
@@ -76,17 +80,6 @@ void StreamedStore::CopyFromHomes(os::ThreadPool& pool) const {
                                    layer_.layout.stride);
                      }
                    });
-}
-
-// A prompt that computes all neurons does not tell who matters, but brings
-// those who have a home, and others where there is room.
-void StreamedStore::FillHomes() {
-  const neuron::NeuronSet nobody = used();
-  nobody.Clear();
-  for (uint32_t i = 0; i < places_.size(); ++i) {
-    if (IsAtHome(i)) continue;
-    if (homes_[i] != kAbsent || !free_homes_.empty()) Admit(i, nobody);
-  }
 }
 
 }  // namespace thermocline::engine

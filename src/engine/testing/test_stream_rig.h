@@ -83,6 +83,17 @@ class StreamRig {
   std::vector<KvSequence> sequences_;
 };
 
+// All that its stream read went straight to slots that the kernel knows, where
+// that has registered them.
+inline void ExpectReadToSlots(const Engine& engine) {
+  const storage::BlockReader& reader = engine.stream()->reader();
+  const storage::ReaderStats stats = reader.stats();
+  EXPECT_GT(stats.num_reads, 0u);
+  if (!reader.Describe().ends_with("registered buffers")) return;
+  EXPECT_GT(stats.num_registered, 0u);
+  EXPECT_GE(stats.num_registered + stats.num_bounced, stats.num_reads);
+}
+
 }  // namespace thermocline::engine::testing
 
 #endif  // THERMOCLINE_ENGINE_TESTING_TEST_STREAM_RIG_H_

@@ -1,0 +1,123 @@
+#include "engine/forward/npu_prompt.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/units.h"
+#include "compute/stage_times.h"
+
+namespace thermocline::engine {
+namespace {
+
+constexpr int64_t kLeastShare = 4;  // of the fewest rows of a graph
+
+compute::Compute WithoutAccounts(const compute::Compute& compute) {
+  compute::Compute quiet = compute;
+  quiet.times = nullptr;
+  quiet.work = nullptr;
+  quiet.timeline = nullptr;
+  return quiet;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<NpuPrompt>> NpuPrompt::Create(
+    const NpuPromptParts& parts, std::shared_ptr<npu::StaticDevice> device) {
+  TC_ASSIGN_OR_RETURN(auto model,
+                      npu::StaticModel::Create(parts.model, std::move(device),
+                                               parts.options->graphs));
+  return std::unique_ptr<NpuPrompt>(new NpuPrompt(parts, std::move(model)));
+}
+
+NpuPrompt::NpuPrompt(const NpuPromptParts& parts,
+                     std::unique_ptr<npu::StaticModel> model)
+    : parts_(parts),
+      quiet_(WithoutAccounts(*parts.compute)),
+      model_(std::move(model)) {
+  LayerStream* streamed = parts_.streamed;
+  if (streamed == nullptr) return;
+  const std::vector<model::LayerWeights>& layers =
+      parts_.model->weights().layers;
+  model_->SetLayerSource(
+      {.await = [this, streamed, &layers](
+                    size_t layer_idx) -> Result<const model::LayerWeights*> {
+         TC_RETURN_IF_ERROR(streamed->Await(layer_idx, quiet_));
+         return &layers[layer_idx];
+       },
+       .leave = [streamed](size_t layer_idx) { streamed->Leave(layer_idx); }});
+}
+
+std::string NpuPrompt::Describe() const {
+  const uint64_t num_bytes =
+      npu::RoughDeviceBytes(*parts_.model, parts_.options->graphs);
+  if (num_bytes == 0) return model_->Describe();
+  return fmt::format("{}, some {} of its own", model_->Describe(),
+                     FormatBytes(num_bytes));
+}
+
+int64_t NpuPrompt::least_rows() const {
+  if (use_ == Use::kCheck) return 1;
+  const PromptDeviceOptions& options = *parts_.options;
+  if (options.least_rows > 0) return options.least_rows;
+  return std::max<int64_t>(options.graphs.rows.front() / kLeastShare, 1);
+}
+
+bool NpuPrompt::Takes(const SequenceRows& run) const {
+  const auto num_rows = static_cast<int64_t>(run.num_rows);
+  return !is_given_up_ && num_rows >= least_rows() &&
+         model_->Holds(run.first_position, num_rows);
+}
+
+Status NpuPrompt::Run(const SequenceRows& run, const compute::Rows& residual,
+                      const PassHooks& hooks) {
+  const compute::ScopedStage stage(*parts_.compute, compute::Stage::kDevice);
+  if (residual.stride == residual.width || run.num_rows == 1) {
+    return RunRows(run, {residual.data, run.num_rows * residual.width}, hooks);
+  }
+  packed_.resize(run.num_rows * residual.width);
+  const auto packed_row = [&](size_t row) {
+    return std::span(packed_).subspan(row * residual.width, residual.width);
+  };
+  for (size_t row = 0; row < run.num_rows; ++row) {
+    std::ranges::copy(residual.span(row), packed_row(row).begin());
+  }
+  TC_RETURN_IF_ERROR(RunRows(run, packed_, hooks));
+  for (size_t row = 0; row < run.num_rows; ++row) {
+    std::ranges::copy(packed_row(row), residual.row(row));
+  }
+  return {};
+}
+
+Status NpuPrompt::RunRows(const SequenceRows& run, std::span<float> x,
+                          const PassHooks& hooks) {
+  LoadPast(run);
+  const kernels::KernelTable& kernels = *parts_.compute->kernels;
+  const npu::KvSink sink = {.put = [&](size_t layer_idx, int64_t first,
+                                       int64_t count, const uint16_t* k,
+                                       const uint16_t* v) {
+    run.sequence->PutRows(kernels, layer_idx, first, count, k, v);
+  }};
+  const Status status = model_->Run(x, &sink, [&hooks] {
+    return hooks.cancel != nullptr && hooks.cancel->load();
+  });
+  if (!status.has_value()) Forget();
+  return status;
+}
+
+void NpuPrompt::LoadPast(const SequenceRows& run) {
+  const KvSequence& sequence = *run.sequence;
+  const int64_t num_there = history_ == sequence.history()
+                                ? std::min(model_->length(), run.first_position)
+                                : 0;
+  model_->Load(num_there, run.first_position,
+               {.get = [&sequence](size_t layer_idx, int64_t first,
+                                   int64_t count, uint16_t* k, uint16_t* v) {
+                 sequence.Get(layer_idx, first, count, k, v);
+               }});
+  history_ = sequence.history();
+}
+
+}  // namespace thermocline::engine
