@@ -1,9 +1,7 @@
 #include "npu/child_process.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,14 +10,14 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/clock.h"
-
-extern char** environ;
 
 namespace thermocline::npu {
 namespace {

@@ -171,7 +171,10 @@ std::optional<OvNumbers> ParseOvVersion(std::string_view build) {
   const char* at = build.data();
   const char* end = at + build.size();
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (i > 0 && (at == end || *at++ != '.')) return std::nullopt;
+    if (i > 0) {
+      if (at == end || *at != '.') return std::nullopt;
+      ++at;
+    }
     const auto parsed = std::from_chars(at, end, numbers[i]);
     if (parsed.ec != std::errc() || numbers[i] < 0) return std::nullopt;
     at = parsed.ptr;

@@ -1,8 +1,8 @@
 // A compile in a process of its own, seen from both sides.
-#include <string.h>
 
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <span>
 #include <string_view>

@@ -64,13 +64,13 @@ std::vector<int64_t> StridesOf(const Dims& dims);
 // The same for an operand that is broadcast to `dims`: 0 where it repeats.
 std::vector<int64_t> BroadcastStrides(const Dims& operand, const Dims& dims);
 
-// Goes through a shape, the last dimension fastest, and tells where each of N
+// Goes through a shape, the last dimension fastest, and tells where each of the
 // operands is.
-template <size_t N>
+template <size_t kNumOperands>
 class Odometer {
  public:
   Odometer(std::span<const int64_t> extents,
-           std::array<std::vector<int64_t>, N> strides)
+           std::array<std::vector<int64_t>, kNumOperands> strides)
       : extents_(extents.begin(), extents.end()),
         strides_(std::move(strides)),
         index_(extents.size(), 0) {}
@@ -80,7 +80,8 @@ class Odometer {
     for (size_t d = extents_.size(); d-- > 0;) {
       const bool wraps = ++index_[d] == extents_[d];
       const int64_t steps = wraps ? 1 - extents_[d] : 1;
-      for (size_t i = 0; i < N; ++i) offsets_[i] += steps * strides_[i][d];
+      for (size_t i = 0; i < kNumOperands; ++i)
+        offsets_[i] += steps * strides_[i][d];
       if (!wraps) return;
       index_[d] = 0;
     }
@@ -88,9 +89,9 @@ class Odometer {
 
  private:
   Dims extents_;
-  std::array<std::vector<int64_t>, N> strides_;
+  std::array<std::vector<int64_t>, kNumOperands> strides_;
   Dims index_;
-  std::array<int64_t, N> offsets_ = {};
+  std::array<int64_t, kNumOperands> offsets_ = {};
 };
 
 }  // namespace thermocline::npu

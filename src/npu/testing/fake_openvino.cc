@@ -89,6 +89,7 @@ int MakeCompiled(std::string xml, std::string bytes, OvCompiled** compiled) {
 // NOLINTNEXTLINE(google-build-using-namespace): C's functions have no namespace
 using namespace thermocline::npu;
 
+// OpenVINO's names. NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 
 int ov_get_openvino_version(OvVersion* version) {
@@ -260,3 +261,4 @@ int ov_infer_request_infer(OvRequest* request) {
 void ov_infer_request_free(OvRequest* request) { delete request; }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

@@ -67,6 +67,7 @@ using thermocline::npu::kFakeOk;
 using thermocline::npu::OvShape;
 using thermocline::npu::OvTensor;
 
+// OpenVINO's names. NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 
 int ov_tensor_create_from_host_ptr(uint32_t type, OvShape shape, void* data,
@@ -108,3 +109,4 @@ int ov_tensor_get_byte_size(const OvTensor* tensor, size_t* num_bytes) {
 void ov_tensor_free(OvTensor* tensor) { delete tensor; }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
