@@ -250,6 +250,22 @@ size_t StateBytes(const model::Model& model, const BlockSpec& spec) {
   return sum * static_cast<size_t>(spec.context);
 }
 
+// Puts each head's key, where graphs have another order than the host, into the
+// order that `move` gives.
+template <typename Move>
+void ForEachKey(const model::Config& config, size_t layer_idx, int64_t count,
+                uint16_t* keys, const Move& move) {
+  const std::vector<uint32_t> order = HeadOrder(config, layer_idx);
+  if (order.empty()) return;
+  std::vector<uint16_t> moved(order.size());
+  const size_t num_keys = config.layers[layer_idx].attention.num_kv_heads *
+                          static_cast<size_t>(count);
+  for (size_t i = 0; i < num_keys; ++i, keys += order.size()) {
+    move(order, keys, moved);
+    std::ranges::copy(moved, keys);
+  }
+}
+
 }  // namespace
 
 Status CheckCanBuild(const model::Model& model) {
@@ -305,28 +321,24 @@ Result<Graph> BuildBlocks(const model::Model& model, const BlockSpec& spec,
 
 void ToHostOrder(const model::Config& config, size_t layer_idx, int64_t count,
                  uint16_t* keys) {
-  const std::vector<uint32_t> order = HeadOrder(config, layer_idx);
-  std::vector<uint16_t> head(order.size());
-  const size_t num_heads = config.layers[layer_idx].attention.num_kv_heads;
-  for (size_t i = 0;
-       !order.empty() && i < num_heads * static_cast<size_t>(count); ++i) {
-    uint16_t* place = keys + i * order.size();
-    for (size_t j = 0; j < order.size(); ++j) head[order[j]] = place[j];
-    std::ranges::copy(head, place);
-  }
+  ForEachKey(config, layer_idx, count, keys,
+             [](const std::vector<uint32_t>& order, const uint16_t* key,
+                std::vector<uint16_t>& moved) {
+               for (size_t j = 0; j < order.size(); ++j) {
+                 moved[order[j]] = key[j];
+               }
+             });
 }
 
 void ToGraphOrder(const model::Config& config, size_t layer_idx, int64_t count,
                   uint16_t* keys) {
-  const std::vector<uint32_t> order = HeadOrder(config, layer_idx);
-  std::vector<uint16_t> head(order.size());
-  const size_t num_heads = config.layers[layer_idx].attention.num_kv_heads;
-  for (size_t i = 0;
-       !order.empty() && i < num_heads * static_cast<size_t>(count); ++i) {
-    uint16_t* place = keys + i * order.size();
-    for (size_t j = 0; j < order.size(); ++j) head[j] = place[order[j]];
-    std::ranges::copy(head, place);
-  }
+  ForEachKey(config, layer_idx, count, keys,
+             [](const std::vector<uint32_t>& order, const uint16_t* key,
+                std::vector<uint16_t>& moved) {
+               for (size_t j = 0; j < order.size(); ++j) {
+                 moved[j] = key[order[j]];
+               }
+             });
 }
 
 }  // namespace thermocline::npu
