@@ -77,6 +77,15 @@ TEST(NpuCommandTest, AFolderRunsAsItsModelDoes) {
   EXPECT_THAT(again.err, HasSubstr("is there already"));
 }
 
+TEST(NpuCommandTest, AnExportFromAFolderThatIsGoneIsAnError) {
+  const std::string model = std::filesystem::absolute(kLlamaF16).string();
+  const os::TestFolder folder;
+  const os::GoneWorkingFolder gone(folder / "gone");
+  const MainResult result = RunMain({"npu", "export", model, "-o", "graphs"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("graphs: cannot make the folder"));
+}
+
 TEST(NpuCommandTest, BenchHasARowForEachForm) {
   const MainResult result =
       RunMain({"npu", "bench", kLlamaF16, "--device", "reference", "--modes",

@@ -47,8 +47,9 @@ npu::ExportOptions ExportOptionsOf(const NpuExportFlags& flags,
 // So that a full disk is told before anything is written.
 Status CheckRoom(const std::string& folder, uint64_t num_bytes) {
   std::error_code error;
-  const auto parent = std::filesystem::absolute(folder).parent_path();
-  const auto space = std::filesystem::space(parent, error);
+  const auto parent = std::filesystem::path(folder).parent_path();
+  const auto space =
+      std::filesystem::space(parent.empty() ? "." : parent, error);
   if (error || space.available >= num_bytes) return {};
   return Fail(ErrorCode::kIo, "{}: graphs take about {}, and {} are free there",
               folder, FormatBytes(num_bytes), FormatBytes(space.available));

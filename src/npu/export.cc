@@ -12,6 +12,7 @@
 #include "npu/chunk_plan.h"
 #include "npu/export_text.h"
 #include "npu/ir.h"
+#include "npu/layer_inputs.h"
 #include "os/file.h"
 
 namespace thermocline::npu {
@@ -109,9 +110,14 @@ int64_t ReachOf(const ExportedModel& exported, const model::Config& config) {
 
 Status WriteAll(const model::Model& model, const fs::path& folder,
                 const ExportOptions& options, UnpackError* error) {
+  std::error_code failed;
+  const fs::path model_path = fs::absolute(model.file().path(), failed);
+  if (failed) {
+    return Fail(ErrorCode::kIo, "{}: the working folder cannot be told: {}",
+                model.file().path(), failed.message());
+  }
   const size_t num_layers = model.config().layers.size();
   const std::vector<ExportedGraph> graphs = ListGraphs(options, num_layers);
-  std::error_code failed;
   fs::create_directories(folder / "model" / "cache", failed);
   if (failed) {
     return Fail(ErrorCode::kIo, "{}: cannot make the folder: {}",
@@ -126,7 +132,7 @@ Status WriteAll(const model::Model& model, const fs::path& folder,
   }
   ReportProgress(options.progress, "graphs", graphs.size(), graphs.size());
   const ExportedModel exported = {
-      .model_path = fs::absolute(model.file().path()).string(),
+      .model_path = model_path.string(),
       .model = model::FingerprintOf(model),
       .weights = options.weights,
       .kv = options.is_nitro ? KvForm::kStateful : KvForm::kAppend,

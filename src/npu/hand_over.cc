@@ -1,12 +1,16 @@
 #include "npu/hand_over.h"
 
 #include "base/clock.h"
+#include "os/start_thread.h"
 
 namespace thermocline::npu {
 
-HandOver::HandOver(const StaticKv* kv, const KvSink* sink, uint16_t* key_rows)
-    : kv_(kv), sink_(sink), key_rows_(key_rows) {
-  if (sink_ != nullptr) thread_ = std::thread([this] { Work(); });
+Status HandOver::Start() {
+  if (sink_ == nullptr) return {};
+  TC_ASSIGN_OR_RETURN(
+      thread_, os::StartThread("a thread that hands over keys and values",
+                               [this] { Work(); }));
+  return {};
 }
 
 HandOver::~HandOver() {

@@ -7,8 +7,8 @@
 #include <deque>
 #include <mutex>
 #include <thread>
-#include <vector>
 
+#include "base/status.h"
 #include "npu/static_kv.h"
 
 namespace thermocline::npu {
@@ -21,10 +21,15 @@ class HandOver {
  public:
   // sink: null: nothing is handed over. key_rows: as StaticKv::Give's, of the
   // most rows of an Add. All outlive this.
-  HandOver(const StaticKv* kv, const KvSink* sink, uint16_t* key_rows);
+  HandOver(const StaticKv* kv, const KvSink* sink, uint16_t* key_rows)
+      : kv_(kv), sink_(sink), key_rows_(key_rows) {}
   // Drops what has not been begun.
   ~HandOver();
+  HandOver(const HandOver&) = delete;
+  HandOver& operator=(const HandOver&) = delete;
 
+  // Before anything else. kResourceExhausted: no thread.
+  Status Start();
   void Add(size_t layer_idx, int64_t first, int64_t count);
   // Waits until all is handed over; then times are `times`' too.
   void Finish(StaticTimes& times);
@@ -47,7 +52,7 @@ class HandOver {
   bool is_working_ = false;
   bool ends_ = false;
   double busy_s_ = 0.0;
-  std::thread thread_;  // last: it sees all of the above
+  std::thread thread_;  // without a sink none
 };
 
 }  // namespace thermocline::npu

@@ -33,6 +33,7 @@ TEST(HandOverTest, GivesAllInOrderFromAThreadOfItsOwn) {
   }};
   StaticTimes times;
   HandOver hand_over(&fixture.kv, &sink, fixture.room.data());
+  ASSERT_TRUE(hand_over.Start());
   hand_over.Add(0, 0, 8);
   hand_over.Add(1, 0, 8);
   hand_over.Add(0, 8, 3);
@@ -45,6 +46,7 @@ TEST(HandOverTest, WithoutASinkThereIsNothingToDo) {
   HandOverFixture fixture;
   StaticTimes times;
   HandOver hand_over(&fixture.kv, nullptr, nullptr);
+  ASSERT_TRUE(hand_over.Start());
   hand_over.Add(0, 0, 8);
   hand_over.Finish(times);
   EXPECT_EQ(times.hand_over_s, 0.0);
@@ -64,6 +66,7 @@ TEST(HandOverTest, EndsEarly) {
       }};
   {
     HandOver hand_over(&fixture.kv, &sink, fixture.room.data());
+    ASSERT_TRUE(hand_over.Start());
     hand_over.Add(0, 0, 1);
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return num_puts == 1; });

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/math.h"
+#include "os/start_thread.h"
 
 namespace thermocline::npu {
 namespace {
@@ -60,11 +61,15 @@ Result<WeightSlots> WeightSlots::Create(
   return slots;
 }
 
-LayerFeed::LayerFeed(const LayerFeedParts& parts) : parts_(parts) {
-  thread_ = std::thread([this] { Work(); });
+Status LayerFeed::Start() {
+  TC_ASSIGN_OR_RETURN(thread_,
+                      os::StartThread("a thread that reads and unpacks weights",
+                                      [this] { Work(); }));
+  return {};
 }
 
 LayerFeed::~LayerFeed() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -151,7 +156,11 @@ Status LayerFeed::Unpack(size_t layer_idx,
     }
   };
   std::vector<std::thread> helpers;
-  for (int i = 1; i < parts_.num_threads; ++i) helpers.emplace_back(work);
+  for (int i = 1; i < parts_.num_threads; ++i) {
+    auto helper = os::StartThread("a thread that unpacks", work);
+    if (!helper.has_value()) break;
+    helpers.push_back(*std::move(helper));
+  }
   work();
   for (std::thread& helper : helpers) helper.join();
   return status;

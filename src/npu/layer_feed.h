@@ -60,9 +60,15 @@ struct LayerFeedParts {
 class LayerFeed {
  public:
   // All of it outlives this.
-  explicit LayerFeed(const LayerFeedParts& parts);
+  explicit LayerFeed(const LayerFeedParts& parts) : parts_(parts) {}
   // Ends early what has not been asked for.
   ~LayerFeed();
+  LayerFeed(const LayerFeed&) = delete;
+  LayerFeed& operator=(const LayerFeed&) = delete;
+
+  // Before anything else. kResourceExhausted: no thread; fewer than num_threads
+  // unpack more slowly, and are no error.
+  Status Start();
 
   // Waits until the layer lies in its slot; in the order of layers, from the
   // first on. Errors of the source and of UnpackLayer, of this layer.
@@ -85,7 +91,7 @@ class LayerFeed {
   bool ends_ = false;
   double read_s_ = 0.0;
   double unpack_s_ = 0.0;
-  std::thread thread_;  // last: it sees all of the above
+  std::thread thread_;
 };
 
 }  // namespace thermocline::npu

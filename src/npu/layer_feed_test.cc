@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "npu/test_npu_model.h"
+#include "os/test_no_threads.h"
 
 namespace thermocline::npu {
 namespace {
@@ -61,6 +63,7 @@ TEST(LayerFeedTest, LayersComeOneAfterTheOther) {
     LayerFeed feed({.model = fixture.model.get(),
                     .slots = &fixture.slots,
                     .num_threads = num_threads});
+    ASSERT_TRUE(feed.Start());
     for (size_t i = 0; i < 5; ++i) {
       ASSERT_TRUE(feed.Await(i, times).has_value());
       EXPECT_EQ(fixture.InSlot(i), fixture.Unpacked(i)) << i;
@@ -92,6 +95,7 @@ TEST(LayerFeedTest, ReadsFromASource) {
     LayerFeed feed({.model = fixture.model.get(),
                     .slots = &fixture.slots,
                     .source = &source});
+    ASSERT_TRUE(feed.Start());
     for (size_t i = 0; i < 4; ++i) {
       ASSERT_TRUE(feed.Await(i, times).has_value());
       feed.Leave(i);
@@ -115,6 +119,7 @@ TEST(LayerFeedTest, AnErrorIsTheLayersThatHasIt) {
     LayerFeed feed({.model = fixture.model.get(),
                     .slots = &fixture.slots,
                     .source = &source});
+    ASSERT_TRUE(feed.Start());
     ASSERT_TRUE(feed.Await(0, times).has_value());
     feed.Leave(0);
     const Status status = feed.Await(1, times);
@@ -139,9 +144,36 @@ TEST(LayerFeedTest, EndsEarly) {
     LayerFeed feed({.model = fixture.model.get(),
                     .slots = &fixture.slots,
                     .source = &source});
+    ASSERT_TRUE(feed.Start());
     ASSERT_TRUE(feed.Await(0, times).has_value());
   }
   EXPECT_LE(num_reads, WeightSlots::kCount);
+}
+
+// The one that asks unpacks alone.
+TEST(LayerFeedTest, WithoutThreadsThatUnpackItGoesOn) {
+  const FeedFixture fixture(3);
+  std::optional<os::NoMoreThreads> none;
+  const LayerSource source = {
+      .await = [&](size_t layer_idx) -> Result<const model::LayerWeights*> {
+        if (layer_idx == 0) none.emplace();
+        return &fixture.model->weights().layers[layer_idx];
+      },
+      .leave = [](size_t) {}};
+  {
+    StaticTimes times;
+    LayerFeed feed({.model = fixture.model.get(),
+                    .slots = &fixture.slots,
+                    .source = &source,
+                    .num_threads = 3});
+    ASSERT_TRUE(feed.Start());
+    for (size_t i = 0; i < 3; ++i) {
+      ASSERT_TRUE(feed.Await(i, times).has_value());
+      EXPECT_EQ(fixture.InSlot(i), fixture.Unpacked(i)) << i;
+      feed.Leave(i);
+    }
+  }
+  none.reset();
 }
 
 }  // namespace

@@ -50,6 +50,15 @@ std::string BestIn(const fs::path& folder) {
   return best;
 }
 
+// With a folder in front, so that nobody looks for it where the system would.
+Result<std::string> Absolute(const fs::path& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (!error) return absolute.string();
+  return Fail(ErrorCode::kIo, "'{}': the working folder cannot be told: {}",
+              path.string(), error.message());
+}
+
 Result<OvLibrary> OpenNamed(const std::string& file_or_folder,
                             std::string_view who) {
   auto path = LibraryIn(file_or_folder);
@@ -73,11 +82,11 @@ Result<std::string> LibraryIn(const std::string& file_or_folder) {
                 "'{}', where OpenVINO's library was to be, is not there; {}",
                 file_or_folder, kHowToGetIt);
   }
-  if (!fs::is_directory(path, ignored)) return fs::absolute(path, ignored);
+  if (!fs::is_directory(path, ignored)) return Absolute(path);
   const fs::path below = path / "openvino" / "libs";
   for (const fs::path& folder : {path, below}) {
     const std::string best = BestIn(folder);
-    if (!best.empty()) return fs::absolute(best, ignored);
+    if (!best.empty()) return Absolute(best);
   }
   return Fail(ErrorCode::kNotFound,
               "OpenVINO's library, {}, is neither in '{}' nor in '{}'; {}",

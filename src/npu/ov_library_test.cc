@@ -33,6 +33,14 @@ TEST(OvLibraryTest, AFolderGivesItsNewestLibrary) {
   EXPECT_EQ(*LibraryIn(folder.path()), folder / "libopenvino_c.so");
 }
 
+TEST(OvLibraryTest, AWorkingFolderThatIsGoneIsAnError) {
+  const os::TestFolder folder;
+  folder.Write("libopenvino_c.so", "");
+  const os::GoneWorkingFolder gone(folder / "gone");
+  EXPECT_EQ(LibraryIn("libopenvino_c.so").error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(LibraryIn(folder.path()).has_value());
+}
+
 TEST(OvLibraryTest, TheSystemIsAskedForEveryVersion) {
   const std::vector<std::string> names = LibraryNames();
   EXPECT_EQ(names[0], "libopenvino_c.so");

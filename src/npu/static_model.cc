@@ -135,6 +135,7 @@ Status StaticModelImpl::Run(std::span<float> x, const KvSink* sink,
   TC_RETURN_IF_ERROR(Prepare(chunks));
   const Stopwatch watch;
   HandOver hand_over(&kv_, sink, memory_.of().key_rows);
+  TC_RETURN_IF_ERROR(hand_over.Start());
   TC_RETURN_IF_ERROR(RunSteps(chunks, x, hand_over, is_cancelled));
   hand_over.Finish(times_);
   times_.whole_s += watch.Seconds();
@@ -180,6 +181,7 @@ Status StaticModelImpl::RunSteps(const std::vector<Chunk>& chunks,
                                 .source = source_ ? &*source_ : nullptr,
                                 .form = options_.weights,
                                 .num_threads = options_.unpack_threads});
+    TC_RETURN_IF_ERROR(feed->Start());
   }
   for (const Step& step : steps_) {
     if (feed) TC_RETURN_IF_ERROR(feed->Await(step.first_layer, times_));

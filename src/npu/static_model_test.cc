@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "npu/test_static_model.h"
+#include "os/test_no_threads.h"
 
 namespace thermocline::npu {
 namespace {
@@ -148,6 +149,30 @@ TEST(StaticModelTest, ARunThatFailsLeavesTheLengthAsItWas) {
                            expected.y.begin() + 8 * int64_t{kWidth}))
         << shape.name;
     EXPECT_TRUE(rig.host == expected.rig.host) << shape.name;
+  }
+}
+
+// An error, and a run later goes on.
+TEST(StaticModelTest, WithoutMoreThreadsNothingIsComputed) {
+  const Expected expected(9);
+  for (const bool weights_are_inputs : {false, true}) {
+    StaticRig rig(SomeModel(), {.weights_are_inputs = weights_are_inputs,
+                                .rows = {8},
+                                .contexts = {64}});
+    // Of the hand-over, and, where nothing is handed over, of the weights.
+    for (const bool has_sink : {true, false}) {
+      if (!has_sink && !weights_are_inputs) continue;
+      const os::NoMoreThreads none;
+      const KvSink sink = rig.host.Sink();
+      std::vector<float> x = SomeStream(9);
+      const Status status = rig.graphs->Run(x, has_sink ? &sink : nullptr, {});
+      ASSERT_FALSE(status.has_value());
+      EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
+      EXPECT_NE(status.error().message.find("cannot start a thread"),
+                std::string::npos);
+    }
+    EXPECT_EQ(rig.device->num_infers, 0);
+    EXPECT_EQ(rig.Run(SomeStream(9)).value(), expected.y);
   }
 }
 

@@ -55,6 +55,25 @@ class TestFolder {
   std::filesystem::path path_;
 };
 
+// While one lives, the process's working folder is no more. No other thread may
+// use relative paths meanwhile.
+class GoneWorkingFolder {
+ public:
+  // path: one that is not there.
+  explicit GoneWorkingFolder(const std::string& path)
+      : before_(std::filesystem::current_path()) {
+    std::filesystem::create_directories(path);
+    std::filesystem::current_path(path);
+    std::filesystem::remove(path);
+  }
+  ~GoneWorkingFolder() { std::filesystem::current_path(before_); }
+  GoneWorkingFolder(const GoneWorkingFolder&) = delete;
+  GoneWorkingFolder& operator=(const GoneWorkingFolder&) = delete;
+
+ private:
+  std::filesystem::path before_;
+};
+
 }  // namespace thermocline::os
 
 #endif  // THERMOCLINE_OS_TEST_FOLDER_H_

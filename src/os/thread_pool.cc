@@ -8,13 +8,14 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/math.h"
 #include "os/cache_line.h"
 #include "os/node_shares.h"
+#include "os/start_thread.h"
 #include "os/topology.h"
 
 namespace thermocline::os {
@@ -248,13 +249,14 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(const Options& options) {
   // Workers never touch the vector, so it may grow while they wait.
   state->threads.reserve(static_cast<size_t>(num_threads - 1));
   for (int i = 1; i < num_threads; ++i) {
-    try {
-      state->threads.emplace_back([s = state.get(), i] { s->Work(i); });
-    } catch (const std::system_error& error) {
+    auto thread =
+        StartThread(fmt::format("thread {} of {}", i + 1, num_threads),
+                    [s = state.get(), i] { s->Work(i); });
+    if (!thread.has_value()) {
       state->Stop();
-      return Fail(ErrorCode::kIo, "cannot start thread {} of {}: {}", i + 1,
-                  num_threads, error.code().message());
+      return tl::unexpected(std::move(thread).error());
     }
+    state->threads.push_back(*std::move(thread));
     if (options.pin) {
       PinTo(state->threads.back(), state->places.cpus[static_cast<size_t>(i)]);
     }

@@ -43,7 +43,8 @@ class ThreadPool {
     int spin_us = 50;                    // not used with more threads than CPUs
     const Topology* topology = nullptr;  // null: this machine's
   };
-  // kInvalidArgument: num_threads < 0 or > kMaxThreads. kIo: no more threads.
+  // kInvalidArgument: num_threads < 0 or > kMaxThreads. kResourceExhausted: no
+  // more threads.
   static constexpr int kMaxThreads = 512;
   static Result<std::unique_ptr<ThreadPool>> Create(const Options& options);
   ~ThreadPool();  // joins

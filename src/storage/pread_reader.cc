@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
 #include "os/memory.h"
+#include "os/start_thread.h"
 #include "storage/done_queue.h"
 #include "storage/read_steps.h"
 #include "storage/ring_queue.h"
@@ -120,13 +120,12 @@ class PreadReader final : public BlockReader {
       bounces_.push_back(std::move(bounce));
     }
     for (size_t i = 0; i < num_threads; ++i) {
-      try {
-        threads_.emplace_back([this, i] { Work(bounces_[i].data()); });
-      } catch (const std::system_error& error) {
-        return Fail(ErrorCode::kResourceExhausted,
-                    "cannot start thread {} of {} that read files: {}", i + 1,
-                    num_threads, error.code().message());
-      }
+      TC_ASSIGN_OR_RETURN(
+          std::thread thread,
+          os::StartThread(fmt::format("thread {} of {} that read files", i + 1,
+                                      num_threads),
+                          [this, i] { Work(bounces_[i].data()); }));
+      threads_.push_back(std::move(thread));
     }
     return {};
   }
