@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/units.h"
 
 namespace thermocline::npu {
 namespace {
@@ -27,6 +28,17 @@ constexpr auto kLongestPause = std::chrono::milliseconds(20);
 
 std::string ReasonOf(int error_number) {
   return std::generic_category().message(error_number);
+}
+
+// Where temporary files go, as a user can change it.
+std::string TemporaryPlace() {
+  const char* named = std::getenv("TMPDIR");
+  if (named != nullptr && *named != '\0') {
+    return fmt::format("'{}', which $TMPDIR names", named);
+  }
+  std::error_code ignored;
+  return fmt::format("'{}' (another folder: $TMPDIR)",
+                     std::filesystem::temp_directory_path(ignored).string());
 }
 
 // What posix_spawn is told: a group of its own, so that all of it can be
@@ -128,7 +140,10 @@ Result<ChildEnd> RunChild(const std::vector<std::string>& argv,
   return WaitFor(child, most_seconds, cancel);
 }
 
-void DieWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+void DieWithParent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) raise(SIGKILL);
+}
 
 Result<PrivateFolder> PrivateFolder::Create() {
   std::error_code error;
@@ -137,9 +152,18 @@ Result<PrivateFolder> PrivateFolder::Create() {
   std::string path = (parent / "thermocline-XXXXXX").string();
   if (error || mkdtemp(path.data()) == nullptr) {
     return Fail(ErrorCode::kIo, "{}: no temporary folder can be made there: {}",
-                parent.string(), error ? error.message() : ReasonOf(errno));
+                TemporaryPlace(), error ? error.message() : ReasonOf(errno));
   }
   return PrivateFolder(std::move(path));
+}
+
+Status PrivateFolder::CheckRoom(uint64_t num_bytes) const {
+  std::error_code error;
+  const auto space = std::filesystem::space(path_, error);
+  if (error || space.available >= num_bytes) return {};
+  return Fail(ErrorCode::kIo, "{}: {} are to be written there, and {} are free",
+              TemporaryPlace(), FormatBytes(num_bytes),
+              FormatBytes(space.available));
 }
 
 PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept

@@ -2,7 +2,10 @@
 #ifndef THERMOCLINE_NPU_CHILD_PROCESS_H_
 #define THERMOCLINE_NPU_CHILD_PROCESS_H_
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,18 +30,23 @@ Result<ChildEnd> RunChild(const std::vector<std::string>& argv,
                           const std::string& log_path, double most_seconds,
                           const std::atomic<bool>* cancel = nullptr);
 
-// For the child: it dies when its parent does, from now on.
-void DieWithParent();
+// For the child: it dies when its parent does, from now on. parent: who started
+// it, as that one saw its own number: one that was gone before this call is
+// told by another parent in its place, and the child dies at once.
+void DieWithParent(pid_t parent);
 
 // A folder of random name that only this user can enter, among those for
 // temporary files. It goes with the object.
 class PrivateFolder {
  public:
-  // kIo.
+  // kIo, with the name of the place.
   static Result<PrivateFolder> Create();
   PrivateFolder(PrivateFolder&& other) noexcept;
   PrivateFolder& operator=(PrivateFolder&& other) = delete;
   ~PrivateFolder();
+
+  // kIo, with the name of the place: so many bytes have no room there.
+  Status CheckRoom(uint64_t num_bytes) const;
 
   std::string operator/(const std::string& name) const {
     return path_ + "/" + name;

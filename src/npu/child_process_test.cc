@@ -16,6 +16,9 @@
 namespace thermocline::npu {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 ChildEnd RunShell(const std::string& script, const std::string& log_path,
                   double most_seconds) {
   const auto end = RunChild({"sh", "-c", script}, log_path, most_seconds);
@@ -66,7 +69,18 @@ TEST(ChildProcessTest, AProgramThatIsNotThereIsNamed) {
   const auto end = RunChild({folder / "none"}, folder / "log", 1.0);
   ASSERT_FALSE(end.has_value());
   EXPECT_EQ(end.error().code, ErrorCode::kIo);
-  EXPECT_THAT(end.error().message, ::testing::HasSubstr(folder / "none"));
+  EXPECT_THAT(end.error().message, HasSubstr(folder / "none"));
+}
+
+// Of a child whose parent was gone before it could ask, the parent is another.
+TEST(ChildProcessDeathTest, AChildWithoutItsParentDies) {
+  EXPECT_EXIT(DieWithParent(getpid()), ::testing::KilledBySignal(SIGKILL), "");
+  EXPECT_EXIT(
+      {
+        DieWithParent(getppid());
+        _exit(7);
+      },
+      ::testing::ExitedWithCode(7), "");
 }
 
 TEST(PrivateFolderTest, ItIsOnesOwnAndGoes) {
@@ -91,7 +105,23 @@ TEST(PrivateFolderTest, WithoutAPlaceForItThatIsSaid) {
   const auto made = PrivateFolder::Create();
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, ErrorCode::kIo);
-  EXPECT_THAT(made.error().message, ::testing::HasSubstr("temporary folder"));
+  EXPECT_THAT(made.error().message,
+              AllOf(HasSubstr("'" + (folder / "none") + "', which $TMPDIR"),
+                    HasSubstr("no temporary folder can be made")));
+}
+
+TEST(PrivateFolderTest, WhatHasNoRoomThereIsSaid) {
+  const os::TestFolder folder;
+  const TestEnvironment environment({{"TMPDIR", folder.path()}});
+  const auto made = PrivateFolder::Create();
+  ASSERT_TRUE(made.has_value());
+  EXPECT_TRUE(made->CheckRoom(0));
+  const Status status = made->CheckRoom(uint64_t{1} << 62);
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().code, ErrorCode::kIo);
+  EXPECT_THAT(status.error().message,
+              AllOf(HasSubstr("'" + folder.path() + "', which $TMPDIR names"),
+                    HasSubstr("4.00 EiB"), HasSubstr("are free")));
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ class OvDevice : public StaticDevice {
     if (name_.is_npu() && !child_command_.empty()) {
       return CompileInChild(*job, child_command_, options);
     }
-    if (options.most_seconds > 0.0) {
-      return CompileWithin(std::move(job), options.most_seconds);
+    if (options.most_seconds > 0.0 || options.cancel != nullptr) {
+      return CompileWithin(std::move(job), options);
     }
     return CompileHere(*job);
   }

@@ -52,8 +52,8 @@ class OpenVino {
   // are there named; kUnsupported: its plugin is there, but no device or no
   // driver. An NPU's compiles happen in a process of their own where there is a
   // command for one, so that one that hangs or dies takes nothing with it;
-  // others, where they have a limit of time, in a thread that is left behind
-  // when it is over.
+  // others, where they have a limit of time or can be cancelled, in a thread
+  // that is left behind then.
   virtual Result<std::shared_ptr<StaticDevice>> Open(
       const std::string& device) = 0;
 };

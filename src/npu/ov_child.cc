@@ -1,4 +1,5 @@
 // A compile in a process of its own, seen from both sides.
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdio>
@@ -22,7 +23,8 @@ constexpr std::string_view kChildTask =
     "compiling a graph in a process of its own";
 
 // The files of the folder. The job: strings, each with a zero byte behind it;
-// the library, the device, keys and values in turn.
+// the library, the device, the number of the process that waits, keys and
+// values in turn.
 constexpr const char* kJob = "job";
 constexpr const char* kXml = "graph.xml";
 constexpr const char* kBytes = "graph.bin";
@@ -37,7 +39,10 @@ Status WriteFile(const std::string& path, std::span<const std::byte> bytes) {
              static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (file) return {};
-  return Fail(ErrorCode::kIo, "{}: cannot be written; is its disk full?", path);
+  return Fail(ErrorCode::kIo,
+              "{}: cannot be written; is its disk full? $TMPDIR can name a "
+              "folder on another",
+              path);
 }
 
 Status WriteFile(const std::string& path, std::string_view text) {
@@ -45,7 +50,8 @@ Status WriteFile(const std::string& path, std::string_view text) {
 }
 
 std::string JobText(const OvJob& job) {
-  std::string text = job.runtime->library + '\0' + job.device.given + '\0';
+  std::string text = job.runtime->library + '\0' + job.device.given + '\0' +
+                     std::to_string(getpid()) + '\0';
   for (const auto& [key, value] : job.properties) {
     text += key + '\0' + value + '\0';
   }
@@ -67,6 +73,7 @@ Result<std::span<const std::byte>> WeightBytes(const OvApi& api,
 Status WriteJob(const OvJob& job, const PrivateFolder& folder) {
   TC_ASSIGN_OR_RETURN(const std::span<const std::byte> weights,
                       WeightBytes(*job.runtime->api, job.weights.get()));
+  TC_RETURN_IF_ERROR(folder.CheckRoom(weights.size() + job.xml.size()));
   TC_RETURN_IF_ERROR(WriteFile(folder / kJob, JobText(job)));
   TC_RETURN_IF_ERROR(WriteFile(folder / kXml, job.xml));
   return WriteFile(folder / kBytes, weights);
@@ -112,6 +119,10 @@ Result<OvOwned<OvCompiled>> Import(const OvJob& job, const std::string& blob) {
   return OvOwned<OvCompiled>(compiled, {runtime.api});
 }
 
+tl::unexpected<Error> NoJob() {
+  return Fail(ErrorCode::kCorrupt, "a job for a compile that is none");
+}
+
 // The strings of a job's text. kCorrupt.
 Result<std::vector<std::string>> StringsOfJob(std::string_view text) {
   std::vector<std::string> strings;
@@ -121,10 +132,19 @@ Result<std::vector<std::string>> StringsOfJob(std::string_view text) {
     strings.emplace_back(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
-  if (!text.empty() || strings.size() < 2 || strings.size() % 2 != 0) {
-    return Fail(ErrorCode::kCorrupt, "a job for a compile that is none");
+  if (!text.empty() || strings.size() < 3 || strings.size() % 2 == 0) {
+    return NoJob();
   }
   return strings;
+}
+
+// kCorrupt.
+Result<pid_t> ProcessOfJob(const std::string& text) {
+  pid_t process = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, process);
+  if (error != std::errc() || end != last || process < 1) return NoJob();
+  return process;
 }
 
 Result<OvJob> ReadJob(const std::string& folder) {
@@ -132,10 +152,12 @@ Result<OvJob> ReadJob(const std::string& folder) {
                       os::ReadFile(folder + "/" + kJob));
   TC_ASSIGN_OR_RETURN(const std::vector<std::string> strings,
                       StringsOfJob(text));
+  TC_ASSIGN_OR_RETURN(const pid_t parent, ProcessOfJob(strings[2]));
+  DieWithParent(parent);
   OvJob job;
   TC_ASSIGN_OR_RETURN(job.runtime, StartOv(strings[0]));
   job.device = ParseOvDevice(strings[1]);
-  for (size_t i = 2; i < strings.size(); i += 2) {
+  for (size_t i = 3; i < strings.size(); i += 2) {
     job.properties.emplace_back(strings[i], strings[i + 1]);
   }
   TC_ASSIGN_OR_RETURN(job.xml, os::ReadFile(folder + "/" + kXml));
@@ -158,8 +180,9 @@ Status CompileAndExport(const std::string& folder) {
   const int status =
       api.compiled_export(compiled.get(), (folder + "/" + kBlob).c_str());
   if (status == 0) return {};
-  return tl::unexpected(
-      OvError(job.device.given, "exporting a graph", LastWords(api, status)));
+  return tl::unexpected(OvError(job.device.given,
+                                "exporting a graph to a temporary file",
+                                LastWords(api, status)));
 }
 
 }  // namespace
@@ -188,7 +211,6 @@ Result<OvOwned<OvCompiled>> CompileInChild(
 }
 
 Status RunCompileChild(const std::string& folder) {
-  DieWithParent();
   Status status = CompileAndExport(folder);
   if (!status.has_value()) {
     const Error& error = status.error();

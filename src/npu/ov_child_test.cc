@@ -1,8 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "npu/test_openvino.h"
@@ -12,7 +19,9 @@ namespace thermocline::npu {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // An NPU of the fake OpenVINO, whose temporary files are in a folder of the
 // test's.
@@ -89,13 +98,44 @@ TEST_F(OvChildTest, ACancelEndsTheCompile) {
 
 // A parent that is killed leaves no weights behind.
 TEST_F(OvChildTest, WhatTheChildHasReadGoesAtOnce) {
-  const std::string script = std::string(TC_COMPILE_CHILD) +
-                             " \"$0\" && ls \"$0\" >" + (folder_ / "listed");
-  const auto program = Compile({"sh", "-c", script});
-  ASSERT_TRUE(program.has_value()) << program.error().message;
-  const std::string listed = os::TestFolder::Read(folder_ / "listed");
-  EXPECT_THAT(listed, HasSubstr("blob\n"));
-  EXPECT_EQ(listed.find("graph."), std::string::npos) << listed;
+  const TestEnvironment hang({{"FAKE_OV_HANG", "60"}});
+  std::atomic<bool> cancel = false;
+  std::atomic<bool> is_over = false;  // too early
+  std::vector<std::string> listed;
+  auto device = LoadFake({TC_COMPILE_CHILD})->Open("NPU");
+  std::thread looks([&] {
+    while (Log().find("compile NPU") == std::string::npos && !is_over) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    using Files = std::filesystem::recursive_directory_iterator;
+    for (const auto& file : Files(folder_ / "tmp")) {
+      listed.push_back(file.path().filename().string());
+    }
+    cancel = true;
+  });
+  const auto program = (*device)->Compile(AddOne(), {.cancel = &cancel});
+  is_over = true;
+  looks.join();
+  ASSERT_FALSE(program.has_value());
+  EXPECT_EQ(program.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(listed, Contains("job"));
+  EXPECT_THAT(listed, Not(Contains(HasSubstr("graph."))));
+}
+
+TEST_F(OvChildTest, AFullDiskIsNamed) {
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small = {.rlim_cur = 10, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto program = Compile({TC_COMPILE_CHILD});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  (void)std::signal(SIGXFSZ, old_handler);
+  ASSERT_FALSE(program.has_value());
+  EXPECT_EQ(program.error().code, ErrorCode::kIo);
+  EXPECT_THAT(program.error().message,
+              AllOf(HasSubstr(folder_ / "tmp"), HasSubstr("$TMPDIR")));
+  ExpectNothingLeft();
 }
 
 TEST_F(OvChildTest, ACrashIsAnErrorWithTheChildsLastWords) {
@@ -116,7 +156,7 @@ TEST_F(OvChildTest, TheChildsErrorsAreItsParents) {
     const TestEnvironment fail(
         {{"FAKE_OV_FAIL", "ov_compiled_model_export_model=disk is full"}});
     ExpectFailure(Compile({TC_COMPILE_CHILD}), ErrorCode::kIo,
-                  "exporting a graph: disk is full");
+                  "exporting a graph to a temporary file: disk is full");
   }
   const TestEnvironment fail(
       {{"FAKE_OV_FAIL", "ov_core_import_model=Device not found."}});
@@ -138,7 +178,14 @@ TEST_F(OvChildTest, AChildWithoutAJobSaysSo) {
   EXPECT_EQ(RunCompileChild(folder_ / "none").error().code,
             ErrorCode::kNotFound);
   for (const std::string& job :
-       {std::string("x"), std::string("x\0", 2), std::string("x\0y\0z\0", 6)}) {
+       {std::string("x"), std::string("x\0", 2), std::string("x\0y\0", 4),
+        std::string("x\0y\0z\0", 6),
+        std::string("x\0y\0"
+                    "0\0",
+                    6),
+        std::string("x\0y\0"
+                    "1\0z\0",
+                    8)}) {
     folder_.Write("jobs/job", job);
     EXPECT_EQ(RunCompileChild(folder_ / "jobs").error().code,
               ErrorCode::kCorrupt);

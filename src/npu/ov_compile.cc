@@ -11,12 +11,13 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "npu/ov_errors.h"
+#include "os/start_thread.h"
 
 namespace thermocline::npu {
 namespace {
@@ -24,6 +25,7 @@ namespace {
 using Compiled = Result<OvOwned<OvCompiled>>;
 
 constexpr std::string_view kTask = "compiling a graph";
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 // OpenVINO's and TBB's own exit handlers would take apart what such a thread
 // works with, or what it still gives back when its compile is over.
@@ -155,29 +157,34 @@ Compiled CompileHere(const OvJob& job) {
   return OvOwned<OvCompiled>(compiled, {runtime.api});
 }
 
-Compiled CompileWithin(std::shared_ptr<const OvJob> job, double most_seconds) {
+Compiled CompileWithin(std::shared_ptr<const OvJob> job,
+                       const CompileOptions& options) {
   const std::string device = job->device.given;
   auto handshake = std::make_shared<Handshake>();
-  std::thread thread;
-  try {
-    thread = std::thread(RunThread, std::move(job), handshake);
-  } catch (const std::system_error& error) {
-    return Fail(ErrorCode::kResourceExhausted, "{}: {}: no thread for it: {}",
-                device, kTask, error.what());
-  }
-  std::unique_lock lock(handshake->mutex);
+  TC_ASSIGN_OR_RETURN(
+      std::thread thread,
+      os::StartThread(fmt::format("a thread for {} on {}", kTask, device),
+                      [job = std::move(job), handshake]() mutable {
+                        RunThread(std::move(job), handshake);
+                      }));
   const auto is_done = [&] { return handshake->result.has_value(); };
-  // What a clock can count to.
-  const std::chrono::duration<double> most(std::min(most_seconds, 1e8));
-  if (handshake->is_over.wait_for(lock, most, is_done)) {
-    lock.unlock();
-    thread.join();
-    return *std::move(handshake->result);
+  const Stopwatch watch;
+  std::unique_lock lock(handshake->mutex);
+  while (!handshake->is_over.wait_for(lock, kLookAgain, is_done)) {
+    const bool is_cancelled =
+        options.cancel != nullptr && options.cancel->load();
+    const bool is_late =
+        options.most_seconds > 0.0 && watch.Seconds() > options.most_seconds;
+    if (!is_cancelled && !is_late) continue;
+    GuardExit();
+    handshake->is_left_behind = true;
+    thread.detach();
+    if (is_cancelled) return Fail(ErrorCode::kCancelled, "cancelled");
+    return tl::unexpected(CompileTookTooLong(device, options.most_seconds));
   }
-  GuardExit();
-  handshake->is_left_behind = true;
-  thread.detach();
-  return tl::unexpected(CompileTookTooLong(device, most_seconds));
+  lock.unlock();
+  thread.join();
+  return *std::move(handshake->result);
 }
 
 Error CompileTookTooLong(const std::string& device, double most_seconds) {

@@ -48,11 +48,12 @@ Result<OvOwned<OvTensor>> CopyWeights(const OvRuntime& runtime,
 // Errors are StaticDevice::Compile's.
 Result<OvOwned<OvCompiled>> CompileHere(const OvJob& job);
 
-// The same in a thread; kCancelled after most_seconds. The thread cannot be
-// ended: it goes on by itself and throws away what it gets. The program then
-// exits without its exit handlers, which would take OpenVINO apart under it.
+// The same in a thread, for as long as the options say: kCancelled then. The
+// thread cannot be ended: it goes on by itself and throws away what it gets.
+// The program then exits without its exit handlers, which would take OpenVINO
+// apart under it. kResourceExhausted: no thread.
 Result<OvOwned<OvCompiled>> CompileWithin(std::shared_ptr<const OvJob> job,
-                                          double most_seconds);
+                                          const CompileOptions& options);
 
 // The same in a process of its own: the compiler of an NPU may hang, crash or
 // take all memory, and takes nothing of ours with it then. Writes the job into

@@ -53,7 +53,8 @@ struct CompileOptions {
   std::string cache_dir;  // of compiled graphs; empty: none
   // Ends a compile that takes longer, as far as it can be ended; 0: never.
   double most_seconds = 0.0;
-  // Ends it too, where it is a process of its own; null: nobody does.
+  // Ends the wait for it, and it too, where it is a process of its own; null:
+  // nobody does.
   const std::atomic<bool>* cancel = nullptr;
 };
 
