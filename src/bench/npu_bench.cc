@@ -127,8 +127,9 @@ Status MeasureHandOver(const std::shared_ptr<const model::Model>& model,
     std::vector<float> x(num_elems, 0.01F);
     graphs->Truncate(0);
     graphs->ResetTimes();
-    TC_RETURN_IF_ERROR(
-        graphs->Run(x, &sink, [&] { return IsCancelled(options); }));
+    TC_RETURN_IF_ERROR(graphs->Run(npu::PackedRows(x, model->config().width),
+                                   &sink,
+                                   [&] { return IsCancelled(options); }));
     const npu::StaticTimes& times = graphs->times();
     if (i > 0) shares.push_back(times.hand_over_wait_s / times.whole_s);
   }

@@ -14,6 +14,7 @@
 namespace thermocline::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using NpuArgs = std::vector<std::string>;
@@ -29,7 +30,8 @@ std::string NpuOutOf(const NpuArgs& args) {
   const MainResult result = RunMain(args);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   if (args[0] == "npu") {
-    EXPECT_THAT(result.err, HasSubstr("static graphs: "));
+    EXPECT_THAT(result.err, AllOf(HasSubstr("static graphs: "),
+                                  HasSubstr(" of the graphs per token, ")));
   }
   return result.out;
 }
@@ -64,7 +66,8 @@ TEST(NpuCommandTest, AFolderRunsAsItsModelDoes) {
       NpuOutOf(NpuRunArgs(direct)));
   for (const NpuArgs& flag :
        {NpuArgs{"-c", "64"}, NpuArgs{"--weights", "i8-cw"}, NpuArgs{"--param"},
-        NpuArgs{"--kv", "append"}}) {
+        NpuArgs{"--kv", "append"}, NpuArgs{"--layers-per-graph", "1"},
+        NpuArgs{"--tokens", "1"}}) {
     NpuArgs with_flag =
         NpuRunArgs({"npu", "run", folder, "--device", "reference"});
     with_flag.insert(with_flag.end(), flag.begin(), flag.end());
@@ -111,6 +114,9 @@ TEST(NpuCommandTest, WhatIsWrongIsTold) {
       {{"npu", "run", kLlamaF16, "--device", "reference", "--tokens", "8",
         "--kv", "roll", "-p", "x"},
        "take no padding"},
+      {{"npu", "run", kLlamaF16, "--device", "reference", "--param",
+        "--layers-per-graph", "2", "-p", "x"},
+       "only one of the two"},
       {{"npu", "run", kLlamaF16, "--device", "NPU,CPU", "--openvino-lib",
         "/no/such", "-p", "x"},
        "fetch_openvino.sh"},

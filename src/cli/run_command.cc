@@ -29,6 +29,9 @@ TokenBytes BytesPerGeneratedToken(const engine::Session& session,
                                   const decode::GenerateReport& report) {
   const int64_t middle =
       report.num_prompt_tokens + static_cast<int64_t>(report.tokens.size()) / 2;
+  if (const auto of_graphs = session.device_token_bytes(middle)) {
+    return {.count = *of_graphs, .of_graphs = true};
+  }
   const uint64_t kv_bytes =
       engine::KvBytesPerToken(session.model().config(), options, middle);
   const engine::SparseTotals totals = session.sparse_totals();

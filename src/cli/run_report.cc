@@ -21,8 +21,9 @@ std::string BytesRate(int64_t count, double seconds,
   const double bytes =
       static_cast<double>(count) * static_cast<double>(bytes_per_token.count);
   const char* at_most = bytes_per_token.is_bound ? "at most " : "";
-  return fmt::format("  {}{} per token, {}{:.2f} GB/s", at_most,
-                     FormatBytes(bytes_per_token.count), at_most,
+  return fmt::format("  {}{}{} per token, {}{:.2f} GB/s", at_most,
+                     FormatBytes(bytes_per_token.count),
+                     bytes_per_token.of_graphs ? " of the graphs" : "", at_most,
                      bytes / 1e9 / seconds);
 }
 

@@ -18,7 +18,8 @@ const char* DescribeStop(decode::StopReason reason);
 // Weights and KV that a generated token reads.
 struct TokenBytes {
   uint64_t count = 0;
-  bool is_bound = false;  // sparse, and nothing was counted
+  bool is_bound = false;   // sparse, and nothing was counted
+  bool of_graphs = false;  // as static graphs have them, not as the file has
 };
 
 // What a run takes of the RAM. A session allocates everything at its start, so

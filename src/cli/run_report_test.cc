@@ -87,6 +87,13 @@ TEST(FormatStreamSummaryTest, OfEachToken) {
             "9.5 reads, 75 % foreseen, 1.2 read in vain; prompt 3.00 MiB\n");
 }
 
+TEST(FormatRunSummaryTest, SaysWhoseBytesTheyAre) {
+  EXPECT_NE(FormatRunSummary({.num_decodes = 1, .generate_seconds = 1.0},
+                             {.count = 20'000'000, .of_graphs = true}, {})
+                .find("  19.07 MiB of the graphs per token, 0.02 GB/s\n"),
+            std::string::npos);
+}
+
 TEST(FormatRunSummaryTest, DividesByNoZero) {
   const std::string text = FormatRunSummary({}, {}, {});
   EXPECT_EQ(text.find("nan"), std::string::npos);

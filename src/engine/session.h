@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -29,7 +30,7 @@ namespace thermocline::engine {
 //      tokens came by Prompt and which by Generate, not on how these calls and
 //      batches cut them.
 //   2. After an error, position() is what it was before the call.
-//   3. Neither allocates anything.
+//   3. Neither allocates anything, but for what Engine::Run may.
 class Session {
  public:
   // Errors of Runtime::Create.
@@ -74,6 +75,12 @@ class Session {
   // Engine::prompt_device, Engine::prompt_times.
   virtual std::string prompt_device() const { return ""; }
   virtual npu::StaticTimes prompt_times() const { return {}; }
+  // Bytes that computing a token at `position` reads, where a device does it
+  // from weights in a form of its own; nothing: they are the file's.
+  virtual std::optional<uint64_t> device_token_bytes(
+      int64_t /*position*/) const {
+    return std::nullopt;
+  }
   virtual const model::Model& model() const = 0;
 
   // Forgets everything from position `length` on. Requires length <=

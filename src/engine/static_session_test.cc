@@ -68,6 +68,21 @@ TEST(StaticSessionTest, LogitsAreTheHosts) {
   }
 }
 
+// All of a context may come in one call; and no token is as the file has it.
+TEST(StaticSessionTest, WhatItTakesAndReads) {
+  const auto model = TwoLayers();
+  const auto session = OnReference(npu::KvForm::kAppend);
+  EXPECT_EQ(session->memory().host.scratch,
+            65 * model->config().width * sizeof(float));
+  const npu::StaticOptions graphs = {
+      .rows = {1, 8}, .context = 64, .contexts = {64}, .has_head = true};
+  EXPECT_EQ(session->device_token_bytes(5), npu::TokenBytes(*model, graphs, 5));
+  const auto host = Session::Create(model, {.num_threads = 1});
+  EXPECT_EQ((*host)->device_token_bytes(5), std::nullopt);
+  EXPECT_THAT(session->prompt_device(),
+              HasSubstr(" of its own for each shape"));
+}
+
 TEST(StaticSessionTest, TokensThatCannotBe) {
   const auto session = OnReference(npu::KvForm::kAppend);
   std::vector<float> logits(session->model().config().vocab_size);
@@ -127,6 +142,10 @@ TEST(StaticSessionTest, AContextHasThePositionsThatTheModelLearned) {
   testing::UseArchitecture("opt", spec);
   const auto model = MakeTinyModel(spec);
   StaticSessionOptions options;
+  options.graphs.context = 0;
+  EXPECT_EQ(
+      MakeStaticSession(model, ReferenceDevice(), options).error().message,
+      "a context of 0 positions: there is at least one");
   for (const int64_t beyond : {0, 1}) {
     options.graphs.context = model->config().num_positions + beyond;
     const auto made = MakeStaticSession(model, ReferenceDevice(), options);
@@ -138,12 +157,18 @@ TEST(StaticSessionTest, AContextHasThePositionsThatTheModelLearned) {
 }
 
 TEST(StaticSessionTest, ABudgetIsKeptToBeforeAnythingIsMade) {
-  StaticSessionOptions options = {.budget = {.ram = 1000}};
-  options.graphs.contexts = {64};
-  options.graphs.rows = {8};
-  const auto made = MakeStaticSession(TwoLayers(), ReferenceDevice(), options);
-  ASSERT_FALSE(made.has_value());
-  EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
+  const auto enough = OnReference(npu::KvForm::kAppend)->memory().host.total();
+  for (const uint64_t less : {0, 1}) {
+    StaticSessionOptions options = {.budget = {.ram = enough - less}};
+    options.graphs.rows = {1, 8};
+    options.graphs.context = 64;
+    options.graphs.contexts = {64};
+    const auto made =
+        MakeStaticSession(TwoLayers(), ReferenceDevice(), options);
+    ASSERT_EQ(made.has_value(), less == 0);
+    if (less == 0) continue;
+    EXPECT_EQ(made.error().code, ErrorCode::kResourceExhausted);
+  }
 }
 
 }  // namespace

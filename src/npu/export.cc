@@ -173,7 +173,8 @@ uint64_t RoughExportBytes(const model::Model& model,
                           const ExportOptions& options) {
   const ExportOptions definite = Definite(options);
   const uint64_t num_variants = definite.rows.size() * definite.contexts.size();
-  uint64_t sum = RoughMatrixBytes(model.weights().head, definite.weights);
+  uint64_t sum =
+      MatrixBytesOf(model.weights().head, definite.weights).num_bytes;
   for (size_t i = 0; i < model.config().layers.size(); ++i) {
     const auto inputs = LayerInputs(model, i, definite.weights);
     if (!inputs.has_value()) return 0;
@@ -182,7 +183,8 @@ uint64_t RoughExportBytes(const model::Model& model,
     }
   }
   if (definite.is_nitro) {
-    sum += RoughMatrixBytes(model.weights().token_embedding, WeightForm::kF16);
+    sum += MatrixBytesOf(model.weights().token_embedding, WeightForm::kF16)
+               .num_bytes;
   }
   return sum;
 }

@@ -86,7 +86,7 @@ TEST_F(ExportTest, NitrosFolderHasItsChunksInOrder) {
   StaticRig built(model_, {.rows = {1}, .contexts = {64}});
   std::vector<float> x = RandomStream(3, 64, 1);
   const std::vector<float> expected = built.Run(x).value();
-  ASSERT_TRUE(graphs->Run(x, nullptr, {}));
+  ASSERT_TRUE(graphs->Run(PackedRows(x, 64), nullptr, {}));
   EXPECT_EQ(x, expected);
 }
 

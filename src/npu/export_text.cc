@@ -181,25 +181,4 @@ std::string FormatModelFacts(const model::Config& config) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-uint64_t RoughMatrixBytes(const TensorView& matrix, WeightForm form) {
-  // Bits of an element; exact ones have a scale for each 32.
-  const auto bits = [&]() -> double {
-    switch (form) {
-      case WeightForm::kF16:
-        return 16.0;
-      case WeightForm::kI8Channel:
-      case WeightForm::kI8Asymmetric:
-        return 8.0;
-      case WeightForm::kExact:
-        return matrix.dtype == DType::kQ4_0   ? 4.5
-               : matrix.dtype == DType::kQ8_0 ? 8.5
-                                              : 16.0;
-      default:
-        return 4.0;
-    }
-  };
-  return static_cast<uint64_t>(static_cast<double>(matrix.shape.num_elems()) *
-                               bits() / 8.0);
-}
-
 }  // namespace thermocline::npu

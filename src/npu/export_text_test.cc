@@ -82,14 +82,5 @@ TEST(ExportTextTest, FactsHaveHuggingFacesNames) {
   }
 }
 
-TEST(ExportTextTest, BytesOfAMatrix) {
-  const TensorView matrix = {.dtype = DType::kQ4_0,
-                             .shape = {.ne = {64, 32, 1, 1}, .rank = 2}};
-  EXPECT_EQ(RoughMatrixBytes(matrix, WeightForm::kF16), 4096u);
-  EXPECT_EQ(RoughMatrixBytes(matrix, WeightForm::kI8Channel), 2048u);
-  EXPECT_EQ(RoughMatrixBytes(matrix, WeightForm::kI4Channel), 1024u);
-  EXPECT_EQ(RoughMatrixBytes(matrix, WeightForm::kExact), 1152u);
-}
-
 }  // namespace
 }  // namespace thermocline::npu

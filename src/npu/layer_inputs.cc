@@ -19,6 +19,13 @@ PackedTypes SourceTypes(const MatrixSource& source, WeightForm form) {
   return TypesOf(SourcePacking(source, form), source.rows(), source.columns());
 }
 
+size_t BytesOfTypes(const PackedTypes& types) {
+  size_t num_bytes = NumBytes(types.weight);
+  if (types.scale) num_bytes += NumBytes(*types.scale);
+  if (types.zero) num_bytes += NumBytes(*types.zero);
+  return num_bytes;
+}
+
 size_t CountInputs(const PackedTypes& types) {
   return 1 + size_t{types.scale.has_value()} + size_t{types.zero.has_value()};
 }
@@ -124,16 +131,19 @@ Status UnpackLayer(const model::Model& model,
   return {};
 }
 
+MatrixBytes MatrixBytesOf(const TensorView& matrix, WeightForm form) {
+  const PackedTypes types = SourceTypes({.view = matrix}, form);
+  return {types.weight.element, BytesOfTypes(types)};
+}
+
 Result<Value> AddMatrix(Graph& graph, const TensorView& matrix, WeightForm form,
                         UnpackError* error) {
   const MatrixSource source = {.view = matrix};
   TC_CHECK(matrix.in_memory());
   const PackedTypes types = SourceTypes(source, form);
-  size_t num_bytes = NumBytes(types.weight);
-  if (types.scale) num_bytes += NumBytes(*types.scale);
-  if (types.zero) num_bytes += NumBytes(*types.zero);
   // So that one constant does not move the bytes of another.
-  graph.ReserveData(graph.data().size() + num_bytes + 4 * Graph::kAlignment);
+  graph.ReserveData(graph.data().size() + BytesOfTypes(types) +
+                    4 * Graph::kAlignment);
   PackedValues values;
   PackedMemory to;
   const auto add = [&](const Type& type, std::byte** memory) {

@@ -4,6 +4,7 @@
 #define THERMOCLINE_NPU_LAYER_INPUTS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,12 @@ Status UnpackLayer(const model::Model& model,
 
 // The same of any matrix [N, K]: for heads. Adds the nodes that give it as F32,
 // to be multiplied with transpose_b.
+// What AddMatrix adds: of its scales and zero points the bytes alone.
+struct MatrixBytes {
+  Element element = Element::kF16;
+  uint64_t num_bytes = 0;
+};
+MatrixBytes MatrixBytesOf(const TensorView& matrix, WeightForm form);
 Result<Value> AddMatrix(Graph& graph, const TensorView& matrix, WeightForm form,
                         UnpackError* error);
 

@@ -47,6 +47,22 @@ TEST(LayerInputsTest, FormsSayWhichTensorsThereAre) {
   EXPECT_EQ(find(WeightForm::kI4Asymmetric, "z_q"), "u4[96,1]");
 }
 
+// With its scales and zero points.
+TEST(LayerInputsTest, BytesOfAMatrix) {
+  const TensorView matrix = {.dtype = DType::kQ4_0,
+                             .shape = {.ne = {64, 33, 1, 1}, .rank = 2}};
+  const auto bytes = [&](WeightForm form) {
+    return MatrixBytesOf(matrix, form).num_bytes;
+  };
+  EXPECT_EQ(bytes(WeightForm::kF16), 33 * 128u);
+  EXPECT_EQ(bytes(WeightForm::kI8Channel), 33 * 66u);
+  EXPECT_EQ(bytes(WeightForm::kI4Channel), 33 * 34u);
+  EXPECT_EQ(bytes(WeightForm::kI4Asymmetric), 33 * 34u + 17);
+  EXPECT_EQ(bytes(WeightForm::kExact), 33 * 36u);
+  EXPECT_EQ(MatrixBytesOf(matrix, WeightForm::kI4Asymmetric).element,
+            Element::kU4);
+}
+
 TEST(LayerInputsTest, PartsOfALayerMakeTheSameWhole) {
   for (const WeightForm form : kAllForms) {
     const auto model =

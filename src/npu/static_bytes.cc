@@ -1,8 +1,11 @@
 // How much memory a static model takes, before there is one.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "base/math.h"
+#include "base/units.h"
 #include "npu/chunk_plan.h"
 #include "npu/graph.h"
 #include "npu/layer_feed.h"
@@ -38,6 +41,23 @@ uint64_t MostLayerBytes(const model::Config& config,
   const uint64_t num_rows = q_rows + kv_rows + ffn_rows + 8 * width;
   return kMostWeightBytes * num_elems + kMostRowBytes * num_rows +
          kMostLayerTensors * Graph::kAlignment;
+}
+
+// use(element, bytes) for each tensor of weights of the layers and the head.
+template <typename Use>
+void ForEachWeight(const model::Model& model, const StaticOptions& options,
+                   const Use& use) {
+  for (size_t i = 0; i < model.config().layers.size(); ++i) {
+    const auto inputs = LayerInputs(model, i, options.weights);
+    if (!inputs.has_value()) return;  // a model that no graph is made of
+    for (const LayerInput& input : *inputs) {
+      use(input.type.element, NumBytes(input.type));
+    }
+  }
+  if (!options.has_head) return;
+  const MatrixBytes head = MatrixBytesOf(model.weights().head, options.weights);
+  use(head.element, head.num_bytes);
+  use(Element::kF32, model.config().width * sizeof(float));  // the norm
 }
 
 // Seen on OpenVINO's CPU beside the constants themselves.
@@ -81,15 +101,41 @@ uint64_t RoughDeviceBytes(const model::Model& model,
                           const StaticOptions& options) {
   if (options.weights_are_inputs) return 0;
   double sum = 0.0;
-  for (size_t i = 0; i < model.config().layers.size(); ++i) {
-    const auto inputs = LayerInputs(model, i, options.weights);
-    if (!inputs.has_value()) return 0;
-    for (const LayerInput& input : *inputs) {
-      sum += static_cast<double>(NumBytes(input.type)) *
-             PackedShare(input.type.element);
-    }
-  }
+  ForEachWeight(model, options, [&](Element element, uint64_t num_bytes) {
+    sum += static_cast<double>(num_bytes) * PackedShare(element);
+  });
   return static_cast<uint64_t>(sum);
+}
+
+std::string DescribeDeviceBytes(const model::Model& model,
+                                const StaticOptions& options) {
+  const uint64_t num_bytes = RoughDeviceBytes(model, options);
+  if (num_bytes == 0) return "";
+  return fmt::format(", some {} of its own for each shape",
+                     FormatBytes(num_bytes));
+}
+
+uint64_t TokenBytes(const model::Model& model, const StaticOptions& options,
+                    int64_t length) {
+  uint64_t sum = 0;
+  ForEachWeight(model, options, [&](Element /*element*/, uint64_t num_bytes) {
+    sum += num_bytes;
+  });
+  const StaticShapes shapes = {options.rows,
+                               options.contexts.empty()
+                                   ? ContextsFor(options.context, options.rows)
+                                   : options.contexts};
+  int64_t num_positions = shapes.most_context();
+  if (options.kv == KvForm::kAppend) {
+    const auto chunks = PlanChunks(shapes, length, 1);
+    if (chunks.has_value()) num_positions = chunks->front().past();
+  }
+  for (size_t i = 0; i < model.config().layers.size(); ++i) {
+    const KvWidths widths = KvWidthsOf(model.config(), i);
+    sum += (widths.k + widths.v) * sizeof(uint16_t) *
+           static_cast<uint64_t>(num_positions);
+  }
+  return sum;
 }
 
 }  // namespace thermocline::npu

@@ -110,6 +110,20 @@ Result<StaticMemory> StaticMemory::Create(const model::Config& config,
   return memory;
 }
 
+void TakeRows(const StreamRows& x, size_t first, size_t count, size_t width,
+              float* to) {
+  for (size_t row = 0; row < count; ++row) {
+    std::copy_n(x.data + (first + row) * x.stride, width, to + row * width);
+  }
+}
+
+void GiveRows(const float* from, size_t first, size_t count, size_t width,
+              const StreamRows& x) {
+  for (size_t row = 0; row < count; ++row) {
+    std::copy_n(from + row * width, width, x.data + (first + row) * x.stride);
+  }
+}
+
 void PadRows(size_t count, size_t rows, size_t width, float* x) {
   for (size_t row = count; row < rows; ++row) {
     std::copy_n(x + (count - 1) * width, width, x + row * width);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -48,6 +49,17 @@ class StaticMemory {
   StaticActivations activations_;
   os::AlignedBuffer buffer_;
 };
+
+// ", some 2.00 GiB of its own for each shape": RoughDeviceBytes, for who reads
+// what a model is. Empty: none.
+std::string DescribeDeviceBytes(const model::Model& model,
+                                const StaticOptions& options);
+
+// Rows [first, first + count) of the caller's to [count, width], and back.
+void TakeRows(const StreamRows& x, size_t first, size_t count, size_t width,
+              float* to);
+void GiveRows(const float* from, size_t first, size_t count, size_t width,
+              const StreamRows& x);
 
 // x [rows, width] of which `count` are wanted: the others become the last of
 // them. Zeros would do only where a norm has an epsilon that F16 holds: NaN in

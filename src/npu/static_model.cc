@@ -64,7 +64,7 @@ class StaticModelImpl final : public StaticModel {
     return PlanChunks(shapes_, first, num_rows).has_value();
   }
 
-  Status Run(std::span<float> x, const KvSink* sink,
+  Status Run(const StreamRows& x, const KvSink* sink,
              const std::function<bool()>& is_cancelled) override;
   Status Logits(std::span<const float> x, std::span<float> logits) override {
     TC_CHECK(options_.has_head);
@@ -87,11 +87,11 @@ class StaticModelImpl final : public StaticModel {
 
   // Compiles what is missing.
   Status Prepare(const std::vector<Chunk>& chunks);
-  Status RunSteps(const std::vector<Chunk>& chunks, std::span<float> x,
+  Status RunSteps(const std::vector<Chunk>& chunks, const StreamRows& x,
                   HandOver& hand_over,
                   const std::function<bool()>& is_cancelled);
   // Rows [first, first + count) of x, by a step's program.
-  Status RunChunk(const Step& step, const Chunk& chunk, std::span<float> x,
+  Status RunChunk(const Step& step, const Chunk& chunk, const StreamRows& x,
                   HandOver& hand_over);
   void FillPositions(const Chunk& chunk);
   Status Bind(LayersProgram& program, const Step& step);
@@ -126,10 +126,10 @@ std::byte* Bytes(T* place) {
   return reinterpret_cast<std::byte*>(place);
 }
 
-Status StaticModelImpl::Run(std::span<float> x, const KvSink* sink,
+Status StaticModelImpl::Run(const StreamRows& x, const KvSink* sink,
                             const std::function<bool()>& is_cancelled) {
-  TC_CHECK(x.size() % width() == 0);
-  const auto num_rows = static_cast<int64_t>(x.size() / width());
+  TC_CHECK(x.stride >= width());
+  const auto num_rows = static_cast<int64_t>(x.num_rows);
   TC_ASSIGN_OR_RETURN(const std::vector<Chunk> chunks,
                       PlanChunks(shapes_, length_, num_rows));
   TC_RETURN_IF_ERROR(Prepare(chunks));
@@ -172,7 +172,7 @@ Status StaticModelImpl::Prepare(const std::vector<Chunk>& chunks) {
 }
 
 Status StaticModelImpl::RunSteps(const std::vector<Chunk>& chunks,
-                                 std::span<float> x, HandOver& hand_over,
+                                 const StreamRows& x, HandOver& hand_over,
                                  const std::function<bool()>& is_cancelled) {
   std::optional<LayerFeed> feed;
   if (options_.weights_are_inputs) {
@@ -197,21 +197,19 @@ Status StaticModelImpl::RunSteps(const std::vector<Chunk>& chunks,
 }
 
 Status StaticModelImpl::RunChunk(const Step& step, const Chunk& chunk,
-                                 std::span<float> x, HandOver& hand_over) {
+                                 const StreamRows& x, HandOver& hand_over) {
   LayersProgram& program = *programs_.Find(KeyOf(step, chunk));
   const StaticActivations& of = memory_.of();
-  const auto count = static_cast<size_t>(chunk.count) * width();
-  const std::span<float> rows =
-      x.subspan(static_cast<size_t>(chunk.first) * width(), count);
-  std::ranges::copy(rows, of.x);
-  PadRows(static_cast<size_t>(chunk.count), static_cast<size_t>(chunk.rows),
-          width(), of.x);
+  const auto first_row = static_cast<size_t>(chunk.first);
+  const auto count = static_cast<size_t>(chunk.count);
+  TakeRows(x, first_row, count, width(), of.x);
+  PadRows(count, static_cast<size_t>(chunk.rows), width(), of.x);
   FillPositions(chunk);
   TC_RETURN_IF_ERROR(Bind(program, step));
   const Stopwatch watch;
   TC_RETURN_IF_ERROR(program.program->Infer());
   times_.infer_s += watch.Seconds();
-  std::copy_n(of.y, count, rows.begin());
+  GiveRows(of.y, first_row, count, width(), x);
   const int64_t first = length_ + chunk.first;
   for (size_t i = 0; i < step.num_layers; ++i) {
     const auto& [k, v] = of.new_kv[i];
@@ -284,11 +282,11 @@ std::byte* StaticModelImpl::PlaceOfKv(std::string_view name,
 }
 
 std::string StaticModelImpl::Describe() const {
-  return fmt::format("{}, weights {}{}, {} rows, contexts {} to {}",
-                     device_->Describe(), NameOf(options_.weights),
-                     options_.weights_are_inputs ? " as inputs" : "",
-                     fmt::join(options_.rows, "/"), shapes_.contexts.front(),
-                     shapes_.most_context());
+  return fmt::format(
+      "{}, weights {}{}, {} rows, contexts {} to {}{}", device_->Describe(),
+      NameOf(options_.weights), options_.weights_are_inputs ? " as inputs" : "",
+      fmt::join(options_.rows, "/"), shapes_.contexts.front(),
+      shapes_.most_context(), DescribeDeviceBytes(*model_, options_));
 }
 
 Result<WeightSlots> MakeSlots(const model::Model& model,
@@ -304,6 +302,14 @@ Result<WeightSlots> MakeSlots(const model::Model& model,
   return WeightSlots::Create(std::move(inputs));
 }
 
+Status CheckLayersPerProgram(const StaticOptions& options) {
+  if (!options.weights_are_inputs || options.layers_per_program <= 1) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "static graphs of {} layers, and weights as inputs of a graph of "
+              "one: only one of the two",
+              options.layers_per_program);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StaticModel>> StaticModel::Create(
@@ -315,6 +321,7 @@ Result<std::unique_ptr<StaticModel>> StaticModel::Create(
     listed.contexts = ContextsFor(listed.context, listed.rows);
   }
   TC_RETURN_IF_ERROR(CheckShapes({listed.rows, listed.contexts}));
+  TC_RETURN_IF_ERROR(CheckLayersPerProgram(listed));
   TC_RETURN_IF_ERROR(CheckCanBuild(*model));
   if (listed.kv != KvForm::kAppend) {
     return MakeWholeCacheModel(std::move(model), std::move(device), listed);

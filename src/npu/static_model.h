@@ -32,8 +32,8 @@ struct GraphName {
 struct StaticOptions {
   WeightForm weights = WeightForm::kExact;
   KvForm kv = KvForm::kAppend;
-  // One program serves all layers, whose weights are unpacked before each:
-  // 1/L of the compile and of the memory.
+  // One program of one layer serves all, whose weights are unpacked before
+  // each: 1/L of the compile and of the memory.
   bool weights_are_inputs = false;
   size_t layers_per_program = 0;      // 0: all of them
   std::vector<int64_t> rows = {128};  // T of the programs, ascending
@@ -71,6 +71,16 @@ struct KvSource {
       get;
 };
 
+// Rows of a residual stream where the caller has them.
+struct StreamRows {
+  float* data = nullptr;
+  size_t num_rows = 0;
+  size_t stride = 0;  // elements from one row to the next, at least D
+};
+inline StreamRows PackedRows(std::span<float> x, size_t width) {
+  return {x.data(), x.size() / width, width};
+}
+
 // Seconds of a layer's parts, as PowerInfer-2's Fig. 8; all layers' sums.
 struct StaticTimes {
   double read_s = 0.0;  // waiting for the source
@@ -85,21 +95,30 @@ struct StaticTimes {
   uint64_t num_padded = 0;  // rows that were computed for nothing
 };
 
-// At most what num_bytes() will be, from the description alone; saturates.
-// kInvalidArgument as of StaticModel::Create.
+// At least what num_bytes() will be, and little more, from the description
+// alone, so that memory can be planned; saturates. kInvalidArgument as of
+// StaticModel::Create.
 Result<uint64_t> StaticBytes(const model::Config& config,
                              const StaticOptions& options);
 
-// What a device will take on top, roughly: its own copy of the constants, which
-// OpenVINO's CPU packs anew. 0 where there are none.
+// What a device will take on top for each number of rows and context, roughly:
+// its own copy of the constants, which OpenVINO's CPU packs anew. 0 where there
+// are none.
 uint64_t RoughDeviceBytes(const model::Model& model,
                           const StaticOptions& options);
+
+// What computing a token behind `length` others reads: all weights in the form
+// that graphs have them in, with the head's if they have one, and keys and
+// values of as many positions as the graph has, used or not.
+uint64_t TokenBytes(const model::Model& model, const StaticOptions& options,
+                    int64_t length);
 
 // Threads  one caller at a time.
 class StaticModel {
  public:
   // Programs are compiled when they are first needed. Errors of CheckCanBuild;
-  // kInvalidArgument: rows or contexts that do not go together;
+  // kInvalidArgument: rows or contexts that do not go together, or several
+  // layers for a program with weights as inputs;
   // kResourceExhausted. Of other forms of keys and values than kAppend:
   // whole_cache_model.h.
   static Result<std::unique_ptr<StaticModel>> Create(
@@ -122,12 +141,14 @@ class StaticModel {
   // T rows, the last padded; each with the smallest context that holds it
   // (chunk_plan.h). Program by program, each with all chunks, so that a layer's
   // weights are read and unpacked once. sink: or null; when this returns it has
-  // all that it will get.
+  // all that it will get. Allocates: programs that are missing, and lists of
+  // chunks and of rows to hand over.
   // kResourceExhausted, before anything is computed: more positions than the
   // largest context. kCancelled: is_cancelled said so. kCorrupt: keys or values
   // are not finite in F16. Else the device's errors (kIo for a compile that
-  // took too long) and those of the source; length() is then what it was.
-  virtual Status Run(std::span<float> x, const KvSink* sink,
+  // took too long), kResourceExhausted for want of a thread, and those of the
+  // source; length() is then what it was.
+  virtual Status Run(const StreamRows& x, const KvSink* sink,
                      const std::function<bool()>& is_cancelled) = 0;
   // logits [n, V] of rows that Run gave; with has_head.
   virtual Status Logits(std::span<const float> x, std::span<float> logits) = 0;
@@ -141,7 +162,8 @@ class StaticModel {
   // Since the last ResetTimes; compile_s since the beginning.
   virtual const StaticTimes& times() const = 0;
   virtual void ResetTimes() = 0;
-  // "OpenVINO 2026.4.1 on CPU, weights i8-cw, 128 rows, contexts 512 to 4096".
+  // "OpenVINO 2026.4.1 on CPU, weights i8-cw, 128 rows, contexts 512 to 4096,
+  // some 2.00 GiB of its own for each shape".
   virtual std::string Describe() const = 0;
 };
 

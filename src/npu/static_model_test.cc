@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "npu/layer_inputs.h"
 #include "npu/test_static_model.h"
 #include "os/test_no_threads.h"
 
@@ -94,6 +95,27 @@ TEST(StaticModelTest, RunsGoOnWhereTheLastOneEnded) {
   }
 }
 
+// As they lie among other activations: nothing between them changes.
+TEST(StaticModelTest, RowsNeedNotLieOneBehindTheOther) {
+  constexpr size_t kStride = kWidth + 3;
+  const Expected expected(19);
+  const std::vector<float> x = SomeStream(19);
+  for (const Shape& shape : kShapes) {
+    StaticRig rig(SomeModel(), shape.options);
+    std::vector<float> apart(19 * kStride, 7.0f);
+    for (size_t row = 0; row < 19; ++row) {
+      std::copy_n(&x[row * kWidth], kWidth, &apart[row * kStride]);
+    }
+    ASSERT_TRUE(rig.graphs->Run({apart.data(), 19, kStride}, nullptr, {}));
+    for (size_t row = 0; row < 19; ++row) {
+      const float* y = &apart[row * kStride];
+      EXPECT_TRUE(std::equal(y, y + kWidth, &expected.y[row * kWidth]))
+          << shape.name << ", " << row;
+      EXPECT_EQ(std::count(y + kWidth, y + kStride, 7.0f), 3) << shape.name;
+    }
+  }
+}
+
 // What other rows left behind is closed, and what the host has comes back.
 TEST(StaticModelTest, GarbageInUnusedSlotsChangesNothing) {
   const Expected expected(19);
@@ -108,7 +130,8 @@ TEST(StaticModelTest, GarbageInUnusedSlotsChangesNothing) {
     // Another sequence meanwhile.
     rig.graphs->Truncate(3);
     std::vector<float> other = RandomStream(30, kWidth, 98);
-    ASSERT_TRUE(rig.graphs->Run(other, nullptr, {}).has_value());
+    ASSERT_TRUE(
+        rig.graphs->Run(PackedRows(other, kWidth), nullptr, {}).has_value());
     rig.graphs->Load(3, 10, rig.host.Source());
     const auto y = rig.Run({at_10, x.end()});
     ASSERT_TRUE(y.has_value());
@@ -165,7 +188,8 @@ TEST(StaticModelTest, WithoutMoreThreadsNothingIsComputed) {
       const os::NoMoreThreads none;
       const KvSink sink = rig.host.Sink();
       std::vector<float> x = SomeStream(9);
-      const Status status = rig.graphs->Run(x, has_sink ? &sink : nullptr, {});
+      const Status status = rig.graphs->Run(PackedRows(x, kWidth),
+                                            has_sink ? &sink : nullptr, {});
       ASSERT_FALSE(status.has_value());
       EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
       EXPECT_NE(status.error().message.find("cannot start a thread"),
@@ -322,6 +346,40 @@ TEST(StaticModelTest, WhatTheDeviceTakesBesides) {
       RoughDeviceBytes(*model, {.weights = WeightForm::kI4Channel});
   EXPECT_GT(f16, 7 * i4);
   EXPECT_LT(f16, 12 * i4);
+  // F16 threefold, and the norm.
+  const model::Config& config = model->config();
+  const StaticOptions with_head = {.weights = WeightForm::kF16,
+                                   .has_head = true};
+  EXPECT_EQ(RoughDeviceBytes(*model, with_head) - f16,
+            3 * config.width * (2 * config.vocab_size + 4));
+}
+
+// The weights that graphs hold, and all positions of the one that is used.
+TEST(StaticModelTest, WhatATokenReads) {
+  const auto model = SomeModel();
+  const model::Config& config = model->config();
+  const auto bytes = [&](StaticOptions options, int64_t length) {
+    options.rows = {1, 8};
+    options.contexts = {64, 128};
+    return TokenBytes(*model, options, length);
+  };
+  uint64_t of_layers = 0;
+  for (size_t i = 0; i < kLayers; ++i) {
+    const auto inputs = LayerInputs(*model, i, WeightForm::kF16);
+    for (const LayerInput& input : *inputs) of_layers += NumBytes(input.type);
+  }
+  const KvWidths widths = KvWidthsOf(config, 0);
+  const uint64_t kv = kLayers * 2 * (widths.k + widths.v);  // of a position
+  const StaticOptions f16 = {.weights = WeightForm::kF16};
+  for (const auto& [length, past] : {std::pair{0, 63}, {63, 63}, {64, 127}}) {
+    EXPECT_EQ(bytes(f16, length), of_layers + kv * static_cast<uint64_t>(past))
+        << length;
+  }
+  EXPECT_EQ(bytes({.weights = WeightForm::kF16, .has_head = true}, 0),
+            bytes(f16, 0) + config.width * (2 * config.vocab_size + 4));
+  EXPECT_EQ(bytes({.weights = WeightForm::kF16, .kv = KvForm::kRoll}, 0),
+            of_layers + kv * 128);
+  EXPECT_LT(bytes({.weights = WeightForm::kI4Channel}, 0), bytes(f16, 0));
 }
 
 TEST(StaticModelTest, RefusesOptionsThatDoNotGoTogether) {
@@ -332,6 +390,9 @@ TEST(StaticModelTest, RefusesOptionsThatDoNotGoTogether) {
     const char* message;
   };
   const Case cases[] = {
+      {{.weights_are_inputs = true, .layers_per_program = 2},
+       ErrorCode::kInvalidArgument,
+       "graphs of 2 layers, and weights as inputs of a graph of one"},
       {{.rows = {}}, ErrorCode::kInvalidArgument, "static graphs of  rows"},
       {{.rows = {8}, .contexts = {65}},
        ErrorCode::kInvalidArgument,

@@ -144,7 +144,8 @@ struct StaticRig {
   Result<std::vector<float>> Run(std::vector<float> x,
                                  const std::function<bool()>& cancelled = {}) {
     const KvSink sink = host.Sink();
-    TC_RETURN_IF_ERROR(graphs->Run(x, &sink, cancelled));
+    TC_RETURN_IF_ERROR(
+        graphs->Run(PackedRows(x, model->config().width), &sink, cancelled));
     return x;
   }
 

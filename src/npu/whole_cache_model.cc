@@ -58,7 +58,7 @@ class WholeCacheModel final : public StaticModel {
     return first + num_rows <= context();
   }
 
-  Status Run(std::span<float> x, const KvSink* sink,
+  Status Run(const StreamRows& x, const KvSink* sink,
              const std::function<bool()>& is_cancelled) override;
   Status Logits(std::span<const float> x, std::span<float> logits) override {
     return heads_.Run(programs_, memory_.of(), options_.rows.front(), x,
@@ -74,9 +74,10 @@ class WholeCacheModel final : public StaticModel {
   void ResetTimes() override { times_ = {.compile_s = times_.compile_s}; }
   std::string Describe() const override {
     return fmt::format(
-        "{}, weights {}, {} rows, context {}, keys and values {}",
+        "{}, weights {}, {} rows, context {}, keys and values {}{}",
         device_->Describe(), NameOf(options_.weights),
-        fmt::join(options_.rows, "/"), context(), NameOf(options_.kv));
+        fmt::join(options_.rows, "/"), context(), NameOf(options_.kv),
+        DescribeDeviceBytes(*model_, options_));
   }
 
  private:
@@ -93,7 +94,8 @@ class WholeCacheModel final : public StaticModel {
   }
   // Compiles what is missing for so many rows; a state of no positions.
   Status Prepare(int64_t num_rows);
-  Status RunRows(int64_t rows, int64_t position, float* x);
+  // Rows [done, done + rows) of x, which are at length() + done.
+  Status RunRows(int64_t rows, int64_t done, const StreamRows& x);
   void FillPositions(int64_t rows, int64_t position);
   Status Bind(LayersProgram& program, size_t step_idx);
   std::byte* PlaceOf(std::string_view name, size_t step_idx) const;
@@ -131,10 +133,10 @@ Status WholeCacheModel::Prepare(int64_t num_rows) {
   return {};
 }
 
-Status WholeCacheModel::Run(std::span<float> x, const KvSink* sink,
+Status WholeCacheModel::Run(const StreamRows& x, const KvSink* sink,
                             const std::function<bool()>& is_cancelled) {
-  TC_CHECK(sink == nullptr && x.size() % width() == 0);
-  const auto num_rows = static_cast<int64_t>(x.size() / width());
+  TC_CHECK(sink == nullptr && x.stride >= width());
+  const auto num_rows = static_cast<int64_t>(x.num_rows);
   if (!Holds(length_, num_rows)) {
     return Fail(ErrorCode::kResourceExhausted,
                 "{} positions behind {}: the graphs' context has {}", num_rows,
@@ -149,8 +151,7 @@ Status WholeCacheModel::Run(std::span<float> x, const KvSink* sink,
       break;
     }
     const int64_t rows = RowsFor(num_rows - done);
-    status = RunRows(rows, length_ + done,
-                     x.data() + static_cast<size_t>(done) * width());
+    status = RunRows(rows, done, x);
     done += rows;
   }
   if (!status.has_value()) {
@@ -165,11 +166,12 @@ Status WholeCacheModel::Run(std::span<float> x, const KvSink* sink,
   return {};
 }
 
-Status WholeCacheModel::RunRows(int64_t rows, int64_t position, float* x) {
+Status WholeCacheModel::RunRows(int64_t rows, int64_t done,
+                                const StreamRows& x) {
   const StaticActivations& of = memory_.of();
-  const size_t count = static_cast<size_t>(rows) * width();
-  FillPositions(rows, position);
-  std::copy_n(x, count, of.x);
+  const auto num_rows = static_cast<size_t>(rows);
+  FillPositions(rows, length_ + done);
+  TakeRows(x, static_cast<size_t>(done), num_rows, width(), of.x);
   for (size_t i = 0; i < steps_.size(); ++i) {
     LayersProgram& program = *programs_.Find(KeyOf(steps_[i], rows, context()));
     TC_RETURN_IF_ERROR(Bind(program, i));
@@ -177,9 +179,9 @@ Status WholeCacheModel::RunRows(int64_t rows, int64_t position, float* x) {
     TC_RETURN_IF_ERROR(program.program->Infer());
     times_.infer_s += watch.Seconds();
     newest_[i] ^= 1;
-    std::copy_n(of.y, count, of.x);
+    std::copy_n(of.y, num_rows * width(), of.x);
   }
-  std::copy_n(of.y, count, x);
+  GiveRows(of.x, static_cast<size_t>(done), num_rows, width(), x);
   return {};
 }
 

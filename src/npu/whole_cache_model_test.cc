@@ -38,7 +38,7 @@ struct WholeCacheRig {
                  .value();
   }
   Result<std::vector<float>> Run(std::vector<float> x) {
-    TC_RETURN_IF_ERROR(graphs->Run(x, nullptr, {}));
+    TC_RETURN_IF_ERROR(graphs->Run(PackedRows(x, kStreamWidth), nullptr, {}));
     return x;
   }
 

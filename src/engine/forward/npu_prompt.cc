@@ -1,12 +1,8 @@
 #include "engine/forward/npu_prompt.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <span>
 #include <utility>
 
-#include "base/units.h"
 #include "compute/stage_times.h"
 
 namespace thermocline::engine {
@@ -50,14 +46,6 @@ NpuPrompt::NpuPrompt(const NpuPromptParts& parts,
        .leave = [streamed](size_t layer_idx) { streamed->Leave(layer_idx); }});
 }
 
-std::string NpuPrompt::Describe() const {
-  const uint64_t num_bytes =
-      npu::RoughDeviceBytes(*parts_.model, parts_.options->graphs);
-  if (num_bytes == 0) return model_->Describe();
-  return fmt::format("{}, some {} of its own", model_->Describe(),
-                     FormatBytes(num_bytes));
-}
-
 int64_t NpuPrompt::least_rows() const {
   if (use_ == Use::kCheck) return 1;
   const PromptDeviceOptions& options = *parts_.options;
@@ -74,25 +62,6 @@ bool NpuPrompt::Takes(const SequenceRows& run) const {
 Status NpuPrompt::Run(const SequenceRows& run, const compute::Rows& residual,
                       const PassHooks& hooks) {
   const compute::ScopedStage stage(*parts_.compute, compute::Stage::kDevice);
-  if (residual.stride == residual.width || run.num_rows == 1) {
-    return RunRows(run, {residual.data, run.num_rows * residual.width}, hooks);
-  }
-  packed_.resize(run.num_rows * residual.width);
-  const auto packed_row = [&](size_t row) {
-    return std::span(packed_).subspan(row * residual.width, residual.width);
-  };
-  for (size_t row = 0; row < run.num_rows; ++row) {
-    std::ranges::copy(residual.span(row), packed_row(row).begin());
-  }
-  TC_RETURN_IF_ERROR(RunRows(run, packed_, hooks));
-  for (size_t row = 0; row < run.num_rows; ++row) {
-    std::ranges::copy(packed_row(row), residual.row(row));
-  }
-  return {};
-}
-
-Status NpuPrompt::RunRows(const SequenceRows& run, std::span<float> x,
-                          const PassHooks& hooks) {
   LoadPast(run);
   const kernels::KernelTable& kernels = *parts_.compute->kernels;
   const npu::KvSink sink = {.put = [&](size_t layer_idx, int64_t first,
@@ -100,9 +69,9 @@ Status NpuPrompt::RunRows(const SequenceRows& run, std::span<float> x,
                                        const uint16_t* v) {
     run.sequence->PutRows(kernels, layer_idx, first, count, k, v);
   }};
-  const Status status = model_->Run(x, &sink, [&hooks] {
-    return hooks.cancel != nullptr && hooks.cancel->load();
-  });
+  const Status status = model_->Run(
+      {residual.data, run.num_rows, residual.stride}, &sink,
+      [&hooks] { return hooks.cancel != nullptr && hooks.cancel->load(); });
   if (!status.has_value()) Forget();
   return status;
 }

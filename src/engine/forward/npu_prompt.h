@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/status.h"
 #include "compute/matmul.h"
@@ -50,8 +49,7 @@ class NpuPrompt final : public PromptLayers {
 
   const npu::StaticTimes& times() const { return model_->times(); }
   void ResetTimes() { model_->ResetTimes(); }
-  // Also what the device takes beyond what is planned.
-  std::string Describe() const;
+  std::string Describe() const { return model_->Describe(); }
 
  private:
   NpuPrompt(const NpuPromptParts& parts,
@@ -59,8 +57,6 @@ class NpuPrompt final : public PromptLayers {
 
   // The device has the keys and values before the run.
   void LoadPast(const SequenceRows& run);
-  Status RunRows(const SequenceRows& run, std::span<float> x,
-                 const PassHooks& hooks);
   int64_t least_rows() const;
 
   NpuPromptParts parts_;
@@ -70,7 +66,6 @@ class NpuPrompt final : public PromptLayers {
   bool is_given_up_ = false;
   // Of the sequence whose first positions the device has; 0: nobody's.
   uint64_t history_ = 0;
-  std::vector<float> packed_;  // rows that do not lie one behind the other
 };
 
 }  // namespace thermocline::engine

@@ -63,11 +63,11 @@ TEST(PromptChooserTest, AGoodDeviceIsUsedAndSaysHowGood) {
   const model::TestLog log;
   const auto device = Good();
   PromptRig rig(MakeTinyModel({}), WithCheck({device}, PromptCheck::kFail));
-  EXPECT_THAT(
-      rig.session().prompt_device(),
-      AllOf(HasSubstr("faulty device, weights exact, 8 rows, contexts "
-                      "128 to 128, some "),
-            HasSubstr(" of its own, NMSE "), HasSubstr(" against the host")));
+  EXPECT_THAT(rig.session().prompt_device(),
+              AllOf(HasSubstr("faulty device, weights exact, 8 rows, contexts "
+                              "128 to 128, some "),
+                    HasSubstr(" of its own for each shape, NMSE "),
+                    HasSubstr(" against the host")));
   EXPECT_THAT(log.lines(),
               ElementsAre("prompts on " + rig.session().prompt_device()));
   // The check counts nowhere.
