@@ -37,10 +37,15 @@ namespace thermocline::engine {
 //      memory (stream/). What lies on a device counts as an option, and so
 //      does who computes prompts, which may depend on their length; with
 //      attention there and KV pages in 8 bits it also matters whether a page
-//      was copied, for a fork (kv/device_kv.h).
+//      was copied, for a fork (kv/device_kv.h). Where a device computes prompts
+//      and KV pages have 8 bits, the rows of one run see each other's keys and
+//      values before they are rounded, so that it matters how a prompt was cut
+//      into runs; those of earlier runs they see as the pages have them.
 //   2. After an error no sequence has grown.
 //   3. Run allocates nothing, but for the pass in which it leaves a device
-//      (DeviceLoss::kHost).
+//      (DeviceLoss::kHost), and for prompts that a device for static graphs
+//      computes (npu/static_model.h): what these keep is planned, what the
+//      device itself takes is not.
 class Engine {
  public:
   // kInvalidArgument when the options do not fit the model (engine_plan.h);

@@ -72,7 +72,13 @@ Status NpuPrompt::Run(const SequenceRows& run, const compute::Rows& residual,
   const Status status = model_->Run(
       {residual.data, run.num_rows, residual.stride}, &sink,
       [&hooks] { return hooks.cancel != nullptr && hooks.cancel->load(); });
-  if (!status.has_value()) Forget();
+  if (!status.has_value()) {
+    Forget();
+  } else if (run.sequence->layout().rounds()) {
+    // The next run sees what the host keeps of these, whoever is computed
+    // between.
+    model_->Truncate(run.first_position);
+  }
   return status;
 }
 

@@ -176,6 +176,42 @@ TEST(NpuPromptTest, TakesItsRunsOfABatchAndLeavesTheOthers) {
   EXPECT_EQ(others(all[1]), others(all[0]));
 }
 
+// Logits of a prompt of 9 behind one of 19, with another sequence's between
+// them or not.
+std::vector<float> SecondTurn(const std::shared_ptr<const model::Model>& model,
+                              DType kv, bool has_other) {
+  SessionOptions options = WithPrompts(
+      ReferenceDevice(), {.k_type = kv, .v_type = kv, .num_sequences = 2});
+  const auto runtime = Runtime::Create(model, options).value();
+  const size_t vocab_size = model->config().vocab_size;
+  KvSequence one = runtime->NewSequence();
+  KvSequence other = runtime->NewSequence();
+  std::vector<float> logits;
+  const auto prompt = [&](KvSequence& sequence, size_t count) {
+    const auto tokens = testing::RandomTokens(count, vocab_size, count);
+    const BatchRun run = {.sequence = &sequence,
+                          .tokens = tokens,
+                          .phase = Phase::kPrompt,
+                          .logits = LogitsOf::kAll};
+    logits.resize(count * vocab_size);
+    EXPECT_TRUE(runtime->engine().Run({{&run, 1}}, logits).has_value());
+  };
+  prompt(one, 19);
+  if (has_other) prompt(other, 10);
+  prompt(one, 9);
+  EXPECT_EQ(runtime->engine().prompt_times().num_rows, has_other ? 38u : 28u);
+  return logits;
+}
+
+// The device sees what the host keeps, in few bits too.
+TEST(NpuPromptTest, AnotherSequenceBetweenChangesNoBit) {
+  const auto model = MakeTinyModel(PromptSpecOf("q8_0"));
+  for (const DType kv : {DType::kF32, DType::kF16, DType::kQ8_0}) {
+    EXPECT_EQ(SecondTurn(model, kv, false), SecondTurn(model, kv, true))
+        << NameOf(kv);
+  }
+}
+
 // A lost device: the host computes that prompt anew and all later ones, and the
 // bits are the host's.
 TEST(NpuPromptTest, TheHostTakesOverFromADeviceThatFails) {

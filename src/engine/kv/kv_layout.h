@@ -55,6 +55,10 @@ struct KvLayout {
   const KvLayerLayout& layer(size_t layer_idx) const {
     return layers[layer_idx];
   }
+  // Whether less than F16 is kept of keys or values.
+  bool rounds() const {
+    return k_type == DType::kQ8_0 || v_type == DType::kQ8_0;
+  }
   // Of one position in all layers.
   uint64_t position_bytes() const { return page_bytes / kernels::kKvPage; }
 };
