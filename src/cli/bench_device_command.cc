@@ -145,6 +145,7 @@ void CheckBenchDeviceFlags(const CLI::App& app, const BenchFlags& flags,
 
 void AddBenchDeviceFlags(CLI::App& app, BenchFlags& flags) {
   AddPrefillDeviceFlags(app, flags.session.prefill_device);
+  flags.session.prefill_device.keeps_programs = true;
   AddParsed(app, "--placement", "NAME,...",
             "With a device: what lies there, a row for each: native, ilp, "
             "frequency, dense-layers, sparse-layers, all-host, all-device, "

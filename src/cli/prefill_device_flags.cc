@@ -133,7 +133,9 @@ Status OpenPrefillDevices(const PrefillDeviceFlags& flags,
     if (name == kHostName) break;
     auto device = opener.Open(name);
     if (device.has_value()) {
-      options.devices.push_back(*std::move(device));
+      options.devices.push_back(flags.keeps_programs
+                                    ? npu::KeepPrograms(*std::move(device))
+                                    : *std::move(device));
       continue;
     }
     LogWarning("--prefill-device {}: {}", Escape(name), device.error().message);

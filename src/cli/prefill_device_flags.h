@@ -26,6 +26,8 @@ struct PrefillDeviceFlags {
   engine::PromptCheck check = engine::PromptCheck::kWarn;
   std::optional<std::string> library;
   std::vector<int64_t> rows;  // ascending; empty: npu::StaticOptions'
+  // Sessions that come in turn share what was compiled (npu::KeepPrograms).
+  bool keeps_programs = false;
 };
 
 // --prefill-device, --no-fallback, --npu-weights, --npu-param, --npu-check,

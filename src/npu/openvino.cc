@@ -31,6 +31,18 @@ class OvDevice : public StaticDevice {
                        name_.given, shown);
   }
 
+  CompileOptions OptionsThatCount(
+      const CompileOptions& options) const override {
+    CompileOptions count = {.is_exact = options.is_exact,
+                            .is_one_row = options.is_one_row};
+    if (name_.KindOf() == "CPU") {
+      count.num_threads = options.num_threads;
+    } else {
+      count.cache_dir = options.cache_dir;
+    }
+    return count;
+  }
+
   Result<std::unique_ptr<StaticProgram>> Compile(
       const Graph& graph, const CompileOptions& options) override {
     auto job = std::make_shared<OvJob>();

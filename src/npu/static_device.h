@@ -23,8 +23,8 @@ class StaticProgram {
 
   // Where the parameter or result of that name lies from now on: memory of the
   // caller's of at least the type's NumBytes, aligned to Graph::kAlignment,
-  // which outlives the next Bind of the name, and the program. kNotFound: no
-  // such name; kInvalidArgument: another type than the graph's.
+  // which is there until the next Bind of the name, or the last Infer.
+  // kNotFound: no such name; kInvalidArgument: another type than the graph's.
   virtual Status Bind(std::string_view name, const Type& type,
                       std::byte* data) = 0;
 
@@ -56,6 +56,7 @@ struct CompileOptions {
   // Ends the wait for it, and it too, where it is a process of its own; null:
   // nobody does.
   const std::atomic<bool>* cancel = nullptr;
+  bool operator==(const CompileOptions&) const = default;
 };
 
 // Threads  any, all calls.
@@ -67,6 +68,12 @@ class StaticDevice {
   virtual std::string name() const = 0;
   // "OpenVINO 2026.4.1 on CPU (AMD EPYC ...)".
   virtual std::string Describe() const = 0;
+  // Those of the options that what it compiles depends on; the others as they
+  // are by default.
+  virtual CompileOptions OptionsThatCount(
+      const CompileOptions& /*options*/) const {
+    return {};
+  }
 
   // The graph may go when this returns. kUnsupported: the device does not take
   // it; kIo: the device or its driver failed; kResourceExhausted: no memory;
@@ -83,6 +90,14 @@ class StaticDevice {
 // depend on how many rows stand beside it. A compile never fails but for a lack
 // of memory; CompileOptions do not matter.
 std::unique_ptr<StaticDevice> MakeReferenceDevice();
+
+// `device`, but a graph that it was given before, bytes of constants and all,
+// is not compiled again, once who had its program has given it back: for
+// sessions that come one after the other, as in a benchmark. Keeps the memory
+// of what comes back, until a graph is compiled with other options that count
+// (OptionsThatCount), or the device goes.
+std::shared_ptr<StaticDevice> KeepPrograms(
+    std::shared_ptr<StaticDevice> device);
 
 }  // namespace thermocline::npu
 

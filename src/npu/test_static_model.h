@@ -33,6 +33,10 @@ class FaultyDevice final : public StaticDevice {
 
   std::string name() const override { return "faulty"; }
   std::string Describe() const override { return "faulty device"; }
+  CompileOptions OptionsThatCount(
+      const CompileOptions& options) const override {
+    return {.is_exact = options.is_exact};
+  }
   Result<std::unique_ptr<StaticProgram>> Compile(
       const Graph& graph, const CompileOptions& options) override {
     if (num_compiles++ == failing_compile) {

@@ -212,6 +212,25 @@ TEST(NpuPromptTest, AnotherSequenceBetweenChangesNoBit) {
   }
 }
 
+// Of sessions that come in turn.
+TEST(NpuPromptTest, SessionsMayShareWhatWasCompiled) {
+  const auto model = MakeTinyModel(PromptSpecOf("llama"));
+  for (const bool weights_are_inputs : {false, true}) {
+    const auto device = std::make_shared<npu::FaultyDevice>();
+    const auto kept = npu::KeepPrograms(device);
+    std::vector<std::vector<float>> logits;
+    for (const int num_compiles : {1, 1}) {
+      SessionOptions options = WithPrompts(kept);
+      options.prompts.weights_are_inputs = weights_are_inputs;
+      PromptRig rig(model, options);
+      rig.Prompt(19);
+      EXPECT_EQ(device->num_compiles, num_compiles);
+      logits.push_back(rig.logits());
+    }
+    EXPECT_EQ(logits[0], logits[1]);
+  }
+}
+
 // A lost device: the host computes that prompt anew and all later ones, and the
 // bits are the host's.
 TEST(NpuPromptTest, TheHostTakesOverFromADeviceThatFails) {
