@@ -38,8 +38,10 @@ class PrefillTest(CliTest):
         def chat(*flags):
             result = run("run", "-m", DEMO, "--chat-template", "vicuna",
                          "-cnv", "-n", 8, "--temp", 0, *flags, stdin=turns)
-            return self.assert_ok(result)
-        self.assertEqual(chat(*REFERENCE), chat())
+            return self.assert_ok(result), result.stderr
+        answers, stderr = chat(*REFERENCE)
+        self.assertEqual(answers, chat()[0])
+        self.assertIn(b"prefill device: ", stderr)
 
     def test_logits(self):
         tokens = ",".join(str(1 + i * 7 % 20) for i in range(21))

@@ -145,7 +145,6 @@ Status RunChat(const RunFlags& flags) {
   TC_RETURN_IF_ERROR(RequireTokenizer(*model));
   TC_ASSIGN_OR_RETURN(const ChosenChat chosen,
                       ChooseChatTemplate(flags.chat_template, *model));
-  const text::ChatTemplate* const format = chosen.format;
   TC_ASSIGN_OR_RETURN(
       const engine::SessionOptions options,
       MakeSessionOptions(flags.session, model->config(), progress));
@@ -154,7 +153,7 @@ Status RunChat(const RunFlags& flags) {
   TC_ASSIGN_OR_RETURN(
       const auto conversation,
       decode::Conversation::Create(*made.session,
-                                   {.format = format,
+                                   {.format = chosen.format,
                                     .system = std::move(system).value_or(""),
                                     .add_bos = !flags.no_bos,
                                     .answer_start = chosen.answer_start}));
@@ -164,15 +163,17 @@ Status RunChat(const RunFlags& flags) {
   const std::unique_ptr<LineSource> input = OpenInput(is_person);
   const ChatPartner partner = MakePartner(*input, is_person, progress);
   partner.tell(made.mode);
-  partner.tell(DescribeChat(*format, is_person));
+  partner.tell(DescribeChat(*chosen.format, is_person));
   TC_RETURN_IF_ERROR(WarnOfMissingMarks(
-      *format, *model->tokenizer(),
+      *chosen.format, *model->tokenizer(),
       flags.chat_template ? "--chat-template" : "the model's chat format"));
-  return RunChatLoop(*conversation, partner,
-                     {.generate = MakeGenerateOptions(flags),
-                      .first_message = std::move(prompt),
-                      .is_single_turn = flags.single_turn,
-                      .input_files = ChatInputFiles(flags)});
+  Status status = RunChatLoop(*conversation, partner,
+                              {.generate = MakeGenerateOptions(flags),
+                               .first_message = std::move(prompt),
+                               .is_single_turn = flags.single_turn,
+                               .input_files = ChatInputFiles(flags)});
+  WriteStderr(FormatPrefillTimes(*made.session));
+  return status;
 }
 
 }  // namespace thermocline::cli

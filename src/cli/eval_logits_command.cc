@@ -131,8 +131,12 @@ Status WriteTogether(const LogitsFlags& flags,
                   {&plan, 1}, {&options, 1}));
   TC_ASSIGN_OR_RETURN(const auto runtime,
                       engine::Runtime::Create(model, options));
-  return eval::WriteLogitsTogether(*runtime, sequences, flags.one_by_one,
-                                   write);
+  TC_RETURN_IF_ERROR(
+      eval::WriteLogitsTogether(*runtime, sequences, flags.one_by_one, write));
+  WriteStderr(FormatPrefillTimes("prefill device",
+                                 runtime->engine().prompt_times(),
+                                 model->config().layers.size()));
+  return {};
 }
 
 // Whose positions and sequences are those that are used.
@@ -189,6 +193,7 @@ Status RunLogits(const LogitsFlags& flags) {
     TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
     TC_RETURN_IF_ERROR(eval::WriteLogits(*session, sequences.front(),
                                          flags.one_by_one, write));
+    WriteStderr(FormatPrefillTimes(*session));
   }
   progress.Clear();
   return file->Commit();

@@ -204,6 +204,10 @@ Status Run(const McFlags& flags) {
     TC_ASSIGN_OR_RETURN(auto scores, eval::ScoreMcItems(*mode.session, items,
                                                         "items, " + mode.name,
                                                         progress.callback()));
+    progress.Clear();
+    WriteStderr(FormatPrefillTimes("prefill device, " + mode.name,
+                                   mode.session->prompt_times(),
+                                   model->config().layers.size()));
     runs.push_back({mode.name, std::move(scores)});
   }
   // Neither output is lost with the other.

@@ -42,6 +42,7 @@ Status RunPpl(const TextFlags& flags) {
       *session, tokens, {chunk, flags.max_chunks}, progress.callback());
   progress.Clear();
   TC_RETURN_IF_ERROR(perplexity);
+  WriteStderr(FormatPrefillTimes(*session));
   return WriteStdout((flags.json ? eval::FormatPerplexityJson(*perplexity)
                                  : eval::FormatPerplexity(*perplexity)) +
                      "\n");
@@ -151,6 +152,7 @@ Status RunKl(const KlFlags& flags) {
                               {chunk, flags.max_chunks}, progress.callback());
   progress.Clear();
   TC_RETURN_IF_ERROR(divergence);
+  WriteStderr(FormatPrefillTimes(*session));
   return WriteStdout((flags.json ? eval::FormatDivergenceJson(*divergence)
                                  : eval::FormatDivergence(*divergence)) +
                      "\n");

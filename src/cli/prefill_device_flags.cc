@@ -168,4 +168,11 @@ std::string FormatPrefillTimes(std::string_view who,
       times.compile_s);
 }
 
+std::string FormatPrefillTimes(const engine::Session& session) {
+  const bool is_whole = session.device_token_bytes(0).has_value();
+  return FormatPrefillTimes(is_whole ? "static graphs" : "prefill device",
+                            session.prompt_times(),
+                            session.model().config().layers.size());
+}
+
 }  // namespace thermocline::cli

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "engine/prompt_device.h"
+#include "engine/session.h"
 #include "npu/forms.h"
 #include "npu/static_model.h"
 
@@ -48,6 +49,9 @@ Status OpenPrefillDevices(const PrefillDeviceFlags& flags,
 std::string FormatPrefillTimes(std::string_view who,
                                const npu::StaticTimes& times,
                                size_t num_layers);
+// Of a session: who is "prefill device", or, of one that a device computes
+// whole, "static graphs".
+std::string FormatPrefillTimes(const engine::Session& session);
 
 }  // namespace thermocline::cli
 

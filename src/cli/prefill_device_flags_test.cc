@@ -133,7 +133,10 @@ TEST(PrefillDeviceFlagsTest, EvalAndBenchTakeThem) {
   eval.insert(eval.end(), device.begin(), device.end());
   const MainResult logits = RunMain(eval);
   EXPECT_EQ(logits.exit_code, 0) << logits.err;
-  EXPECT_THAT(logits.err, HasSubstr("prompts on reference"));
+  EXPECT_THAT(logits.err, AllOf(HasSubstr("prompts on reference"),
+                                HasSubstr("prefill device: 9 rows")));
+  eval.emplace_back("--together");
+  EXPECT_THAT(RunMain(eval).err, HasSubstr("prefill device: 9 rows"));
   std::vector<std::string> bench = {"bench", "-m", kStories, "-p", "16",
                                     "-n",    "2",  "-r",     "1"};
   bench.insert(bench.end(), device.begin(), device.end());
@@ -151,6 +154,7 @@ TEST(PrefillDeviceFlagsTest, EvalComparesWithTheHost) {
   const size_t first = kl.err.find("prompts on reference");
   ASSERT_NE(first, std::string::npos) << kl.err;
   EXPECT_EQ(kl.err.find("prompts on reference", first + 1), std::string::npos);
+  EXPECT_THAT(kl.err, HasSubstr("prefill device: 30 rows"));
 }
 
 TEST(PrefillDeviceFlagsTest, TimesAreThoseOfALayer) {

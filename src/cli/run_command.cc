@@ -104,10 +104,7 @@ Status Continue(const RunFlags& flags) {
   WriteStderr(FormatRunSummary(
       *report, BytesPerGeneratedToken(*session, options, *report),
       RunMemoryOf(os::ReadProcessMemory(), model->file().held())));
-  // Sessions of other makers have all rows there.
-  WriteStderr(FormatPrefillTimes(
-      flags.make_session ? "static graphs" : "prefill device",
-      session->prompt_times(), model->config().layers.size()));
+  WriteStderr(FormatPrefillTimes(*session));
   WriteStderr(FormatStreamSummary(session->stream_totals()));
   WriteStderr(Prediction(flags.session, *report, session->stream_totals()));
   if (report->reason == decode::StopReason::kCancelled) {
