@@ -13,11 +13,24 @@
 namespace thermocline::npu {
 namespace {
 
-constexpr size_t kWidth = 64;
+constexpr size_t kWidth = 32;
 constexpr size_t kLayers = 3;
 
+// As small as the reference is slow; rows of Q8_0 have 32 elements.
+NpuModelSpec SomeSpec() {
+  return {.num_layers = kLayers,
+          .width = kWidth,
+          .ffn_width = 32,
+          .num_heads = 3,
+          .num_kv_heads = 1,
+          .key_width = 8,
+          .value_width = 8,
+          .down_dtype = DType::kQ8_0};
+}
+
 std::shared_ptr<const model::Model> SomeModel() {
-  return MakeNpuModel({.num_layers = kLayers, .down_dtype = DType::kQ8_0});
+  static const auto model = MakeNpuModel(SomeSpec());
+  return model;
 }
 
 std::vector<float> SomeStream(int64_t num_rows) {
@@ -234,7 +247,9 @@ TEST(StaticModelTest, ACompileThatTookTooLongIsAFailure) {
 
 // As PowerInfer has OPT: a row of zeros would have no norm.
 TEST(StaticModelTest, PaddingNeedsNoEpsilon) {
-  const auto model = MakeNpuModel({.norm_epsilon = 0.0f});
+  NpuModelSpec spec = SomeSpec();
+  spec.norm_epsilon = 0.0f;
+  const auto model = MakeNpuModel(spec);
   StaticRig padded(model, {.rows = {8}, .contexts = {64}});
   StaticRig one_by_one(model, OneByOne());
   const auto y = padded.Run(SomeStream(9));
@@ -302,11 +317,12 @@ TEST(StaticModelTest, LogitsDoNotDependOnTheRowsBesideThem) {
 }
 
 TEST(StaticModelTest, KeysThatF16CannotHoldAreAnError) {
-  const auto model = MakeNpuModel(
-      {.edit = [](const std::string& name, std::span<float> values) {
-        if (name != "blk.1.attn_v.weight") return;
-        for (float& value : values) value *= 6e4f;
-      }});
+  NpuModelSpec spec = SomeSpec();
+  spec.edit = [](const std::string& name, std::span<float> values) {
+    if (name != "blk.1.attn_v.weight") return;
+    for (float& value : values) value *= 6e4f;
+  };
+  const auto model = MakeNpuModel(spec);
   StaticRig rig(model, {.rows = {8}, .contexts = {64}});
   const auto y = rig.Run(SomeStream(9));
   ASSERT_FALSE(y.has_value());
@@ -339,7 +355,7 @@ TEST(StaticModelTest, TimesAndWords) {
 }
 
 TEST(StaticModelTest, WhatTheDeviceTakesBesides) {
-  const auto model = SomeModel();
+  const auto model = MakeNpuModel({.down_dtype = DType::kQ8_0});
   EXPECT_EQ(RoughDeviceBytes(*model, {.weights_are_inputs = true}), 0u);
   const uint64_t f16 = RoughDeviceBytes(*model, {.weights = WeightForm::kF16});
   const uint64_t i4 =

@@ -14,7 +14,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr size_t kStreamWidth = 64;
+constexpr size_t kStreamWidth = 32;
+
+// As small as the reference is slow.
+std::shared_ptr<const model::Model> SmallModel() {
+  static const auto model = MakeNpuModel({.num_layers = 2,
+                                          .width = kStreamWidth,
+                                          .ffn_width = 16,
+                                          .num_heads = 3,
+                                          .num_kv_heads = 1,
+                                          .key_width = 8,
+                                          .value_width = 8});
+  return model;
+}
 
 struct WholeCacheCase {
   KvForm kv = KvForm::kRoll;
@@ -28,8 +40,7 @@ const WholeCacheCase kWholeCaches[] = {{KvForm::kScatter},
                                        {KvForm::kRoll, {1, 4}}};
 
 struct WholeCacheRig {
-  explicit WholeCacheRig(const WholeCacheCase& test)
-      : model(MakeNpuModel({.num_layers = 2})) {
+  explicit WholeCacheRig(const WholeCacheCase& test) : model(SmallModel()) {
     graphs = StaticModel::Create(model, device,
                                  {.kv = test.kv,
                                   .layers_per_program = 1,
@@ -49,8 +60,7 @@ struct WholeCacheRig {
 
 // What keys and values appended give.
 std::vector<float> Appended(const std::vector<float>& x) {
-  StaticRig rig(MakeNpuModel({.num_layers = 2}),
-                {.rows = {1}, .contexts = {64}});
+  StaticRig rig(SmallModel(), {.rows = {1}, .contexts = {64}});
   return rig.Run(x).value();
 }
 
