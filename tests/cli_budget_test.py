@@ -195,7 +195,7 @@ class BudgetTest(CliTest):
     def test_a_policy_of_layers_is_said_to_change_nothing(self):
         command = ["run", "-m", DEMO, "-p", "a", "-n", 1, "-c", 64, "-b", 8]
         least = self.least(*command)
-        for policy in ([], ["--policy", "lru"]):
+        for policy in ([], ["--balance", "lru"]):
             result = run(*command, "--ram", f"{least}KiB", *policy)
             self.assert_ok(result)
             self.assertEqual(b"policy lru changes nothing" in result.stderr,

@@ -115,12 +115,17 @@ def read_set(data, at, neurons):
 
 
 def read_trace(data):
-    """(layers, neurons, [(begins, generated, [sets of layers])])."""
+    """The trace as docs/formats/trace.md has it: a dict of the header's fields
+    and of tokens, each a dict of its flags, section and sets."""
     assert data[:8] == b"TC-TRACE"
-    version, layers, neurons, _, _, length = struct.unpack_from("<4IQI", data,
-                                                                8)
-    assert version == 1
-    at = 36 + length
+    version, layers, neurons, _, _, length, flags, experts, lookaheads = (
+        struct.unpack_from("<4IQ4I", data, 8))
+    assert version == 2
+    at = 48 + length
+    unit_bytes = []
+    if flags & 2:
+        unit_bytes = list(struct.unpack_from(f"<{layers}Q", data, at))
+        at += 8 * layers
     assert struct.unpack_from("<I", data, at)[0] == zlib.crc32(data[:at])
     at += 4
     tokens = []
@@ -133,22 +138,32 @@ def read_trace(data):
             data[at:end])
         at += 8
         for _ in range(count):
-            flags = data[at]
+            token = {"begins": data[at] & 1, "generated": data[at] >> 1 & 1}
             at += 1
-            sets = []
-            for _ in range(layers):
-                members, at = read_set(data, at, neurons)
-                sets.append(members)
-            tokens.append((flags & 1, flags >> 1 & 1, sets))
+            if token["begins"]:
+                length = struct.unpack_from("<H", data, at)[0]
+                token["section"] = data[at + 2:at + 2 + length].decode()
+                at += 2 + length
+            kinds = [("fired", 0, neurons)]
+            kinds += [("candidates", 0, neurons)] if flags & 1 else []
+            kinds += [("experts", 0, experts)] if experts else []
+            kinds += [(k, k, neurons) for k in range(4) if lookaheads >> k & 1]
+            for name, first, members in kinds:
+                token[name] = [[] for _ in range(min(first, layers))]
+                for _ in range(first, layers):
+                    one, at = read_set(data, at, members)
+                    token[name].append(one)
+            tokens.append(token)
         assert at == end
         at += 4
     totals = struct.unpack_from("<QQQ", data, at + 8)
     assert struct.unpack_from("<I", data, at + 32)[0] == zlib.crc32(
         data[at:at + 32])
     assert at + 36 == len(data)
-    assert totals == (len(tokens), sum(token[0] for token in tokens),
-                      sum(len(s) for token in tokens for s in token[2]))
-    return layers, neurons, tokens
+    assert totals == (len(tokens), sum(token["begins"] for token in tokens),
+                      sum(len(s) for token in tokens for s in token["fired"]))
+    return {"layers": layers, "neurons": neurons, "experts": experts,
+            "unit_bytes": unit_bytes, "tokens": tokens}
 
 
 class TraceTest(cli_support.CliTest):
@@ -161,22 +176,34 @@ class TraceTest(cli_support.CliTest):
 
     def test_the_format_and_the_figures(self):
         path = self.record("m.trace")
-        layers, neurons, tokens = read_trace(path.read_bytes())
-        self.assertEqual((layers, neurons), (6, 1536))
+        trace = read_trace(path.read_bytes())
+        tokens, neurons = trace["tokens"], trace["neurons"]
+        self.assertEqual((trace["layers"], neurons, trace["experts"]),
+                         (6, 1536, 0))
+        self.assertEqual([token["section"] for token in tokens
+                          if token["begins"]], ["-:1", "-:3", "-:4"])
         stats = json.loads(self.assert_ok(
             run("trace", "--stats", path, "--json")))
         self.assertEqual(stats["tokens"], len(tokens))
         self.assertEqual(stats["prompts"], 3)
         self.assertEqual(stats["generated"], 3 * 5)
         for i, layer in enumerate(stats["layers"]):
-            density = sum(len(token[2][i]) for token in tokens)
+            sets = [(token["begins"], set(token["fired"][i]))
+                    for token in tokens]
             self.assertAlmostEqual(layer["density"],
-                                   density / len(tokens) / neurons)
-            shares = [len(set(now[2][i]) & set(before[2][i])) / len(now[2][i])
-                      for before, now in zip(tokens, tokens[1:])
-                      if not now[0] and now[2][i]]
+                                   sum(len(s) for _, s in sets) / len(sets) /
+                                   neurons)
+            pairs = [(now, before)
+                     for (_, before), (begins, now) in zip(sets, sets[1:])
+                     if not begins]
+            shares = [len(now & before) / len(now) for now, before in pairs
+                      if now]
             self.assertAlmostEqual(layer["locality"],
                                    sum(shares) / len(shares))
+            overlaps = [len(now & before) / len(now | before)
+                        for now, before in pairs if now | before]
+            self.assertAlmostEqual(layer["jaccard"],
+                                   sum(overlaps) / len(overlaps))
 
     def test_threads_change_nothing(self):
         one = self.record("one", "-t", 1, model=SPARSE).read_bytes()

@@ -132,6 +132,10 @@ class BudgetRun {
     sample.num_missed = after.num_missed - before.num_missed;
     sample.stream_bytes = after.num_bytes - before.num_bytes;
     sample.num_reads = after.num_reads - before.num_reads;
+    sample.num_hits = after.num_hits - before.num_hits;
+    sample.num_moves = after.num_moves - before.num_moves;
+    sample.num_wasted = after.num_wasted - before.num_wasted;
+    sample.move_bytes = after.num_move_bytes - before.num_move_bytes;
     const engine::SparseTotals read = session_->sparse_totals() - sparse;
     sample.memory_bytes =
         engine::KvBytesPerToken(model_->config(), options_.session, position) +

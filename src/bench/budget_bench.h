@@ -22,9 +22,13 @@ namespace thermocline::bench {
 // A generated token.
 struct StreamedToken {
   double seconds = 0.0;
-  uint64_t num_missed = 0;      // units that had to be read for it
-  uint64_t stream_bytes = 0;    // read for it from the file
-  uint64_t num_reads = 0;       // of these bytes
+  uint64_t num_missed = 0;    // units that had to be read for it
+  uint64_t stream_bytes = 0;  // read for it from the file
+  uint64_t num_reads = 0;     // of these bytes
+  // What its policy did: units that it had, that it read besides, and of what
+  // came those that left unused.
+  uint64_t num_hits = 0, num_moves = 0, num_wasted = 0;
+  uint64_t move_bytes = 0;      // of stream_bytes, those of moves
   uint64_t memory_bytes = 0;    // weights, keys and values that it read there
   double waited_seconds = 0.0;  // in which some thread waited for a read
 };

@@ -80,11 +80,13 @@ nlohmann::ordered_json BudgetValues(const BudgetRow& row,
                                     const std::vector<BudgetRow>& rows) {
   const auto num_tokens = static_cast<double>(row.tokens.size());
   const auto seconds = [](const StreamedToken& token) { return token.seconds; };
-  const auto missed = [](const StreamedToken& token) {
-    return token.num_missed;
-  };
   const auto read = [](const StreamedToken& token) {
     return token.stream_bytes;
+  };
+  const auto per_token = [&](uint64_t StreamedToken::* member) {
+    return SumOver(row.tokens,
+                   [&](const StreamedToken& token) { return token.*member; }) /
+           num_tokens;
   };
   const BudgetPercentiles times = PercentilesOver(row.tokens, seconds);
   const BudgetPercentiles bytes = PercentilesOver(row.tokens, read);
@@ -98,14 +100,18 @@ nlohmann::ordered_json BudgetValues(const BudgetRow& row,
       {"p50_ms", 1e3 * times.p50},
       {"p90_ms", 1e3 * times.p90},
       {"p99_ms", 1e3 * times.p99},
-      {"misses_per_token", SumOver(row.tokens, missed) / num_tokens},
-      {"read_bytes_per_token", SumOver(row.tokens, read) / num_tokens},
+      {"misses_per_token", per_token(&StreamedToken::num_missed)},
+      {"read_bytes_per_token", per_token(&StreamedToken::stream_bytes)},
       {"read_p99_of_median", nullptr}};
   if (!row.storage.empty()) values["storage"] = row.storage;
   if (!row.unit.empty()) values["unit"] = row.unit;
   if (bytes.p50 > 0.0) values["read_p99_of_median"] = bytes.p99 / bytes.p50;
   AddBound(row, values);
   AddReplay(row, rows, values);
+  values["hits_per_token"] = per_token(&StreamedToken::num_hits);
+  values["moves_per_token"] = per_token(&StreamedToken::num_moves);
+  values["wasted_per_token"] = per_token(&StreamedToken::num_wasted);
+  values["moved_bytes_per_token"] = per_token(&StreamedToken::move_bytes);
   values["planned_bytes"] = row.planned_bytes;
   values["peak_bytes"] = row.peak_bytes;
   return values;
@@ -122,22 +128,24 @@ std::string BudgetMarkdown(const std::vector<BudgetRow>& rows) {
   std::string out =
       std::string(is_named ? "| storage " : "") +
       "| RAM | resident | t/s | P50 ms | P90 ms | P99 ms | misses a token | "
-      "MB read a token | P99 / median | bound t/s | % of bound | "
+      "MB read a token | MB moved | P99 / median | bound t/s | % of bound | "
       "reads alone ms | x bound | peak memory |\n" +
       (is_named ? "|---" : "") +
       "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+      "---:|"
       "\n";
   for (const BudgetRow& row : rows) {
     const nlohmann::ordered_json v = BudgetValues(row, rows);
     if (is_named) out += fmt::format("| {} ", row.storage);
     out += fmt::format(
         "| {} | {:.1f} % | {:.2f} | {} | {} | {} | {:.1f}{} | {} | {} | {} | "
-        "{} | {} | {} | {} |\n",
+        "{} | {} | {} | {} | {} |\n",
         FormatBytes(row.ram), 100.0 * row.resident, v["ts"].get<double>(),
         NumberOrDash(v["p50_ms"], 1), NumberOrDash(v["p90_ms"], 1),
         NumberOrDash(v["p99_ms"], 1), v["misses_per_token"].get<double>(),
         row.unit.empty() ? "" : " " + row.unit,
         NumberOrDash(v["read_bytes_per_token"], 1e6),
+        NumberOrDash(v["moved_bytes_per_token"], 1e6),
         NumberOrDash(v["read_p99_of_median"], 1),
         NumberOrDash(v["bound_ts"], 1), NumberOrDash(v["percent_of_bound"], 1),
         NumberOrDash(v["reads_alone_ms"], 1), NumberOrDash(v["times_bound"], 1),

@@ -35,16 +35,19 @@ BudgetRow ABudgetRow() {
                           .num_missed = 3,
                           .stream_bytes = i < 98 ? 10'000u : 20'000u,
                           .num_reads = 2,
+                          .num_hits = 7,
+                          .num_moves = 2,
+                          .num_wasted = 1,
+                          .move_bytes = 5'000,
                           .memory_bytes = 1'000'000,
                           .waited_seconds = 0.05});
   }
   return row;
 }
 
-TEST(FormatBudget, HasEveryNumber) {
-  const auto json = nlohmann::json::parse(
-      FormatBudgetBench({ABudgetRow()}, BenchFormat::kJson));
-  const std::map<std::string, double> expected = {
+// Of ABudgetRow.
+const std::map<std::string, double>& ExpectedNumbers() {
+  static const std::map<std::string, double> kNumbers = {
       {"resident", 0.25},
       {"n_gen", 100},
       {"ts", 5.0},
@@ -64,9 +67,19 @@ TEST(FormatBudget, HasEveryNumber) {
       {"times_bound", 2.0},
       {"replayed_tokens", 100},
       {"replay_depth", 64},
+      {"hits_per_token", 7},
+      {"moves_per_token", 2},
+      {"wasted_per_token", 1},
+      {"moved_bytes_per_token", 5'000},
       {"planned_bytes", 1000},
       {"peak_bytes", 1 << 20}};
-  for (const auto& [name, value] : expected) {
+  return kNumbers;
+}
+
+TEST(FormatBudget, HasEveryNumber) {
+  const auto json = nlohmann::json::parse(
+      FormatBudgetBench({ABudgetRow()}, BenchFormat::kJson));
+  for (const auto& [name, value] : ExpectedNumbers()) {
     EXPECT_NEAR(json[0][name].get<double>(), value, 1e-9 * value) << name;
   }
   EXPECT_EQ(json[0]["unit"], "layers");
@@ -76,10 +89,11 @@ TEST(FormatBudget, HasEveryNumber) {
   EXPECT_TRUE(json[0]["storage"].is_null());
   EXPECT_THAT(FormatBudgetBench({ABudgetRow()}, BenchFormat::kCsv),
               StartsWith("storage,ram,unit,resident,n_gen,ts,p50_ms,"));
-  EXPECT_THAT(FormatBudgetBench({ABudgetRow()}, BenchFormat::kMarkdown),
-              HasSubstr("| 4.00 GiB | 25.0 % | 5.00 | 100.00 | 100.00 | 100.00 "
-                        "| 3.0 layers | 0.01 | 2.00 | 98.04 | 10.20 | 40.00 | "
-                        "2.00 | 1.00 MiB |"));
+  EXPECT_THAT(
+      FormatBudgetBench({ABudgetRow()}, BenchFormat::kMarkdown),
+      HasSubstr("| 4.00 GiB | 25.0 % | 5.00 | 100.00 | 100.00 | 100.00 "
+                "| 3.0 layers | 0.01 | 0.01 | 2.00 | 98.04 | 10.20 | 40.00 | "
+                "2.00 | 1.00 MiB |"));
 }
 
 TEST(FormatBudget, LeavesOutWhatIsNotKnown) {

@@ -94,9 +94,9 @@ TEST(DeviceFlagsTest, ATraceIsTheHosts) {
   std::ofstream(prompts) << "Once upon a time\n";
   const auto trace = [&](const std::vector<std::string>& device) {
     const std::string path = TempPath("traced.trace");
-    std::vector<std::string> args = {"trace", "-m", kSparse, "-f",
-                                     prompts, "-n", "6",     "-t",
-                                     "1",     "-o", path};
+    std::vector<std::string> args = {
+        "trace", "-m", kSparse, "-f", prompts,        "-n",          "6",
+        "-t",    "1",  "-o",    path, "--candidates", "--lookahead", "0,1"};
     args.insert(args.end(), device.begin(), device.end());
     const MainResult result = RunMain(args);
     EXPECT_EQ(result.exit_code, 0) << result.err;

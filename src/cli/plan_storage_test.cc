@@ -92,7 +92,7 @@ TEST_F(StorageModel, PlanRefusesWhatIsWrong) {
            {{"--ram", ram, "--cpus", "3-1"}, 2, "is no list of CPUs"},
            {{"--ram", ram, "--min-speed", "0"}, 2, "min-speed"},
            {{"--ram", ram, "--threads-max", "0"}, 2, "threads-max"},
-           {{"--ram", ram, "--policy", "best"}, 2, "two-queue"},
+           {{"--ram", ram, "--balance", "best"}, 2, "two-queue"},
            {{"--ram", ram, "--solver", "native"}, 2, "--ram alone has none"},
            {{"--ram", ram, "--trace", "none.trace"}, 1, "none.trace"},
            {{"--ram", ram, "-o", ModelPath()}, 1, "one of the files to read"},
@@ -130,7 +130,7 @@ TEST_F(StorageModel, PlanTakesATrace) {
     ASSERT_EQ(plan.exit_code, 0) << plan.err;
     EXPECT_THAT(plan.out, HasSubstr("the trace " + trace));
     EXPECT_THAT(
-        PlanWith({"--ram", half, "--trace", trace, "--policy", "lru"}).out,
+        PlanWith({"--ram", half, "--trace", trace, "--balance", "lru"}).out,
         HasSubstr("for records (lru)"));
   } else {
     ADD_FAILURE() << traced.err;

@@ -40,7 +40,7 @@ TEST_F(StorageModel, RunsAsPlannedAndSaysWhatCameOfIt) {
               HasSubstr("slots " + FormatBytes(plan.cache_bytes) + ","));
   // Flags go before.
   const MainResult other =
-      RunWith(ModelPath(), {"--plan", path, "--policy", "lru", "-t", "2"});
+      RunWith(ModelPath(), {"--plan", path, "--balance", "lru", "-t", "2"});
   EXPECT_THAT(other.err, HasSubstr("2 threads"));
   EXPECT_THAT(other.err, HasSubstr("(lru; "));
   const MainResult bench =

@@ -45,6 +45,7 @@ Result<training::FindOptions> MakeFindOptions(const FindFlags& flags,
                   .recall_floor = std::max(recall - kRecallToGive, 0.0),
                   .max_candidates = double{flags.max_candidates}};
   options.lookahead = flags.lookahead;
+  options.grouping = flags.grouping;
   options.seed = static_cast<uint64_t>(flags.seed);
   options.num_steps = static_cast<size_t>(flags.num_steps);
   options.reports_ahead = flags.reports_ahead;
@@ -221,6 +222,30 @@ Status CheckResumable(const std::string& output) {
               output, training::WorkFolder::PathFor(output));
 }
 
+// How predictors are trained and the order is found.
+void AddPartFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
+  AddInt(app, "--lookahead", flags->lookahead, 0, 1,
+         "Layers before its own whose input a trained predictor reads: 1 "
+         "leaves time to fetch what it names (default 0)");
+  AddParsed(app, "--groups", "HOW",
+            "How the order of the neurons is found, in which those that fire "
+            "together are neighbours: greedy (default), or metis (KAIROX; "
+            "needs libmetis5)",
+            [flags](const std::string& text) -> Status {
+              TC_ASSIGN_OR_RETURN(flags->grouping,
+                                  planner::ParseGrouping(text));
+              return {};
+            });
+  AddInt(app, "--steps", flags->num_steps, 20, 1000000,
+         "Batches of 256 samples that a predictor is trained with (default "
+         "800)");
+  AddInt(app, "--seed", flags->seed, 0, INT64_MAX,
+         "Of the training (default 0)");
+  app.add_flag("--report-lookahead", flags->reports_ahead,
+               "Also measure the recall with the inputs of 1, 2 and 3 layers "
+               "before");
+}
+
 }  // namespace
 
 void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
@@ -243,17 +268,7 @@ void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags) {
   AddFloat(app, "--max-candidates", flags->max_candidates, 1.0, 100.0,
            "Candidates per neuron that fires from which on recall is given up "
            "(default 1.5)");
-  AddInt(app, "--lookahead", flags->lookahead, 0, 1,
-         "Layers before its own whose input a trained predictor reads: 1 "
-         "leaves time to fetch what it names (default 0)");
-  AddInt(app, "--steps", flags->num_steps, 20, 1000000,
-         "Batches of 256 samples that a predictor is trained with (default "
-         "800)");
-  AddInt(app, "--seed", flags->seed, 0, INT64_MAX,
-         "Of the training (default 0)");
-  app.add_flag("--report-lookahead", flags->reports_ahead,
-               "Also measure the recall with the inputs of 1, 2 and 3 layers "
-               "before");
+  AddPartFlags(app, flags);
   AddObservedSessionFlags(app, flags->session,
                           "256, or the model's if that is less");
 }

@@ -28,13 +28,14 @@ struct FindFlags {
   float recall = 0.99f;
   float max_candidates = 1.5f;
   int64_t lookahead = 0;
+  planner::Grouping grouping = planner::Grouping::kGreedy;
   int64_t seed = 0;
   int64_t num_steps = 800;
   bool reports_ahead = false;
 };
 
 // MODEL or -m with what belongs to it, --corpus, -o, -t, -c, --isa, -n,
-// --recall, --max-candidates, --lookahead, --seed, --steps,
+// --recall, --max-candidates, --lookahead, --groups, --seed, --steps,
 // --report-lookahead. `flags` outlives the parsing.
 void AddFindFlags(CLI::App& app, const std::shared_ptr<FindFlags>& flags);
 

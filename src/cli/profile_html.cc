@@ -5,12 +5,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
+#include "cli/figure_page.h"
 #include "cli/profile_report.h"
 #include "inspect/html.h"
-#include "inspect/page_style.h"
 
 namespace thermocline::cli {
 namespace {
@@ -18,27 +19,8 @@ namespace {
 using neuron::LayerProfile;
 using neuron::Profile;
 
-// What inspect's style lacks. Layers go from one hue to another; rates from
-// opaque to faint, so that both themes read alike.
-constexpr char kStyle[] = R"(
-.rows{display:grid;grid-template-columns:34px 1fr 64px;gap:3px 8px;
-font-size:12px;line-height:16px;color:var(--muted)}
-.rows span{text-align:right;white-space:nowrap}
-.rows svg{width:100%;height:16px;background:var(--bg)}
-.rows .fill{fill:var(--accent)}
-.rows .spread{fill:var(--fg);fill-opacity:.35}
-.curves{display:block;width:100%;height:clamp(220px,34vw,360px);
-background:var(--bg);overflow:visible}
-.curves polyline{fill:none;stroke:hsl(var(--hue) 65% 50%);stroke-width:1.6;
-vector-effect:non-scaling-stroke}
-.curves polyline:hover{stroke-width:4}
-.curves line{stroke:var(--line);stroke-width:1;vector-effect:non-scaling-stroke}
-.axis{display:grid;grid-template-columns:repeat(5,1fr);font-size:12px;
-color:var(--muted)}
-.hue{background:hsl(var(--hue) 65% 50%)}
-.r{fill:var(--accent);background:var(--accent)}
-.never{fill:var(--line);background:var(--line)}
-)";
+constexpr char kNeverStyle[] =
+    ".never{fill:var(--line);background:var(--line)}\n";
 
 constexpr size_t kCurvePoints = 101;
 
@@ -58,43 +40,25 @@ constexpr std::array<Shade, 9> kShades = {{{.5, "50 % and more", 1.0},
                                            {.001, "0.1 %", .16},
                                            {0.0, "less", .08}}};
 
-std::string Share(double share) {
-  return fmt::format("{:.2f} %", 100.0 * share);
-}
-
-std::string ShareOrNone(const std::optional<double>& share) {
-  return share ? Share(*share) : "-";
-}
-
-std::string Section(std::string_view title, std::string_view text,
-                    std::string_view html) {
-  return fmt::format("<section><h2>{}</h2>\n<p>{}</p>\n{}</section>\n", title,
-                     text, html);
-}
-
-std::string Fact(std::string_view name, const std::string& html) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", name, html);
-}
-
 std::string Facts(const model::ProfileFile& file) {
   const model::ModelFingerprint& model = file.model;
   const Profile& profile = file.profile;
   std::string html = "<dl>\n";
-  html += Fact("architecture", inspect::HtmlName(model.architecture));
-  html += Fact("layers", fmt::format("{}", model.num_layers));
-  html +=
-      Fact("neurons per layer",
-           model.num_experts > 0
-               ? fmt::format("{} of {}", Plural(model.num_experts, "expert"),
-                             inspect::Grouped(model.ffn_width))
-               : inspect::Grouped(model.ffn_width));
-  html += Fact("tokens", inspect::Grouped(profile.num_tokens()));
-  html += Fact("seen together", fmt::format("{}", file.context));
-  html += Fact("text", inspect::HtmlName(file.corpus));
-  html += Fact("density", Share(profile.density()));
-  html += Fact("make 80 % of activations",
-               Share(profile.skew()) + " of the neurons");
-  html += Fact("locality", ShareOrNone(profile.locality()));
+  html += PageFact("architecture", inspect::HtmlName(model.architecture));
+  html += PageFact("layers", fmt::format("{}", model.num_layers));
+  html += PageFact(
+      "neurons per layer",
+      model.num_experts > 0
+          ? fmt::format("{} of {}", Plural(model.num_experts, "expert"),
+                        inspect::Grouped(model.ffn_width))
+          : inspect::Grouped(model.ffn_width));
+  html += PageFact("tokens", inspect::Grouped(profile.num_tokens()));
+  html += PageFact("seen together", fmt::format("{}", file.context));
+  html += PageFact("text", inspect::HtmlName(file.corpus));
+  html += PageFact("density", ShareText(profile.density()));
+  html += PageFact("make 80 % of activations",
+                   ShareText(profile.skew()) + " of the neurons");
+  html += PageFact("locality", ShareText(profile.locality()));
   return html + "</dl>\n";
 }
 
@@ -111,22 +75,18 @@ std::string DensityBars(const Profile& profile) {
     const double density = layer.density();
     const double deviation = layer.density_deviation();
     const double low = std::max(density - deviation, 0.0);
-    html += fmt::format(
-        "<span>{0}</span><svg role=\"img\" aria-label=\"layer {0}: {1}\">"
-        "<title>layer {0}: {1}, from token to token +/- {2}</title>"
-        "<rect class=\"fill\" width=\"{3:.3f}%\" height=\"100%\"/>"
-        "<rect class=\"spread\" x=\"{4:.3f}%\" y=\"6\" width=\"{5:.3f}%\" "
-        "height=\"4\"/></svg><span>{1}</span>\n",
-        l, Share(density), Share(deviation), 100.0 * density / most,
+    const std::string drawing = fmt::format(
+        "<title>layer {}: {}, from token to token +/- {}</title>"
+        "<rect class=\"fill\" width=\"{:.3f}%\" height=\"100%\"/>"
+        "<rect class=\"spread\" x=\"{:.3f}%\" y=\"6\" width=\"{:.3f}%\" "
+        "height=\"4\"/>",
+        l, ShareText(density), ShareText(deviation), 100.0 * density / most,
         100.0 * low / most, 100.0 * (density + deviation - low) / most);
+    html += PageRow(fmt::format("{}", l),
+                    fmt::format("layer {}: {}", l, ShareText(density)), drawing,
+                    ShareText(density));
   }
   return html + "</div>\n";
-}
-
-// From blue, the first layer, to red.
-int HueOf(size_t layer_idx, size_t num_layers) {
-  if (num_layers < 2) return 220;
-  return 220 - static_cast<int>(220 * layer_idx / (num_layers - 1));
 }
 
 std::string Curve(const LayerProfile& layer, size_t layer_idx, int hue) {
@@ -139,7 +99,7 @@ std::string Curve(const LayerProfile& layer, size_t layer_idx, int hue) {
   return fmt::format(
       "<polyline style=\"--hue:{}\" points=\"{}\"><title>layer {}: {} of the "
       "neurons make 80 %</title></polyline>\n",
-      hue, points, layer_idx, Share(layer.skew()));
+      hue, points, layer_idx, ShareText(layer.skew()));
 }
 
 std::string CurveLegend(size_t num_layers) {
@@ -236,10 +196,9 @@ std::string HeatMap(const Profile& profile) {
           inspect::Grouped(counts[i]), inspect::Grouped(layer.num_neurons()));
       at += width;
     }
-    html += fmt::format(
-        "<span>{0}</span><svg role=\"img\" aria-label=\"layer {0}, hot to "
-        "cold\">{1}</svg><span>{2}</span>\n",
-        l, rects, Share(layer.never_fired()));
+    html +=
+        PageRow(fmt::format("{}", l), fmt::format("layer {}, hot to cold", l),
+                rects, ShareText(layer.never_fired()));
   }
   return html + "</div>\n";
 }
@@ -258,7 +217,7 @@ std::string Table(const Profile& profile) {
          std::initializer_list<std::optional<double>>{
              layer.density(), layer.density_deviation(), layer.skew(),
              layer.never_fired(), layer.locality(), layer.chance_locality()}) {
-      html += fmt::format("<td class=\"n\">{}</td>", ShareOrNone(share));
+      html += NumberCell(ShareText(share));
     }
     html += "</tr>\n";
   }
@@ -271,41 +230,39 @@ std::string FormatProfileHtml(const model::ProfileFile& file) {
   const Profile& profile = file.profile;
   const std::string title =
       file.model.name.empty() ? "a model" : inspect::HtmlName(file.model.name);
-  std::string html = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, "
-      "initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
-      "'none'; style-src 'unsafe-inline'\">\n"
-      "<title>{0}: which neurons fire</title>\n<style>\n{1}{2}{3}</style>"
-      "</head>\n<body>\n<header><h1>{0}</h1>\n<p>Which neurons fire, over {4} "
-      "tokens.</p></header>\n<main>\n",
-      title, inspect::kInspectStyle, kStyle, ShadeStyle(),
-      inspect::Grouped(profile.num_tokens()));
+  std::string html;
   html += "<section><h2>What it is</h2>\n" + Facts(file) + "</section>\n";
-  html += Section("Density by layer",
+  html +=
+      PageSection("Density by layer",
                   "Share of a layer's neurons that fire for a token: the mean, "
                   "and how far tokens are from it.",
                   DensityBars(profile));
-  html += Section("How few do most",
+  html +=
+      PageSection("How few do most",
                   "Share of a layer's activations, from 0 at the bottom to "
                   "100 % at the top, that its hottest neurons make. The closer "
                   "to the upper left corner, the more a small hot set is "
                   "worth.",
                   Curves(profile));
+  html += PageSection(
+      "Hot and cold",
+      "All neurons of each layer, those that fire most often to the "
+      "left, coloured by the share of tokens that fire them; at the "
+      "right how many never fired.",
+      HeatMap(profile));
   html +=
-      Section("Hot and cold",
-              "All neurons of each layer, those that fire most often to the "
-              "left, coloured by the share of tokens that fire them; at the "
-              "right how many never fired.",
-              HeatMap(profile));
-  html += Section("The same as numbers",
+      PageSection("The same as numbers",
                   "Locality: of the neurons that fire, how many have fired for "
                   "the token before too; by chance: how many would, if tokens "
                   "had nothing to do with each other.",
                   Table(profile));
-  return html + "</main>\n<footer>Drawn by thermocline " TC_VERSION
-                ".</footer>\n</body></html>\n";
+  return FormatPage(
+      {.title = title,
+       .about = "which neurons fire",
+       .subtitle = fmt::format("Which neurons fire, over {} tokens.",
+                               inspect::Grouped(profile.num_tokens())),
+       .style = kNeverStyle + ShadeStyle(),
+       .body = std::move(html)});
 }
 
 }  // namespace thermocline::cli

@@ -85,6 +85,16 @@ TEST(FormatStreamSummaryTest, OfEachToken) {
   EXPECT_EQ(FormatStreamSummary(totals),
             "streamed   12.5 of 250.0 experts per generated token, 1.00 KiB in "
             "9.5 reads, 75 % foreseen, 1.2 read in vain; prompt 3.00 MiB\n");
+  totals.generated.num_foreseeable = 0;
+  totals.generated.num_hits = 950;
+  totals.generated.num_admissions = 40;
+  totals.generated.num_moves = 6;
+  totals.generated.num_wasted = 2;
+  totals.generated.num_move_bytes = 2 << 10;
+  EXPECT_EQ(FormatStreamSummary(totals),
+            "streamed   12.5 of 250.0 experts per generated token, 1.00 KiB in "
+            "9.5 reads; 237.5 hits, 10.0 admitted, 1.5 moved (512 B), 0.5 "
+            "wasted; prompt 3.00 MiB\n");
 }
 
 TEST(FormatRunSummaryTest, SaysWhoseBytesTheyAre) {

@@ -127,6 +127,7 @@ engine::SessionOptions OptionsOnHost(const SessionFlags& flags,
   options.prompts = PromptOptionsOf(flags.prefill_device);
   options.budget.ram = flags.ram;
   options.policy = flags.policy;
+  options.deterministic = flags.deterministic;
   // A plan's unit is a choice of mixtures alone; what else a model has is
   // compared with the plan (CheckStoragePlanFor).
   const bool may_choose =
@@ -273,7 +274,7 @@ void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags) {
         return {};
       });
   AddRamFlag(app, flags);
-  AddPolicyFlag(app, flags.policy);
+  AddBalanceFlags(app, flags.policy, flags.deterministic);
   AddUnitFlag(app, flags.unit);
   AddStorageFlag(app, flags.storage, flags.takes_storage_modes);
   AddDeviceFlags(app, flags.device);

@@ -42,6 +42,7 @@ struct SessionFlags {
   std::vector<uint64_t> rams;   // several, in the place of `ram`
   bool takes_rams = false;      // whether the command compares budgets
   std::string policy;           // SessionOptions::policy
+  bool deterministic = false;   // SessionOptions::deterministic
   std::optional<engine::StreamUnit> unit;  // likewise
   bool unit_is_planned = false;            // `unit` comes from a plan
   // Never empty; sessions have the first. Several where a command runs one
@@ -92,10 +93,9 @@ void AddRamFlag(CLI::App& app, SessionFlags& flags);
 void AddObservedSessionFlags(CLI::App& app, SessionFlags& flags,
                              const std::string& fallback);
 
-// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --policy, --storage,
-// --unit,
-// --sparse-threshold, and those of device_flags.h. The help shows the defaults
-// that `flags` has now.
+// -b, -ctk, -ctv, --isa, --ffn, --predictor, --ram, --balance, --deterministic,
+// --unit, --storage, --sparse-threshold, and those of device_flags.h. The help
+// shows the defaults that `flags` has now.
 void AddEngineFlags(CLI::App& app, ModelFlags& model, SessionFlags& flags);
 
 // --timeline; the command's action goes through WithTimeline.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "base/units.h"
 #include "cli/storage_draw.h"
 #include "engine/stream/read_plan.h"
+#include "model/firing_shares.h"
 #include "model/profile_file.h"
 #include "neuron/profile.h"
 #include "neuron/trace.h"
@@ -65,19 +65,14 @@ Result<Law> ReadLaw(const model::Model& model, const UseOptions& options) {
 }
 
 // What the engine tells its policy.
-std::vector<std::vector<float>> CountsInFile(const model::Model& model) {
-  std::vector<std::vector<float>> frequency;
-  for (const model::LayerWeights& layer : model.weights().layers) {
-    const TensorView& counts = layer.profile_counts;
-    std::vector<float>& values = frequency.emplace_back();
-    if (!counts || !counts.in_memory()) continue;
-    for (size_t i = 0; i < counts.shape.num_elems(); ++i) {
-      int32_t count;
-      std::memcpy(&count, counts.data + i * sizeof(count), sizeof(count));
-      values.push_back(static_cast<float>(count));
-    }
+std::vector<std::vector<float>> SharesInFile(const model::Model& model,
+                                             bool by_experts) {
+  std::vector<std::vector<float>> shares;
+  for (size_t i = 0; i < model.config().layers.size(); ++i) {
+    shares.push_back(by_experts ? model::ExpertShares(model, i)
+                                : model::FiringShares(model, i));
   }
-  return frequency;
+  return shares;
 }
 
 bool IsMixture(const model::Config& config) {
@@ -267,20 +262,6 @@ std::vector<uint32_t> UnitsOfLayers(const model::Config& config,
   return units;
 }
 
-// How often experts are chosen, as their neurons fire.
-void SumOfExperts(const model::Config& config, UnitUses& uses) {
-  for (size_t l = 0; l < uses.frequency.size(); ++l) {
-    std::vector<float>& all = uses.frequency[l];
-    if (all.empty()) continue;
-    std::vector<float> experts(uses.num_units[l], 0.0f);
-    for (size_t i = 0; i < all.size(); ++i) {
-      const size_t e = i / config.layers[l].ffn.width;
-      if (e < experts.size()) experts[e] += all[i];
-    }
-    all = std::move(experts);
-  }
-}
-
 UnitUses AllOfEvery(UnitUses uses) {
   constexpr size_t kFewTokens = 6;  // they are alike
   std::vector<std::vector<uint32_t>> token;
@@ -323,16 +304,10 @@ void AddReads(const std::vector<uint32_t>& missed, const ReadShape& shape,
 Result<UnitUses> UsesOf(const model::Model& model, const UseOptions& options) {
   const model::Config& config = model.config();
   UnitUses uses = {.num_units = UnitsOfLayers(config, options.by_experts),
-                   .frequency = CountsInFile(model)};
-  if (options.by_experts) {
-    SumOfExperts(config, uses);
-  } else {
-    // A profile is as wide as the widest layer.
-    for (size_t l = 0; l < uses.frequency.size(); ++l) {
-      if (!uses.frequency[l].empty()) {
-        uses.frequency[l].resize(uses.num_units[l]);
-      }
-    }
+                   .frequency = SharesInFile(model, options.by_experts)};
+  // A profile is as wide as the widest layer.
+  for (size_t l = 0; l < uses.frequency.size(); ++l) {
+    if (!uses.frequency[l].empty()) uses.frequency[l].resize(uses.num_units[l]);
   }
   if (options.used_per_fired == 0.0 && !IsMixture(config)) {
     return AllOfEvery(std::move(uses));

@@ -32,25 +32,27 @@ std::string ListStorageModes() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-bool IsPolicy(std::string_view name) {
-  const auto policies = residency::Policies();
-  return std::ranges::find(policies, name, &residency::PolicyInfo::name) !=
-         policies.end();
-}
-
 }  // namespace
 
-void AddPolicyFlag(CLI::App& app, std::string& policy) {
-  AddParsed(app, "--policy", "NAME",
-            fmt::format(
-                "Which neurons or experts stay in memory where --ram holds but "
-                "some: {} (default {})",
-                ListPolicies(), engine::PolicyOf("")),
-            [&policy](const std::string& text) -> Status {
-              if (!IsPolicy(text)) return NotOneOf(text, ListPolicies());
-              policy = text;
-              return {};
-            });
+void AddBalanceFlags(CLI::App& app, std::string& policy, bool& deterministic) {
+  AddParsed(
+      app, "--balance", "auto|NAME|off",
+      fmt::format("Which neurons or experts stay in memory where --ram holds "
+                  "but some, and who comes for whom: {}, with parameters as "
+                  "NAME:KEY=VALUE,...; off: nobody moves (default auto: {})",
+                  ListPolicies(), engine::PolicyOf("")),
+      [&policy](const std::string& text) -> Status {
+        if (text == "auto" || text == "off") {
+          policy = text == "off" ? "static" : "";
+          return {};
+        }
+        TC_RETURN_IF_ERROR(residency::CheckPolicySpec(text));
+        policy = text;
+        return {};
+      });
+  app.add_flag("--deterministic", deterministic,
+               "The same tokens, the same neurons or experts in memory after "
+               "each: as many moves, whatever the drive's speed");
 }
 
 void AddUnitFlag(CLI::App& app, std::optional<engine::StreamUnit>& unit) {

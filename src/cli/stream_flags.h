@@ -16,8 +16,8 @@
 
 namespace thermocline::cli {
 
-// --policy.
-void AddPolicyFlag(CLI::App& app, std::string& policy);
+// --balance and --deterministic. `policy` is empty for auto.
+void AddBalanceFlags(CLI::App& app, std::string& policy, bool& deterministic);
 
 // --unit.
 void AddUnitFlag(CLI::App& app, std::optional<engine::StreamUnit>& unit);

@@ -16,10 +16,32 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(PolicyFlagTest, NamesThoseThereAre) {
+TEST(BalanceFlagTest, TakesPoliciesAndWordsForThem) {
+  CLI::App app;
+  std::string policy = "?";
+  bool deterministic = false;
+  AddBalanceFlags(app, policy, deterministic);
+  const struct {
+    const char* text;
+    const char* policy;
+  } rows[] = {{"auto", ""}, {"off", "static"}, {"lru", "lru"}};
+  for (const auto& row : rows) {
+    app.parse(std::string("--balance ") + row.text);
+    EXPECT_EQ(policy, row.policy);
+    EXPECT_FALSE(deterministic);
+  }
+  app.parse("--deterministic");
+  EXPECT_TRUE(deterministic);
+}
+
+TEST(BalanceFlagTest, NamesThoseThereAre) {
+  for (const char* wrong : {"x", "lru:x=1", ""}) {
+    const MainResult result =
+        RunMain({"run", "-m", "m", "-p", "a", "--balance", wrong});
+    EXPECT_EQ(result.exit_code, 2) << wrong;
+  }
   const MainResult result =
-      RunMain({"run", "-m", "m", "-p", "a", "--policy", "x"});
-  EXPECT_EQ(result.exit_code, 2);
+      RunMain({"run", "-m", "m", "-p", "a", "--balance", "x"});
   EXPECT_THAT(result.err, HasSubstr("two-queue"));
 }
 

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +21,12 @@
 #include "cli/signals.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
+#include "cli/trace_recorder.h"
 #include "cli/trace_report.h"
 #include "decode/generate.h"
 #include "model/profile_file.h"
+#include "model/weight_bytes.h"
+#include "os/file.h"
 #include "training/profile_corpus.h"
 
 namespace thermocline::cli {
@@ -36,54 +41,13 @@ struct TraceFlags {
   std::optional<std::string> prompts_path;
   std::optional<std::string> output_path;
   std::optional<std::string> stats_path;
+  std::optional<std::string> html_path;
+  std::vector<int64_t> lookaheads;
+  bool has_candidates = false;
   int64_t num_generated = kDefaultGenerated;
   std::optional<int64_t> max_prompts;
   bool generated_only = false;
   bool json = false;
-};
-
-// Hands what a session observes to a writer: batch by batch, in each layer by
-// layer.
-class Recorder {
- public:
-  Recorder(neuron::TraceWriter* writer, size_t num_layers, bool generated_only)
-      : writer_(writer),
-        last_layer_(num_layers - 1),
-        generated_only_(generated_only) {}
-
-  // The next token is the first of a prompt of so many.
-  void BeginPrompt(size_t num_tokens) {
-    num_prompt_ = static_cast<int64_t>(num_tokens);
-    begins_ = true;
-  }
-
-  void See(const engine::FfnObservation& seen) {
-    const bool is_generated = seen.position >= num_prompt_;
-    if (generated_only_ && !is_generated) return;
-    if (seen.layer_idx == 0) {
-      if (previous_layer_ == last_layer_) Flush();
-      const neuron::TraceToken token = {.begins_sequence = begins_,
-                                        .is_generated = is_generated};
-      begins_ = false;
-      writer_->AddTokens({&token, 1});
-    }
-    previous_layer_ = seen.layer_idx;
-    writer_->AddSet(seen.layer_idx, seen.fired);
-  }
-
-  void Flush() {
-    if (status_.has_value()) status_ = writer_->Flush();
-  }
-  const Status& status() const { return status_; }
-
- private:
-  neuron::TraceWriter* writer_;
-  size_t last_layer_;
-  bool generated_only_;
-  int64_t num_prompt_ = 0;
-  bool begins_ = true;
-  std::optional<size_t> previous_layer_;
-  Status status_;
 };
 
 // A prompt as the model gets it.
@@ -91,6 +55,12 @@ struct Task {
   size_t line;
   std::vector<text::TokenId> tokens;
 };
+
+Result<std::vector<Prompt>> ReadPrompts(const std::string& path,
+                                        const std::string& name) {
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  return ParsePrompts(text, name);
+}
 
 Result<std::vector<Task>> Tokenize(const TraceFlags& flags,
                                    const model::Model& model,
@@ -141,13 +111,16 @@ decode::GenerateOptions GreedyOptions(const TraceFlags& flags) {
 }
 
 Status RunTasks(const TraceFlags& flags, const std::vector<Task>& tasks,
-                engine::Session& session, Recorder& recorder) {
+                engine::Session& session, TraceRecorder& recorder) {
+  const std::string file =
+      std::filesystem::path(*flags.prompts_path).filename().string();
   ProgressLine progress;
   const ProgressFn report = progress.callback();
   for (size_t i = 0; i < tasks.size(); ++i) {
     ReportProgress(report, "prompts", i, tasks.size());
     session.Truncate(0);
-    recorder.BeginPrompt(tasks[i].tokens.size());
+    recorder.BeginPrompt(tasks[i].tokens.size(),
+                         fmt::format("{}:{}", file, tasks[i].line));
     const auto generated =
         decode::Generate(session, tasks[i].tokens, GreedyOptions(flags),
                          [&](std::string_view /*text*/) {
@@ -183,13 +156,38 @@ Result<neuron::TraceHeader> MakeHeader(const TraceFlags& flags,
                 model.file().path(), num_neurons);
   }
   const model::ModelFingerprint fingerprint = model::FingerprintOf(model);
-  return neuron::TraceHeader{
+  neuron::TraceHeader header = {
       .num_layers = static_cast<uint32_t>(fingerprint.num_layers),
       .num_neurons = static_cast<uint32_t>(num_neurons),
       .positions = flags.generated_only ? neuron::TracePositions::kGenerated
                                         : neuron::TracePositions::kAll,
       .model_hash = fingerprint.hash,
-      .model_name = fingerprint.name.substr(0, neuron::kMaxTraceName)};
+      .model_name = fingerprint.name.substr(0, neuron::kMaxTraceName),
+      .num_experts = static_cast<uint32_t>(fingerprint.num_experts),
+      .has_candidates = flags.has_candidates};
+  for (const int64_t k : flags.lookaheads) {
+    header.lookaheads |= uint32_t{1} << k;
+  }
+  for (size_t l = 0; l < header.num_layers; ++l) {
+    header.unit_bytes.push_back(
+        model::UnitBytes(model.config(), model.weights(), l));
+  }
+  return header;
+}
+
+// Whom predictors name, if the trace is to hold it; or null.
+Result<std::unique_ptr<engine::PredictorProbe>> MakeProbe(
+    const TraceFlags& flags, std::shared_ptr<const model::Model> model) {
+  if (!flags.has_candidates && flags.lookaheads.empty()) return nullptr;
+  const bool looks_ahead =
+      std::ranges::any_of(flags.lookaheads, [](int64_t k) { return k > 0; });
+  if (looks_ahead && model::CommonFfn(model->config()).num_experts > 0) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: a mixture's predictors are asked once the router has "
+                "chosen: nobody is named layers early",
+                model->file().path());
+  }
+  return engine::PredictorProbe::Create(std::move(model), flags.session.isa);
 }
 
 Status Record(const TraceFlags& flags) {
@@ -199,8 +197,7 @@ Status Record(const TraceFlags& flags) {
   inputs.push_back(path);
   TC_RETURN_IF_ERROR(RefuseToReplaceInput(*flags.output_path, inputs));
   const std::string name = InputName(path);
-  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
-  TC_ASSIGN_OR_RETURN(const auto prompts, ParsePrompts(text, name));
+  TC_ASSIGN_OR_RETURN(const auto prompts, ReadPrompts(path, name));
   ProgressLine opening;
   TC_ASSIGN_OR_RETURN(
       const auto model,
@@ -210,9 +207,10 @@ Status Record(const TraceFlags& flags) {
                 }));
   TC_ASSIGN_OR_RETURN(const auto tasks, Tokenize(flags, *model, prompts));
   TC_ASSIGN_OR_RETURN(const auto header, MakeHeader(flags, *model));
+  TC_ASSIGN_OR_RETURN(const auto probe, MakeProbe(flags, model));
   TC_ASSIGN_OR_RETURN(const auto writer,
                       neuron::TraceWriter::Create(*flags.output_path, header));
-  Recorder recorder(writer.get(), header.num_layers, flags.generated_only);
+  TraceRecorder recorder(writer.get(), header, probe.get());
   TC_ASSIGN_OR_RETURN(
       engine::SessionOptions options,
       MakeSessionOptions(flags.session, model->config(), opening));
@@ -233,23 +231,39 @@ Status Record(const TraceFlags& flags) {
                      {*flags.output_path});
 }
 
+Status WriteTracePage(const TraceReport& report, const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const auto file, os::AtomicFile::Create(path));
+  TC_RETURN_IF_ERROR(file->Write(FormatTraceHtml(report)));
+  TC_RETURN_IF_ERROR(file->Commit());
+  WriteStderr(Wrote(path) + "\n");
+  return {};
+}
+
 Status ShowStats(const TraceFlags& flags) {
+  std::vector<std::string> outputs;
+  if (flags.html_path.has_value()) outputs.push_back(*flags.html_path);
+  TC_RETURN_IF_ERROR(CheckOutputs(outputs, std::span(&*flags.stats_path, 1)));
   ProgressLine progress;
   const auto report = ReadTrace(*flags.stats_path, progress.callback());
   progress.Clear();
   TC_RETURN_IF_ERROR(report);
-  return WriteStdout(flags.json ? FormatTraceJson(*report)
-                                : FormatTrace(*report));
+  for (const std::string& path : outputs) {
+    TC_RETURN_IF_ERROR(WriteTracePage(*report, path));
+  }
+  return WriteReport(
+      flags.json ? FormatTraceJson(*report) : FormatTrace(*report), outputs);
 }
 
 // Throws usage errors.
 void CheckUsage(const CLI::App& app, const TraceFlags& flags) {
   if (flags.stats_path.has_value()) {
-    RefuseAllBut(app, {"--stats", "--json"}, "with --stats: a trace is shown");
+    RefuseAllBut(app, {"--stats", "--json", "--html"},
+                 "with --stats: a trace is shown");
     return;
   }
-  if (flags.json) {
-    throw CLI::ValidationError("--json goes with --stats");
+  if (flags.json || flags.html_path.has_value()) {
+    throw CLI::ValidationError(
+        fmt::format("{} goes with --stats", flags.json ? "--json" : "--html"));
   }
   if (!flags.model.path.empty() && flags.prompts_path.has_value() &&
       flags.output_path.has_value()) {
@@ -257,6 +271,24 @@ void CheckUsage(const CLI::App& app, const TraceFlags& flags) {
   }
   throw CLI::ValidationError(
       "give -m, -f and -o to record a trace, or --stats FILE to show one");
+}
+
+void AddRecordFlags(CLI::App& app, TraceFlags& flags) {
+  AddPath(app, "-f,--file", flags.prompts_path, "FILE",
+          "Prompts: one per line, or JSON lines; -: standard input");
+  AddPath(app, "-o,--output", flags.output_path, "FILE", "Trace to write");
+  AddInt(app, "-n,--n-predict", flags.num_generated, 1, kMaxGenerated,
+         fmt::format("Tokens to generate for each prompt (default {})",
+                     kDefaultGenerated));
+  AddInt(app, "--limit", flags.max_prompts, 1, kMaxGenerated,
+         "The first N prompts only (default: all)");
+  app.add_flag("--generated", flags.generated_only,
+               "Record generated positions only, not those of prompts");
+  app.add_flag("--candidates", flags.has_candidates,
+               "Record whom the model's predictors name, too");
+  AddIntList(app, "--lookahead", flags.lookaheads, 0,
+             neuron::kMaxTraceLookahead,
+             "Record whom they name so many layers early, too");
 }
 
 }  // namespace
@@ -267,18 +299,11 @@ void AddTraceCommand(CLI::App& parent, Action& action) {
       "trace", "Records which neurons fire, token by token");
   AddModelFlags(*app, flags->model);
   app->get_option("--model")->required(false);
-  AddPath(*app, "-f,--file", flags->prompts_path, "FILE",
-          "Prompts: one per line, or JSON lines; -: standard input");
-  AddPath(*app, "-o,--output", flags->output_path, "FILE", "Trace to write");
-  AddInt(*app, "-n,--n-predict", flags->num_generated, 1, kMaxGenerated,
-         fmt::format("Tokens to generate for each prompt (default {})",
-                     kDefaultGenerated));
-  AddInt(*app, "--limit", flags->max_prompts, 1, kMaxGenerated,
-         "The first N prompts only (default: all)");
-  app->add_flag("--generated", flags->generated_only,
-                "Record generated positions only, not those of prompts");
+  AddRecordFlags(*app, *flags);
   AddPath(*app, "--stats", flags->stats_path, "FILE",
-          "Show densities and locality of a trace instead");
+          "Show what fires in a trace, and how it changes, instead");
+  AddPath(*app, "--html", flags->html_path, "FILE",
+          "With --stats: draw it, as a page for browsers");
   app->add_flag("--json", flags->json, "With --stats: one JSON object");
   AddObservedSessionFlags(*app, flags->session, "the model's, at most 4096");
   AddRamFlag(*app, flags->session);
@@ -288,7 +313,9 @@ void AddTraceCommand(CLI::App& parent, Action& action) {
       "recorded, prompts too; the last token of each is not, since nothing is\n"
       "computed for it.\n\nExamples:\n"
       "  thermocline trace -m model.gguf -f prompts.txt -o model.trace -n 64\n"
-      "  thermocline trace --stats model.trace");
+      "  thermocline trace -m model.gguf -f prompts.txt -o model.trace "
+      "--lookahead 0,1,2\n"
+      "  thermocline trace --stats model.trace --html model.html");
   app->callback([flags, app, &action] {
     CheckUsage(*app, *flags);
     action = [flags] {

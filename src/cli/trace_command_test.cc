@@ -101,6 +101,85 @@ TEST_F(TraceCommandTest, JsonLinesAndALimit) {
   EXPECT_EQ(Stats()["prompts"], 1);
 }
 
+// Sections are the file and the line; blank lines count.
+TEST_F(TraceCommandTest, NamesSections) {
+  const std::string prompts = folder_.Write("p.txt", "a b c\n\nd e\n");
+  ASSERT_EQ(RunMain({"trace", "-m", kBamboo, "-f", prompts, "-o", path_, "-t",
+                     "1", "-n", "1"})
+                .exit_code,
+            0);
+  auto reader = neuron::TraceReader::Open(path_).value();
+  neuron::TraceToken token;
+  neuron::TraceSets fired;
+  std::vector<std::string> names;
+  while (reader.Next(token, fired).value()) {
+    if (token.begins_sequence) names.push_back(reader.section_name());
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("p.txt:1", "p.txt:3"));
+}
+
+// The predictors of PowerInfer's files can be asked layers early.
+TEST_F(TraceCommandTest, RecordsWhomPredictorsName) {
+  const MainResult made =
+      Record("a b c\nd e\n", {"-n", "5", "--candidates", "--lookahead", "0,2"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const auto stats = Stats();
+  ASSERT_EQ(stats["named"].size(), 3u);
+  EXPECT_TRUE(stats["named"][0]["lookahead"].is_null());
+  EXPECT_EQ(stats["named"][1]["lookahead"], 0);
+  EXPECT_EQ(stats["named"][2]["lookahead"], 2);
+  // Its predictors read their own layer's input.
+  EXPECT_EQ(stats["named"][0]["recall"], stats["named"][1]["recall"]);
+  EXPECT_TRUE(stats["named"][2]["layers"][1]["recall"].is_null());
+  const MainResult text = RunMain({"trace", "--stats", path_});
+  EXPECT_THAT(text.out, HasSubstr("\ncandidates "));
+  EXPECT_THAT(text.out, HasSubstr("\n2 layers early "));
+}
+
+TEST_F(TraceCommandTest, RecordsExpertsOfMixtures) {
+  const std::string model =
+      std::string(TC_TEST_DATA) + "/golden/mixtral-8x2-f16.gguf";
+  const MainResult made = RunMain(
+      {"trace", "-m", model, "-f", "-", "-o", path_, "-t", "1", "-n", "3"},
+      "a b c\n");
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const auto stats = Stats();
+  EXPECT_EQ(stats["num_experts"], 8);
+  EXPECT_EQ(stats["experts"]["per_token"], 2.0);
+  EXPECT_THAT(RunMain({"trace", "--stats", path_}).out,
+              HasSubstr("experts: 2.00 of 8 used per token and layer"));
+  const MainResult ahead = RunMain(
+      {"trace", "-m", model, "-f", "-", "-o", path_, "--lookahead", "1"},
+      "a b c\n");
+  EXPECT_EQ(ahead.exit_code, 1);
+  EXPECT_THAT(ahead.err, HasSubstr("nobody is named layers early"));
+}
+
+TEST_F(TraceCommandTest, DrawsAPage) {
+  ASSERT_EQ(Record("a b c\nd e\n", {"-n", "5"}).exit_code, 0);
+  const std::string page = folder_ / "m.html";
+  const MainResult shown = RunMain({"trace", "--stats", path_, "--html", page});
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.err, HasSubstr("wrote " + page));
+  EXPECT_THAT(shown.out, HasSubstr("of 2 prompts"));
+  EXPECT_THAT(os::TestFolder::Read(page), HasSubstr("<!DOCTYPE html>"));
+  const MainResult over = RunMain({"trace", "--stats", path_, "--html", path_});
+  EXPECT_EQ(over.exit_code, 1);
+  EXPECT_THAT(over.err, HasSubstr("is one of the files to read"));
+}
+
+TEST_F(TraceCommandTest, SaysThatThereAreNoPredictors) {
+  const std::string model =
+      std::string(TC_TEST_DATA) + "/golden/llama-gqa-f16.gguf";
+  const MainResult result = RunMain(
+      {"trace", "-m", model, "-f", "-", "-o", path_, "--lookahead", "1"},
+      "a b\n");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("brings no predictors"));
+  EXPECT_EQ(os::TestFolder::Read(path_), "");
+  EXPECT_EQ(Record("a\n", {"--lookahead", "4"}).exit_code, 2);
+}
+
 TEST_F(TraceCommandTest, RefusesToReplaceTheSplitFile) {
   const std::string split = folder_.Write("own.gpuidx", "split");
   const MainResult result = Record("a b\n", {"--split", split, "-o", split});
@@ -122,7 +201,8 @@ TEST_F(TraceCommandTest, SaysWhatIsWrong) {
            {"trace"},
            {"trace", "-m", kBamboo},
            {"trace", "-m", kBamboo, "-f", text},
-           {"trace", "-m", kBamboo, "-f", text, "-o", path_, "--json"}}) {
+           {"trace", "-m", kBamboo, "-f", text, "-o", path_, "--json"},
+           {"trace", "-m", kBamboo, "-f", text, "-o", path_, "--html", "x"}}) {
     const MainResult result = RunMain(args);
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("--stats"));
@@ -152,6 +232,8 @@ TEST_F(TraceCommandTest, RefusesWhatHasNoEffectOnATraceThatIsShown) {
                                              {"-n", "5"},
                                              {"--limit", "1"},
                                              {"--generated"},
+                                             {"--candidates"},
+                                             {"--lookahead", "1"},
                                              {"--mlock"},
                                              {"-t", "1"}}) {
     std::vector<std::string> args = {"trace", "--stats", path_, "--json"};

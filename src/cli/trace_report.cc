@@ -2,41 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/quote.h"
 #include "base/units.h"
 #include "cli/profile_report.h"
-#include "neuron/json_values.h"
 
 namespace thermocline::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// More than any model has. Each takes 8 bytes, a count in the builder and one
-// in the report, whatever the size of the file: 512 MiB at most.
-constexpr uint64_t kMaxNeurons = uint64_t{1} << 26;
+using neuron::kHeatTenths;
+using neuron::kMaxOffset;
+using neuron::LayerDynamics;
 
 std::string_view NameOf(neuron::TracePositions positions) {
   return positions == neuron::TracePositions::kGenerated ? "generated" : "all";
-}
-
-Status CheckSize(const neuron::TraceReader& reader) {
-  const neuron::TraceHeader& header = reader.header();
-  const uint64_t num_neurons = uint64_t{header.num_layers} * header.num_neurons;
-  if (num_neurons <= kMaxNeurons &&
-      reader.totals().num_tokens <= neuron::kMaxProfileTokens) {
-    return {};
-  }
-  return Fail(
-      ErrorCode::kUnsupported, "{}: {} of {} of {} are too many to count",
-      reader.name(), Plural(reader.totals().num_tokens, "token"),
-      Plural(header.num_layers, "layer"), Plural(header.num_neurons, "neuron"));
 }
 
 // Of a trace with tokens.
@@ -45,32 +26,92 @@ double BytesPerToken(const TraceReport& report) {
          static_cast<double>(report.totals.num_tokens);
 }
 
-}  // namespace
-
-Result<TraceReport> ReadTrace(const std::string& path,
-                              const ProgressFn& progress) {
-  TC_ASSIGN_OR_RETURN(auto reader, neuron::TraceReader::Open(path));
-  TC_RETURN_IF_ERROR(CheckSize(reader));
-  std::error_code ignored;
-  TraceReport report = {.path = path,
-                        .num_bytes = std::filesystem::file_size(path, ignored),
-                        .header = reader.header(),
-                        .totals = reader.totals()};
-  neuron::ProfileBuilder builder(report.header.num_layers,
-                                 report.header.num_neurons);
-  neuron::TraceToken token;
-  std::vector<std::vector<uint32_t>> sets;
-  for (uint64_t num_read = 0;; ++num_read) {
-    ReportProgress(progress, "tokens", num_read, report.totals.num_tokens);
-    TC_ASSIGN_OR_RETURN(const bool is_token, reader.Next(token, sets));
-    if (!is_token) break;
-    if (token.begins_sequence) builder.BeginSequence();
-    if (token.is_generated) ++report.num_generated;
-    for (size_t l = 0; l < sets.size(); ++l) builder.Add(l, sets[l]);
-  }
-  report.profile = builder.profile();
-  return report;
+std::string PercentOr(std::optional<double> share) {
+  return share ? fmt::format("{:.2f}", 100.0 * *share) : "-";
 }
+
+// How what fires changes, layer by layer.
+std::string DynamicsTable(const UnitFigures& figures) {
+  std::string out =
+      "layer  jaccard %  with hot %  texts %  hot/token    +/-  cold/token    "
+      "+/-    most\n";
+  for (size_t l = 0; l < figures.layers.size(); ++l) {
+    const LayerDynamics& layer = figures.layers[l];
+    out += fmt::format(
+        "{:>5}  {:>9}  {:>10}  {:>7}  {:>9.1f}  {:>5.1f}  {:>10.1f}  {:>5.1f}  "
+        "{:>6}\n",
+        l, PercentOr(layer.jaccard.value()),
+        PercentOr(layer.jaccard_with_hot.value()),
+        PercentOr(figures.texts[l].value()), layer.hot.mean(),
+        layer.hot.deviation(), layer.cold.mean(), layer.cold.deviation(),
+        layer.cold.most);
+  }
+  return out;
+}
+
+std::string RecurrenceRow(const std::string& name,
+                          const neuron::Recurrence& tenth) {
+  std::string row = fmt::format("{:>5}", name);
+  for (size_t d = 1; d <= kMaxOffset; ++d) {
+    row += fmt::format("  {:>6}", PercentOr(tenth.at(d)));
+  }
+  return row + fmt::format("  {:>9}\n", PercentOr(tenth.by_chance()));
+}
+
+std::string RecurrenceTable(const UnitFigures& figures) {
+  std::string out = "tenth";
+  for (size_t d = 1; d <= kMaxOffset; ++d) out += fmt::format("  {:>6}", d);
+  out += "  by chance\n";
+  neuron::Recurrence all;
+  for (size_t k = 0; k < kHeatTenths; ++k) {
+    const neuron::Recurrence tenth = figures.TenthOfAll(k);
+    all.Add(tenth);
+    out += RecurrenceRow(fmt::format("{}", k + 1), tenth);
+  }
+  return out + RecurrenceRow("all", all);
+}
+
+std::string UnitTables(const UnitFigures& figures, std::string_view units) {
+  return fmt::format(
+      "{}\n{}\nhot: the {:.0f} % of a layer's {} that are most frequent here; "
+      "jaccard: a token and the one\nbefore it, a token and the hot {}, the "
+      "hot {} of two texts\n\nP(active d tokens later | active) in %, by "
+      "tenths "
+      "of the {} from hot to cold\n{}",
+      FormatLayerTable(figures.profile), DynamicsTable(figures),
+      100.0 * neuron::kHotShare, units, units, units, units,
+      RecurrenceTable(figures));
+}
+
+std::string NamedTable(const TraceReport& report) {
+  if (report.named.empty()) return "";
+  std::string out = "\nnamed           recall %  precision %  per fired\n";
+  for (const NamingFigures& figures : report.named) {
+    const neuron::Naming total = figures.total();
+    const std::string name =
+        figures.lookahead
+            ? fmt::format("{} early", Plural(*figures.lookahead, "layer"))
+            : "candidates";
+    out += fmt::format(
+        "{:<14}  {:>8}  {:>11}  {:>9}\n", name, PercentOr(total.recall()),
+        PercentOr(total.precision()),
+        total.num_fired == 0
+            ? "-"
+            : fmt::format("{:.2f}", static_cast<double>(total.num_named) /
+                                        static_cast<double>(total.num_fired)));
+  }
+  return out;
+}
+
+std::string ExpertTables(const TraceReport& report) {
+  if (!report.experts) return "";
+  return fmt::format(
+      "\nexperts: {:.2f} of {} used per token and layer\n\n{}",
+      report.experts->profile.density() * report.header.num_experts,
+      report.header.num_experts, UnitTables(*report.experts, "experts"));
+}
+
+}  // namespace
 
 std::string FormatTrace(const TraceReport& report) {
   const neuron::TraceHeader& header = report.header;
@@ -88,42 +129,8 @@ std::string FormatTrace(const TraceReport& report) {
              Plural(header.num_layers, "layer"),
              Plural(header.num_neurons, "neuron"),
              FormatBytes(report.num_bytes), BytesPerToken(report)) +
-         FormatLayerTable(report.profile);
-}
-
-std::string FormatTraceJson(const TraceReport& report) {
-  const neuron::TraceHeader& header = report.header;
-  // Figures of nothing are none, not 0.
-  const bool is_empty = report.totals.num_tokens == 0;
-  const auto figure = [is_empty](double value) {
-    return is_empty ? Json(nullptr) : Json(value);
-  };
-  Json layers = Json::array();
-  for (size_t l = 0; l < report.profile.layers.size() && !is_empty; ++l) {
-    const neuron::LayerProfile& layer = report.profile.layers[l];
-    layers.push_back({{"layer", l},
-                      {"density", layer.density()},
-                      {"density_deviation", layer.density_deviation()},
-                      {"skew", layer.skew()},
-                      {"never_fired", layer.never_fired()},
-                      {"locality", OrNull(layer.locality())},
-                      {"chance_locality", layer.chance_locality()}});
-  }
-  const Json json = {{"model", header.model_name},
-                     {"hash", fmt::format("{:016x}", header.model_hash)},
-                     {"num_layers", header.num_layers},
-                     {"num_neurons", header.num_neurons},
-                     {"positions", NameOf(header.positions)},
-                     {"prompts", report.totals.num_sequences},
-                     {"tokens", report.totals.num_tokens},
-                     {"generated", report.num_generated},
-                     {"fired", report.totals.num_fired},
-                     {"bytes", report.num_bytes},
-                     {"density", figure(report.profile.density())},
-                     {"skew", figure(report.profile.skew())},
-                     {"locality", OrNull(report.profile.locality())},
-                     {"layers", std::move(layers)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+         UnitTables(report.neurons, "neurons") + NamedTable(report) +
+         ExpertTables(report);
 }
 
 }  // namespace thermocline::cli

@@ -7,12 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "cli/test_trace_file.h"
 #include "os/test_folder.h"
 
 namespace thermocline::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TraceReportTest : public ::testing::Test {
  protected:
@@ -47,7 +49,7 @@ TEST_F(TraceReportTest, CountsAndFormats) {
   EXPECT_THAT(text, HasSubstr("m.trace: 3 tokens of 2 prompts, 1 of them "
                               "generated (all positions)\n"));
   EXPECT_THAT(text, HasSubstr("name: 1 layer of 4 neurons; "));
-  EXPECT_THAT(text, ::testing::Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   // A sequence's first token follows nothing: locality 1, not a half.
   EXPECT_THAT(text, HasSubstr("      33.33"));
   EXPECT_THAT(text, HasSubstr("     100.00"));
@@ -101,21 +103,29 @@ TEST_F(TraceReportTest, NoLocalityOfTokensThatFollowNone) {
   EXPECT_TRUE(json["layers"][0]["locality"].is_null());
 }
 
-TEST_F(TraceReportTest, RefusesWhatCannotBeCounted) {
-  const std::string path = folder_ / "large.trace";
-  // Of all layers together; the least that is refused, and far more.
-  for (const auto& [num_layers, num_neurons] :
-       {std::pair(uint32_t{1}, (uint32_t{1} << 26) + 1),
-        std::pair(uint32_t{1} << 13, (uint32_t{1} << 13) + 1),
-        std::pair(uint32_t{1}, uint32_t{1} << 31)}) {
-    auto writer = neuron::TraceWriter::Create(
-        path, {.num_layers = num_layers, .num_neurons = num_neurons});
-    ASSERT_TRUE(writer);
-    ASSERT_TRUE((*writer)->Finish());
-    const auto report = ReadTrace(path, {});
-    ASSERT_FALSE(report);
-    EXPECT_THAT(report.error().message, HasSubstr("too many to count"));
-  }
+// The tables of a trace that is counted by hand (test_trace_file.h).
+TEST_F(TraceReportTest, TablesOfHowItChanges) {
+  WriteTinyTrace(path_);
+  const std::string text = FormatTrace(ReadTrace(path_, {}).value());
+  // jaccard (1/2 + 1/3 + 0) / 3, with hot (1/2 + 1 + 1/3 + 0 + 1) / 5.
+  EXPECT_THAT(text, HasSubstr("\n    0      27.78       56.67        -        "
+                              "0.8    0.4         0.6    0.8       2\n"));
+  EXPECT_THAT(text, HasSubstr("hot: the 20 % of a layer's neurons"));
+  EXPECT_THAT(text, HasSubstr("\n    1  100.00  100.00       -       -       "
+                              "-       -       -       -      80.00\n"));
+  EXPECT_THAT(text, HasSubstr("\n    3    0.00  100.00       -"));
+  EXPECT_THAT(text, HasSubstr("\ncandidates         85.71        85.71"
+                              "       1.00\n"));
+  EXPECT_THAT(text, Not(HasSubstr("experts:")));
+}
+
+TEST_F(TraceReportTest, TablesOfExperts) {
+  WriteMixtureTrace(path_);
+  const std::string text = FormatTrace(ReadTrace(path_, {}).value());
+  EXPECT_THAT(text, HasSubstr("\nexperts: 2.00 of 4 used per token and layer"));
+  EXPECT_THAT(text, HasSubstr("\n0 layers early     50.00       100.00"
+                              "       0.50\n"));
+  EXPECT_THAT(text, HasSubstr("the hot experts of two texts"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -67,9 +68,12 @@ class EngineImpl final : public Engine {
       if (timeline_) timeline_->AddPass("weights to the device", -1, begin_s);
     }
     MakeForwards();
+    stream_.SetPolicyRests(true);
     TC_RETURN_IF_ERROR(CheckSelfTests(ffn_parts(), plan_.ffn.mode,
                                       {scratch_.normed, scratch_.delta}));
-    return ChoosePrompts();
+    TC_RETURN_IF_ERROR(ChoosePrompts());
+    stream_.SetPolicyRests(false);
+    return {};
   }
 
   Status Run(const Batch& batch, std::span<float> logits,
@@ -128,16 +132,15 @@ class EngineImpl final : public Engine {
         {.prompts = {.model = model_,
                      .compute = &compute_,
                      .streamed = stream_.layers.get(),
-                     .options = &options_.prompts},
+                     .records = stream_.records.get(),
+                     .options = &options_.prompts,
+                     .generated = plan_.ffn.mode},
          .layers = &plan_.layers,
          .stream = stream_.any(),
          .max_rows = max_rows(),
          .is_observed = static_cast<bool>(options_.observer)});
-    const auto run = [this](NpuPrompt* prompts, const Batch& batch,
-                            std::span<float> logits) {
-      return RunForCheck(prompts, batch, logits);
-    };
-    TC_ASSIGN_OR_RETURN(prompts_, chooser.Choose(run));
+    TC_ASSIGN_OR_RETURN(prompts_, chooser.Choose(std::bind_front(
+                                      &EngineImpl::RunForCheck, this)));
     forwards_.clear();
     MakeForwards();
     return {};
@@ -184,8 +187,7 @@ class EngineImpl final : public Engine {
     }
     if (timeline_) DrawPass(batch, begin_s);
     records_.EndPass();
-    if (stream_.experts) stream_.experts->EndPass();
-    if (stream_.layers) stream_.layers->EndPass();
+    stream_.EndPass();
     if (!status.has_value()) totals_ = before;
     return status;
   }
@@ -229,6 +231,7 @@ class EngineImpl final : public Engine {
             .records = &records_,
             .stream = stream_.records.get(),
             .experts = stream_.experts.get(),
+            .generated = plan_.ffn.mode,
             .device = device_model_.get()};
   }
 

@@ -43,9 +43,10 @@ namespace thermocline::engine {
 //      into runs; those of earlier runs they see as the pages have them.
 //   2. After an error no sequence has grown.
 //   3. Run allocates nothing, but for the pass in which it leaves a device
-//      (DeviceLoss::kHost), and for prompts that a device for static graphs
-//      computes (npu/static_model.h): what these keep is planned, what the
-//      device itself takes is not.
+//      (DeviceLoss::kHost), for lists of whom a policy moves where weights
+//      stream (residency::Policy::Propose), and for prompts that a device for
+//      static graphs computes (npu/static_model.h): what these keep is planned,
+//      what the device itself takes is not.
 class Engine {
  public:
   // kInvalidArgument when the options do not fit the model (engine_plan.h);

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "engine/device/planner.h"
 #include "engine/engine_plan.h"
+#include "engine/forward/opened_rows.h"
 #include "engine/forward/prompt_chooser.h"
 #include "engine/left_tensors.h"
 #include "engine/stream/expert_stream.h"
@@ -76,6 +77,18 @@ void WarnOf(const model::Model& model, const RuntimePlan& plan, FfnMode mode) {
   }
 }
 
+// Whether the policy of records that stay in the file hears whom a device's
+// prompts use.
+Result<bool> IsLearnedFrom(const model::Config& config,
+                           const SessionOptions& options,
+                           const WeightMemory& weights,
+                           const PromptDeviceOptions& prompts) {
+  TC_ASSIGN_OR_RETURN(const FfnChoice choice,
+                      ChooseFfn(config, options.ffn, options.predictor));
+  return weights.left && weights.left->unit == StreamUnit::kRecords &&
+         choice.mode != FfnMode::kDense && prompts.graphs.weights_are_inputs;
+}
+
 // What the graphs of prompts are, and their memory.
 Status PlanPrompts(const model::Config& config, const SessionOptions& options,
                    const WeightMemory& weights, RuntimePlan& plan) {
@@ -89,8 +102,14 @@ Status PlanPrompts(const model::Config& config, const SessionOptions& options,
   prompts.graphs.compile.num_threads = plan.num_threads;
   prompts.graphs.compile.cancel = options.cancel;
   prompts.graphs.progress = options.progress;
+  TC_ASSIGN_OR_RETURN(prompts.graphs.shows_opened,
+                      IsLearnedFrom(config, options, weights, prompts));
   TC_ASSIGN_OR_RETURN(uint64_t num_bytes,
                       npu::StaticBytes(config, prompts.graphs));
+  if (prompts.graphs.shows_opened) {
+    num_bytes = CheckedAdd(num_bytes, OpenedRows::NumBytes(config))
+                    .value_or(UINT64_MAX);
+  }
   if (prompts.check != PromptCheck::kOff) {
     TC_ASSIGN_OR_RETURN(const uint64_t check_bytes, PromptCheckBytes(config));
     num_bytes = CheckedAdd(num_bytes, check_bytes).value_or(UINT64_MAX);
@@ -100,8 +119,9 @@ Status PlanPrompts(const model::Config& config, const SessionOptions& options,
 }
 
 // What is kept of a neuron whose record may be in the file: its place, home and
-// state (streamed_store.h), and what a policy knows of it.
-constexpr uint64_t kStreamTableBytes = 4 + 4 + 1 + 4 + 24;
+// state (streamed_store.h), who is resident (live_policy.h), and what a policy
+// knows of it.
+constexpr uint64_t kStreamTableBytes = 4 + 4 + 1 + 1 + 4 + 40;
 // And of one of the widest layer or expert, for the run at hand.
 constexpr uint64_t kRunTableBytes = 3 * 4 + 2 * 4 + 1;
 // In each room: its reads.
@@ -173,6 +193,9 @@ Status PlanStream(const model::Config& config, const SessionOptions& options,
       RoomForSlots(ram - std::min(ram, plan.memory.host.total()), config);
   StreamOptions stream = {.has_candidates = choice.mode == FfnMode::kFast,
                           .policy = options.policy,
+                          .deterministic = options.deterministic,
+                          .moves_per_token = options.moves_per_token,
+                          .make_policy = options.make_policy,
                           .open = options.open_records,
                           .mode = options.storage,
                           .reads = options.reads,

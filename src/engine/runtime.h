@@ -50,6 +50,9 @@ struct SessionOptions {
   Budget budget;
   // Of records that stay in the file: StreamOptions'.
   std::string policy;
+  bool deterministic = false;
+  std::optional<uint64_t> moves_per_token;
+  MakeResidencyPolicy make_policy = residency::MakePolicy;
   OpenRecordReader open_records;
   StorageMode storage = StorageMode::kCluster;
   std::optional<StreamUnit> unit;  // empty: the best, if there are several

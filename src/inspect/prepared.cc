@@ -152,7 +152,7 @@ std::optional<PreparedFacts> ReadPreparedFacts(
     prepared.thresholds = config->thresholds;
   }
   prepared.lookahead = IntOf(file, prepared::kLookahead);
-  prepared.profile_tokens = IntOf(file, "thermocline.profile.tokens");
+  prepared.profile_tokens = IntOf(file, model::prepared::kProfileTokens);
   prepared.density = FigureOf(file, "thermocline.profile.density");
   prepared.locality = FigureOf(file, "thermocline.profile.locality");
   prepared.skew = FigureOf(file, "thermocline.profile.skew");

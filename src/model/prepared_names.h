@@ -13,6 +13,7 @@ namespace thermocline::model::prepared {
 
 inline constexpr int64_t kVersion = 1;  // what is written, and the newest read
 
+inline constexpr char kProfileTokens[] = "thermocline.profile.tokens";
 inline constexpr char kVersionKey[] = "thermocline.version";
 inline constexpr char kActivation[] = "thermocline.ffn.activation";
 inline constexpr char kFfnThreshold[] = "thermocline.ffn.threshold";

@@ -28,7 +28,7 @@ constexpr std::string_view kArchitecture = "thermocline-profile";
 constexpr int64_t kVersion = 1;
 
 constexpr char kVersionKey[] = "thermocline.profile.version";
-constexpr char kTokens[] = "thermocline.profile.tokens";
+constexpr auto& kTokens = prepared::kProfileTokens;
 constexpr char kContext[] = "thermocline.profile.context";
 constexpr char kCorpus[] = "thermocline.profile.corpus";
 constexpr char kDensity[] = "thermocline.profile.density";

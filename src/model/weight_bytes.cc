@@ -63,6 +63,21 @@ uint64_t FfnMatrixBytes(const FfnSpec& spec, const FfnWeights& weights,
          std::min(spec.num_experts, num_tokens * spec.num_experts_used);
 }
 
+uint64_t UnitBytes(const Config& config, const Weights& weights,
+                   size_t layer_idx) {
+  const FfnSpec& spec = config.layers[layer_idx].ffn;
+  const FfnWeights& ffn = weights.layers[layer_idx].ffn;
+  const bool is_mixture = spec.num_experts > 0;
+  const FfnMatrices& matrices = is_mixture ? ffn.experts.front() : ffn;
+  uint64_t num_bytes = MatrixBytes(matrices);
+  if (!config.records.empty()) {
+    const neuron::RecordLayout& record = config.records[layer_idx];
+    num_bytes = record.stride * spec.width;
+    if (!record.gate) num_bytes += BytesOf(matrices.gate);
+  }
+  return is_mixture ? num_bytes : num_bytes / spec.width;
+}
+
 uint64_t PredictorBytes(const LayerWeights& layer) {
   uint64_t num_bytes = 0;
   ForEachLayerTensor(layer,

@@ -18,6 +18,12 @@ uint64_t FixedWeightBytes(const Weights& weights, uint64_t num_tokens);
 uint64_t FfnMatrixBytes(const FfnSpec& spec, const FfnWeights& weights,
                         uint64_t num_tokens);
 
+// What is moved at once between tiers of memory: an expert of a mixture, else a
+// neuron. A neuron takes its record, with the padding behind it, and what of it
+// lies in matrices; without records its rows and column of the matrices.
+uint64_t UnitBytes(const Config& config, const Weights& weights,
+                   size_t layer_idx);
+
 // The trained predictor's.
 uint64_t PredictorBytes(const LayerWeights& layer);
 

@@ -52,6 +52,37 @@ TEST(WeightBytes, OfExpertsThoseThatTokensCanChoose) {
   EXPECT_EQ(FfnMatrixBytes(spec, weights.layers[0].ffn, 9), all);
 }
 
+TEST(WeightBytes, OfWhatIsMovedAtOnce) {
+  gguf::ParsedCopy plain(TestModel().Bytes());
+  Config config;
+  config.layers.resize(2);
+  for (LayerSpec& layer : config.layers) layer.ffn.width = 64;
+  const uint64_t matrices = BytesOf(plain, "blk.1.ffn_gate.weight") +
+                            BytesOf(plain, "blk.1.ffn_up.weight") +
+                            BytesOf(plain, "blk.1.ffn_down.weight");
+  EXPECT_EQ(UnitBytes(config, Bind(plain), 1), matrices / 64);
+  // Records have a padding; their gates may lie beside them.
+  config.records = {{.gate = DType::kF32, .width = 32, .stride = 448},
+                    {.width = 32, .stride = 320}};
+  EXPECT_EQ(UnitBytes(config, Bind(plain), 0), 448u);
+  EXPECT_EQ(UnitBytes(config, Bind(plain), 1),
+            320u + BytesOf(plain, "blk.1.ffn_gate.weight") / 64);
+}
+
+TEST(WeightBytes, OfWholeExperts) {
+  gguf::ParsedCopy parsed(TestExpertModel().Bytes());
+  Config config;
+  config.layers.resize(1);
+  config.layers[0].ffn = {.width = 64, .num_experts = 4, .num_experts_used = 2};
+  uint64_t all = 0;
+  for (const char* name : {"gate", "up", "down"}) {
+    all += BytesOf(parsed, "blk.0.ffn_" + std::string(name) + "_exps.weight");
+  }
+  EXPECT_EQ(UnitBytes(config, Bind(parsed), 0), all / 4);
+  config.records = {{.gate = DType::kF32, .width = 32, .stride = 448}};
+  EXPECT_EQ(UnitBytes(config, Bind(parsed), 0), 64u * 448u);
+}
+
 TEST(WeightBytes, OfATiedHeadAndAPredictor) {
   gguf::TestFile file = TestKairoxModel();
   file.RemoveTensor("output.weight");

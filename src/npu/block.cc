@@ -73,7 +73,13 @@ class LayerBuilder {
   Value Rolled(Value cache, Value rows);
   Value CacheParameter(const std::string& name, const Dims& rows);
   Value Ffn(Value x);
-  Value Activate(Value x) { return AddActivated(graph_, layer_.ffn, x); }
+  Value Activate(Value x) {
+    const Value opened = AddActivated(graph_, layer_.ffn, x);
+    if (block_.shows_opened) {
+      graph_.Output(graph_.Convert(opened, Element::kF16), "opened");
+    }
+    return opened;
+  }
 
   const model::Config& config_;
   const BlockSpec& block_;
@@ -225,7 +231,8 @@ Status CheckSpec(const model::Model& model, const BlockSpec& spec) {
   const size_t num_layers = model.config().num_layers;
   if (spec.num_layers == 0 || spec.first_layer >= num_layers ||
       spec.num_layers > num_layers - spec.first_layer ||
-      (spec.weights_are_inputs && spec.num_layers != 1)) {
+      ((spec.weights_are_inputs || spec.shows_opened) &&
+       spec.num_layers != 1)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "{}: no graph of {} layers from layer {} on",
                 model.file().path(), spec.num_layers, spec.first_layer);

@@ -28,6 +28,8 @@ struct BlockSpec {
   // (layer_inputs.h), so that one program serves all layers of a shape. Names
   // are those of layer 0 then. Requires num_layers 1.
   bool weights_are_inputs = false;
+  // A result `opened` too. Requires num_layers 1.
+  bool shows_opened = false;
   size_t num_threads = 1;  // that unpack constants
 };
 
@@ -53,6 +55,8 @@ Status CheckCanBuild(const model::Model& model);
 //   y         [1, T, D]
 //   new_k_<l>, new_v_<l>  F16 [1, T, KVH, K]; of kScatter and kRoll
 //                cache_k_<l>_out, cache_v_<l>_out, as the parameters
+//   opened    F16 [1, T, F]  of shows_opened alone: what the activation gives
+//             for each gate, or without gates for each neuron
 // Positions come first, so that the tensor of a shorter S is the beginning of
 // that of a longer one, in the same memory. A closed column may hold whatever
 // is finite and no larger than keys and values are: zeros, other sequences' or

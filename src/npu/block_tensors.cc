@@ -65,6 +65,11 @@ GraphTensors TensorsOfBlocks(const model::Config& config,
     const size_t layer_idx = spec.first_layer + i;
     const model::AttentionSpec& attention = config.layers[layer_idx].attention;
     AddCaches(attention, layer_idx, spec, tensors);
+    if (spec.shows_opened) {
+      tensors.results["opened"] = {
+          Element::kF16,
+          {1, spec.rows, Extent(config.layers[layer_idx].ffn.width)}};
+    }
     if (attention.rope == model::AttentionSpec::kNoRope) continue;
     const model::RopeConfig& rope =
         config.ropes[static_cast<size_t>(attention.rope)];

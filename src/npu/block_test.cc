@@ -276,6 +276,7 @@ TEST(BlockTest, WhatCannotBeIsRefusedByName) {
       {.first_layer = 2, .rows = 1},
       {.num_layers = 0, .rows = 1},
       {.num_layers = 2, .rows = 1, .weights_are_inputs = true},
+      {.num_layers = 2, .rows = 1, .shows_opened = true},
       {.rows = 0},
       {.rows = 512, .context = 512},
       {.rows = 8, .context = 7, .kv = KvForm::kRoll},

@@ -28,6 +28,12 @@ ProgramOrigin OriginOf(const Graph& graph, CompileOptions options) {
   return {WriteIr(graph), bytes.size(), KeyedHash()(bytes), std::move(options)};
 }
 
+// A session has programs of one row beside those of many.
+bool AreOfOneSession(CompileOptions one, const CompileOptions& other) {
+  one.is_one_row = other.is_one_row;
+  return one == other;
+}
+
 // Programs that nobody has.
 // Threads  any, all calls.
 class Shelf {
@@ -36,7 +42,7 @@ class Shelf {
   std::unique_ptr<StaticProgram> Take(const ProgramOrigin& origin) {
     const std::lock_guard lock(mutex_);
     std::erase_if(programs_, [&](const auto& entry) {
-      return entry.first.options != origin.options;
+      return !AreOfOneSession(entry.first.options, origin.options);
     });
     for (auto entry = programs_.begin(); entry != programs_.end(); ++entry) {
       if (entry->first != origin) continue;

@@ -62,6 +62,18 @@ TEST_F(KeptProgramsTest, OtherOptionsThatCountMakeAnotherProgram) {
   EXPECT_EQ(device_->num_compiles, 3);
 }
 
+// Of each session there are both.
+TEST_F(KeptProgramsTest, ProgramsOfOneRowAndOfManyStaySideBySide) {
+  for (int session = 0; session < 3; ++session) {
+    Compile(1.0f, {.is_one_row = true});
+    Compile(2.0f);
+  }
+  EXPECT_EQ(device_->num_compiles, 2);
+  // What is faster for one row is not for many.
+  Compile(2.0f, {.is_one_row = true});
+  EXPECT_EQ(device_->num_compiles, 3);
+}
+
 TEST_F(KeptProgramsTest, AFailedCompileIsTriedAgain) {
   device_->failing_compile = 0;
   EXPECT_FALSE(kept_->Compile(AddNumber(1.0f), {}).has_value());

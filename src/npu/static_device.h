@@ -95,7 +95,8 @@ std::unique_ptr<StaticDevice> MakeReferenceDevice();
 // is not compiled again, once who had its program has given it back: for
 // sessions that come one after the other, as in a benchmark. Keeps the memory
 // of what comes back, until a graph is compiled with other options that count
-// (OptionsThatCount), or the device goes.
+// (OptionsThatCount; is_one_row, which a session has both ways, drops nobody),
+// or the device goes.
 std::shared_ptr<StaticDevice> KeepPrograms(
     std::shared_ptr<StaticDevice> device);
 

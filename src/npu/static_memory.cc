@@ -83,6 +83,9 @@ StaticActivations Lay(const model::Config& config, const StaticOptions& options,
     all.new_kv.emplace_back(k, layer.Take<uint16_t>(rows, widths.v));
   }
   all.key_rows = layer.Take<uint16_t>(rows, widths.k);
+  if (options.shows_opened) {
+    all.opened = layer.Take<uint16_t>(rows, model::MaxFfnWidth(config));
+  }
   if (options.has_head) {
     all.logits = layer.Take<float>(static_cast<size_t>(options.rows.front()),
                                    config.vocab_size);
@@ -140,6 +143,7 @@ std::byte* PlaceOfShared(const StaticActivations& of, std::string_view name) {
   for (const auto& [shared_name, place] : shared) {
     if (name == shared_name) return reinterpret_cast<std::byte*>(place);
   }
+  if (name == "opened") return reinterpret_cast<std::byte*>(of.opened);
   return nullptr;
 }
 

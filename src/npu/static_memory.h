@@ -29,7 +29,8 @@ struct StaticActivations {
   // [layers of a step] new rows, and room to put them in another order.
   std::vector<std::pair<uint16_t*, uint16_t*>> new_kv;
   uint16_t* key_rows = nullptr;
-  float* logits = nullptr;  // [T, V] of the fewest rows; or null
+  uint16_t* opened = nullptr;  // [T, F of the widest layer]; or null
+  float* logits = nullptr;     // [T, V] of the fewest rows; or null
 };
 
 // Of options whose contexts are listed.
@@ -66,8 +67,8 @@ void GiveRows(const float* from, size_t first, size_t count, size_t width,
 // a key is NaN in all scores, whatever the mask closes.
 void PadRows(size_t count, size_t rows, size_t width, float* x);
 
-// Where a tensor lies that is no layer's: x, y, mask, rope_cos, rope_sin. Null:
-// another name.
+// Where a tensor lies that is no layer's: x, y, mask, rope_cos, rope_sin,
+// opened. Null: another name.
 std::byte* PlaceOfShared(const StaticActivations& of, std::string_view name);
 
 // Where a tensor of layer l is: `what` of "what_l". Nothing: another name.

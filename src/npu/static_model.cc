@@ -74,6 +74,10 @@ class StaticModelImpl final : public StaticModel {
   void SetLayerSource(LayerSource source) override {
     source_ = std::move(source);
   }
+  void SetOpenedSink(OpenedSink sink) override {
+    TC_CHECK(options_.shows_opened);
+    opened_ = std::move(sink);
+  }
   uint64_t num_bytes() const override {
     return kv_.num_bytes() + memory_.num_bytes() + weights_.num_bytes();
   }
@@ -115,6 +119,7 @@ class StaticModelImpl final : public StaticModel {
   StaticPrograms programs_;
   StaticHead head_;
   std::optional<LayerSource> source_;
+  OpenedSink opened_;  // or empty
   int64_t length_ = 0;
   // Of which mask and angles are there, with its position.
   std::optional<std::pair<Chunk, int64_t>> filled_;
@@ -211,6 +216,7 @@ Status StaticModelImpl::RunChunk(const Step& step, const Chunk& chunk,
   times_.infer_s += watch.Seconds();
   GiveRows(of.y, first_row, count, width(), x);
   const int64_t first = length_ + chunk.first;
+  if (opened_) opened_(step.first_layer, first, chunk.count, of.opened);
   for (size_t i = 0; i < step.num_layers; ++i) {
     const auto& [k, v] = of.new_kv[i];
     const size_t layer_idx = step.first_layer + i;
@@ -323,6 +329,8 @@ Result<std::unique_ptr<StaticModel>> StaticModel::Create(
   TC_RETURN_IF_ERROR(CheckShapes({listed.rows, listed.contexts}));
   TC_RETURN_IF_ERROR(CheckLayersPerProgram(listed));
   TC_RETURN_IF_ERROR(CheckCanBuild(*model));
+  TC_CHECK(!listed.shows_opened ||
+           (listed.weights_are_inputs && listed.kv == KvForm::kAppend));
   if (listed.kv != KvForm::kAppend) {
     return MakeWholeCacheModel(std::move(model), std::move(device), listed);
   }

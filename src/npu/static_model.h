@@ -41,7 +41,9 @@ struct StaticOptions {
   // S + T of the programs, ascending, multiples of 64. Empty: powers of two
   // from 512 on, then what holds `context` (ContextsFor).
   std::vector<int64_t> contexts;
-  bool has_head = false;   // logits too
+  bool has_head = false;  // logits too
+  // SetOpenedSink works. With weights_are_inputs, of kAppend.
+  bool shows_opened = false;
   int unpack_threads = 1;  // of weights that are inputs
   // Where graphs come from; without it they are built.
   std::function<Result<Graph>(const GraphName& name)> read_graph;
@@ -70,6 +72,13 @@ struct KvSource {
                      uint16_t* k, uint16_t* v)>
       get;
 };
+
+// Who hears what the activation of a layer's FFN has given for its gates (for
+// its neurons where there are none), which is 0 of who did not fire. From Run's
+// thread, as soon as the rows are computed: [count, F] in F16, of positions
+// `first` and on.
+using OpenedSink = std::function<void(size_t layer_idx, int64_t first,
+                                      int64_t count, const uint16_t* opened)>;
 
 // Rows of a residual stream where the caller has them.
 struct StreamRows {
@@ -155,6 +164,8 @@ class StaticModel {
 
   // Where Run finds weights; without one, in the model.
   virtual void SetLayerSource(LayerSource source) = 0;
+  // With shows_opened.
+  virtual void SetOpenedSink(OpenedSink sink) = 0;
 
   // Of memory that it takes and knows of: its tensors. The device's own comes
   // on top.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "npu/layer_inputs.h"
+#include "npu/test_plain_layers.h"
 #include "npu/test_static_model.h"
 #include "os/test_no_threads.h"
 
@@ -289,6 +290,45 @@ TEST(StaticModelTest, WeightsComeFromASource) {
   rig.host.Truncate(0);
   EXPECT_EQ(rig.Run(SomeStream(9)).value(), expected.y);
   EXPECT_EQ(told, "r0l0r1l1r2l2");
+}
+
+// Layer by layer, in the order of positions, without padding; and the rows are
+// what they were.
+TEST(StaticModelTest, ShowsWhatGatesLetThrough) {
+  constexpr int64_t kRows = 11;
+  for (const char* architecture : {"llama", "opt", "bamboo", "nemotron"}) {
+    SCOPED_TRACE(architecture);
+    const auto model =
+        MakeNpuModel({.architecture = architecture, .ffn_width = 70});
+    const size_t width = model->config().width;
+    const std::vector<float> x = RandomStream(kRows, width, 5);
+    PlainLayers plain(*model);
+    for (size_t first = 0; first < x.size(); first += width) {
+      plain.Run(Numbers64(&x[first], &x[first] + width));
+    }
+    StaticOptions options = {
+        .weights_are_inputs = true, .rows = {4}, .contexts = {64}};
+    StaticRig silent(model, options);
+    options.shows_opened = true;
+    StaticRig rig(model, options);
+    EXPECT_GT(rig.graphs->num_bytes(), silent.graphs->num_bytes());
+    std::vector<std::vector<double>> shown(model->config().num_layers);
+    rig.graphs->SetOpenedSink([&](size_t layer_idx, int64_t first,
+                                  int64_t count, const uint16_t* opened) {
+      EXPECT_EQ(shown[layer_idx].size(), static_cast<size_t>(first) * 70);
+      for (int64_t i = 0; i < count * 70; ++i) {
+        shown[layer_idx].push_back(double{F16ToF32(opened[i])});
+      }
+    });
+    EXPECT_EQ(rig.Run(x).value(), silent.Run(x).value());
+    for (size_t l = 0; l < shown.size(); ++l) {
+      std::vector<double> expected;
+      for (const Numbers64& row : plain.opened(l)) {
+        expected.insert(expected.end(), row.begin(), row.end());
+      }
+      EXPECT_LE(RelativeSquares(shown[l], expected), 1e-6) << l;
+    }
+  }
 }
 
 TEST(StaticModelTest, ARunThatNoContextHoldsComputesNothing) {

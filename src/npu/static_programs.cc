@@ -26,6 +26,7 @@ Result<Graph> StaticPrograms::LayersGraph(const ProgramKey& key) const {
       .weights = options_.weights,
       .kv = options_.kv,
       .weights_are_inputs = options_.weights_are_inputs,
+      .shows_opened = options_.shows_opened,
       .num_threads = static_cast<size_t>(options_.unpack_threads)};
   return BuildBlocks(*model_, spec);
 }

@@ -83,7 +83,8 @@ class PlainLayers {
   explicit PlainLayers(const model::Model& model)
       : model_(model),
         keys_(model.config().num_layers),
-        values_(model.config().num_layers) {}
+        values_(model.config().num_layers),
+        opened_(model.config().num_layers) {}
 
   // Of the next position: x [D] becomes the output of the last layer.
   Numbers64 Run(Numbers64 x) {
@@ -95,6 +96,10 @@ class PlainLayers {
   }
   const std::vector<Numbers64>& values(size_t layer_idx) const {
     return values_[layer_idx];
+  }
+  // What the activation gave, [position][F].
+  const std::vector<Numbers64>& opened(size_t layer_idx) const {
+    return opened_[layer_idx];
   }
 
  private:
@@ -108,7 +113,10 @@ class PlainLayers {
     };
     Numbers64 out = x;
     AddTo(PlainAttention(layer_idx, norm(w.attention, x)), out);
-    AddTo(PlainFfn(spec.ffn, w.ffn, norm(w.ffn, spec.parallel ? x : out)), out);
+    opened_[layer_idx].emplace_back();
+    AddTo(PlainFfn(spec.ffn, w.ffn, norm(w.ffn, spec.parallel ? x : out),
+                   opened_[layer_idx].back()),
+          out);
     return out;
   }
 
@@ -204,19 +212,16 @@ class PlainLayers {
   }
 
   static Numbers64 PlainFfn(const model::FfnSpec& spec,
-                            const model::FfnWeights& w, const Numbers64& x) {
+                            const model::FfnWeights& w, const Numbers64& x,
+                            Numbers64& opened) {
     Numbers64 hidden = PlainProduct(w.up, w.up_bias, x);
-    const Numbers64 gate =
-        spec.gated ? PlainProduct(w.gate, w.gate_bias, x) : Numbers64();
+    opened = spec.gated ? PlainProduct(w.gate, w.gate_bias, x) : hidden;
     for (size_t i = 0; i < hidden.size(); ++i) {
-      if (!spec.gated) {
-        hidden[i] = PlainActivation(spec, hidden[i]);
-        continue;
-      }
+      opened[i] = PlainActivation(spec, opened[i]);
       if (spec.activation == Activation::kDRelu) {
         hidden[i] = std::max(hidden[i], 0.0);
       }
-      hidden[i] *= PlainActivation(spec, gate[i]);
+      hidden[i] = spec.gated ? hidden[i] * opened[i] : opened[i];
     }
     if (w.down) return PlainProduct(w.down, w.down_bias, hidden);
     Numbers64 out = w.down_bias ? PlainRow(w.down_bias, 0)
@@ -231,6 +236,7 @@ class PlainLayers {
   const model::Model& model_;
   std::vector<std::vector<Numbers64>> keys_;
   std::vector<std::vector<Numbers64>> values_;
+  std::vector<std::vector<Numbers64>> opened_;
 };
 
 // Mean square of the difference over that of what is expected.

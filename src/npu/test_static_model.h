@@ -35,7 +35,7 @@ class FaultyDevice final : public StaticDevice {
   std::string Describe() const override { return "faulty device"; }
   CompileOptions OptionsThatCount(
       const CompileOptions& options) const override {
-    return {.is_exact = options.is_exact};
+    return {.is_exact = options.is_exact, .is_one_row = options.is_one_row};
   }
   Result<std::unique_ptr<StaticProgram>> Compile(
       const Graph& graph, const CompileOptions& options) override {

@@ -66,6 +66,7 @@ class WholeCacheModel final : public StaticModel {
   }
 
   void SetLayerSource(LayerSource /*source*/) override {}
+  void SetOpenedSink(OpenedSink /*sink*/) override {}
   uint64_t num_bytes() const override {
     return caches_[0].num_bytes() + caches_[1].num_bytes() +
            memory_.num_bytes() + positions_.size();

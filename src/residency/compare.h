@@ -16,25 +16,29 @@
 
 namespace thermocline::residency {
 
-// "oracle-static", "belady".
+// "oracle-static", "belady": bounds.h; of computed misses "belady" is
+// MovingOracle, an estimate.
 std::span<const PolicyInfo> Bounds();
 
 struct Case {
-  std::string name;    // of a policy or a bound
+  std::string name;    // a policy's spec, or a bound's name
   double share = 0.0;  // capacity / units, of each layer; to the nearest unit
+  std::vector<uint32_t> capacities;  // [L] instead of a share; or none
 };
 
 // The next token's sets, layer by layer; false: there is none left.
 using NextToken =
     std::function<Result<bool>(std::vector<std::vector<uint32_t>>& sets)>;
 
-// What each case did. The capacities of `layers` are not read.
+// What each case did, all under the same options. The capacities of `layers`
+// are not read.
 // The errors of `next` and of MakePolicy; kInvalidArgument: a share that is not
-// in [0, 1].
+// in [0, 1], or not as many capacities as layers.
 // Cost: one reading; if there is a bound, all of it is kept in memory.
 Result<std::vector<Replay>> ReplayCases(const std::vector<LayerExtent>& layers,
                                         const std::vector<Case>& cases,
-                                        const NextToken& next);
+                                        const NextToken& next,
+                                        const ReplayOptions& options = {});
 
 }  // namespace thermocline::residency
 

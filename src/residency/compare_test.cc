@@ -57,6 +57,27 @@ TEST(Compare, EachCaseIsWhatItIsAlone) {
   EXPECT_EQ((*replays)[3].total().hits, 0u);
 }
 
+TEST(Compare, OptionsAreForAllCases) {
+  const auto tokens = DrawTokens();
+  const std::vector<LayerExtent> layers = {{40, 0, {}}, {8, 0, {}}};
+  ReplayOptions options = {.misses = Misses::kComputed, .moves_per_token = 4};
+  options.seconds = [](const PassCounts& counts) { return counts.misses; };
+  const std::vector<Case> cases = {{"slow:half-life=8,margin=0", 0.5},
+                                   {"momentum:tau=off", 0.5},
+                                   {"oracle-static", 0.5},
+                                   {"belady", 0.5}};
+  const auto replays = ReplayCases(layers, cases, Reading(tokens), options);
+  ASSERT_TRUE(replays.has_value()) << replays.error().message;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Replay& replay = (*replays)[i];
+    EXPECT_EQ(replay.total().admissions, 0u) << cases[i].name;
+    EXPECT_LE(replay.total().moves, 4 * tokens.size()) << cases[i].name;
+    EXPECT_EQ(replay.total().moves == 0, cases[i].name == "oracle-static");
+    EXPECT_DOUBLE_EQ(replay.mean_seconds(), replay.mean_misses());
+    EXPECT_GE((*replays)[3].total().hits, replay.total().hits);
+  }
+}
+
 TEST(Compare, ErrorsComeThrough) {
   const auto tokens = DrawTokens();
   const std::vector<LayerExtent> layers = {{40, 0, {}}, {8, 0, {}}};
@@ -66,6 +87,8 @@ TEST(Compare, ErrorsComeThrough) {
     const char* message;
   } rows[] = {
       {{"fifo", 0.5}, true, "no policy is called \"fifo\""},
+      {{"slow:half-life=0", 0.5}, true, "half-life is \"0\": it is from 1 to"},
+      {{"belady:x=1", 0.5}, true, "no policy is called \"belady\""},
       {{"lru", 1.5}, true, "a capacity of 1.5 of the units"},
       {{"lru", std::numeric_limits<double>::quiet_NaN()}, true, "of nan of"},
       {{"lru", 0.5}, false, "the end is missing"},

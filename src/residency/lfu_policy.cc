@@ -47,7 +47,8 @@ class LfuLayer {
     return {true, leaves};
   }
 
-  std::vector<Policy::Move> Propose(size_t /*most*/) { return {}; }
+  void Drop(uint32_t unit) { residents_.Drop(unit); }
+  const Use& RankOf(uint32_t unit) const { return uses_[unit]; }
   const ResidentSet& residents() const { return residents_.set(); }
 
  private:

@@ -29,15 +29,17 @@ class LruLayer {
     if (residents_.is_full()) {
       leaves = LastToLeave(list_, kResidents, residents_, pinned);
       if (leaves == kNobody) return {};
-      list_.Remove(leaves);
-      residents_.Remove(leaves);
+      Drop(leaves);
     }
     Add(unit);
     residents_.MarkUsed(unit);
     return {true, leaves};
   }
 
-  std::vector<Policy::Move> Propose(size_t /*most*/) { return {}; }
+  void Drop(uint32_t unit) {
+    list_.Remove(unit);
+    residents_.Remove(unit);
+  }
   const ResidentSet& residents() const { return residents_; }
 
  private:

@@ -1,5 +1,5 @@
-// The policies of policy.h one by one. All want layers that MakePolicy has
-// looked at.
+// The policies of policy.h without parameters, one by one; those with some have
+// files of their own. All want layers that MakePolicy has looked at.
 #ifndef THERMOCLINE_RESIDENCY_MAKERS_H_
 #define THERMOCLINE_RESIDENCY_MAKERS_H_
 
@@ -21,13 +21,21 @@ std::unique_ptr<Policy> MakeLru(const Extents& layers);
 std::unique_ptr<Policy> MakeLfu(const Extents& layers);
 // PowerInfer-2 4.2.
 std::unique_ptr<Policy> MakeTwoQueue(const Extents& layers);
-// Ours: who has the lowest slow score leaves, for somebody clearly better.
-// Without a profile it begins as lfu does.
-std::unique_ptr<Policy> MakeSlow(const Extents& layers);
-
 // LLM in a Flash 3.1: who was used in one of the last five passes stays, and
 // others come where somebody else has to leave.
 std::unique_ptr<Policy> MakeWindow(const Extents& layers);
+// Neuralink's rule as KAIROX describes it (9.1, 9.3): all that a pass uses is
+// loaded, without a filter. Who leaves is not said: here whose arrival is
+// longest ago, since a rule that asks nothing on the way in keeps no counts.
+std::unique_ptr<Policy> MakeEager(const Extents& layers);
+
+// Q-Infer's rule as KAIROX describes it (9.2, 10): the current round's
+// activations alone rank who is loaded, of a group the share of its members,
+// as long as there is time for moves. Who leaves is not said: here whose last
+// round is longest ago, of equal ones who was used least in it. Of single
+// neurons all that are used rank alike, and little is left of a difference to
+// `lru`.
+std::unique_ptr<Policy> MakeCurrent(const Extents& layers);
 
 }  // namespace thermocline::residency
 

@@ -1,7 +1,7 @@
 // Who stays in the faster tier: pure decisions over neurons' numbers, the same
 // object in the engine and on traces. Knows no memory and no clock.
 //
-// PowerInfer-2 4.2 (two queues); DESIGN 7.
+// Each policy's paper stands where it is made (makers.h).
 #ifndef THERMOCLINE_RESIDENCY_POLICY_H_
 #define THERMOCLINE_RESIDENCY_POLICY_H_
 
@@ -17,7 +17,8 @@
 
 namespace thermocline::residency {
 
-// A unit is a neuron of a layer, or an expert: whatever moves as one.
+// A unit is whatever moves as one: a neuron of a layer, an expert, or a group
+// of neurons (KAIROX 5.2), which is used when any of them is.
 inline constexpr uint32_t kNobody = UINT32_MAX;
 
 struct LayerExtent {
@@ -26,7 +27,19 @@ struct LayerExtent {
   // [num_units] how often each is used, by a profile; or none. A prior. Read by
   // MakePolicy alone.
   std::span<const float> frequency;
+  // What Observe counts: unit u is members [u G, (u + 1) G), of the last one
+  // those that there are. A neuron or an expert is a unit of one member.
+  uint32_t members_per_unit = 1;  // G
+  uint32_t num_members = 0;       // 0: num_units * G
+
+  uint32_t members() const {
+    return num_members > 0 ? num_members : num_units * members_per_unit;
+  }
 };
+
+// What the layer's last pass waited for (GetSystemBottleneck of KAIROX's
+// Algorithm 1): nothing, moves that were not over, or misses.
+enum class Bottleneck : uint8_t { kNothing, kMoves, kMisses };
 
 // One for all layers, which know nothing of each other. Between calls at most
 // `capacity` units of a layer are resident, and IsResident says which.
@@ -49,9 +62,9 @@ class Policy {
   // this call nobody is at first.
   virtual std::vector<uint32_t> Initial(size_t layer_idx) = 0;
 
-  // The layer has used these units, resident or not.
+  // The layer has used these members, resident or not.
   // Cost: for each used unit O(1), or O(log n) where scores rank; and a word
-  // for 64 units.
+  // for 64 members. `momentum` and `macro-micro` also look at all units.
   virtual void Observe(size_t layer_idx, const neuron::NeuronSet& used) = 0;
 
   // A unit that is not resident (CHECKed) was read. Whether it becomes
@@ -65,14 +78,24 @@ class Policy {
   virtual Answer Admit(size_t layer_idx, uint32_t unit,
                        const neuron::NeuronSet& pinned) = 0;
 
-  // Moves worth making while nothing else is read: units to fetch, none of them
+  // Moves worth making beside the computation: units to fetch, none of them
   // resident, each with who leaves (kNobody where there is room), at most
-  // `most` of them, the best first. They count as carried out at once.
+  // `most` of them (what the overlap window takes, DynamicInfer E.3), the best
+  // first. They count as carried out at once. What cannot be carried out (a
+  // disk that fails) is taken back by Drop. Policies that only wait for misses
+  // propose those of the last Observe.
   struct Move {
     uint32_t unit = 0;
     uint32_t leaves = kNobody;
   };
   virtual std::vector<Move> Propose(size_t layer_idx, size_t most) = 0;
+
+  // A resident unit (CHECKed) is not in the faster tier after all.
+  virtual void Drop(size_t layer_idx, uint32_t unit) = 0;
+
+  // Before the layer's next Observe: what its last pass waited for. Those who
+  // do not adapt ignore it.
+  virtual void Tell(size_t /*layer_idx*/, Bottleneck /*what*/) {}
 
   virtual bool IsResident(size_t layer_idx, uint32_t unit) const = 0;
   virtual size_t num_resident(size_t layer_idx) const = 0;
@@ -83,18 +106,26 @@ class Policy {
 
 struct PolicyInfo {
   std::string_view name;
-  std::string_view text;  // a line for people
+  std::string_view text;        // a line for people
+  std::string_view parameters;  // "lambda=0.5,tau=..." with defaults; or empty
 };
 // "static": by frequency, never changes (PowerInfer). "lru". "lfu".
-// "two-queue": PowerInfer-2's. "slow": slow scores over the frequency prior,
-// with hysteresis: ours, the default. "window": LLM in a Flash's.
+// "two-queue": PowerInfer-2's. "window": LLM in a Flash's. "eager": Neuralink's
+// as KAIROX describes it, "current": Q-Infer's, "macro-micro": DynamicInfer's,
+// "momentum": KAIROX's. "slow": slow scores over the frequency prior, with
+// hysteresis: ours, the default.
 std::span<const PolicyInfo> Policies();
 
+// `spec` is a name, or a name with parameters: "momentum:adapt=off,lambda=0.5".
 // kNotFound: no such name, with all that there are. kInvalidArgument: a
-// frequency that is not finite or negative, or of another length; the layer is
-// named.
+// parameter that it does not have, twice, or out of its range (its parameters
+// are named); a frequency that is not finite or negative, or of another length;
+// the layer is named.
 Result<std::unique_ptr<Policy>> MakePolicy(
-    std::string_view name, const std::vector<LayerExtent>& layers);
+    std::string_view spec, const std::vector<LayerExtent>& layers);
+
+// As MakePolicy, but only looks at the spec.
+Status CheckPolicySpec(std::string_view spec);
 
 }  // namespace thermocline::residency
 

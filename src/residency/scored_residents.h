@@ -38,6 +38,13 @@ class ScoredResidents {
     set_.Remove(unit);
   }
 
+  // Requires that it is resident.
+  void Drop(uint32_t unit) {
+    if (heap_.Has(unit)) heap_.Remove(unit);
+    std::erase(in_use_, unit);
+    set_.Remove(unit);
+  }
+
   void SetUsed(const neuron::NeuronSet& used) {
     set_.SetUsed(used);
     size_t num_kept = 0;

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "residency/layered_policy.h"
-#include "residency/makers.h"
 #include "residency/scored_residents.h"
 
 namespace thermocline::residency {
@@ -67,12 +66,16 @@ class SlowLayer {
     std::vector<Policy::Move> moves;
     while (moves.size() < most && !others_.is_empty()) {
       const uint32_t unit = others_.first().unit;
-      const Policy::Answer answer =
-          residents_.set().capacity() == 0 ? Policy::Answer{} : Admit(unit, {});
+      const Policy::Answer answer = Admit(unit, {});
       if (!answer.is_admitted) break;
       moves.push_back({unit, answer.leaves});
     }
     return moves;
+  }
+
+  void Drop(uint32_t unit) {
+    residents_.Drop(unit);
+    others_.Push(unit, scores_[unit]);
   }
 
   const ResidentSet& residents() const { return residents_.set(); }
@@ -123,12 +126,8 @@ class SlowLayer {
 
 std::unique_ptr<Policy> MakeSlow(const std::vector<LayerExtent>& layers,
                                  const SlowOptions& options) {
-  TC_CHECK(options.half_life > 0.0 && options.margin >= 0.0);
+  TC_CHECK(options.half_life >= 1.0 && options.margin >= 0.0);
   return std::make_unique<LayeredPolicy<SlowLayer>>(layers, options);
-}
-
-std::unique_ptr<Policy> MakeSlow(const Extents& layers) {
-  return MakeSlow(layers, SlowOptions{});
 }
 
 }  // namespace thermocline::residency

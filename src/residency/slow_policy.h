@@ -1,4 +1,6 @@
-// Slow scores over the frequency prior, with hysteresis: ours.
+// Slow scores over the frequency prior, with hysteresis: ours. Who has the
+// lowest score leaves, for somebody clearly better. Without a profile it begins
+// as lfu does.
 #ifndef THERMOCLINE_RESIDENCY_SLOW_POLICY_H_
 #define THERMOCLINE_RESIDENCY_SLOW_POLICY_H_
 
@@ -20,7 +22,7 @@ namespace thermocline::residency {
 // times the admissions; scores that do not fade alike would need all units to
 // be looked at in each pass.
 struct SlowOptions {
-  double half_life = 32.0;  // passes, > 0
+  double half_life = 32.0;  // passes, >= 1
   // A newcomer's score has to be so much better, as a share, than that of who
   // leaves for it.
   double margin = 0.05;

@@ -14,7 +14,7 @@ class StaticLayer {
   Policy::Answer Admit(uint32_t /*unit*/, const neuron::NeuronSet& /*pinned*/) {
     return {};
   }
-  std::vector<Policy::Move> Propose(size_t /*most*/) { return {}; }
+  void Drop(uint32_t unit) { residents_.Remove(unit); }
   const ResidentSet& residents() const { return residents_; }
 
  private:

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "neuron/neuron_set.h"
 #include "residency/policy.h"
+#include "residency/replay.h"
 
 namespace thermocline::residency {
 
@@ -39,6 +40,20 @@ inline std::unique_ptr<Policy> Make(std::string_view name,
   auto policy = MakePolicy(name, layers);
   EXPECT_TRUE(policy.has_value()) << policy.error().message;
   return std::move(*policy);
+}
+
+// Of units of one member, all of them used where they were admitted.
+inline Tally TallyOf(uint64_t accesses, uint64_t hits, uint64_t admissions,
+                     uint64_t evictions, uint64_t wasted) {
+  return {.accesses = accesses,
+          .hits = hits,
+          .admissions = admissions,
+          .evictions = evictions,
+          .wasted = wasted,
+          .fetched_members = admissions,
+          .wasted_members = wasted,
+          .member_accesses = accesses,
+          .member_hits = hits};
 }
 
 // Observes a pass, then admits those who were not resident, ascending.

@@ -39,15 +39,17 @@ class TwoQueueLayer {
         leaves = LastToLeave(queues_, kActive, residents_, pinned);
       }
       if (leaves == kNobody) return {};
-      Take(leaves);
-      residents_.Remove(leaves);
+      Drop(leaves);
     }
     Add(unit);
     residents_.MarkUsed(unit);
     return {true, leaves};
   }
 
-  std::vector<Policy::Move> Propose(size_t /*most*/) { return {}; }
+  void Drop(uint32_t unit) {
+    Take(unit);
+    residents_.Remove(unit);
+  }
   const ResidentSet& residents() const { return residents_; }
 
  private:

@@ -45,6 +45,11 @@ class UnitHeap {
   // Requires that there is one.
   const Keyed<Key>& first() const { return entries_.front(); }
 
+  bool Has(uint32_t unit) const {
+    const size_t place = places_[unit];
+    return place < entries_.size() && entries_[place].unit == unit;
+  }
+
   // Requires that the unit is in the heap (CHECKed).
   const Key& KeyOf(uint32_t unit) const { return entries_[PlaceOf(unit)].key; }
 
@@ -88,9 +93,8 @@ class UnitHeap {
 
  private:
   size_t PlaceOf(uint32_t unit) const {
-    const size_t place = places_[unit];
-    TC_CHECK(place < entries_.size() && entries_[place].unit == unit);
-    return place;
+    TC_CHECK(Has(unit));
+    return places_[unit];
   }
 
   void Put(size_t place, const Keyed<Key>& entry) {

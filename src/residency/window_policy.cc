@@ -38,8 +38,7 @@ class WindowLayer {
     if (residents_.is_full()) {
       leaves = LastToLeave(list_, kWindowList, residents_, pinned);
       if (leaves == kNobody || IsInWindow(leaves)) return {};
-      list_.Remove(leaves);
-      residents_.Remove(leaves);
+      Drop(leaves);
     }
     Add(unit);
     residents_.MarkUsed(unit);
@@ -47,7 +46,10 @@ class WindowLayer {
     return {true, leaves};
   }
 
-  std::vector<Policy::Move> Propose(size_t /*most*/) { return {}; }
+  void Drop(uint32_t unit) {
+    list_.Remove(unit);
+    residents_.Remove(unit);
+  }
   const ResidentSet& residents() const { return residents_; }
 
  private:

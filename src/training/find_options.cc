@@ -107,6 +107,11 @@ Status CheckOptions(const model::Model& model, const FindOptions& options) {
                 "a layer will use is not known before it",
                 model.file().path());
   }
+  if (options.grouping == planner::Grouping::kMetis && !planner::HasMetis()) {
+    return Fail(ErrorCode::kUnsupported,
+                "groups by METIS need Debian's package libmetis5, and a build "
+                "with libmetis-dev; greedy ones need neither");
+  }
   if (!options.wants_thresholds()) return {};
   if (options.density.has_value() && options.max_ppl_cost.has_value()) {
     return Fail(ErrorCode::kInvalidArgument,
@@ -135,7 +140,7 @@ std::string DescribeWork(const model::Model& model, const Corpus& corpus,
       "activation: {} {}\n"
       "text: {} tokens in chunks of {}, hash {:016x}\n"
       "recall: {}, at least {:.6g}, candidates {}\n"
-      "lookahead: {}\n"
+      "lookahead: {}, groups {}\n"
       "seed: {}\n"
       "steps: {}, samples {}\n"
       "memory: {}\n"
@@ -148,11 +153,11 @@ std::string DescribeWork(const model::Model& model, const Corpus& corpus,
       DescribeConfig(model.config()), NameOf(ffn.activation), ffn.threshold,
       corpus.num_tokens(), corpus.chunk_tokens(), HashOf(corpus),
       options.goal.recall, options.goal.recall_floor,
-      options.goal.max_candidates, options.lookahead, options.seed,
-      options.num_steps, options.max_samples, options.max_memory_bytes,
-      options.predictors, options.training_free, options.reports_ahead,
-      Optional(options.density), Optional(options.max_ppl_cost),
-      NameOf(options.session.isa));
+      options.goal.max_candidates, options.lookahead, NameOf(options.grouping),
+      options.seed, options.num_steps, options.max_samples,
+      options.max_memory_bytes, options.predictors, options.training_free,
+      options.reports_ahead, Optional(options.density),
+      Optional(options.max_ppl_cost), NameOf(options.session.isa));
 }
 
 }  // namespace thermocline::training

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "engine/session.h"
 #include "model/model.h"
+#include "planner/neuron_groups.h"
 #include "training/accuracy.h"
 #include "training/corpus.h"
 
@@ -21,6 +22,8 @@ struct FindOptions {
   engine::SessionOptions session;  // threads, ISA, cancel flag
   RecallGoal goal;
   int64_t lookahead = 0;  // 0 or 1: whose input trained predictors read
+  // How the order of the neurons is found.
+  planner::Grouping grouping = planner::Grouping::kGreedy;
   uint64_t seed = 0;
   size_t num_steps = 800;
   size_t max_samples = size_t{1} << 16;

@@ -50,7 +50,7 @@ class LayerFitter {
   // For predictors that read the input of `input_layer`.
   FitData DataOf(size_t input_layer) const;
   Gate OwnGate(float input_scale) const;
-  void AddOrder();
+  Status AddOrder();
   Status AddTrained(const FitData& data);
   void AddTrainingFree(const FitData& own_data);
   Status AddAhead();
@@ -115,18 +115,20 @@ Gate LayerFitter::OwnGate(float input_scale) const {
           }};
 }
 
-void LayerFitter::AddOrder() {
+Status LayerFitter::AddOrder() {
   const Samples train = store_.train(layer_idx_, layer_idx_);
   const Samples held_out =
       store_.held_out(layer_idx_, layer_idx_).Thinned(kOrderSamples);
   const size_t group_size = OrderGroupSize(train.ffn_width());
-  out_.order = OrderTogether(train, profile_.counts, group_size);
+  TC_ASSIGN_OR_RETURN(out_.order, OrderTogether(train, profile_.counts,
+                                                group_size, options_.grouping));
   std::vector<uint32_t> as_they_lie(out_.order.size());
   std::iota(as_they_lie.begin(), as_they_lie.end(), 0u);
   out_.findings.fired_per_group =
       FiredPerGroup(held_out, out_.order, group_size);
   out_.findings.fired_per_group_as_they_lie =
       FiredPerGroup(held_out, as_they_lie, group_size);
+  return {};
 }
 
 Status LayerFitter::AddTrained(const FitData& data) {
@@ -178,7 +180,7 @@ Result<LayerFile> LayerFitter::Fit() {
   out_.findings.skew = profile_.skew();
   out_.findings.locality = profile_.locality();
   out_.findings.ffn_bytes = neurons.num_used * FfnBytes(ffn_);
-  AddOrder();
+  TC_RETURN_IF_ERROR(AddOrder());
   if (options_.predictors) {
     const auto lookahead = static_cast<size_t>(options_.lookahead);
     TC_RETURN_IF_ERROR(

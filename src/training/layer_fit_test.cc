@@ -54,7 +54,7 @@ TEST_F(FitLayerTest, WhatWasAskedFor) {
   const Samples samples = store_.train(1, 1);
   const size_t group_size = OrderGroupSize(samples.ffn_width());
   EXPECT_EQ(both->order,
-            OrderTogether(samples, profile_.layers[1].counts, group_size));
+            *OrderTogether(samples, profile_.layers[1].counts, group_size));
   EXPECT_EQ(both->findings.fired_per_group,
             FiredPerGroup(store_.held_out(1, 1), both->order, group_size));
   EXPECT_GE(both->findings.fired_per_group_as_they_lie, 1.0);

@@ -1,7 +1,6 @@
 #include "training/neuron_order.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 #include "base/check.h"
@@ -12,67 +11,16 @@ namespace {
 
 constexpr size_t kMinGroupSize = 8;
 
-// For which samples each neuron of an expert fired, one bit a sample.
-class FiringRows {
- public:
-  FiringRows(const Samples& samples, size_t first_neuron, size_t num_neurons)
-      : first_(first_neuron),
-        num_words_(CeilDiv<size_t>(samples.num_samples, 64)),
-        words_(num_neurons * num_words_) {
-    for (size_t s = 0; s < samples.num_samples; ++s) {
-      neuron::ForEachMember(
-          samples.fired_of(s), first_, first_ + num_neurons, [&](size_t i) {
-            words_[(i - first_) * num_words_ + s / 64] |= uint64_t{1} << s % 64;
-          });
-    }
+// Of an expert's neurons, numbered from 0.
+planner::FiringRows RowsOf(const Samples& samples, size_t first_neuron,
+                           size_t num_neurons) {
+  planner::FiringRows rows(num_neurons, samples.num_samples);
+  for (size_t s = 0; s < samples.num_samples; ++s) {
+    neuron::ForEachMember(samples.fired_of(s), first_neuron,
+                          first_neuron + num_neurons,
+                          [&](size_t i) { rows.Add(i - first_neuron, s); });
   }
-
-  // Samples for which both fired.
-  int64_t CountBoth(uint32_t a, uint32_t b) const {
-    const uint64_t* of_a = row(a);
-    const uint64_t* of_b = row(b);
-    int64_t count = 0;
-    for (size_t w = 0; w < num_words_; ++w) {
-      count += std::popcount(of_a[w] & of_b[w]);
-    }
-    return count;
-  }
-
- private:
-  const uint64_t* row(uint32_t neuron) const {
-    return words_.data() + (neuron - first_) * num_words_;
-  }
-
-  size_t first_;
-  size_t num_words_;
-  std::vector<uint64_t> words_;
-};
-
-// Moves the group that begins with rest[0] from `rest`, the hottest first, to
-// the end of `out`.
-void TakeGroup(const FiringRows& rows, size_t group_size,
-               std::vector<uint32_t>& rest, std::vector<uint32_t>& out) {
-  constexpr int64_t kTaken = -1;
-  const size_t num_partners = std::min(rest.size(), kMaxPartners);
-  std::vector<int64_t> shared(num_partners);  // with the group so far
-  size_t best = 0;
-  for (size_t taken = 1;; ++taken) {
-    out.push_back(rest[best]);
-    shared[best] = kTaken;
-    if (taken == group_size) break;
-    const uint32_t newest = out.back();
-    for (size_t i = 0; i < num_partners; ++i) {
-      if (shared[i] != kTaken) shared[i] += rows.CountBoth(newest, rest[i]);
-    }
-    best =
-        static_cast<size_t>(std::ranges::max_element(shared) - shared.begin());
-  }
-  size_t kept = 0;
-  for (size_t i = 0; i < num_partners; ++i) {
-    if (shared[i] != kTaken) rest[kept++] = rest[i];
-  }
-  rest.erase(rest.begin() + static_cast<ptrdiff_t>(kept),
-             rest.begin() + static_cast<ptrdiff_t>(num_partners));
+  return rows;
 }
 
 }  // namespace
@@ -101,9 +49,10 @@ std::vector<uint32_t> OrderByHeat(const Neurons& neurons,
   return order;
 }
 
-std::vector<uint32_t> OrderTogether(const Samples& samples,
-                                    std::span<const uint32_t> counts,
-                                    size_t group_size) {
+Result<std::vector<uint32_t>> OrderTogether(const Samples& samples,
+                                            std::span<const uint32_t> counts,
+                                            size_t group_size,
+                                            planner::Grouping grouping) {
   const size_t width = samples.ffn_width();
   TC_CHECK(group_size > 0 && width % group_size == 0 &&
            group_size <= kMaxGroupSize);
@@ -112,10 +61,16 @@ std::vector<uint32_t> OrderTogether(const Samples& samples,
   std::vector<uint32_t> order;
   order.reserve(by_heat.size());
   for (size_t first = 0; first < by_heat.size(); first += width) {
-    const FiringRows rows(some, first, width);
-    const auto begin = by_heat.begin() + static_cast<ptrdiff_t>(first);
-    std::vector<uint32_t> rest(begin, begin + static_cast<ptrdiff_t>(width));
-    while (!rest.empty()) TakeGroup(rows, group_size, rest, order);
+    std::vector<uint32_t> of_expert;
+    for (size_t i = first; i < first + width; ++i) {
+      of_expert.push_back(by_heat[i] - static_cast<uint32_t>(first));
+    }
+    TC_ASSIGN_OR_RETURN(const auto grouped,
+                        planner::GroupNeurons(RowsOf(some, first, width),
+                                              of_expert, group_size, grouping));
+    for (const uint32_t neuron : grouped) {
+      order.push_back(neuron + static_cast<uint32_t>(first));
+    }
   }
   return order;
 }

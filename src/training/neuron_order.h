@@ -1,6 +1,5 @@
 // An order of a layer's neurons in which those that fire together stand
-// together, for whoever moves neurons in groups. Source: KAIROX 5.2, where the
-// graph of co-activations is cut by METIS; here groups grow greedily.
+// together, for whoever moves neurons in groups (KAIROX 5.2).
 #ifndef THERMOCLINE_TRAINING_NEURON_ORDER_H_
 #define THERMOCLINE_TRAINING_NEURON_ORDER_H_
 
@@ -9,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "base/status.h"
+#include "planner/neuron_groups.h"
 #include "training/low_rank.h"
 
 namespace thermocline::training {
@@ -26,17 +27,13 @@ size_t OrderGroupSize(size_t ffn_width);
 std::vector<uint32_t> OrderByHeat(const Neurons& neurons,
                                   std::span<const uint32_t> counts);
 
-// Likewise, but group by group: the hottest neuron that is left, with those of
-// the kMaxPartners next hottest that fired for most of the samples for which
-// the group's first ones did. group_size <= kMaxGroupSize, divides F. Looks at
-// up to kOrderSamples of the samples. Memory: F * kOrderSamples bits. Cost: N *
-// kMaxPartners * kOrderSamples bits compared, 0.35 s for 5632 neurons, 1.3 s
-// for 14336 (beside another program).
-inline constexpr size_t kMaxPartners = 1024;
+// Likewise, but group by group (planner/neuron_groups.h, whose errors).
+// group_size <= kMaxGroupSize, divides F. Looks at up to kOrderSamples of the
+// samples. Memory: F * kOrderSamples bits.
 inline constexpr size_t kOrderSamples = 4096;
-std::vector<uint32_t> OrderTogether(const Samples& samples,
-                                    std::span<const uint32_t> counts,
-                                    size_t group_size);
+Result<std::vector<uint32_t>> OrderTogether(
+    const Samples& samples, std::span<const uint32_t> counts, size_t group_size,
+    planner::Grouping grouping = planner::Grouping::kGreedy);
 
 // Where a neuron of a group fires, how many of the group do, on average: 1 to
 // group_size; 0 if nothing fired.

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "planner/neuron_groups.h"
 #include "training/testing.h"
 
 namespace thermocline::training {
@@ -78,7 +79,7 @@ TEST(OrderByHeatTest, HottestFirstAndEqualOnesAsTheyLie) {
 
 TEST(OrderTogetherTest, FindsWhatFiresTogether) {
   const Firings firings({.num_neurons = 96}, Cliques(96, 12, 300));
-  const auto order = OrderTogether(firings.samples, firings.counts, 8);
+  const auto order = *OrderTogether(firings.samples, firings.counts, 8);
   ExpectPermutation(order, 96);
   for (size_t place = 0; place < 96; ++place) {
     EXPECT_EQ(order[place] % 12, order[place / 8 * 8] % 12) << place;
@@ -94,7 +95,7 @@ TEST(OrderTogetherTest, HotGroupsFirst) {
   auto lists = Cliques(32, 4, 40);
   for (int i = 0; i < 100; ++i) lists.push_back({3, 7, 11, 15, 19, 23, 27, 31});
   const Firings firings({.num_neurons = 32}, lists);
-  const auto order = OrderTogether(firings.samples, firings.counts, 8);
+  const auto order = *OrderTogether(firings.samples, firings.counts, 8);
   EXPECT_THAT(std::set(order.begin(), order.begin() + 8),
               ElementsAre(3, 7, 11, 15, 19, 23, 27, 31));
 }
@@ -104,7 +105,7 @@ TEST(OrderTogetherTest, ExpertByExpert) {
   // Clique 0 of both experts fires in the same samples: still two groups.
   const Firings firings({.num_neurons = 48, .num_experts = 2, .num_used = 2},
                         lists);
-  const auto order = OrderTogether(firings.samples, firings.counts, 4);
+  const auto order = *OrderTogether(firings.samples, firings.counts, 4);
   ExpectPermutation(order, 48);
   for (size_t place = 0; place < 48; ++place) {
     EXPECT_EQ(order[place] / 24, place / 24);
@@ -113,10 +114,10 @@ TEST(OrderTogetherTest, ExpertByExpert) {
 }
 
 TEST(OrderTogetherTest, MoreNeuronsThanPartnersAndMoreSamplesThanAreRead) {
-  const size_t num_neurons = 2 * kMaxPartners + 24;
+  const size_t num_neurons = 2 * planner::kMaxPartners + 24;
   const Firings firings({.num_neurons = num_neurons},
                         Cliques(num_neurons, 11, kOrderSamples + 77));
-  const auto order = OrderTogether(firings.samples, firings.counts, 8);
+  const auto order = *OrderTogether(firings.samples, firings.counts, 8);
   ExpectPermutation(order, num_neurons);
   EXPECT_GT(FiredPerGroup(firings.samples, order, 8), 7.5);
   EXPECT_EQ(order, OrderTogether(firings.samples, firings.counts, 8));
@@ -124,7 +125,7 @@ TEST(OrderTogetherTest, MoreNeuronsThanPartnersAndMoreSamplesThanAreRead) {
 
 TEST(OrderTogetherTest, NothingFired) {
   const Firings firings({.num_neurons = 24}, {{}, {}});
-  const auto order = OrderTogether(firings.samples, firings.counts, 8);
+  const auto order = *OrderTogether(firings.samples, firings.counts, 8);
   ExpectPermutation(order, 24);
   EXPECT_EQ(FiredPerGroup(firings.samples, order, 8), 0.0);
 }

@@ -12,7 +12,7 @@
 #include "engine/engine.h"
 #include "engine/runtime.h"
 #include "engine/testing/test_mixtures.h"
-#include "residency/policy.h"
+#include "engine/testing/test_residents.h"
 #include "storage/block_reader.h"
 
 namespace thermocline::engine {
@@ -124,17 +124,20 @@ TEST(ExpertRecordsTest, EveryPolicyModeAndSeedGivesTheSameBits) {
         BudgetOfRecords(mixtures, options, kAllExpertNeurons / 3);
     const std::vector<ReadPlan> ways = WaysToRead();
     uint64_t seed = 0;
-    for (const residency::PolicyInfo& policy : residency::Policies()) {
+    options.make_policy = testing::MakeTestPolicy;
+    for (const std::string& policy : testing::PolicySpecs()) {
       for (const StorageMode mode :
            {StorageMode::kCluster, StorageMode::kMatrix,
             StorageMode::kWindow}) {
-        options.policy = policy.name;
+        options.policy = policy;
+        options.deterministic = seed % 2 == 0;
+        options.moves_per_token = 40 * (seed % 3);
         options.storage = mode;
         options.reads = ways[++seed % ways.size()];
         options.open_records =
             mixtures.FakeReads({.seed = seed, .most_waits = 9});
         EXPECT_TRUE(MixtureRig(mixtures.streamed, options).All() == expected)
-            << policy.name << ", " << NameOf(mode) << ", seed " << seed;
+            << policy << ", " << NameOf(mode) << ", seed " << seed;
       }
     }
   }

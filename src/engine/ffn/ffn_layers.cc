@@ -170,9 +170,17 @@ std::unique_ptr<FfnExecutor> MakeAllNeurons(const FfnParts& parts,
   if (as_matrices && !is_shared && parts.stream != nullptr) {
     StreamedStore* next =
         config->num_experts == 0 ? parts.stream->store(layer_idx + 1) : nullptr;
-    return MakeStreamedDense(config, weights,
-                             parts.stream->store(layer_idx, expert_idx), next,
-                             parts.compute, scratch);
+    const bool learns = phase == Phase::kPrompt && config->num_experts == 0;
+    return MakeStreamedDense(
+        {.config = config,
+         .weights = weights,
+         .store = parts.stream->store(layer_idx, expert_idx),
+         .next = next,
+         .compute = parts.compute,
+         .scratch = scratch,
+         .rest_below = learns ? RestBelow(parts.model->config(), layer_idx,
+                                          parts.generated)
+                              : kNothingRests});
   }
   if (as_matrices && !is_shared) {
     return MakeDenseFfn(config, weights, parts.compute, scratch);

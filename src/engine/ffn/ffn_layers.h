@@ -34,7 +34,8 @@ struct FfnParts {
   const RecordStores* records = nullptr;  // of the model
   // Where records come from that stay in the file; null: they are in memory.
   RecordStream* stream = nullptr;
-  ExpertStream* experts = nullptr;  // likewise
+  ExpertStream* experts = nullptr;      // likewise
+  FfnMode generated = FfnMode::kDense;  // of generated rows, in all layers
   // What a device computes of generated rows, and of rows whose neurons are
   // listed; null: nothing.
   const DeviceModel* device = nullptr;

@@ -57,6 +57,11 @@ struct RowPlaces {
 // For NeuronFfn's rest_below: also what comes to nothing is computed.
 inline constexpr float kNothingRests = -1.0f;
 
+// What opens a gate, or a neuron without one; of kDRelu its other half aside.
+inline Activation ActivationOfGate(Activation activation) {
+  return activation == Activation::kDRelu ? Activation::kRelu : activation;
+}
+
 // Whom lists name, which says how many of them will pass the test, a few or
 // most: all neurons, ids[i] = i; all in another order; or candidates.
 enum class Listed { kAll, kAllReordered, kCandidates };

@@ -286,9 +286,7 @@ class NeuronFfn::Worker final : private GateTest {
   size_t DropResting(const Chunk& chunk, const float* products, uint32_t* ids,
                      float* values) {
     const model::FfnSpec& config = *ffn_.config_;
-    const Activation of_gate = config.activation == Activation::kDRelu
-                                   ? Activation::kRelu
-                                   : config.activation;
+    const Activation of_gate = ActivationOfGate(config.activation);
     // ReLU lets through what is above 0, as it is: no need to call it.
     if (of_gate == Activation::kRelu && ffn_.rest_below_ == 0.0f) {
       return Keep(chunk, products, ids, values,

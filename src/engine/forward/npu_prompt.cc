@@ -33,6 +33,27 @@ NpuPrompt::NpuPrompt(const NpuPromptParts& parts,
     : parts_(parts),
       quiet_(WithoutAccounts(*parts.compute)),
       model_(std::move(model)) {
+  SetSource();
+  if (!parts_.options->graphs.shows_opened) return;
+  opened_.emplace(parts_.model->config(), parts_.generated);
+  model_->SetOpenedSink([this](size_t layer_idx, int64_t first, int64_t count,
+                               const uint16_t* opened) {
+    opened_->Add(layer_idx, first, count, opened);
+  });
+}
+
+void NpuPrompt::SetSource() {
+  if (parts_.records != nullptr) {
+    record_layers_.emplace(parts_.model.get(), parts_.records);
+    // The engine's threads have nothing to do meanwhile.
+    model_->SetLayerSource({.await =
+                                [this](size_t layer_idx) {
+                                  return record_layers_->Await(layer_idx,
+                                                               *quiet_.pool);
+                                },
+                            .leave = [](size_t /*layer_idx*/) {}});
+    return;
+  }
   LayerStream* streamed = parts_.streamed;
   if (streamed == nullptr) return;
   const std::vector<model::LayerWeights>& layers =
@@ -69,12 +90,19 @@ Status NpuPrompt::Run(const SequenceRows& run, const compute::Rows& residual,
                                        const uint16_t* v) {
     run.sequence->PutRows(kernels, layer_idx, first, count, k, v);
   }};
+  if (opened_) {
+    opened_->Start(run.first_position, static_cast<int64_t>(run.num_rows));
+  }
   const Status status = model_->Run(
       {residual.data, run.num_rows, residual.stride}, &sink,
       [&hooks] { return hooks.cancel != nullptr && hooks.cancel->load(); });
+  if (record_layers_) record_layers_->End();
   if (!status.has_value()) {
     Forget();
-  } else if (run.sequence->layout().rounds()) {
+    return status;
+  }
+  if (opened_) opened_->Teach(*parts_.records);
+  if (run.sequence->layout().rounds()) {
     // The next run sees what the host keeps of these, whoever is computed
     // between.
     model_->Truncate(run.first_position);

@@ -4,13 +4,18 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
 #include "compute/matmul.h"
+#include "engine/ffn/ffn_mode.h"
+#include "engine/forward/opened_rows.h"
 #include "engine/forward/prompt_layers.h"
 #include "engine/prompt_device.h"
 #include "engine/stream/layer_stream.h"
+#include "engine/stream/record_layers.h"
+#include "engine/stream/record_stream.h"
 #include "model/model.h"
 #include "npu/static_model.h"
 
@@ -21,7 +26,9 @@ struct NpuPromptParts {
   std::shared_ptr<const model::Model> model;
   const compute::Compute* compute = nullptr;
   LayerStream* streamed = nullptr;  // null: all layers are in memory
+  RecordStream* records = nullptr;  // null: all records are in memory
   const PromptDeviceOptions* options = nullptr;
+  FfnMode generated = FfnMode::kDense;  // of generated rows, in all layers
 };
 
 // Computes runs of any sequences: the device has the keys and values of one at
@@ -55,6 +62,8 @@ class NpuPrompt final : public PromptLayers {
   NpuPrompt(const NpuPromptParts& parts,
             std::unique_ptr<npu::StaticModel> model);
 
+  // Where the device's weights come from that stay in the file.
+  void SetSource();
   // The device has the keys and values before the run.
   void LoadPast(const SequenceRows& run);
   int64_t least_rows() const;
@@ -62,6 +71,8 @@ class NpuPrompt final : public PromptLayers {
   NpuPromptParts parts_;
   compute::Compute quiet_;  // without accounts of times, for other threads
   std::unique_ptr<npu::StaticModel> model_;
+  std::optional<RecordLayers> record_layers_;  // of parts_.records
+  std::optional<OpenedRows> opened_;  // whom policies of records hear of
   Use use_ = Use::kAsItPays;
   bool is_given_up_ = false;
   // Of the sequence whose first positions the device has; 0: nobody's.

@@ -105,19 +105,14 @@ Status PromptChooser::CheckPrompts() const {
                   path, NameOf(mode));
     }
   }
-  if (parts_.stream == nullptr) return {};
-  if (parts_.prompts.streamed == nullptr) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: a part of its weights stays in the file in units smaller "
-                "than layers (records or experts): static graphs take whole "
-                "layers",
-                path);
+  // Experts too: of mixtures there are no graphs (npu::CheckCanBuild).
+  if (parts_.stream == nullptr || options().graphs.weights_are_inputs) {
+    return {};
   }
-  if (options().graphs.weights_are_inputs) return {};
   return Fail(ErrorCode::kUnsupported,
-              "{}: layers of it stay in the file: static graphs take them as "
+              "{}: {} of it stay in the file: static graphs take them as "
               "inputs alone, not as constants",
-              path);
+              path, NameOf(parts_.stream->unit()));
 }
 
 Result<std::unique_ptr<ChosenPrompts>> PromptChooser::Try(

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "engine/stream/expert_blocks.h"
-#include "engine/stream/record_stream.h"
+#include "model/firing_shares.h"
 #include "neuron/active_sets.h"
 
 namespace thermocline::engine {
@@ -38,19 +38,6 @@ std::vector<uint32_t> ShareOutExperts(const model::Config& config,
     }
   }
   return shares;
-}
-
-// How often the neurons of each expert fired in the file's profile, or nothing.
-std::vector<float> ExpertFrequencies(const model::LayerWeights& layer,
-                                     size_t num_experts) {
-  const std::vector<float> counts = ProfileCountsOf(layer);
-  if (counts.empty() || num_experts == 0) return {};
-  std::vector<float> frequencies(num_experts, 0.0f);
-  const size_t num_neurons = counts.size() / num_experts;
-  for (size_t i = 0; i < num_neurons * num_experts; ++i) {
-    frequencies[i / num_neurons] += counts[i];
-  }
-  return frequencies;
 }
 
 }  // namespace
@@ -129,26 +116,23 @@ uint64_t ApartBytes(const model::Config& config) {
   return kNumApart * ApartStride(config) * sizeof(float);
 }
 
-Result<std::unique_ptr<residency::Policy>> MakeExpertPolicy(
-    const model::Model& model, const StreamOptions& options) {
+Result<ExpertPolicy> MakeExpertPolicy(const model::Model& model,
+                                      const StreamOptions& options) {
   const std::vector<model::LayerSpec>& specs = model.config().layers;
   TC_CHECK(options.blocks.resident.size() == specs.size());
   std::vector<std::vector<float>> frequencies;
   std::vector<residency::LayerExtent> layers;
   for (size_t i = 0; i < specs.size(); ++i) {
     const size_t num_experts = specs[i].ffn.num_experts;
-    frequencies.push_back(
-        ExpertFrequencies(model.weights().layers[i], num_experts));
+    frequencies.push_back(model::ExpertShares(model, i));
     layers.push_back({.num_units = static_cast<uint32_t>(num_experts),
                       .capacity = options.blocks.resident[i],
                       .frequency = frequencies.back()});
   }
   TC_ASSIGN_OR_RETURN(auto policy,
-                      residency::MakePolicy(PolicyOf(options.policy), layers));
-  // Who is to be resident before anything was used comes when it is read for
-  // the first time: nothing waits for gigabytes of which half may not be used.
-  for (size_t i = 0; i < specs.size(); ++i) policy->Initial(i);
-  return policy;
+                      options.make_policy(PolicyOf(options.policy), layers));
+  for (residency::LayerExtent& layer : layers) layer.frequency = {};
+  return ExpertPolicy{std::move(policy), std::move(layers)};
 }
 
 }  // namespace thermocline::engine

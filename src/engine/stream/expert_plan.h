@@ -42,10 +42,13 @@ uint64_t ChoiceBytes(const model::Config& config);
 uint64_t ExpertTableBytes(const model::Config& config);
 
 // Over each layer's experts, by how often their neurons fired in the file's
-// profile; those that it wants at first count as resident from the beginning.
-// Errors of residency::MakePolicy.
-Result<std::unique_ptr<residency::Policy>> MakeExpertPolicy(
-    const model::Model& model, const StreamOptions& options);
+// profile. Errors of residency::MakePolicy.
+struct ExpertPolicy {
+  std::unique_ptr<residency::Policy> policy;
+  std::vector<residency::LayerExtent> layers;  // without frequencies
+};
+Result<ExpertPolicy> MakeExpertPolicy(const model::Model& model,
+                                      const StreamOptions& options);
 
 }  // namespace thermocline::engine
 

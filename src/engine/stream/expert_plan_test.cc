@@ -87,8 +87,9 @@ TEST(ExpertPlanTest, TheProfileSaysWhoStays) {
   const auto policy = MakeExpertPolicy(
       *model, {.unit = StreamUnit::kExperts, .blocks = {.resident = {1, 1}}});
   ASSERT_TRUE(policy) << policy.error().message;
-  EXPECT_TRUE((*policy)->IsResident(0, 0));
-  EXPECT_TRUE((*policy)->IsResident(1, 2));
+  EXPECT_EQ(policy->layers.size(), 2u);
+  EXPECT_EQ(policy->policy->Initial(0), std::vector<uint32_t>{0});
+  EXPECT_EQ(policy->policy->Initial(1), std::vector<uint32_t>{2});
   EXPECT_FALSE(MakeExpertPolicy(
       *model, {.blocks = {.resident = {1, 1}}, .policy = "no policy"}));
 }

@@ -19,7 +19,7 @@ constexpr size_t kExpertReadBytes = 512 << 10;
 
 Result<std::unique_ptr<ExpertStream>> ExpertStream::Create(
     const model::Model& model, const StreamOptions& options) {
-  TC_ASSIGN_OR_RETURN(auto policy, MakeExpertPolicy(model, options));
+  TC_ASSIGN_OR_RETURN(ExpertPolicy policy, MakeExpertPolicy(model, options));
   TC_ASSIGN_OR_RETURN(
       ExpertSlots slots,
       ExpertSlots::Allocate(options.blocks, NumExperts(model.config())));
@@ -33,8 +33,7 @@ Result<std::unique_ptr<ExpertStream>> ExpertStream::Create(
 }
 
 ExpertStream::ExpertStream(const model::Model& model, ExpertSlots slots,
-                           os::AlignedBuffer apart,
-                           std::unique_ptr<residency::Policy> policy,
+                           os::AlignedBuffer apart, ExpertPolicy policy,
                            const StreamOptions& options,
                            std::unique_ptr<storage::BlockReader> reader)
     : model_(model),
@@ -46,7 +45,14 @@ ExpertStream::ExpertStream(const model::Model& model, ExpertSlots slots,
       apart_memory_(std::move(apart)),
       apart_{reinterpret_cast<float*>(apart_memory_.data()),
              model.config().width, ApartStride(model.config())},
-      policy_(std::move(policy)),
+      live_(std::move(policy.policy), std::move(policy.layers),
+            {.deterministic = options.deterministic,
+             .moves_per_token = options.moves_per_token,
+             .unit_bytes = options.blocks.slot_bytes},
+            &counts_),
+      is_move_(plan_.num_slots(), false),
+      num_moving_(model.config().layers.size()),
+      lost_(model.config().layers.size()),
       reader_(std::move(reader)) {
   std::vector<uint64_t> file_bytes;
   for (int i = 0; i < model.file().num_shards(); ++i) {
@@ -57,8 +63,16 @@ ExpertStream::ExpertStream(const model::Model& model, ExpertSlots slots,
   for (size_t i = 0; i < layers_.size(); ++i) {
     layer_of_.insert(layer_of_.end(), layers_[i].num_experts(), i);
     most_experts = std::max(most_experts, layers_[i].num_experts());
+    // Who is to be resident before anything was used comes when it is read for
+    // the first time: nothing waits for gigabytes of which half may not be
+    // used.
+    live_.Initial(i);
   }
   stores_.resize(layers_.size());
+  Reserve(most_experts);
+}
+
+void ExpertStream::Reserve(size_t most_experts) {
   experts_.reserve(most_experts);
   in_run_.resize(most_experts, InRun::kNo);
   used_words_.resize(neuron::WordsOf(most_experts));
@@ -97,14 +111,19 @@ bool ExpertStream::IsGuessed(uint32_t unit) const {
 }
 
 bool ExpertStream::IsKept(uint32_t unit) const {
-  return policy_->IsResident(layer_of_[unit], ExpertOf(unit));
+  return live_.Has(layer_of_[unit], ExpertOf(unit));
 }
 
 void ExpertStream::Begin(size_t layer_idx, std::span<const uint32_t> experts,
                          Phase phase, bool next_too) {
   TC_CHECK(!has_begun());
   layer_idx_ = layer_idx;
-  next_too_ = next_too && layer_idx + 1 < layers_.size();
+  next_too_ =
+      next_too && layer_idx + 1 < layers_.size() && !live_.is_deterministic();
+  if (live_.is_deterministic()) AwaitMoves(layer_idx);
+  live_.BeginRun();
+  times_ = {};
+  begun_at_ = live_.Now();
   experts_.assign(experts.begin(), experts.end());
   used().Clear();
   counts_.num_wanted += experts.size();
@@ -118,7 +137,7 @@ void ExpertStream::Begin(size_t layer_idx, std::span<const uint32_t> experts,
     if (was_guessed || !slots_.IsThere(unit)) ++counts_.num_missed;
     if (slots_.IsThere(unit)) Hold(unit);
   }
-  policy_->Observe(layer_idx, used());
+  Learn();
   if (guessed_layer_ == layer_idx) Settle(phase);
   Pump();
 }
@@ -126,63 +145,6 @@ void ExpertStream::Begin(size_t layer_idx, std::span<const uint32_t> experts,
 void ExpertStream::Hold(uint32_t unit) {
   if (slots_.state(unit) != SlotState::kKept)
     slots_.Set(unit, SlotState::kHeld);
-}
-
-// Rows of prompts come first; what was guessed for those that were generated is
-// settled behind them.
-void ExpertStream::Settle(Phase phase) {
-  const bool is_over = phase == Phase::kGenerate || !is_of_generated_;
-  for (uint32_t e = 0; e < layers_[layer_idx_].num_experts(); ++e) {
-    const bool is_used = in_run_[e] != InRun::kNo;
-    if (is_used && is_over && is_of_generated_) {
-      ++counts_.num_foreseeable;
-      if (guessed_[e].is_named) ++counts_.num_foreseen;
-    }
-    if (is_used) guessed_[e].is_read = false;
-  }
-  if (is_over) ForgetGuesses();
-}
-
-// What was read for one that is still there, for nobody, was so in vain.
-void ExpertStream::ForgetGuesses() {
-  if (guessed_layer_ == kNoLayer) return;
-  for (uint32_t e = 0; e < layers_[guessed_layer_].num_experts(); ++e) {
-    if (!std::exchange(guessed_[e], Guessed()).is_read) continue;
-    ++counts_.num_vain;
-    const uint32_t unit = UnitOf(guessed_layer_, e);
-    if (slots_.IsThere(unit) && slots_.state(unit) == SlotState::kGuessed) {
-      slots_.Set(unit, SlotState::kOver);
-    }
-  }
-  guessed_layer_ = kNoLayer;
-  is_of_generated_ = false;
-}
-
-void ExpertStream::StartGuesses(size_t layer_idx) {
-  if (guessed_layer_ == layer_idx) return;
-  ForgetGuesses();
-  guessed_layer_ = layer_idx;
-}
-
-void ExpertStream::Guess(size_t layer_idx, std::span<const uint32_t> experts) {
-  TC_CHECK(layer_idx != layer_idx_);
-  StartGuesses(layer_idx);
-  is_of_generated_ = true;
-  for (const uint32_t expert : experts) guessed_[expert].is_named = true;
-  // What is needed now has the slots first.
-  for (const uint32_t expert : experts_) {
-    if (has_begun() && IsWanted(UnitOf(expert)) &&
-        slots_.IsAbsent(UnitOf(expert))) {
-      return;
-    }
-  }
-  for (const uint32_t expert : experts) {
-    const uint32_t unit = UnitOf(layer_idx, expert);
-    if (!slots_.IsAbsent(unit)) continue;
-    if (!StartRead(unit, /*is_guess=*/true)) break;
-    guessed_[expert].is_read = true;
-  }
-  Submit();
 }
 
 void ExpertStream::Pump() {
@@ -198,16 +160,6 @@ void ExpertStream::Pump() {
   Submit();
 }
 
-void ExpertStream::ReadNext() {
-  StartGuesses(layer_idx_ + 1);
-  for (uint32_t e = 0; e < layers_[guessed_layer_].num_experts(); ++e) {
-    const uint32_t unit = UnitOf(guessed_layer_, e);
-    if (!slots_.IsAbsent(unit)) continue;
-    if (!StartRead(unit, /*is_guess=*/true)) return;
-    guessed_[e].is_read = true;
-  }
-}
-
 bool ExpertStream::StartRead(uint32_t unit, bool is_guess) {
   if (!slots_.Take(unit, is_guess)) return false;
   const uint32_t number = slots_.number(unit);
@@ -220,6 +172,7 @@ bool ExpertStream::StartRead(uint32_t unit, bool is_guess) {
                   uint64_t{number} << 32, reads_));
   counts_.num_reads += reads_.size() - num_before;
   counts_.num_bytes += layout.read_bytes();
+  if (!is_guess) times_.read_bytes += layout.read_bytes();
   return true;
 }
 
@@ -246,10 +199,17 @@ void ExpertStream::OnRead(const storage::Done& done) {
     error = done.status.error().message;
   }
   if (--num_reading_[number] > 0) return;
+  const bool was_move = is_move_[number];
+  is_move_[number] = false;
+  if (was_move) {
+    --num_moving_[layer_of_[unit]];
+  } else if (IsWanted(unit)) {
+    times_.read_seconds = live_.Now() - begun_at_;
+  }
   if (error.empty()) {
     Arrive(unit);
   } else {
-    Lose(unit, std::exchange(error, std::string()));
+    Lose(unit, std::exchange(error, std::string()), was_move);
   }
 }
 
@@ -264,10 +224,12 @@ void ExpertStream::Arrive(uint32_t unit) {
   }
 }
 
-// Of one that nobody needs, nobody hears: whoever does reads it again.
-void ExpertStream::Lose(uint32_t unit, const std::string& why) {
+// Of one that nobody needs, nobody hears: whoever does reads it again. So does
+// the run at hand where that was a move's.
+void ExpertStream::Lose(uint32_t unit, const std::string& why, bool was_move) {
   slots_.Drop(unit);
-  if (!IsWanted(unit) || failed_) return;
+  if (was_move) lost_[layer_of_[unit]].push_back(ExpertOf(unit));
+  if (!IsWanted(unit) || failed_ || was_move) return;
   const ExpertLayer& layer = layers_[layer_of_[unit]];
   const uint32_t shard_idx =
       layer.blocks[ExpertOf(unit)].layout.reads.front().shard_idx;
@@ -284,13 +246,18 @@ Result<uint32_t> ExpertStream::TakeAny() {
     Pump();
     for (const uint32_t expert : experts_) {
       const uint32_t unit = UnitOf(expert);
-      if (!IsWanted(unit) || !slots_.IsThere(unit)) continue;
+      if (!IsWanted(unit)) continue;
+      if (live_.is_deterministic()) {
+        TC_RETURN_IF_ERROR(Take(expert));
+        return expert;
+      }
+      if (!slots_.IsThere(unit)) continue;
       Hold(unit);
       in_run_[expert] = InRun::kTaken;
       return expert;
     }
     TC_CHECK(num_open_ > 0);
-    Reap(true);
+    Wait();
   }
 }
 
@@ -305,7 +272,7 @@ Status ExpertStream::Take(uint32_t expert) {
     if (slots_.IsAbsent(unit) && num_open_ == 0) {
       LetGo();
     } else {
-      Reap(true);
+      Wait();
     }
   }
   Hold(unit);
@@ -339,16 +306,9 @@ void ExpertStream::GiveBack(uint32_t expert) {
   TC_CHECK(in_run_[expert] == InRun::kTaken);
   in_run_[expert] = InRun::kNo;
   const uint32_t unit = UnitOf(expert);
-  if (slots_.state(unit) == SlotState::kKept) return;
-  const residency::Policy::Answer answer =
-      policy_->Admit(layer_idx_, expert, used());
-  if (answer.is_admitted && answer.leaves != residency::kNobody) {
-    const uint32_t leaver = UnitOf(answer.leaves);
-    if (slots_.IsThere(leaver) && slots_.state(leaver) == SlotState::kKept) {
-      slots_.Set(leaver, SlotState::kOver);
-    }
+  if (slots_.state(unit) != SlotState::kKept) {
+    slots_.Set(unit, SlotState::kOver);
   }
-  slots_.Set(unit, answer.is_admitted ? SlotState::kKept : SlotState::kOver);
   Pump();
 }
 
@@ -356,6 +316,10 @@ void ExpertStream::End() {
   for (const uint32_t expert : experts_) {
     TC_CHECK(in_run_[expert] == InRun::kNo);
   }
+  if (num_open_ > 0) Reap(false);  // of guesses, and moves elsewhere
+  times_.is_idle = num_open_ == 0;
+  live_.EndRun(layer_idx_, times_);
+  StartMoves();
   layer_idx_ = kNoLayer;
 }
 
@@ -380,6 +344,13 @@ void ExpertStream::EndPass() {
   }
   failed_.reset();
   ForgetGuesses();
+  if (live_.is_deterministic()) {
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      AwaitMoves(i);
+      DropLost(i);
+    }
+  }
+  live_.EndPass();
 }
 
 }  // namespace thermocline::engine

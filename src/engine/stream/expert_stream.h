@@ -18,6 +18,7 @@
 #include "engine/stream/expert_blocks.h"
 #include "engine/stream/expert_plan.h"
 #include "engine/stream/expert_slots.h"
+#include "engine/stream/live_policy.h"
 #include "engine/stream/weight_stream.h"
 #include "gguf/gguf.h"
 #include "model/config.h"
@@ -31,8 +32,13 @@ namespace thermocline::engine {
 // in memory, as far as slots allow. Then it takes each, in any order or in that
 // of their numbers, has it placed, computes it, and says so, upon which its
 // slot may be another's. One run at a time.
+// A policy says when a run begins which of its experts stay, and when it ends
+// whom to read in the background instead of whom.
 // Besides, experts of the next layer may be guessed: they are read behind those
-// that are needed, to slots that nobody needs.
+// that are needed, to slots that nobody needs. Not under `deterministic`, where
+// experts are also taken in the order of their numbers: what is in a slot may
+// not depend on what came first.
+// Files    expert_stream.cc: runs. expert_moves.cc. expert_guesses.cc.
 class ExpertStream final : public WeightStream {
  public:
   // Of a mixture whose experts were left. Errors as of RecordStream::Create.
@@ -80,6 +86,8 @@ class ExpertStream final : public WeightStream {
   const StreamTotals::OfPhase& counts() const override { return counts_; }
   std::string Describe() const override;
   StreamUnit unit() const override { return StreamUnit::kExperts; }
+  const LivePolicy* live() const override { return &live_; }
+  void SetPolicyRests(bool rests) override { live_.set_rests(rests); }
 
  private:
   static constexpr size_t kNoLayer = SIZE_MAX;
@@ -91,11 +99,11 @@ class ExpertStream final : public WeightStream {
   };
 
   ExpertStream(const model::Model& model, ExpertSlots slots,
-               os::AlignedBuffer apart,
-               std::unique_ptr<residency::Policy> policy,
+               os::AlignedBuffer apart, ExpertPolicy policy,
                const StreamOptions& options,
                std::unique_ptr<storage::BlockReader> reader);
 
+  void Reserve(size_t most_experts);
   uint32_t UnitOf(size_t layer_idx, uint32_t expert) const {
     return layers_[layer_idx].first_unit + expert;
   }
@@ -109,6 +117,15 @@ class ExpertStream final : public WeightStream {
   bool IsWanted(uint32_t unit) const;
   bool IsGuessed(uint32_t unit) const;
   bool IsKept(uint32_t unit) const;
+  // Tells the policy of the run, and who of it stays.
+  void Learn();
+  void Leave(uint32_t expert);
+  // Who is proposed behind the run.
+  void StartMoves();
+  void DropLost(size_t layer_idx);
+  void AwaitMoves(size_t layer_idx);
+  // Waits, on the run's behalf.
+  void Wait();
   void StartGuesses(size_t layer_idx);
   void Settle(Phase phase);
   void ForgetGuesses();
@@ -121,7 +138,7 @@ class ExpertStream final : public WeightStream {
   void Reap(bool waits);
   void OnRead(const storage::Done& done);
   void Arrive(uint32_t unit);
-  void Lose(uint32_t unit, const std::string& why);
+  void Lose(uint32_t unit, const std::string& why, bool was_move);
   // So that it is there until it is given back.
   void Hold(uint32_t unit);
   // Lets go of the last of the run's that are there and held.
@@ -138,10 +155,13 @@ class ExpertStream final : public WeightStream {
   std::vector<std::string> errors_;    // [slots] of them; empty: none
   os::AlignedBuffer apart_memory_;
   compute::Rows apart_;
-  std::unique_ptr<residency::Policy> policy_;
   StreamTotals::OfPhase counts_;
-  std::vector<storage::Read> reads_;  // to be submitted
-  size_t num_open_ = 0;               // reads that are not over
+  LivePolicy live_;
+  std::vector<bool> is_move_;                // [slots] is being read for a move
+  std::vector<uint32_t> num_moving_;         // [L]
+  std::vector<std::vector<uint32_t>> lost_;  // [L] experts: moves that failed
+  std::vector<storage::Read> reads_;         // to be submitted
+  size_t num_open_ = 0;                      // reads that are not over
   // Of the run.
   size_t layer_idx_ = kNoLayer;
   bool next_too_ = false;
@@ -149,6 +169,8 @@ class ExpertStream final : public WeightStream {
   std::vector<InRun> in_run_;         // [E]
   std::vector<uint64_t> used_words_;  // [WordsOf(E)]
   std::optional<Error> failed_;
+  RunTimes times_;
+  double begun_at_ = 0.0;
   // Of guesses.
   size_t guessed_layer_ = kNoLayer;
   bool is_of_generated_ = false;

@@ -18,7 +18,7 @@
 #include "engine/runtime.h"
 #include "engine/testing/test_compute_fixture.h"
 #include "engine/testing/test_mixtures.h"
-#include "residency/policy.h"
+#include "engine/testing/test_residents.h"
 #include "storage/block_reader.h"
 
 namespace thermocline::engine {
@@ -107,13 +107,16 @@ TEST(ExpertStreamTest, EveryPolicyAndSeedGivesTheSameBits) {
   SessionOptions options = ExpertOptions(FfnMode::kDense, 2);
   const ExpertLogits expected = MixtureRig(mixtures.mapped, options).All();
   options.budget.ram = mixtures.BudgetFor(options, kAllExperts / 3);
-  for (const residency::PolicyInfo& policy : residency::Policies()) {
+  options.make_policy = testing::MakeTestPolicy;
+  for (const std::string& policy : testing::PolicySpecs()) {
     for (const uint64_t seed : {1, 2, 3}) {
-      options.policy = policy.name;
+      options.policy = policy;
+      options.deterministic = seed == 2;
+      options.moves_per_token = 3 * (seed - 1);
       options.open_records =
-          mixtures.FakeReads({.seed = seed, .most_waits = 9});
+          mixtures.FakeReads({.seed = seed, .most_waits = 1 + 8 * seed});
       EXPECT_TRUE(MixtureRig(mixtures.streamed, options).All() == expected)
-          << policy.name << ", seed " << seed;
+          << policy << ", seed " << seed;
     }
   }
 }

@@ -66,7 +66,8 @@ namespace {
 // Keeps the records, or makes experts of them.
 Status ChooseUnit(const model::Model& model, const StreamOptions& options,
                   ModelStream& stream) {
-  const UnitTimes times = TimesOfUnits(model, options, stream.records->plan());
+  const UnitTimes times = TimesOfUnits(
+      model, options, PlanToChooseBy(options, stream.records->plan()));
   if (!times.by_records()) {
     stream.records.reset();  // before others take as much memory
     TC_ASSIGN_OR_RETURN(stream.experts, ExpertStream::Create(model, options));
@@ -110,7 +111,17 @@ Result<ModelStream> ModelStream::Create(const model::Model& model,
   return stream;
 }
 
-const WeightStream* ModelStream::any() const {
+void ModelStream::EndPass() const {
+  if (records != nullptr) records->EndPass();
+  if (experts != nullptr) experts->EndPass();
+  if (layers != nullptr) layers->EndPass();
+}
+
+void ModelStream::SetPolicyRests(bool rests) const {
+  if (any() != nullptr) any()->SetPolicyRests(rests);
+}
+
+WeightStream* ModelStream::any() const {
   if (records != nullptr) return records.get();
   if (experts != nullptr) return experts.get();
   return layers.get();

@@ -22,7 +22,11 @@ struct ModelStream {
   // Errors of the stream's Create.
   static Result<ModelStream> Create(const model::Model& model,
                                     const StreamOptions& options);
-  const WeightStream* any() const;
+  WeightStream* any() const;
+  // A pass over all layers is over, also one that failed.
+  void EndPass() const;
+  // LivePolicy::set_rests, where there is one.
+  void SetPolicyRests(bool rests) const;
 };
 
 }  // namespace thermocline::engine

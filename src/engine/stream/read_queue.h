@@ -61,6 +61,9 @@ class ReadQueue {
     changed_.notify_all();
   }
 
+  // Submitted, and nobody was told yet.
+  int64_t num_open() const { return num_open_; }
+
   // Tells owners of reads that are over already, and lets others begin that the
   // reader had no room for. Does not wait.
   void Poll() {

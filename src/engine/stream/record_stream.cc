@@ -1,7 +1,6 @@
 #include "engine/stream/record_stream.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -9,11 +8,12 @@
 #include "engine/stream/expert_plan.h"
 #include "engine/stream/read_rates.h"
 #include "engine/stream/stream_files.h"
+#include "model/firing_shares.h"
 
 namespace thermocline::engine {
 namespace {
 
-Result<std::unique_ptr<residency::Policy>> MakePolicyFor(
+std::vector<residency::LayerExtent> ExtentsOf(
     const model::Config& config, const StreamOptions& options,
     const std::vector<std::vector<float>>& frequencies) {
   std::vector<residency::LayerExtent> layers;
@@ -23,7 +23,7 @@ Result<std::unique_ptr<residency::Policy>> MakePolicyFor(
          .capacity = options.arena.resident[i],
          .frequency = frequencies[i]});
   }
-  return residency::MakePolicy(PolicyOf(options.policy, options.mode), layers);
+  return layers;
 }
 
 struct Reading {
@@ -70,49 +70,40 @@ Result<Reading> OpenReading(const model::Model& model,
 
 }  // namespace
 
-std::vector<float> ProfileCountsOf(const model::LayerWeights& layer) {
-  const TensorView& counts = layer.profile_counts;
-  std::vector<float> frequency;
-  if (!counts || !counts.in_memory()) return frequency;
-  for (size_t i = 0; i < counts.shape.num_elems(); ++i) {
-    int32_t count;
-    std::memcpy(&count, counts.data + i * sizeof(count), sizeof(count));
-    frequency.push_back(static_cast<float>(count));
-  }
-  return frequency;
-}
-
 Result<std::unique_ptr<RecordStream>> RecordStream::Create(
     const model::Model& model, const StreamOptions& options) {
   const model::Config& config = model.config();
   TC_CHECK(config.records.size() == config.layers.size());
   TC_CHECK(options.arena.resident.size() == config.layers.size());
   std::vector<std::vector<float>> frequencies;
-  for (const model::LayerWeights& layer : model.weights().layers) {
-    frequencies.push_back(ProfileCountsOf(layer));
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    frequencies.push_back(model::FiringShares(model, i));
   }
-  TC_ASSIGN_OR_RETURN(auto policy, MakePolicyFor(config, options, frequencies));
+  std::vector<residency::LayerExtent> extents =
+      ExtentsOf(config, options, frequencies);
+  TC_ASSIGN_OR_RETURN(
+      auto policy,
+      options.make_policy(PolicyOf(options.policy, options.mode), extents));
   auto arena = SlotArena::Allocate(options.arena);
   if (!arena) return Annotate("slots of records", arena.error());
   TC_ASSIGN_OR_RETURN(auto reading, OpenReading(model, options, *arena));
   return std::unique_ptr<RecordStream>(new RecordStream(
-      model, *std::move(arena), std::move(frequencies), std::move(policy),
-      std::string(PolicyOf(options.policy, options.mode)), options.mode,
-      std::move(reading.reader), reading.plan));
+      model, options,
+      std::make_unique<StreamShared>(
+          *std::move(arena), std::move(reading.reader), std::move(policy),
+          std::move(extents), model::MaxFfnWidth(config), options.mode,
+          reading.plan,
+          LiveOptions{.deterministic = options.deterministic,
+                      .moves_per_token = options.moves_per_token,
+                      .unit_bytes = options.arena.slot_bytes})));
 }
 
-RecordStream::RecordStream(const model::Model& model, SlotArena arena,
-                           std::vector<std::vector<float>> frequencies,
-                           std::unique_ptr<residency::Policy> policy,
-                           std::string policy_name, StorageMode mode,
-                           std::unique_ptr<storage::BlockReader> reader,
-                           ReadPlan reads)
+RecordStream::RecordStream(const model::Model& model,
+                           const StreamOptions& options,
+                           std::unique_ptr<StreamShared> shared)
     : model_(model),
-      policy_name_(std::move(policy_name)),
-      frequencies_(std::move(frequencies)),
-      shared_(std::make_unique<StreamShared>(
-          std::move(arena), std::move(reader), std::move(policy),
-          model::MaxFfnWidth(model.config()), mode, reads)),
+      policy_name_(PolicyOf(options.policy, options.mode)),
+      shared_(std::move(shared)),
       choice_words_(ChoiceBytes(model.config()) / sizeof(uint64_t)) {}
 
 std::string RecordStream::Describe() const {
@@ -165,7 +156,11 @@ StreamedStore* RecordStream::store(size_t layer_idx) const {
 }
 
 void RecordStream::BeginLayer(size_t layer_idx, bool are_together) {
-  shared_->layers[layer_idx]->is_together = are_together;
+  if (are_together) {
+    StreamedStore::BeginTogether(*shared_, layer_idx);
+  } else {
+    shared_->layers[layer_idx]->is_together = false;
+  }
 }
 
 void RecordStream::EndLayer(size_t layer_idx) {
@@ -173,6 +168,8 @@ void RecordStream::EndLayer(size_t layer_idx) {
     StreamedStore::LearnTogether(*shared_, layer_idx);
   }
 }
+
+void RecordStream::EndPass() { StreamedStore::CommitMoves(*shared_); }
 
 neuron::ActiveSets RecordStream::choices(size_t layer_idx) {
   return {model_.config().layers[layer_idx].ffn.width, choice_words_.data()};

@@ -19,9 +19,6 @@
 
 namespace thermocline::engine {
 
-// How often the neurons of a layer fired in the file's profile, or nothing.
-std::vector<float> ProfileCountsOf(const model::LayerWeights& layer);
-
 // Threads  one caller at a time.
 class RecordStream final : public WeightStream {
  public:
@@ -44,6 +41,8 @@ class RecordStream final : public WeightStream {
   // what they were given stays until EndLayer, and the policy learns of it.
   void BeginLayer(size_t layer_idx, bool are_together);
   void EndLayer(size_t layer_idx);
+  // A pass over all layers is over, also one that failed.
+  void EndPass();
   size_t num_rooms() const { return shared_->arena.plan().num_rooms; }
   // The candidates of each choice of an expert in a layer, kNumApart rows at
   // most; and room for those of one of its experts, of any row.
@@ -60,17 +59,15 @@ class RecordStream final : public WeightStream {
   }
   std::string Describe() const override;
   StreamUnit unit() const override { return StreamUnit::kRecords; }
+  const LivePolicy* live() const override { return &shared_->live; }
+  void SetPolicyRests(bool rests) override { shared_->live.set_rests(rests); }
 
  private:
-  RecordStream(const model::Model& model, SlotArena arena,
-               std::vector<std::vector<float>> frequencies,
-               std::unique_ptr<residency::Policy> policy,
-               std::string policy_name, StorageMode mode,
-               std::unique_ptr<storage::BlockReader> reader, ReadPlan reads);
+  RecordStream(const model::Model& model, const StreamOptions& options,
+               std::unique_ptr<StreamShared> shared);
 
   const model::Model& model_;
   std::string policy_name_;
-  std::vector<std::vector<float>> frequencies_;
   std::unique_ptr<StreamShared> shared_;
   std::vector<std::vector<StreamedStore*>> stores_;  // [L], of each expert
   std::vector<uint64_t> choice_words_;

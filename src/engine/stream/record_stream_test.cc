@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "gguf/test_file.h"
+#include "model/profile_file.h"
 #include "model/test_prepared.h"
 #include "residency/policy.h"
 

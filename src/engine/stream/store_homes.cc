@@ -50,9 +50,7 @@ LayerHomes& StreamedStore::HomesOf(const StreamedLayer& layer,
   if (layer.num_experts > 0) {
     homes->used_words.resize(neuron::WordsOf(num_units));
   }
-  GiveHomes(homes->are_for_all ? std::vector<uint32_t>()
-                               : shared.policy->Initial(layer.layer_idx),
-            *homes);
+  GiveHomes(shared.live.Initial(layer.layer_idx), *homes);
   shared.layers.push_back(std::move(homes));
   return *shared.layers.back();
 }
@@ -97,18 +95,16 @@ void StreamedStore::LeaveRoom() {
     states_[i] = 0;
   }
   room_ = kNoRoom;
+  room_has_all_ = false;
 }
 
 void StreamedStore::Learn() {
-  if (has_home_for_all()) return;
-  if (!is_expert()) {
-    shared_.policy->Observe(layer_.layer_idx, used());
-    used().ForEachIn(0, layer_.num_neurons, [&](size_t neuron) {
-      const auto id = static_cast<uint32_t>(neuron);
-      // Of who rests the gate alone may be here: a read more, to keep somebody
-      // that was not needed, is worth nothing.
-      if (!IsAtHome(id) && Has(id, kBothParts)) Admit(id, used());
-    });
+  if (has_home_for_all()) {
+    if (!is_expert() || layer_homes_.is_together) {
+      shared_.live.ObserveAllResident(used().Count());
+    }
+  } else if (!is_expert()) {
+    LearnFrom(shared_, layer_.layer_idx, used());
   } else if (layer_homes_.is_together) {
     used().ForEachIn(0, layer_.num_neurons, [&](size_t neuron) {
       layer_homes_.used().Add(first_unit_ + neuron);
@@ -124,42 +120,90 @@ void StreamedStore::LearnTogether(StreamShared& shared, size_t layer_idx) {
   layer.is_together = false;
   for (StreamedStore* store : layer.stores) store->is_held_ = false;
   if (layer.are_for_all) return;
-  const neuron::NeuronSet used = layer.used();
-  shared.policy->Observe(layer_idx, used);
-  const size_t num_neurons = layer.stores.front()->layer_.num_neurons;
-  used.ForEachIn(0, used.num_neurons, [&](size_t unit) {
-    StreamedStore& store = *layer.stores[unit / num_neurons];
-    const auto id = static_cast<uint32_t>(unit % num_neurons);
-    if (!store.IsAtHome(id) && store.Has(id, kBothParts)) store.Admit(id, used);
-  });
-  used.Clear();
+  LearnFrom(shared, layer_idx, layer.used());
+  layer.used().Clear();
 }
 
-// A neuron that lies in the room.
-void StreamedStore::Admit(uint32_t neuron, const neuron::NeuronSet& pinned) {
-  if (home(neuron) == kAbsent) {
-    const residency::Policy::Answer answer =
-        shared_.policy->Admit(layer_.layer_idx, UnitOf(neuron), pinned);
-    if (!answer.is_admitted) return;
-    if (answer.leaves == residency::kNobody) {
-      TC_CHECK(!layer_homes_.free.empty());
-      home(neuron) = layer_homes_.free.back();
-      layer_homes_.free.pop_back();
-    } else {
-      const auto width = static_cast<uint32_t>(layer_.num_neurons);
-      home(neuron) = layer_homes_.stores[answer.leaves / width]->LoseHome(
-          answer.leaves % width);
-      TC_CHECK(home(neuron) != kAbsent);
+void StreamedStore::LearnFrom(StreamShared& shared, size_t layer_idx,
+                              const neuron::NeuronSet& used) {
+  LayerHomes& layer = *shared.layers[layer_idx];
+  const auto width = layer.stores.front()->layer_.num_neurons;
+  LivePolicy& live = shared.live;
+  DropLost(shared, layer_idx);
+  live.Observe(layer_idx, used);
+  used.ForEachIn(0, used.num_neurons, [&](size_t unit) {
+    StreamedStore& store = *layer.stores[unit / width];
+    const auto id = static_cast<uint32_t>(unit % width);
+    if (store.IsAtHome(id)) return;
+    // Of who rests the gate alone may be here: a read more, to keep somebody
+    // that was not needed, is worth nothing. But which parts came depends on
+    // how fast the drive is.
+    if (live.is_deterministic() || store.Has(id, kBothParts)) {
+      store.Admit(id, used);
     }
+  });
+  shared.times.is_idle = shared.queue.num_open() == 0;
+  live.EndRun(layer_idx, shared.times);
+  StartMoves(shared, layer_idx);
+}
+
+// What one row after the other has used is learned first; then whoever has a
+// home in the end is moved there once. Of fewer rows than kLearnedRows policies
+// learn less, of more no more; of their union nothing (docs/perf/residency.md).
+void StreamedStore::LearnRows(size_t num_rows, const AddUsed& add_used) {
+  TC_CHECK(!is_expert());
+  if (has_home_for_all()) return;
+  for (size_t row = num_rows - std::min(num_rows, kLearnedRows); row < num_rows;
+       ++row) {
+    used().Clear();
+    add_used(row, used());
+    shared_.live.Observe(layer_.layer_idx, used());
+    used().ForEachIn(0, layer_.num_neurons, [&](size_t neuron) {
+      const auto id = static_cast<uint32_t>(neuron);
+      if (home(id) == kAbsent && Has(id, kBothParts)) GiveHome(id, used());
+    });
   }
-  MoveHome(neuron);
+  FillHomes(/*of_used=*/false);
+}
+
+// A neuron that lies in the room, or comes home when it is next used.
+void StreamedStore::Admit(uint32_t neuron, const neuron::NeuronSet& pinned) {
+  if (home(neuron) == kAbsent && !GiveHome(neuron, pinned)) return;
+  if (Has(neuron, kBothParts)) MoveHome(neuron);
+}
+
+// Whether the policy lets it have one.
+bool StreamedStore::GiveHome(uint32_t neuron, const neuron::NeuronSet& pinned) {
+  const residency::Policy::Answer answer =
+      shared_.live.Admit(layer_.layer_idx, UnitOf(neuron), pinned);
+  if (answer.is_admitted) TakeHome(neuron, answer.leaves);
+  return answer.is_admitted;
+}
+
+void StreamedStore::TakeHome(uint32_t neuron, uint32_t leaves) {
+  if (leaves == residency::kNobody) {
+    TC_CHECK(!layer_homes_.free.empty());
+    home(neuron) = layer_homes_.free.back();
+    layer_homes_.free.pop_back();
+    return;
+  }
+  const auto width = static_cast<uint32_t>(layer_.num_neurons);
+  home(neuron) = layer_homes_.stores[leaves / width]->LoseHome(leaves % width);
+  TC_CHECK(home(neuron) != kAbsent);
 }
 
 // The slot that was its home.
 uint32_t StreamedStore::LoseHome(uint32_t neuron) {
+  if (IsMoving(neuron)) {  // somebody writes there
+    shared_.queue.WaitUntil([&] { return !IsMoving(neuron); });
+  }
   if (IsAtHome(neuron)) {
-    places_[neuron] = kAbsent;
-    states_[neuron] = 0;
+    if (room_has_all_) {
+      places_[neuron] = first_in_room_ + neuron;
+    } else {
+      places_[neuron] = kAbsent;
+      states_[neuron] = 0;
+    }
   }
   return std::exchange(home(neuron), kAbsent);
 }

@@ -14,8 +14,7 @@ namespace thermocline::engine {
 
 size_t StreamedStore::NextReady(size_t& share) {
   if (!any_missed_) return shares_.Take(share);
-  PieceTask task;
-  shared_.queue.WaitUntil([&] { return TakeTask(share, task); });
+  const PieceTask task = AwaitTask(share);
   TC_CHECK(!task.tests);
   return task.piece;
 }
@@ -23,11 +22,30 @@ size_t StreamedStore::NextReady(size_t& share) {
 size_t StreamedStore::NextReady(size_t& share, GateTest& test) {
   if (!any_missed_) return shares_.Take(share);
   while (true) {
-    PieceTask task;
-    shared_.queue.WaitUntil([&] { return TakeTask(share, task); });
+    const PieceTask task = AwaitTask(share);
     if (!task.tests) return task.piece;
     TestPiece(task.piece, test);
   }
+}
+
+// Notes how long, and for what.
+StreamedStore::PieceTask StreamedStore::AwaitTask(size_t share) {
+  PieceTask task;
+  std::optional<double> since;
+  bool for_moves = false;
+  shared_.queue.WaitUntil([&] {
+    const bool is_there = TakeTask(share, task);
+    if (!is_there && !since) {
+      since = shared_.live.Now();
+      for_moves = num_reading_ == 0;
+    } else if (is_there && since) {
+      const double seconds = shared_.live.Now() - *since;
+      RunTimes& times = shared_.times;
+      (for_moves ? times.for_moves : times.for_misses) += seconds;
+    }
+    return is_there;
+  });
+  return task;
 }
 
 // Tests go first: what they ask for is read while something else is computed.

@@ -38,7 +38,7 @@ void StreamedStore::ReadEarly() {
                         });
   // As this layer's last run wanted them.
   SubmitAbsent(tests_gates_ ? kFirstPart : kBothParts,
-               shared_.plan.longest_bytes, shared_.plan.most_early);
+               shared_.plan.longest_bytes, shared_.plan.most_early, kWasAsked);
   for (const uint32_t neuron : shared_.absent) {
     if (places_[neuron] == kAbsent) break;  // behind the most
     states_[neuron] |= kWasEarly;
@@ -58,9 +58,10 @@ void StreamedStore::Ask(const neuron::NeuronSet* neurons, double open_share) {
     shared_.absent.push_back(i);
   }
   tests_gates_ = TestsGates(open_share, shared_.absent.size());
+  const uint64_t bytes_before = shared_.counts.num_bytes;
   SubmitAbsent(tests_gates_ ? kFirstPart : kBothParts,
-               shared_.plan.longest_bytes, SIZE_MAX);
-  for (const uint32_t neuron : shared_.absent) states_[neuron] |= kWasAsked;
+               shared_.plan.longest_bytes, SIZE_MAX, kWasAsked);
+  shared_.times.read_bytes += shared_.counts.num_bytes - bytes_before;
 }
 
 // Whether one read may bring two neurons: nobody in between has a record where
@@ -90,7 +91,7 @@ size_t StreamedStore::EndOfRead(size_t begin, size_t most_together) const {
 }
 
 void StreamedStore::SubmitAbsent(uint8_t parts, size_t max_bytes,
-                                 size_t most_reads) {
+                                 size_t most_reads, uint8_t mark) {
   const std::vector<uint32_t>& absent = shared_.absent;
   const size_t stride = layer_.layout.stride;
   // Where slots are larger than records, neighbours in the file are none here;
@@ -105,7 +106,7 @@ void StreamedStore::SubmitAbsent(uint8_t parts, size_t max_bytes,
   size_t num_batched = 0, num_reads = 0;
   for (size_t i = 0; i < absent.size() && num_reads < most_reads; ++num_reads) {
     const size_t end = EndOfRead(i, most_together);
-    batch[num_batched++] = BeginRead({absent[i], absent[end - 1], parts});
+    batch[num_batched++] = BeginRead({absent[i], absent[end - 1], parts}, mark);
     i = end;
     if (num_batched < kReadBatch) continue;
     shared_.queue.Submit(batch);
@@ -133,12 +134,12 @@ void StreamedStore::SubmitRests() {
 
 // Notes a read as open. Who lies in between comes too: nobody else may read it
 // to the same place meanwhile.
-storage::Read StreamedStore::BeginRead(const ReadRange& range) {
+storage::Read StreamedStore::BeginRead(const ReadRange& range, uint8_t mark) {
   for (uint32_t i = range.first; i <= range.last; ++i) {
-    if (Has(i, kBothParts)) continue;  // at home
+    if (Has(i, kBothParts) || IsMoving(i)) continue;  // at home
     if (places_[i] == kAbsent) places_[i] = TargetOf(i);
     const uint8_t parts = i == range.last ? range.parts : kBothParts;
-    states_[i] |= static_cast<uint8_t>(parts << kReadsShift);
+    states_[i] |= static_cast<uint8_t>(parts << kReadsShift | mark);
   }
   const bool is_rest = range.parts == kRestPart;
   const size_t stride = layer_.layout.stride;
@@ -160,6 +161,10 @@ storage::Read StreamedStore::BeginRead(const ReadRange& range) {
 }
 
 void StreamedStore::OnRead(uint32_t number, const Status& status) {
+  if ((number & kMoveBit) != 0) {
+    OnMoved(number & ~kMoveBit, status);
+    return;
+  }
   --num_reading_;
   const ReadRange range = ranges()[number];
   bool is_needed = reads_whole_;
@@ -174,6 +179,9 @@ void StreamedStore::OnRead(uint32_t number, const Status& status) {
       is_needed = is_needed || IsAwaited(i);
       OnLost(i);
     }
+  }
+  if ((any_missed_ || is_held_) && num_reading_ == 0) {
+    shared_.times.read_seconds = shared_.live.Now() - shared_.begun_at;
   }
   // One in vain, of a hint or of a gap, may fail.
   if (status.has_value() || failed_ || !is_needed) return;

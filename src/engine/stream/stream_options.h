@@ -17,6 +17,7 @@
 #include "engine/stream/slot_arena.h"
 #include "engine/stream/storage_mode.h"
 #include "model/config.h"
+#include "residency/policy.h"
 #include "storage/block_reader.h"
 #include "storage/read_log.h"
 
@@ -26,6 +27,11 @@ namespace thermocline::engine {
 using OpenRecordReader =
     std::function<Result<std::unique_ptr<storage::BlockReader>>(
         const std::vector<std::string>& paths)>;
+
+// Makes the policy that a spec names: residency::MakePolicy, or another.
+using MakeResidencyPolicy =
+    std::function<Result<std::unique_ptr<residency::Policy>>(
+        std::string_view spec, const std::vector<residency::LayerExtent>&)>;
 
 // What comes and goes as one.
 enum class StreamUnit : uint8_t {
@@ -59,13 +65,16 @@ struct LeftWeights {
 struct StreamOptions {
   StreamUnit unit = StreamUnit::kRecords;
   // kRecords of a mixture: or kExperts, for which slots are planned too. Reads
-  // are measured, and decide.
+  // are measured, and decide (PlanToChooseBy).
   bool or_experts = false;
   bool has_candidates = false;  // kRecords: predictors name them
   ArenaPlan arena;              // kRecords
   BlockPlan blocks;             // kExperts, kLayers
-  std::string policy;     // of residency::Policies(); empty: the mode's best
-  OpenRecordReader open;  // empty: storage::OpenReader
+  std::string policy;  // for residency::MakePolicy; empty: the mode's best
+  bool deterministic = false;  // LiveOptions', as the next
+  std::optional<uint64_t> moves_per_token;
+  MakeResidencyPolicy make_policy = residency::MakePolicy;
+  OpenRecordReader open;                     // empty: storage::OpenReader
   StorageMode mode = StorageMode::kCluster;  // kRecords; not kMmap
   // kRecords: nothing: what measuring says, or with `open` the default.
   std::optional<ReadPlan> reads;
@@ -90,6 +99,14 @@ struct StreamTotals {
     // how many of them were asked for; the others were read in vain.
     uint64_t num_early = 0;
     uint64_t num_early_used = 0;
+    // What a policy did, as residency::Tally has it. A hit was the policy's
+    // when the layer asked for it, wherever it was; one that it has, but that
+    // did not come yet, was missed all the same.
+    uint64_t num_hits = 0;
+    uint64_t num_admissions = 0;
+    uint64_t num_moves = 0;       // that it proposed
+    uint64_t num_wasted = 0;      // of both, left before they were used again
+    uint64_t num_move_bytes = 0;  // of num_bytes, those of moves
 
     // Those of a pass, counted from `before` to `now`; num_rows aside.
     void AddSince(const OfPhase& before, const OfPhase& now) {
@@ -102,10 +119,18 @@ struct StreamTotals {
       num_vain += now.num_vain - before.num_vain;
       num_early += now.num_early - before.num_early;
       num_early_used += now.num_early_used - before.num_early_used;
+      num_hits += now.num_hits - before.num_hits;
+      num_admissions += now.num_admissions - before.num_admissions;
+      num_moves += now.num_moves - before.num_moves;
+      num_wasted += now.num_wasted - before.num_wasted;
+      num_move_bytes += now.num_move_bytes - before.num_move_bytes;
     }
+    bool operator==(const OfPhase&) const = default;
   };
   StreamUnit unit = StreamUnit::kRecords;
   OfPhase prompt, generated;
+
+  bool operator==(const StreamTotals&) const = default;
 };
 
 }  // namespace thermocline::engine

@@ -1,71 +1,76 @@
 #include "engine/stream/streamed_dense.h"
 
-#include <utility>
+#include <cmath>
+#include <span>
 
 #include "compute/stage_times.h"
 #include "engine/ffn/dense_ffn.h"
-#include "neuron/record.h"
+#include "engine/stream/record_layers.h"
 
 namespace thermocline::engine {
 namespace {
 
-// Points what is in records to where a whole layer or expert was read to.
-void PlaceWhole(const StreamedStore& store, model::FfnWeights& weights) {
-  const size_t num_neurons = weights.up.shape.num_rows();
-  const neuron::RecordViews views =
-      neuron::ViewRecords(store.slot_layout(), store.whole_base(), num_neurons);
-  if (views.gate) weights.gate = views.gate;
-  weights.up = views.up;
-  weights.down_t = views.down_t;
-}
-
 class StreamedDense final : public FfnExecutor {
  public:
-  StreamedDense(const model::FfnSpec* config, const model::FfnWeights* weights,
-                StreamedStore* store, StreamedStore* next,
-                const compute::Compute* compute, const FfnScratch* scratch)
-      : store_(store),
-        next_(next),
-        compute_(compute),
-        weights_(*weights),
-        dense_(MakeDenseFfn(config, &weights_, compute, scratch)) {}
+  explicit StreamedDense(const StreamedDenseParts& parts)
+      : parts_(parts),
+        weights_(*parts.weights),
+        dense_(MakeDenseFfn(parts.config, &weights_, parts.compute,
+                            parts.scratch)) {}
 
   Status Select(const FfnCall& call, SelectAt at) override {
-    if (at == SelectAt::kLayerInput) store_->BeginWhole();
+    if (at == SelectAt::kLayerInput) parts_.store->BeginWhole();
     return dense_->Select(call, at);
   }
 
   Status Run(const FfnCall& call) override {
-    store_->BeginWhole();
+    StreamedStore& store = *parts_.store;
+    store.BeginWhole();
     {
-      const compute::ScopedStage stage(*compute_, compute::Stage::kRead);
-      TC_RETURN_IF_ERROR(store_->FinishWhole(*compute_->pool));
+      const compute::ScopedStage stage(*parts_.compute, compute::Stage::kRead);
+      TC_RETURN_IF_ERROR(store.FinishWhole(*parts_.compute->pool));
     }
-    PlaceWhole(*store_, weights_);
-    if (next_ != nullptr) next_->BeginWhole();
-    return dense_->Run(call);
+    PlaceWhole(store, weights_);
+    if (parts_.next != nullptr) parts_.next->BeginWhole();
+    TC_RETURN_IF_ERROR(dense_->Run(call));
+    if (parts_.rest_below == kNothingRests) return {};
+    store.LearnRows(call.num_rows,
+                    [this](size_t row, const neuron::NeuronSet& used) {
+                      AddRow(row, used);
+                    });
+    return {};
   }
 
   compute::Rows gate() const override { return dense_->gate(); }
 
  private:
-  StreamedStore* store_;
-  StreamedStore* next_;
-  const compute::Compute* compute_;
+  // From the hidden vectors that the dense FFN has left. Thresholds are of
+  // opened gates, which take their place.
+  void AddRow(size_t row, const neuron::NeuronSet& used) const {
+    const model::FfnSpec& config = *parts_.config;
+    const std::span<float> hidden = parts_.scratch->up.span(row);
+    if (parts_.rest_below > 0.0f && config.gated) {
+      parts_.compute->kernels->activate(
+          ActivationOfGate(config.activation), config.threshold, nullptr,
+          parts_.scratch->gate.row(row), hidden.size(), hidden.data());
+    }
+    for (size_t i = 0; i < hidden.size(); ++i) {
+      if (hidden[i] != 0.0f && std::abs(hidden[i]) >= parts_.rest_below) {
+        used.Add(i);
+      }
+    }
+  }
+
+  StreamedDenseParts parts_;
   model::FfnWeights weights_;
   std::unique_ptr<FfnExecutor> dense_;
 };
 
 }  // namespace
 
-std::unique_ptr<FfnExecutor> MakeStreamedDense(const model::FfnSpec* config,
-                                               const model::FfnWeights* weights,
-                                               StreamedStore* store,
-                                               StreamedStore* next,
-                                               const compute::Compute* compute,
-                                               const FfnScratch* scratch) {
-  return std::make_unique<StreamedDense>(config, weights, store, next, compute,
-                                         scratch);
+std::unique_ptr<FfnExecutor> MakeStreamedDense(
+    const StreamedDenseParts& parts) {
+  return std::make_unique<StreamedDense>(parts);
 }
 
 }  // namespace thermocline::engine

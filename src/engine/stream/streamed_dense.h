@@ -8,23 +8,32 @@
 #include "compute/matmul.h"
 #include "engine/ffn/ffn_executor.h"
 #include "engine/ffn/ffn_scratch.h"
+#include "engine/ffn/neuron_ffn.h"
 #include "engine/stream/streamed_store.h"
 #include "model/config.h"
 #include "model/model.h"
 
 namespace thermocline::engine {
 
+// All of it outlives the executor.
+struct StreamedDenseParts {
+  const model::FfnSpec* config = nullptr;
+  const model::FfnWeights* weights = nullptr;
+  StreamedStore* store = nullptr;
+  // The next layer's; null behind the last, and of experts, where others know
+  // which comes next.
+  StreamedStore* next = nullptr;
+  const compute::Compute* compute = nullptr;
+  const FfnScratch* scratch = nullptr;
+  // Generated rows leave alone whose opened gate is below (RestBelow), so that
+  // the store learns whom a prompt's rows used; kNothingRests: nobody does.
+  float rest_below = kNothingRests;
+};
+
 // What MakeDenseFfn computes, to the bit. Reads the layer whole, and while it
 // computes the next one (PowerInfer-2 4.1.1): a batch takes as long as
 // reading the model or as computing it, whichever is longer.
-// next: the next layer's store; null behind the last, and of experts, where
-// others know which comes next. All outlives it.
-std::unique_ptr<FfnExecutor> MakeStreamedDense(const model::FfnSpec* config,
-                                               const model::FfnWeights* weights,
-                                               StreamedStore* store,
-                                               StreamedStore* next,
-                                               const compute::Compute* compute,
-                                               const FfnScratch* scratch);
+std::unique_ptr<FfnExecutor> MakeStreamedDense(const StreamedDenseParts& parts);
 
 }  // namespace thermocline::engine
 

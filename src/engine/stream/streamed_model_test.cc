@@ -13,10 +13,11 @@
 
 #include "engine/engine.h"
 #include "engine/runtime.h"
+#include "engine/testing/test_prepared_file.h"
+#include "engine/testing/test_residents.h"
 #include "engine/testing/test_stream_rig.h"
+#include "engine/testing/test_streamed_records.h"
 #include "engine/testing/tiny_model.h"
-#include "model/test_prepared.h"
-#include "os/file.h"
 #include "os/test_folder.h"
 #include "residency/policy.h"
 #include "storage/block_reader.h"
@@ -24,92 +25,23 @@
 namespace thermocline::engine {
 namespace {
 
+using testing::FakeReads;
 using ::testing::HasSubstr;
+using testing::LeastBytes;
+using testing::PreparedFile;
+using testing::PrepareTiny;
 using StreamLogits = std::vector<float>;
 using StreamModelPtr = std::shared_ptr<const model::Model>;
 
 constexpr size_t kStreamVocab = 50;
 
-// A prepared file, its bytes for a fake reader, and the model with everything
-// in memory.
-struct PreparedFile {
-  std::string path;
-  std::string bytes;
-  StreamModelPtr mapped;
-
-  StreamModelPtr OpenStreamed() const {
-    model::OpenOptions options;
-    options.leaves = testing::LeaveRecords;
-    auto model = model::Model::Open(path, options);
-    EXPECT_TRUE(model) << model.error().message;
-    return model ? *model : nullptr;
-  }
-};
-
-PreparedFile PrepareTiny(const os::TestFolder& folder, testing::TinySpec spec,
-                         size_t record_alignment) {
-  PreparedFile file = {.path = folder / "prepared.gguf"};
-  const auto source = testing::OpenTinyModel(spec, {.bundle_at_load = true});
-  EXPECT_TRUE(source) << source.error().message;
-  const Status written =
-      model::WritePreparedFile(**source, {}, {}, file.path, record_alignment);
-  EXPECT_TRUE(written) << written.error().message;
-  file.bytes = os::ReadFile(file.path).value();
-  file.mapped = model::Model::Open(file.path).value();
-  return file;
-}
-
-OpenRecordReader FakeReads(const PreparedFile& file,
-                           storage::FakeOptions options) {
-  return [&file, options](const std::vector<std::string>&) {
-    return Result<std::unique_ptr<storage::BlockReader>>(
-        storage::MakeFakeReader({std::as_bytes(std::span(file.bytes))},
-                                options));
-  };
-}
-
-uint64_t LeastBytes(const model::Model& model, SessionOptions options) {
-  options.budget.ram = 0;
-  return PlanRuntime(model, options).value().memory.host.total();
-}
-
-// Prompts, generated rows one by one and some together, and a prompt beside
-// generated rows.
-class StreamedRig : public testing::StreamRig {
- public:
-  using StreamRig::StreamRig;
-  StreamLogits All() {
-    StreamLogits all;
-    Add(0, Phase::kPrompt, 20, all);
-    for (const size_t count : {1, 1, 5}) Add(0, Phase::kGenerate, count, all);
-    AddMixed(11, all);
-    Add(1, Phase::kGenerate, 1, all);
-    return all;
-  }
-};
-
-testing::TinySpec StreamedSpec(FfnMode mode) {
-  testing::TinySpec spec;
-  spec.num_layers = 3;
-  spec.activation = "relu";
-  if (mode == FfnMode::kFast) {
-    spec.predictor_rank = 8;
-    spec.lookahead = 1;
-  }
-  if (mode == FfnMode::kThreshold) {
-    spec.activation = "silu";
-    spec.thresholds = {0.05f, 0.1f, 0.02f};
-  }
-  return spec;
-}
-
-SessionOptions StreamedOptions(FfnMode mode, int num_threads,
-                               bool dense_prompts) {
-  return {.num_threads = num_threads,
-          .num_sequences = 2,
-          .ffn = mode,
-          .dense_prompts = dense_prompts};
-}
+using testing::FakeReads;
+using testing::LeastBytes;
+using testing::PreparedFile;
+using testing::PrepareTiny;
+using testing::StreamedOptions;
+using testing::StreamedRig;
+using testing::StreamedSpec;
 
 struct StreamCase {
   const char* name;
@@ -266,11 +198,19 @@ TEST(StreamedModelTest, EveryPolicyGivesTheSameBits) {
   const StreamModelPtr model = file.OpenStreamed();
   SessionOptions options = StreamedOptions(FfnMode::kFast, 2, true);
   options.budget.ram = LeastBytes(*model, options) + (100 << 10);
-  for (const residency::PolicyInfo& policy : residency::Policies()) {
-    options.policy = policy.name;
-    options.open_records = FakeReads(file, {.seed = 5});
-    StreamedRig streamed(model, options);
-    EXPECT_EQ(streamed.All(), expected) << policy.name;
+  uint64_t seed = 0;
+  for (const std::string& policy : testing::PolicySpecs()) {
+    for (const bool deterministic : {false, true}) {
+      options.policy = policy;
+      options.make_policy = testing::MakeTestPolicy;
+      options.deterministic = deterministic;
+      options.moves_per_token = 40 * (++seed % 3);
+      options.open_records =
+          FakeReads(file, {.seed = seed, .most_waits = 1 + 12 * (seed % 4)});
+      StreamedRig streamed(model, options);
+      EXPECT_EQ(streamed.All(), expected)
+          << policy << (deterministic ? ", deterministic" : "");
+    }
   }
 }
 

@@ -20,10 +20,12 @@ neuron::RecordLayout WithStride(neuron::RecordLayout layout, size_t stride) {
 StreamShared::StreamShared(SlotArena slots,
                            std::unique_ptr<storage::BlockReader> reader,
                            std::unique_ptr<residency::Policy> chosen,
-                           size_t most_neurons, StorageMode how, ReadPlan reads)
+                           std::vector<residency::LayerExtent> extents,
+                           size_t most_neurons, StorageMode how, ReadPlan reads,
+                           const LiveOptions& live_options)
     : arena(std::move(slots)),
       queue(std::move(reader)),
-      policy(std::move(chosen)),
+      live(std::move(chosen), std::move(extents), live_options, &counts),
       mode(how),
       plan(reads),
       room_owners(arena.plan().num_rooms),
@@ -94,10 +96,25 @@ double StreamedStore::SingleShare(size_t num_missing) const {
   return std::pow(1.0 - missing, static_cast<double>(num_near));
 }
 
+void StreamedStore::BeginTimes(StreamShared& shared) {
+  shared.live.BeginRun();
+  shared.times = {};
+  shared.begun_at = shared.live.Now();
+}
+
+void StreamedStore::BeginTogether(StreamShared& shared, size_t layer_idx) {
+  shared.layers[layer_idx]->is_together = true;
+  BeginTimes(shared);
+}
+
 void StreamedStore::Request(const CutLists& cut, size_t num_shares) {
   TC_CHECK(!reads_whole_ && !any_missed_);
   if (shared_.hinted == this) shared_.hinted = nullptr;
-  if (num_reading_ > 0) shared_.queue.Poll();  // read early
+  // Read early, or moved.
+  if (num_reading_ > 0 || layer_homes_.num_moving > 0) shared_.queue.Poll();
+  if (shared_.live.is_deterministic()) AwaitMoves();
+  if (!layer_homes_.is_together) BeginTimes(shared_);
+  const uint64_t bytes_before = shared_.counts.num_bytes;
   cut_ = cut;
   num_shares_ = num_shares;
   failed_.reset();
@@ -111,6 +128,7 @@ void StreamedStore::Request(const CutLists& cut, size_t num_shares) {
     SubmitAbsent(tests_gates_ ? kFirstPart : kBothParts,
                  shared_.plan.longest_bytes, SIZE_MAX);
     SubmitRests();
+    shared_.times.read_bytes += shared_.counts.num_bytes - bytes_before;
   } else {
     shares_.Start(cut.max_pieces, num_shares);
   }
@@ -166,6 +184,7 @@ void StreamedStore::StartPieces() {
     for (uint32_t bits = pieces; bits != 0; bits &= bits - 1) {
       ++num_pending_[static_cast<size_t>(std::countr_zero(bits))];
     }
+    if (IsMoving(neuron)) continue;
     const int asked = states_[neuron] | states_[neuron] >> kReadsShift;
     if ((asked & kFirstPart) == 0) {
       shared_.absent.push_back(neuron);

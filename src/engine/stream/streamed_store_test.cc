@@ -2,227 +2,29 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/random.h"
-#include "os/thread_pool.h"
+#include "engine/testing/test_store_rig.h"
 #include "residency/policy.h"
-#include "storage/block_reader.h"
 
 namespace thermocline::engine {
 namespace {
 
-constexpr size_t kStoreLayers = 3;
-constexpr uint32_t kStoreNeurons = 70;
-constexpr size_t kStoreStride = 128;
-constexpr uint64_t kStoreOffset = 4096;  // of the first layer's records
-
-struct StoreRigOptions {
-  const char* policy = "lru";
-  uint32_t num_homes = 20;  // of each layer
-  size_t slot_bytes = kStoreStride;
-  storage::FakeOptions reads;
-  StorageMode mode = StorageMode::kCluster;
-  ReadPlan plan;
-  double open_share = 1.0;  // of runs: below 1 gates are tested
-};
-
-// In parts of 32 bytes of which the gate fills one, gates first.
-ReadPlan GatesFirst(size_t gap_bytes) {
-  return {.part_bytes = kStoreStride / 4,
-          .first_cost = -10.0,  // always
-          .gap_bytes = gap_bytes,
-          .most_early = 9};
-}
-
-// Lets the third of the neurons through whose records begin so.
-bool IsOpen(size_t token, const std::byte* record) {
-  return (static_cast<size_t>(record[0]) + token) % 3 == 0;
-}
-
-// Stores of layers of a file of noise.
-class StoreRig {
- public:
-  explicit StoreRig(const StoreRigOptions& options)
-      : open_share_(options.open_share),
-        file_(kStoreOffset + kStoreLayers * kStoreNeurons * kStoreStride),
-        random_(options.reads.seed),
-        pool_(
-            os::ThreadPool::Create({.num_threads = 3, .pin = false}).value()) {
-    for (std::byte& byte : file_) {
-      byte = static_cast<std::byte>(random_.Below(256));
-    }
-    const ArenaPlan plan = {
-        .slot_bytes = options.slot_bytes,
-        .pass_slots = 2 * kStoreNeurons,
-        .resident = std::vector<uint32_t>(kStoreLayers, options.num_homes)};
-    const std::vector<residency::LayerExtent> extents(
-        kStoreLayers,
-        {.num_units = kStoreNeurons, .capacity = options.num_homes});
-    shared_ = std::make_unique<StreamShared>(
-        SlotArena::Allocate(plan).value(),
-        storage::MakeFakeReader({file_}, options.reads),
-        residency::MakePolicy(options.policy, extents).value(), kStoreNeurons,
-        options.mode, options.plan);
-    for (size_t i = 0; i < kStoreLayers; ++i) {
-      stores_.push_back(StreamedStore::Make(
-          {.layer_idx = i,
-           .num_neurons = kStoreNeurons,
-           .layout = {.gate = DType::kF32,
-                      .up = DType::kF32,
-                      .down = DType::kF32,
-                      .width = 8,
-                      .stride = kStoreStride},
-           .span = {.offset = kStoreOffset + i * kStoreNeurons * kStoreStride,
-                    .num_bytes = kStoreNeurons * kStoreStride},
-           .path = "noise"},
-          shared_.get()));
-    }
-  }
-
-  StreamedStore& store(size_t layer) { return *stores_[layer]; }
-  const StreamShared& shared() const { return *shared_; }
-  Random& random() { return random_; }
-  os::ThreadPool& pool() { return *pool_; }
-
-  const std::byte* InFile(size_t layer, size_t neuron) const {
-    return file_.data() + kStoreOffset +
-           (layer * kStoreNeurons + neuron) * kStoreStride;
-  }
-  const std::byte* InSlot(size_t layer, uint32_t neuron) const {
-    const uint32_t place = stores_[layer]->places()[neuron];
-    return place == kAbsent ? nullptr : shared_->arena.slot(place);
-  }
-  // At least its first bytes.
-  bool IsRight(size_t layer, uint32_t neuron,
-               size_t num_bytes = kStoreStride) const {
-    const std::byte* slot = InSlot(layer, neuron);
-    return slot != nullptr &&
-           std::memcmp(slot, InFile(layer, neuron), num_bytes) == 0;
-  }
-  // Of the neurons that have a place, those whose record is not there, or where
-  // gates come alone not its gate.
-  size_t NumWrong(size_t layer) const {
-    const size_t num_bytes =
-        open_share_ < 1.0 ? kStoreStride / 4 : kStoreStride;
-    size_t count = 0;
-    for (uint32_t i = 0; i < kStoreNeurons; ++i) {
-      const bool is_there = InSlot(layer, i) != nullptr;
-      count += is_there && !IsRight(layer, i, num_bytes) ? 1 : 0;
-    }
-    return count;
-  }
-
-  // A run of some tokens with lists of their own.
-  Status Run(size_t layer) {
-    std::array<std::vector<uint32_t>, 3> ids;
-    std::array<NeuronList, 3> lists;
-    std::array<size_t, 3> num_pieces;
-    CutLists cut = {
-        .lists = lists, .num_pieces = num_pieces, .open_share = open_share_};
-    for (size_t t = 0; t < ids.size(); ++t) {
-      for (uint32_t i = 0; i < kStoreNeurons; ++i) {
-        if (random_.Below(3) == 0) ids[t].push_back(i);
-      }
-      lists[t] = {ids[t].data(), ids[t].size()};
-      num_pieces[t] = std::min<size_t>(1 + random_.Below(5), ids[t].size());
-      cut.max_pieces = std::max(cut.max_pieces, num_pieces[t]);
-    }
-    // Of the next layer's some that it will want, and others.
-    if (layer + 1 < kStoreLayers && random_.Below(3) > 0) {
-      std::array<uint64_t, neuron::WordsOf(kStoreNeurons)> words;
-      for (uint64_t& word : words) word = random_.Next() & random_.Next();
-      words.back() &= (uint64_t{1} << kStoreNeurons % 64) - 1;
-      store(layer + 1).Prefetch({words.data(), kStoreNeurons});
-    }
-    return RunLists(layer, cut);
-  }
-
-  Status RunLists(size_t layer, const CutLists& cut) {
-    StreamedStore& records = store(layer);
-    records.Request(cut, 3);
-    std::array<std::atomic<int>, PieceSums::kMaxPieces> num_taken = {};
-    std::atomic<int> num_wrong = 0;
-    pool_->ParallelFor(3, 1, [&](size_t share, size_t, int) {
-      RigTest test(this, layer, &num_wrong);
-      while (true) {
-        const size_t piece = cut.open_share < 1.0
-                                 ? records.NextReady(share, test)
-                                 : records.NextReady(share);
-        if (piece == cut.max_pieces) return;
-        ++num_taken[piece];
-        for (size_t t = 0; t < cut.lists.size(); ++t) {
-          if (piece >= cut.num_pieces[t]) continue;
-          for (const uint32_t neuron : cut.PieceOf(t, piece)) {
-            const bool needs_all =
-                cut.open_share == 1.0 || IsOpen(t, InFile(layer, neuron));
-            const size_t num_bytes =
-                needs_all ? kStoreStride : kStoreStride / 4;
-            if (!IsRight(layer, neuron, num_bytes)) ++num_wrong;
-          }
-        }
-      }
-    });
-    const Status status = records.Release();
-    EXPECT_EQ(num_wrong, 0);
-    for (size_t piece = 0; piece < cut.max_pieces; ++piece) {
-      EXPECT_LE(num_taken[piece], 1);
-      if (status) EXPECT_EQ(num_taken[piece], 1);
-    }
-    return status;
-  }
-
-  Status Whole(size_t layer) {
-    StreamedStore& records = store(layer);
-    records.BeginWhole();
-    // The next layer's come meanwhile.
-    if (layer + 1 < kStoreLayers) store(layer + 1).BeginWhole();
-    TC_RETURN_IF_ERROR(records.FinishWhole(*pool_));
-    for (uint32_t i = 0; i < kStoreNeurons; ++i) {
-      const std::byte* record =
-          records.whole_base() + i * shared_->arena.plan().slot_bytes;
-      EXPECT_EQ(std::memcmp(record, InFile(layer, i), kStoreStride), 0);
-    }
-    return {};
-  }
-
- private:
-  class RigTest final : public GateTest {
-   public:
-    RigTest(const StoreRig* rig, size_t layer, std::atomic<int>* num_wrong)
-        : rig_(*rig), layer_(layer), num_wrong_(*num_wrong) {}
-    size_t KeepOpen(size_t token, uint32_t* ids, size_t count) override {
-      size_t num_kept = 0;
-      for (size_t i = 0; i < count; ++i) {
-        const uint32_t id = ids[i];
-        if (!rig_.IsRight(layer_, id, kStoreStride / 4)) ++num_wrong_;
-        if (IsOpen(token, rig_.InFile(layer_, id))) ids[num_kept++] = id;
-      }
-      return num_kept;
-    }
-
-   private:
-    const StoreRig& rig_;
-    size_t layer_;
-    std::atomic<int>& num_wrong_;
-  };
-
-  double open_share_;
-  std::vector<std::byte> file_;
-  Random random_;
-  std::unique_ptr<os::ThreadPool> pool_;
-  std::unique_ptr<StreamShared> shared_;
-  std::vector<std::unique_ptr<StreamedStore>> stores_;
-};
+using testing::GatesFirst;
+using testing::IsOpen;
+using testing::kStoreLayers;
+using testing::kStoreNeurons;
+using testing::kStoreOffset;
+using testing::kStoreStride;
+using testing::StoreRig;
+using testing::StoreRigOptions;
 
 // Passes of runs and of whole layers, some with reads that fail; returns how
 // many failed.
@@ -233,6 +35,9 @@ size_t RunPasses(StoreRig& rig, int num_passes) {
     Status status;
     for (size_t layer = 0; layer < kStoreLayers && status; ++layer) {
       if (is_whole) status = rig.Whole(layer);
+      if (is_whole && status && pass % 2 == 0) {
+        rig.LearnRows(layer, rig.random().Below(90), true);
+      }
       if (status) status = rig.Run(layer);
     }
     if (!status) {
@@ -240,8 +45,8 @@ size_t RunPasses(StoreRig& rig, int num_passes) {
       EXPECT_EQ(status.error().code, ErrorCode::kIo);
       EXPECT_EQ(status.error().message.find("noise: layer "), 0u);
     }
+    rig.EndPass();
     for (size_t layer = 0; layer < kStoreLayers; ++layer) {
-      rig.store(layer).EndPass();
       EXPECT_EQ(rig.NumWrong(layer), 0u) << layer;
     }
   }
@@ -354,6 +159,61 @@ TEST(StreamedStoreTest, FailedReadsLeaveNothingWrong) {
   }
 }
 
+// Moves under way while runs, whole layers and other moves go on; some fail.
+TEST(StreamedStoreTest, MovesLeaveNothingWrong) {
+  uint64_t seed = 0;
+  size_t num_failed_in_all = 0;
+  for (StoreRigOptions way : WaysToRead()) {
+    for (const bool deterministic : {false, true}) {
+      for (const double fail_share : {0.0, 0.02}) {
+        SCOPED_TRACE(std::string(NameOf(way.mode)) + " " +
+                     std::to_string(way.plan.gap_bytes) + " " +
+                     std::to_string(way.open_share) +
+                     (deterministic ? " deterministic " : " ") +
+                     std::to_string(fail_share));
+        way.restless_seed = ++seed;
+        way.num_homes = 60;
+        way.live = {.deterministic = deterministic, .moves_per_token = 60};
+        way.reads = {.seed = seed,
+                     .fail_share = fail_share,
+                     .short_share = 0.2,
+                     .most_waits = 1 + 20 * (seed % 3)};
+        StoreRig rig(way);
+        const size_t num_failed = RunPasses(rig, 30);
+        num_failed_in_all += num_failed;
+        if (fail_share == 0.0) EXPECT_EQ(num_failed, 0u);
+        EXPECT_GT(rig.shared().counts.num_moves, 30u);
+        EXPECT_GT(rig.shared().counts.num_move_bytes, 30 * kStoreStride);
+      }
+    }
+  }
+  EXPECT_GT(num_failed_in_all, 20u);
+}
+
+// Who cannot be read in the background is nobody's resident, and is there for
+// whoever wants it.
+TEST(StreamedStoreTest, AMoveThatFailsIsForgotten) {
+  for (const bool deterministic : {false, true}) {
+    StoreRig rig(
+        {.reads = {.seed = 2, .fail_share = 1.0},
+         .restless_seed = 5,
+         .live = {.deterministic = deterministic, .moves_per_token = 6}});
+    const CutLists nothing = {.lists = {}, .num_pieces = {}, .max_pieces = 0};
+    for (int pass = 0; pass < 4; ++pass) {
+      for (size_t layer = 0; layer < kStoreLayers; ++layer) {
+        ASSERT_TRUE(rig.RunLists(layer, nothing));
+      }
+      rig.EndPass();
+    }
+    EXPECT_GT(rig.shared().counts.num_moves, 4u);
+    for (size_t layer = 0; layer < kStoreLayers; ++layer) {
+      // But for those of the last pass, of which nobody heard yet.
+      EXPECT_LE(rig.NumResidents(layer), deterministic ? 19u : 20u);
+      EXPECT_EQ(rig.NumWrong(layer), 0u);
+    }
+  }
+}
+
 TEST(StreamedStoreTest, SlotsMayBeLargerThanRecords) {
   StoreRig rig({.slot_bytes = 192, .reads = {.seed = 9}});
   EXPECT_EQ(RunPasses(rig, 10), 0u);
@@ -377,6 +237,61 @@ TEST(StreamedStoreTest, ReadsNothingTwice) {
   ASSERT_TRUE(rig.RunLists(0, cut));
   EXPECT_EQ(rig.shared().counts.num_wanted, 5 * kStoreNeurons);
   EXPECT_EQ(rig.shared().counts.num_missed, 3 * kStoreNeurons);
+}
+
+std::vector<std::unique_ptr<StreamedStore>> MakeExperts(size_t num_experts,
+                                                        StreamShared* shared) {
+  std::vector<std::unique_ptr<StreamedStore>> stores;
+  for (size_t e = 0; e < num_experts; ++e) {
+    stores.push_back(StreamedStore::Make(
+        {.num_neurons = kStoreNeurons,
+         .num_experts = num_experts,
+         .expert_idx = e,
+         .layout = {.gate = DType::kF32,
+                    .up = DType::kF32,
+                    .down = DType::kF32,
+                    .width = 8,
+                    .stride = kStoreStride},
+         .span = {.offset = kStoreOffset + e * kStoreNeurons * kStoreStride,
+                  .num_bytes = kStoreNeurons * kStoreStride},
+         .path = "noise"},
+        shared));
+  }
+  return stores;
+}
+
+// Of experts that are together all reads are one run's, also those that were
+// asked for before it: else nobody would know how fast the drive is.
+TEST(StreamedStoreTest, ExpertsThatAreTogetherAreTimedAsOneRun) {
+  constexpr size_t kBytes = 2 * kStoreNeurons * kStoreStride;
+  const std::vector<std::byte> file(kStoreOffset + kBytes, std::byte{5});
+  const std::vector<residency::LayerExtent> extents = {
+      {.num_units = 2 * kStoreNeurons, .capacity = 20}};
+  StreamShared shared(SlotArena::Allocate({.slot_bytes = kStoreStride,
+                                           .pass_slots = 2 * kStoreNeurons,
+                                           .resident = {20}})
+                          .value(),
+                      storage::MakeFakeReader({file}, {.seed = 2}),
+                      residency::MakePolicy("lru", extents).value(), extents,
+                      kStoreNeurons);
+  const auto stores = MakeExperts(2, &shared);
+  std::vector<uint32_t> all(kStoreNeurons);
+  std::iota(all.begin(), all.end(), 0u);
+  const std::array<NeuronList, 1> lists = {{{all.data(), all.size()}}};
+  const std::array<size_t, 1> num_pieces = {4};
+  StreamedStore::BeginTogether(shared, 0);
+  stores[1]->Ask(nullptr, 1.0);  // the other's are read when it runs
+  for (const auto& store : stores) {
+    store->Request({lists, num_pieces, 4}, 1);
+    size_t share = 0;
+    while (store->NextReady(share) < 4) {
+    }
+    ASSERT_TRUE(store->Release());
+  }
+  StreamedStore::LearnTogether(shared, 0);
+  EXPECT_EQ(shared.counts.num_bytes, kBytes);
+  EXPECT_EQ(shared.times.read_bytes, kBytes);
+  for (const auto& store : stores) store->EndPass();
 }
 
 }  // namespace

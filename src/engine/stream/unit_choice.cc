@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/stream/record_stream.h"
+#include "model/firing_shares.h"
 #include "model/profile_file.h"
 #include "neuron/record.h"
 
@@ -138,6 +139,11 @@ Result<UnitsThatMay> UnitsFor(const model::Config& config,
       .experts = true};
 }
 
+ReadPlan PlanToChooseBy(const StreamOptions& options,
+                        const ReadPlan& measured) {
+  return options.deterministic ? options.reads.value_or(ReadPlan()) : measured;
+}
+
 UnitTimes TimesOfUnits(const model::Model& model, const StreamOptions& options,
                        const ReadPlan& plan) {
   const model::Config& config = model.config();
@@ -150,8 +156,8 @@ UnitTimes TimesOfUnits(const model::Model& model, const StreamOptions& options,
     const model::FfnSpec& ffn = config.layers[i].ffn;
     if (ffn.num_experts == 0) continue;
     const Missed missed =
-        MissedOf(ProfileCountsOf(model.weights().layers[i]), ffn,
-                 options.arena.resident[i], options.blocks.resident[i]);
+        MissedOf(model::FiringShares(model, i), ffn, options.arena.resident[i],
+                 options.blocks.resident[i]);
     // Who is named and rests may be anybody.
     const double records_missed =
         options.has_candidates

@@ -46,7 +46,11 @@ struct UnitTimes {
   // "neurons, whose reads take 0.41 of the time of whole experts'".
   std::string Describe() const;
 };
+// How records are read, as far as it decides what streams: as measured, but
+// under `deterministic` as stated, or as ReadPlan has it.
+ReadPlan PlanToChooseBy(const StreamOptions& options, const ReadPlan& measured);
 // options: with slots planned for both.
+// plan: PlanToChooseBy's.
 UnitTimes TimesOfUnits(const model::Model& model, const StreamOptions& options,
                        const ReadPlan& plan);
 

@@ -108,6 +108,21 @@ TEST(UnitChoiceTest, TheSmallerUnitIsTheLeast) {
   }
 }
 
+// Two runs of the same tokens keep the same units, whatever the drive gave
+// when it was measured.
+TEST(UnitChoiceTest, ClocksDoNotChooseWhereTheyAreNotTo) {
+  const ReadPlan measured = {.bytes_cost = 0.001};
+  const ReadPlan stated = {.bytes_cost = 0.5};
+  StreamOptions options;
+  EXPECT_EQ(PlanToChooseBy(options, measured).bytes_cost, 0.001);
+  options.deterministic = true;
+  EXPECT_EQ(PlanToChooseBy(options, measured).bytes_cost,
+            ReadPlan().bytes_cost);
+  EXPECT_NE(ReadPlan().bytes_cost, 0.001);
+  options.reads = stated;
+  EXPECT_EQ(PlanToChooseBy(options, measured).bytes_cost, 0.5);
+}
+
 // Whole experts where bytes cost next to nothing, and within one budget either.
 TEST(UnitChoiceTest, TheFasterUnitStreams) {
   const testing::TwoMixtures mixtures(

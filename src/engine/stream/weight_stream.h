@@ -12,6 +12,8 @@
 
 namespace thermocline::engine {
 
+class LivePolicy;
+
 // Threads  one caller at a time.
 class WeightStream {
  public:
@@ -23,6 +25,10 @@ class WeightStream {
   // "FFN records 38 % in 2.10 GiB of slots (slow)".
   virtual std::string Describe() const = 0;
   virtual StreamUnit unit() const = 0;
+  // Who says what stays in memory; null where that is always the same.
+  virtual const LivePolicy* live() const { return nullptr; }
+  // LivePolicy::set_rests.
+  virtual void SetPolicyRests(bool /*rests*/) {}
   // Why this is the unit; empty: there is no other.
   const std::string& reason() const { return reason_; }
   void set_reason(std::string reason) { reason_ = std::move(reason); }

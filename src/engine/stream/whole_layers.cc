@@ -32,7 +32,7 @@ void StreamedStore::BeginWhole() {
   shared_.absent.clear();
   shared_.rests.clear();
   for (uint32_t i = 0; i < places_.size(); ++i) {
-    if (Has(i, kBothParts)) continue;
+    if (Has(i, kBothParts) || IsMoving(i)) continue;
     const int asked = states_[i] | states_[i] >> kReadsShift;
     if ((asked & kFirstPart) == 0) {
       shared_.absent.push_back(i);
@@ -47,9 +47,10 @@ void StreamedStore::BeginWhole() {
   SubmitRests();
 }
 
-// Waits for all reads, also for those that had begun early.
+// Waits for all reads, also for those that had begun early, and for moves.
 Status StreamedStore::SettleWhole() {
-  shared_.queue.WaitUntil([&] { return num_reading_ == 0; });
+  shared_.queue.WaitUntil(
+      [&] { return num_reading_ == 0 && layer_homes_.num_moving == 0; });
   reads_whole_ = false;
   if (failed_) return tl::unexpected(*failed_);
   return {};
@@ -60,6 +61,7 @@ Status StreamedStore::FinishWhole(os::ThreadPool& pool) {
   TC_RETURN_IF_ERROR(SettleWhole());
   if (has_home_for_all()) return {};
   CopyFromHomes(pool);
+  room_has_all_ = true;
   FillHomes(/*of_used=*/false);
   return {};
 }

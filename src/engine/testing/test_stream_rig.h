@@ -25,21 +25,28 @@ class StreamRig {
             const SessionOptions& options) {
     auto runtime = Runtime::Create(std::move(model), options);
     EXPECT_TRUE(runtime) << runtime.error().message;
-    if (!runtime) return;
-    runtime_ = *std::move(runtime);
-    for (int i = 0; i < 2; ++i) sequences_.push_back(runtime_->NewSequence());
+    if (runtime) Take(*std::move(runtime));
+  }
+  explicit StreamRig(std::unique_ptr<Runtime> runtime) {
+    Take(std::move(runtime));
   }
 
   // Tokens of their number, in passes as long as there may be.
   Status Decode(size_t sequence, Phase phase, size_t count, Logits& logits,
                 const PassHooks& hooks = {}) {
     const auto tokens = RandomTokens(count, vocab_size(), count + sequence);
+    return DecodeTokens(sequence, phase, tokens, logits, hooks);
+  }
+
+  Status DecodeTokens(size_t sequence, Phase phase,
+                      std::span<const text::TokenId> tokens, Logits& logits,
+                      const PassHooks& hooks = {}) {
     const auto most = static_cast<size_t>(runtime_->plan().engine.max_rows);
-    logits.assign(count * vocab_size(), 0.0f);
-    for (size_t first = 0; first < count; first += most) {
-      const size_t num_rows = std::min(most, count - first);
+    logits.assign(tokens.size() * vocab_size(), 0.0f);
+    for (size_t first = 0; first < tokens.size(); first += most) {
+      const size_t num_rows = std::min(most, tokens.size() - first);
       const BatchRun run = {&sequences_[sequence],
-                            std::span(tokens).subspan(first, num_rows), phase,
+                            tokens.subspan(first, num_rows), phase,
                             LogitsOf::kAll};
       TC_RETURN_IF_ERROR(
           engine().Run({{&run, 1}},
@@ -73,6 +80,11 @@ class StreamRig {
 
  private:
   size_t vocab_size() { return engine().model().config().vocab_size; }
+
+  void Take(std::unique_ptr<Runtime> runtime) {
+    runtime_ = std::move(runtime);
+    for (int i = 0; i < 2; ++i) sequences_.push_back(runtime_->NewSequence());
+  }
 
   static void Append(const Status& status, const Logits& logits, Logits& all) {
     EXPECT_TRUE(status) << status.error().message;
