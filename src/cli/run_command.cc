@@ -4,16 +4,20 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/chat_command.h"
 #include "cli/commands.h"
 #include "cli/encode_text.h"
 #include "cli/open_model.h"
+#include "cli/output_file.h"
 #include "cli/planned_storage.h"
 #include "cli/run_flags.h"
 #include "cli/run_report.h"
+#include "cli/run_trace.h"
 #include "cli/session_flags.h"
 #include "cli/standard_io.h"
 #include "cli/terminal.h"
@@ -62,36 +66,41 @@ std::string Prediction(const SessionFlags& flags,
       misses);
 }
 
-Status Continue(const RunFlags& flags) {
-  TC_ASSIGN_OR_RETURN(const std::optional<std::string> prompt,
-                      ReadPrompt(flags));
-  ProgressLine progress;
-  TC_ASSIGN_OR_RETURN(const auto model,
-                      OpenModel(flags.model, progress, &flags.session));
-  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
-                      RequireTokenizer(*model));
-  TC_ASSIGN_OR_RETURN(const std::vector<text::TokenId> tokens,
-                      EncodePrompt(*tokenizer, *prompt, !flags.no_bos));
-  if (tokens.empty()) {
-    return Fail(
-        ErrorCode::kInvalidArgument,
-        "{}: the prompt has no tokens: there is nothing to continue",
-        flags.prompt.has_value() ? "-p" : InputName(*flags.prompt_file));
-  }
-  TC_ASSIGN_OR_RETURN(
-      const engine::SessionOptions options,
-      MakeSessionOptions(flags.session, model->config(), progress));
-  TC_ASSIGN_OR_RETURN(const RunSession made,
-                      MakeRunSession(flags, model, options));
-  engine::Session* const session = made.session.get();
-  WriteStderr(made.mode + "\n");
+// With the memory that an observer needs where the run is to be traced.
+SessionsOf SessionsOfRun(const RunFlags& flags) {
+  return [is_traced = flags.trace_path.has_value()](
+             const model::Config& /*config*/,
+             const engine::SessionOptions& from_flags) -> ModelSessions {
+    engine::SessionOptions options = from_flags;
+    if (is_traced) options.observer = [](const engine::FfnObservation&) {};
+    return {.sessions = {std::move(options)}};
+  };
+}
 
+Result<std::vector<text::TokenId>> PromptTokens(const RunFlags& flags,
+                                                const std::string& prompt,
+                                                const model::Model& model) {
+  TC_ASSIGN_OR_RETURN(const text::Tokenizer* tokenizer,
+                      RequireTokenizer(model));
+  TC_ASSIGN_OR_RETURN(std::vector<text::TokenId> tokens,
+                      EncodePrompt(*tokenizer, prompt, !flags.no_bos));
+  if (!tokens.empty()) return tokens;
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: the prompt has no tokens: there is nothing to continue",
+              flags.prompt.has_value() ? "-p" : InputName(*flags.prompt_file));
+}
+
+// What is generated goes to standard output as it comes; ends where the trace,
+// which may be of nobody, cannot be gone on with.
+Result<decode::GenerateReport> GenerateText(
+    const RunFlags& flags, std::span<const text::TokenId> tokens,
+    const RunTrace& trace, engine::Session& session, ProgressLine& progress) {
   Status written;
-  const auto report = decode::Generate(
-      *session, tokens, MakeGenerateOptions(flags), [&](std::string_view text) {
+  auto report = decode::Generate(
+      session, tokens, MakeGenerateOptions(flags), [&](std::string_view text) {
         progress.Clear();
         written = WriteModelText(text);
-        return written.has_value();
+        return written.has_value() && trace.is_well();
       });
   progress.Clear();
   if (StdoutIsTerminal()) {
@@ -100,16 +109,51 @@ Status Continue(const RunFlags& flags) {
     WriteStderr("\n");
   }
   TC_RETURN_IF_ERROR(written);
-  TC_RETURN_IF_ERROR(report);
+  return report;
+}
+
+std::vector<std::string> OutputFilesOf(const RunFlags& flags) {
+  std::vector<std::string> files;
+  if (flags.trace_path.has_value()) files.push_back(*flags.trace_path);
+  return files;
+}
+
+Status Continue(const RunFlags& flags) {
+  TC_RETURN_IF_ERROR(CheckOutputs(OutputFilesOf(flags), InputFilesOf(flags)));
+  TC_ASSIGN_OR_RETURN(const std::optional<std::string> prompt,
+                      ReadPrompt(flags));
+  ProgressLine progress;
+  TC_ASSIGN_OR_RETURN(
+      const auto model,
+      OpenModel(flags.model, progress, &flags.session, SessionsOfRun(flags)));
+  TC_ASSIGN_OR_RETURN(const auto tokens, PromptTokens(flags, *prompt, *model));
+  TC_ASSIGN_OR_RETURN(
+      engine::SessionOptions options,
+      MakeSessionOptions(flags.session, model->config(), progress));
+  RunTrace trace;
+  if (flags.trace_path.has_value()) options.observer = trace.observer();
+  TC_ASSIGN_OR_RETURN(const RunSession made,
+                      MakeRunSession(flags, model, options));
+  engine::Session& session = *made.session;
+  if (flags.trace_path.has_value()) {
+    TC_RETURN_IF_ERROR(
+        trace.Begin(*flags.trace_path, session, options, tokens.size()));
+  }
+  WriteStderr(made.mode + "\n");
+  TC_ASSIGN_OR_RETURN(const decode::GenerateReport report,
+                      GenerateText(flags, tokens, trace, session, progress));
   WriteStderr(FormatRunSummary(
-      *report, BytesPerGeneratedToken(*session, options, *report),
+      report, BytesPerGeneratedToken(session, options, report),
       RunMemoryOf(os::ReadProcessMemory(), model->file().held())));
-  WriteStderr(FormatPrefillTimes(*session));
-  WriteStderr(FormatStreamSummary(session->stream_totals()));
-  WriteStderr(Prediction(flags.session, *report, session->stream_totals()));
-  if (report->reason == decode::StopReason::kCancelled) {
+  WriteStderr(FormatPrefillTimes(session));
+  WriteStderr(FormatStreamSummary(session.stream_totals()));
+  WriteStderr(Prediction(flags.session, report, session.stream_totals()));
+  if (report.reason == decode::StopReason::kCancelled) {
     return Fail(ErrorCode::kCancelled, "interrupted");
   }
+  if (!flags.trace_path.has_value()) return {};
+  TC_ASSIGN_OR_RETURN(const std::string wrote, trace.Finish(session));
+  WriteStderr(wrote);
   return {};
 }
 
@@ -136,7 +180,7 @@ void AddRunCommand(CLI::App& parent, Action& action) {
                        {flags->session.ffn});
     const bool chat = WantsChat(*flags, StdinIsTerminal());
     action = WithTimeline(
-        flags->session.timeline, InputFilesOf(*flags), {},
+        flags->session.timeline, InputFilesOf(*flags), OutputFilesOf(*flags),
         [flags, chat] { return chat ? RunChat(*flags) : Continue(*flags); });
   });
 }

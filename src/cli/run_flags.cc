@@ -157,6 +157,10 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddPrefillDeviceFlags(app, flags.session.prefill_device);
   AddTimelineFlag(app, flags.session);
   AddPrefillFlag(app, flags.session);
+  AddPath(app, "--trace-to", flags.trace_path, "FILE",
+          "Write who fires, token by token, and the room that --ram leaves: "
+          "for simulate --deterministic")
+      ->excludes("--prefill-device");
   app.add_flag_callback(
       "--no-warmup", [] {},
       "Changes nothing: there is no warm-up; for scripts made for llama.cpp");
@@ -174,6 +178,10 @@ bool WantsChat(const RunFlags& flags, bool stdin_is_terminal) {
         "no prompt: give one by -p or -f; -cnv chats without a terminal too");
   }
   const bool wants_chat = flags.chat || !has_prompt;
+  if (wants_chat && flags.trace_path.has_value()) {
+    throw CLI::ValidationError(
+        "--trace-to: a text's continuation is traced, by -p or -f, not a chat");
+  }
   if (!wants_chat &&
       (flags.system.has_value() || flags.system_file.has_value() ||
        flags.chat_template.has_value() || flags.single_turn)) {

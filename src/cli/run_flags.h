@@ -37,6 +37,7 @@ struct RunFlags {
   int64_t top_k = decode::SamplerOptions().top_k;
   int64_t repeat_last_n = decode::SamplerOptions().repeat_last_n;
   decode::SamplerOptions sampler;
+  std::optional<std::string> trace_path;  // of a text's continuation
   // Makes the session in the place of CreateSession, if it is there.
   std::function<Result<std::unique_ptr<engine::Session>>(
       std::shared_ptr<const model::Model> model,

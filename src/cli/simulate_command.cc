@@ -121,7 +121,6 @@ Status WritePage(const SimulateReport& report, const std::string& path) {
 
 Status Show(SimulateFlags flags) {
   if (flags.options.policies.empty()) flags.options.policies = NamesOfAll();
-  if (flags.options.shares.empty()) flags.options.shares = {0.1, 0.25, 0.5};
   const std::vector<std::string> outputs = OutputsOf(flags);
   TC_RETURN_IF_ERROR(CheckOutputs(outputs, InputsOf(flags.options)));
   ProgressLine progress;
@@ -154,6 +153,7 @@ std::string SimulateFooter() {
          "--tier-bytes 200MiB\n"
          "  thermocline simulate model.trace --policy "
          "slow,momentum:adapt=off,belady --misses computed\n"
+         "  thermocline simulate run.trace --deterministic --policy slow,lru\n"
          "  thermocline simulate model.trace --groups metis --groups-from "
          "other.trace --group-size 1,8,16";
 }
@@ -166,7 +166,7 @@ void AddRoomFlags(CLI::App& app, SimulateOptions& options) {
             });
   AddParsed(app, "--share", "X,...",
             "Room for these shares of the neurons, 0 to 1 (default "
-            "0.1,0.25,0.5)",
+            "0.1,0.25,0.5; or a run's own, with --deterministic)",
             [&options](const std::string& text) {
               return StoreShares(text, options.shares);
             })
@@ -235,7 +235,8 @@ void AddMoveFlags(CLI::App& app, SimulateOptions& options) {
               return {};
             });
   app.add_flag("--deterministic", options.as_deterministic_run,
-               "Move and tell policies as run --ram --deterministic does")
+               "Move and tell policies as run --ram --deterministic does; of a "
+               "trace of run --trace-to with its units, room and prompts")
       ->excludes("--moves-per-token-bytes")
       ->excludes("--misses");
 }
@@ -247,7 +248,7 @@ void AddSimulateCommand(CLI::App& parent, Action& action) {
   CLI::App* app = parent.add_subcommand(
       "simulate", "Compares who stays in fast memory, over a trace");
   AddRequiredPath(*app, "TRACE", flags->options.trace_path, "",
-                  "A trace that `trace -o` wrote");
+                  "A trace that `trace -o` or `run --trace-to` wrote");
   AddParsed(*app, "--policy", "NAME,...",
             "Policies and bounds to run, or all (default all)",
             [flags](const std::string& text) {

@@ -7,6 +7,7 @@
 
 #include "base/quote.h"
 #include "base/units.h"
+#include "cli/run_trace.h"
 #include "cli/simulate_report.h"
 #include "neuron/json_values.h"
 
@@ -58,11 +59,6 @@ std::optional<double> OfBelady(const SimulateReport& report,
   return std::nullopt;
 }
 
-double PerToken(double count, const SimulateReport& report) {
-  return count /
-         static_cast<double>(std::max<uint64_t>(report.totals.num_tokens, 1));
-}
-
 std::string Percent(std::optional<double> share) {
   return share ? fmt::format("{:.1f}", 100.0 * *share) : "-";
 }
@@ -85,11 +81,11 @@ std::string RowOf(const SimulateReport& report, size_t idx) {
   }
   const std::string moved =
       figures.moved_bytes
-          ? BytesText(PerToken(*figures.moved_bytes, report))
+          ? BytesText(PerToken(*figures.moved_bytes, one))
           : fmt::format("{:.1f}",
                         PerToken(static_cast<double>(
                                      one.replay.total().fetched_members),
-                                 report));
+                                 one));
   return fmt::format(
       "| {:>9} | {:<13} | {:<13} | {:>6.2f} | {:>11} | {:>6.1f} | {:>6} | "
       "{:>13} | {:>8} | {:>6.1f} | {:>9} | {:>6} |\n",
@@ -99,6 +95,31 @@ std::string RowOf(const SimulateReport& report, size_t idx) {
       Percent(wasted), 100.0 * figures.idle_share,
       Milliseconds(figures.token_seconds),
       Milliseconds(figures.token_seconds_p99));
+}
+
+std::string FirstResident(const SimulateReport& report) {
+  if (report.options.counts_path.has_value()) {
+    return fmt::format("first resident: the most frequent of {}",
+                       Escape(*report.options.counts_path));
+  }
+  if (report.is_of_run && !report.header.run->shares.empty()) {
+    return "first resident: the most frequent, as in the run that wrote it";
+  }
+  return "first resident: the first neurons of each layer, for want of "
+         "--counts";
+}
+
+// What that run says of itself when it has written the trace.
+std::string CountsAsOfRun(const SimulateReport& report) {
+  std::string text = "\nof the tokens that the run generated:\n";
+  for (const SimulatedCase& one : report.cases) {
+    const Tally total = one.replay.total();
+    text += fmt::format(
+        "  {:<13} {}\n", one.policy,
+        DescribePolicyCounts(total.hits, total.accesses, total.admissions,
+                             total.moves, total.wasted));
+  }
+  return text;
 }
 
 Json TallyJson(const Tally& tally) {
@@ -137,6 +158,10 @@ Json CaseJson(const SimulateReport& report, size_t idx) {
 
 }  // namespace
 
+double PerToken(double count, const SimulatedCase& one) {
+  return count / std::max(static_cast<double>(one.replay.misses.size()), 1.0);
+}
+
 std::string BytesText(double bytes) {
   return FormatBytes(static_cast<uint64_t>(std::min(bytes, 0x1p63)));
 }
@@ -174,18 +199,14 @@ std::string FormatSimulation(const SimulateReport& report) {
                                                              : "all",
       header.model_name.empty() ? "a model" : Escape(header.model_name),
       Plural(header.num_layers, "layer"), Plural(header.num_neurons, "neuron"),
-      report.options.counts_path.has_value()
-          ? fmt::format("first resident: the most frequent of {}",
-                        Escape(*report.options.counts_path))
-          : "first resident: the first neurons of each layer, for want of "
-            "--counts",
+      FirstResident(report),
       report.rates.misses == residency::Misses::kRead
           ? "who misses is read, and may stay"
           : "who misses is computed where it lies; moves run beside",
       report.rates.name);
   text += kTableHead;
   for (size_t i = 0; i < report.cases.size(); ++i) text += RowOf(report, i);
-  return text;
+  return report.is_of_run ? text + CountsAsOfRun(report) : text;
 }
 
 std::string FormatSimulationJson(const SimulateReport& report) {
@@ -201,6 +222,7 @@ std::string FormatSimulationJson(const SimulateReport& report) {
       {"num_neurons", report.header.num_neurons},
       {"prompts", report.totals.num_sequences},
       {"tokens", report.totals.num_tokens},
+      {"is_of_run", report.is_of_run},
       {"misses",
        report.rates.misses == residency::Misses::kRead ? "read" : "computed"},
       {"rates",

@@ -99,8 +99,6 @@ std::string Table(const SimulateReport& report) {
       "<table><tr><th>room</th><th>units</th><th>policy</th><th>hits</th>"
       "<th>of Belady</th><th>moved a token</th><th>wasted</th><th>idle</th>"
       "<th>token, ms</th></tr>\n";
-  const auto num_tokens =
-      static_cast<double>(std::max<uint64_t>(report.totals.num_tokens, 1));
   for (size_t i = 0; i < report.cases.size(); ++i) {
     const SimulatedCase& one = report.cases[i];
     const CaseFigures figures = FiguresOf(report, i);
@@ -111,7 +109,8 @@ std::string Table(const SimulateReport& report) {
         inspect::HtmlName(report.units[one.units_idx].name),
         inspect::HtmlName(one.policy), NumberCell(ShareText(figures.hit_share)),
         NumberCell(ShareText(figures.of_belady)),
-        NumberCell(knows ? BytesText(*figures.moved_bytes / num_tokens) : "-"),
+        NumberCell(knows ? BytesText(PerToken(*figures.moved_bytes, one))
+                         : "-"),
         NumberCell(knows && *figures.moved_bytes > 0.0
                        ? ShareText(*figures.wasted_bytes / *figures.moved_bytes)
                        : "-"),

@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/units.h"
+#include "cli/simulate_steps.h"
 #include "engine/stream/live_policy.h"
 #include "model/profile_file.h"
 
 namespace thermocline::cli {
 namespace {
 
+constexpr double kUsualShares[] = {0.1, 0.25, 0.5};
 // Each takes some 16 bytes in a policy: 4 GiB at most.
 constexpr uint64_t kMaxNeuronsOfCases = uint64_t{1} << 28;
 
@@ -79,11 +82,33 @@ struct Room {
   std::vector<uint32_t> capacities;  // [L]
 };
 
-std::vector<Room> RoomsOf(const SimulateOptions& options,
+// Whether these are what came and went in the run that wrote the trace.
+bool AreRunsUnits(const SimulateReport& report, const SimulatedUnits& units) {
+  return report.is_of_run && units.group_size == 1 && units.places.empty() &&
+         units.are_experts == report.header.run->by_experts;
+}
+
+Room RoomOfRun(const neuron::TraceRun& run, const SimulatedUnits& units) {
+  Room room = {.capacities = run.slots};
+  for (size_t l = 0; l < run.slots.size(); ++l) {
+    room.share += units.MemberSize(l) * run.slots[l] / units.size();
+  }
+  room.share = std::min(room.share, 1.0);
+  return room;
+}
+
+std::vector<Room> RoomsOf(const SimulateReport& report,
                           const SimulatedUnits& units) {
+  const SimulateOptions& options = report.options;
   std::vector<Room> rooms;
   if (options.tier_bytes.empty()) {
-    for (const double share : options.shares) {
+    if (options.shares.empty() && AreRunsUnits(report, units)) {
+      return {RoomOfRun(*report.header.run, units)};
+    }
+    const auto shares = options.shares.empty()
+                            ? std::span<const double>(kUsualShares)
+                            : std::span<const double>(options.shares);
+    for (const double share : shares) {
       rooms.push_back({share, {}, units.CapacitiesOfShare(share)});
     }
     return rooms;
@@ -103,10 +128,10 @@ class Simulation {
 
   Status Run() {
     for (const SimulatedUnits& units : report_.units) {
-      num_readings_ += RoomsOf(report_.options, units).size();
+      num_readings_ += RoomsOf(report_, units).size();
     }
     for (size_t i = 0; i < report_.units.size(); ++i) {
-      for (const Room& room : RoomsOf(report_.options, report_.units[i])) {
+      for (const Room& room : RoomsOf(report_, report_.units[i])) {
         TC_RETURN_IF_ERROR(RunRoom(i, room));
         ++num_done_;
       }
@@ -140,17 +165,14 @@ class Simulation {
     TC_ASSIGN_OR_RETURN(auto reader,
                         neuron::TraceReader::Open(report_.options.trace_path));
     const uint64_t num_tokens = report_.totals.num_tokens;
-    uint64_t num_read = num_done_ * num_tokens;
-    neuron::TraceToken token;
-    neuron::TraceSets fired;
+    TokenSteps steps(&reader, &units, report_.is_of_run);
     return residency::ReplayCases(
         units.Extents(), cases,
-        [&](std::vector<std::vector<uint32_t>>& sets) -> Result<bool> {
-          ReportProgress(progress_, "tokens", num_read++,
+        [&](std::vector<std::vector<uint32_t>>& sets) {
+          ReportProgress(progress_, "tokens",
+                         num_done_ * num_tokens + steps.num_read(),
                          num_readings_ * num_tokens + 1);
-          TC_ASSIGN_OR_RETURN(const bool is_token, reader.Next(token, fired));
-          if (is_token) units.MapToken(reader, fired, sets);
-          return is_token;
+          return steps.Next(sets);
         },
         options);
   }
@@ -234,6 +256,38 @@ Status CheckBytes(const SimulateOptions& options,
               reader.name());
 }
 
+// Of neurons, as DivideTrace takes them; none without any.
+Result<Frequencies> FrequenciesFor(const neuron::TraceReader& reader,
+                                   const SimulateReport& report) {
+  if (report.options.counts_path.has_value()) {
+    return ReadFrequencies(*report.options.counts_path, reader);
+  }
+  const bool are_runs = report.is_of_run && !report.header.run->by_experts &&
+                        !report.header.run->shares.empty();
+  return are_runs ? report.header.run->shares
+                  : Frequencies(report.header.num_layers);
+}
+
+Status DivideFor(const neuron::TraceReader& reader, SimulateReport& report) {
+  TC_ASSIGN_OR_RETURN(const Frequencies frequencies,
+                      FrequenciesFor(reader, report));
+  UnitOptions options = report.options.units;
+  options.by_candidates =
+      report.options.as_deterministic_run && report.header.has_candidates;
+  const bool are_single =
+      options.group_sizes == std::vector<size_t>{1} && !options.split_path;
+  if (!options.by_experts && report.is_of_run && are_single) {
+    options.by_experts = report.header.run->by_experts;
+  }
+  TC_ASSIGN_OR_RETURN(report.units, DivideTrace(reader, options, frequencies));
+  for (SimulatedUnits& units : report.units) {
+    if (!report.options.counts_path && AreRunsUnits(report, units)) {
+      units.frequency = report.header.run->shares;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<SimulateReport> Simulate(const SimulateOptions& options,
@@ -249,15 +303,9 @@ Result<SimulateReport> Simulate(const SimulateOptions& options,
       report.rates, RatesOf(options.machine_path, options.as_deterministic_run
                                                       ? residency::Misses::kRead
                                                       : options.misses));
-  Frequencies frequencies(report.header.num_layers);
-  if (options.counts_path.has_value()) {
-    TC_ASSIGN_OR_RETURN(frequencies,
-                        ReadFrequencies(*options.counts_path, reader));
-  }
-  UnitOptions units = options.units;
-  units.by_candidates =
-      options.as_deterministic_run && report.header.has_candidates;
-  TC_ASSIGN_OR_RETURN(report.units, DivideTrace(reader, units, frequencies));
+  report.is_of_run =
+      options.as_deterministic_run && report.header.run.has_value();
+  TC_RETURN_IF_ERROR(DivideFor(reader, report));
   TC_RETURN_IF_ERROR(Simulation(&report, progress).Run());
   return report;
 }

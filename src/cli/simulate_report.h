@@ -20,7 +20,8 @@ struct SimulateOptions {
   std::string trace_path;
   std::optional<std::string> counts_path;  // a profile: who is resident first
   std::vector<std::string> policies;       // specs, and bounds
-  // Room: of all units; if there is none, shares of each layer.
+  // Room: of all units; if there is none, shares of each layer; without any
+  // that of the run that wrote the trace, or some usual shares.
   std::vector<uint64_t> tier_bytes;
   std::vector<double> shares;
   UnitOptions units;
@@ -30,7 +31,9 @@ struct SimulateOptions {
   // computed.
   std::optional<uint64_t> move_bytes_per_token;
   uint64_t dense_bytes = 0;  // that a token reads besides
-  // As `run --ram --deterministic` decides: moves and what runs waited for.
+  // As `run --ram --deterministic` decides: moves and what runs waited for. Of
+  // a trace that a run wrote also what prompts tell, and without others its
+  // units, its room and its shares.
   bool as_deterministic_run = false;
 };
 
@@ -51,6 +54,9 @@ struct SimulateReport {
   TierRates rates;
   std::vector<SimulatedUnits> units;
   std::vector<SimulatedCase> cases;  // units by units, room by room
+  // What is counted is the generated tokens of the run that wrote the trace,
+  // which also says who was resident first unless options.counts_path does.
+  bool is_of_run = false;
 };
 
 // What a case comes to. Bytes and seconds where the trace says how large units
@@ -66,6 +72,9 @@ struct CaseFigures {
   std::optional<double> token_seconds, token_seconds_p99;
 };
 CaseFigures FiguresOf(const SimulateReport& report, size_t case_idx);
+
+// Of all tokens that are counted.
+double PerToken(double count, const SimulatedCase& one);
 
 // "1.50 MiB" of sums that a trace's numbers may make larger than any memory.
 std::string BytesText(double bytes);

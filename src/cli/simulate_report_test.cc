@@ -151,6 +151,82 @@ TEST_F(SimulateReportTest, ARunsMovesAreThoseOfItsSlots) {
   EXPECT_EQ(report->cases[1].moves_per_token, 2u);
 }
 
+// A run of two slots of five neurons, one of which it held to be the hottest.
+class SimulateRunTest : public SimulateReportTest {
+ protected:
+  void WriteRun(neuron::TraceLessons lessons) {
+    neuron::TraceHeader header = {.num_layers = 1, .num_neurons = 5};
+    header.run = neuron::TraceRun{
+        .lessons = lessons, .slots = {2}, .shares = {{0, 0, 0, 1, 0.5f}}};
+    auto writer = neuron::TraceWriter::Create(trace_, header).value();
+    const std::vector<neuron::TraceToken> tokens = {{.begins_sequence = true},
+                                                    {.is_together = true},
+                                                    {.is_generated = true},
+                                                    {.is_generated = true},
+                                                    {.is_generated = true}};
+    writer->AddTokens(tokens);
+    for (const std::vector<uint32_t>& set :
+         std::vector<std::vector<uint32_t>>{{0, 1}, {0, 2}, {0}, {1}, {3}}) {
+      writer->AddSet(0, set);
+    }
+    ASSERT_TRUE(writer->Flush());
+    ASSERT_TRUE(writer->Finish());
+  }
+
+  SimulateOptions RunOptions() const {
+    SimulateOptions options = Options(trace_, {"static", "lru"}, {});
+    options.as_deterministic_run = true;
+    return options;
+  }
+};
+
+TEST_F(SimulateRunTest, HasTheRunsRoomAndCountsWhatItGenerated) {
+  const struct {
+    neuron::TraceLessons lessons;
+    uint64_t lru_hits;
+  } rows[] = {{neuron::TraceLessons::kNone, 0},
+              {neuron::TraceLessons::kRows, 1},
+              {neuron::TraceLessons::kPasses, 2}};
+  for (const auto& row : rows) {
+    WriteRun(row.lessons);
+    const auto report = Simulate(RunOptions(), {});
+    ASSERT_TRUE(report) << report.error().message;
+    ASSERT_EQ(report->cases.size(), 2u);
+    EXPECT_TRUE(report->is_of_run);
+    EXPECT_DOUBLE_EQ(report->cases[0].share, 0.4);
+    const residency::Tally fixed = report->cases[0].replay.total();
+    EXPECT_EQ(fixed.accesses, 3u);
+    EXPECT_EQ(fixed.hits, 1u);  // 3 and 4 stay
+    EXPECT_EQ(report->cases[0].replay.misses.size(), 3u);
+    const residency::Tally moved = report->cases[1].replay.total();
+    // Where they begin 3 and 4 stay, or 0 and 2, or 0 and 1.
+    EXPECT_EQ(moved.hits, row.lru_hits);
+    const std::string text = FormatSimulation(*report);
+    EXPECT_THAT(text, HasSubstr("as in the run that wrote it"));
+    EXPECT_THAT(text, HasSubstr("generated:\n  static        1 of 3 hits, 0 "
+                                "admitted, 0 moved, 0 wasted\n"));
+  }
+}
+
+// Whatever is asked for comes before what the run had.
+TEST_F(SimulateRunTest, WhatIsAskedForGoesFirst) {
+  WriteRun(neuron::TraceLessons::kRows);
+  SimulateOptions options = RunOptions();
+  options.shares = {0.2};
+  EXPECT_DOUBLE_EQ(Simulate(options, {})->cases[0].share, 0.2);
+  options.shares = {};
+  options.units.group_sizes = {2};
+  EXPECT_EQ(Simulate(options, {})->cases.size(), 6u);  // the usual shares
+  options = RunOptions();
+  options.as_deterministic_run = false;
+  const auto plain = Simulate(options, {});
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_FALSE(plain->is_of_run);
+  EXPECT_EQ(plain->cases.size(), 6u);
+  EXPECT_EQ(plain->cases[0].replay.total().accesses, 7u);
+  EXPECT_THAT(FormatSimulation(*plain), HasSubstr("for want of --counts"));
+}
+
 // Two layers of six neurons of 100 and 300 bytes; 0 and 3 fire by turns in
 // both.
 class SimulateBytesTest : public ::testing::Test {

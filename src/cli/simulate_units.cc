@@ -271,10 +271,11 @@ std::vector<residency::LayerExtent> SimulatedUnits::Extents() const {
 
 void SimulatedUnits::MapToken(const TraceReader& reader,
                               const neuron::TraceSets& fired,
-                              std::vector<std::vector<uint32_t>>& sets) const {
-  sets = are_experts      ? reader.experts()
-         : are_candidates ? reader.candidates()
-                          : fired;
+                              std::vector<std::vector<uint32_t>>& sets,
+                              bool only_fired) const {
+  sets = are_experts                     ? reader.experts()
+         : are_candidates && !only_fired ? reader.candidates()
+                                         : fired;
   if (places.empty()) return;
   for (size_t l = 0; l < sets.size(); ++l) {
     for (uint32_t& neuron : sets[l]) neuron = places[l][neuron];
@@ -325,7 +326,7 @@ std::vector<uint32_t> SimulatedUnits::CapacitiesOfShare(double share) const {
 Result<std::vector<SimulatedUnits>> DivideTrace(
     const TraceReader& reader, const UnitOptions& options,
     const std::vector<std::vector<float>>& frequency) {
-  if (options.by_experts) {
+  if (options.by_experts.value_or(false)) {
     TC_ASSIGN_OR_RETURN(SimulatedUnits experts, Experts(reader, frequency));
     return std::vector<SimulatedUnits>{std::move(experts)};
   }

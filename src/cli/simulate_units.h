@@ -16,7 +16,8 @@
 namespace thermocline::cli {
 
 struct UnitOptions {
-  bool by_experts = false;  // else by neurons
+  // Else by neurons; absent: neurons, or what the trace's run had.
+  std::optional<bool> by_experts;
   std::vector<size_t> group_sizes = {1};
   // Which neurons are a group (KAIROX 5.2); absent: by number.
   std::optional<planner::Grouping> grouping;
@@ -47,10 +48,11 @@ struct SimulatedUnits {
   // Views of `frequency`; no capacity.
   std::vector<residency::LayerExtent> Extents() const;
   // What the token that the reader gave last uses, as members; `fired` is what
-  // Next filled.
+  // Next filled. only_fired: of neurons no candidates.
   void MapToken(const neuron::TraceReader& reader,
                 const neuron::TraceSets& fired,
-                std::vector<std::vector<uint32_t>>& sets) const;
+                std::vector<std::vector<uint32_t>>& sets,
+                bool only_fired = false) const;
   // Of a layer's member, and of all layers: bytes, or 1 where these are
   // unknown.
   double MemberSize(size_t layer_idx) const;

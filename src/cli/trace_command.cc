@@ -147,30 +147,13 @@ std::string DescribeTotals(const neuron::TraceTotals& totals) {
 
 Result<neuron::TraceHeader> MakeHeader(const TraceFlags& flags,
                                        const model::Model& model) {
-  TC_RETURN_IF_ERROR(
-      CheckEqualWidths(model.config(), model.file().path() + ": a trace"));
-  const size_t num_neurons = model::NeuronsPerLayer(model.config());
-  if (num_neurons > neuron::kMaxTraceNeurons) {
-    return Fail(ErrorCode::kUnsupported,
-                "{}: its {} neurons per layer are more than a trace can hold",
-                model.file().path(), num_neurons);
+  TC_ASSIGN_OR_RETURN(neuron::TraceHeader header, TraceHeaderOf(model));
+  if (flags.generated_only) {
+    header.positions = neuron::TracePositions::kGenerated;
   }
-  const model::ModelFingerprint fingerprint = model::FingerprintOf(model);
-  neuron::TraceHeader header = {
-      .num_layers = static_cast<uint32_t>(fingerprint.num_layers),
-      .num_neurons = static_cast<uint32_t>(num_neurons),
-      .positions = flags.generated_only ? neuron::TracePositions::kGenerated
-                                        : neuron::TracePositions::kAll,
-      .model_hash = fingerprint.hash,
-      .model_name = fingerprint.name.substr(0, neuron::kMaxTraceName),
-      .num_experts = static_cast<uint32_t>(fingerprint.num_experts),
-      .has_candidates = flags.has_candidates};
+  header.has_candidates = flags.has_candidates;
   for (const int64_t k : flags.lookaheads) {
     header.lookaheads |= uint32_t{1} << k;
-  }
-  for (size_t l = 0; l < header.num_layers; ++l) {
-    header.unit_bytes.push_back(
-        model::UnitBytes(model.config(), model.weights(), l));
   }
   return header;
 }
@@ -210,15 +193,14 @@ Status Record(const TraceFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto probe, MakeProbe(flags, model));
   TC_ASSIGN_OR_RETURN(const auto writer,
                       neuron::TraceWriter::Create(*flags.output_path, header));
-  TraceRecorder recorder(writer.get(), header, probe.get());
+  TraceRecorder recorder(writer.get(), header, probe.get(),
+                         flags.session.batch);
   TC_ASSIGN_OR_RETURN(
       engine::SessionOptions options,
       MakeSessionOptions(flags.session, model->config(), opening));
   options.ffn = training::ProfileMode(model->config());
   options.progress = {};
-  options.observer = [&](const engine::FfnObservation& seen) {
-    recorder.See(seen);
-  };
+  options.observer = [&](const auto& seen) { recorder.See(seen); };
   TC_ASSIGN_OR_RETURN(const auto session, CreateSession(model, options));
   TC_RETURN_IF_ERROR(CheckFits(tasks, session->context(), name));
   WriteStderr(fmt::format("trace: {} positions, {}\n",

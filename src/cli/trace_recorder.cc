@@ -2,12 +2,38 @@
 
 #include <algorithm>
 
+#include "model/profile_file.h"
+#include "model/weight_bytes.h"
+
 namespace thermocline::cli {
+
+Result<neuron::TraceHeader> TraceHeaderOf(const model::Model& model) {
+  TC_RETURN_IF_ERROR(
+      CheckEqualWidths(model.config(), model.file().path() + ": a trace"));
+  const size_t num_neurons = model::NeuronsPerLayer(model.config());
+  if (num_neurons > neuron::kMaxTraceNeurons) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: its {} neurons per layer are more than a trace can hold",
+                model.file().path(), num_neurons);
+  }
+  const model::ModelFingerprint fingerprint = model::FingerprintOf(model);
+  neuron::TraceHeader header = {
+      .num_layers = static_cast<uint32_t>(fingerprint.num_layers),
+      .num_neurons = static_cast<uint32_t>(num_neurons),
+      .model_hash = fingerprint.hash,
+      .model_name = fingerprint.name.substr(0, neuron::kMaxTraceName),
+      .num_experts = static_cast<uint32_t>(fingerprint.num_experts)};
+  for (size_t l = 0; l < header.num_layers; ++l) {
+    header.unit_bytes.push_back(
+        model::UnitBytes(model.config(), model.weights(), l));
+  }
+  return header;
+}
 
 TraceRecorder::TraceRecorder(neuron::TraceWriter* writer,
                              const neuron::TraceHeader& header,
-                             engine::PredictorProbe* probe)
-    : writer_(writer), header_(header), probe_(probe) {}
+                             engine::PredictorProbe* probe, int64_t batch)
+    : writer_(writer), header_(header), probe_(probe), batch_(batch) {}
 
 void TraceRecorder::BeginPrompt(size_t num_tokens, const std::string& section) {
   num_prompt_ = static_cast<int64_t>(num_tokens);
@@ -23,15 +49,19 @@ void TraceRecorder::See(const engine::FfnObservation& seen) {
   }
   if (seen.layer_idx == 0) {
     if (previous_layer_ == header_.num_layers - 1) Flush();
-    if (status_.has_value()) BeginToken(is_generated);
+    if (status_.has_value()) BeginToken(seen.position);
   }
   previous_layer_ = seen.layer_idx;
   if (status_.has_value()) status_ = Record(seen);
 }
 
-void TraceRecorder::BeginToken(bool is_generated) {
+void TraceRecorder::BeginToken(int64_t position) {
+  const bool is_generated = position >= num_prompt_;
   const neuron::TraceToken token = {.begins_sequence = begins_,
-                                    .is_generated = is_generated};
+                                    .is_generated = is_generated,
+                                    .is_together = header_.run &&
+                                                   !is_generated && !begins_ &&
+                                                   position % batch_ != 0};
   if (begins_) writer_->NameSection(section_);
   begins_ = false;
   writer_->AddTokens({&token, 1});
@@ -50,6 +80,10 @@ Status TraceRecorder::Record(const engine::FfnObservation& seen) {
 
 // Of those layers whose predictors read what this one does.
 Status TraceRecorder::AskCandidates(const engine::FfnObservation& seen) {
+  if (probe_ == nullptr) {
+    writer_->AddCandidates(seen.layer_idx, seen.candidates);
+    return {};
+  }
   for (const size_t l : {seen.layer_idx, seen.layer_idx + 1}) {
     if (l >= header_.num_layers || probe_->SourceOf(l) != seen.layer_idx) {
       continue;

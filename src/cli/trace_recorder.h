@@ -12,18 +12,25 @@
 #include "base/status.h"
 #include "engine/ffn/ffn_observer.h"
 #include "engine/ffn/predictor_probe.h"
+#include "model/model.h"
 #include "neuron/trace.h"
 
 namespace thermocline::cli {
+
+// Of a trace of the model, of all positions and no sets but of those that fire
+// and of experts. kUnsupported: layers of unlike widths, or more neurons than a
+// trace holds.
+Result<neuron::TraceHeader> TraceHeaderOf(const model::Model& model);
 
 // Hands what a session observes to a writer: batch by batch, in each layer by
 // layer; with what its predictors would name, where the trace holds that.
 class TraceRecorder {
  public:
   // All of it outlives the recorder. `probe`: null where the header promises
-  // neither candidates nor anybody named early.
+  // nobody named early; candidates are then those of the session itself.
+  // `batch`: positions of a prompt that the session computes in one pass.
   TraceRecorder(neuron::TraceWriter* writer, const neuron::TraceHeader& header,
-                engine::PredictorProbe* probe);
+                engine::PredictorProbe* probe, int64_t batch);
 
   // The next token is the first of a prompt of so many, which people know as
   // `section`: longer ones are cut.
@@ -37,7 +44,7 @@ class TraceRecorder {
   const Status& status() const { return status_; }
 
  private:
-  void BeginToken(bool is_generated);
+  void BeginToken(int64_t position);
   Status Record(const engine::FfnObservation& seen);
   Status AskCandidates(const engine::FfnObservation& seen);
   Status AskAhead(const engine::FfnObservation& seen);
@@ -45,6 +52,7 @@ class TraceRecorder {
   neuron::TraceWriter* writer_;
   const neuron::TraceHeader& header_;
   engine::PredictorProbe* probe_;
+  int64_t batch_;
   int64_t num_prompt_ = 0;
   std::string section_;
   bool begins_ = true;

@@ -56,7 +56,7 @@ class TraceRecorderTest : public ::testing::Test {
       probe = engine::PredictorProbe::Create(model, kernels::BestIsa()).value();
     }
     auto writer = neuron::TraceWriter::Create(path_, header).value();
-    TraceRecorder recorder(writer.get(), header, probe.get());
+    TraceRecorder recorder(writer.get(), header, probe.get(), 3);
     size_t prompt = 0;
     engine::SessionOptions options = {
         .context = 16, .num_threads = 2, .batch = 3};
@@ -180,6 +180,44 @@ TEST_F(TraceRecorderTest, GeneratedPositionsAlone) {
   EXPECT_THAT(begins, ElementsAre(true, false, false, true, false, false));
 }
 
+// Which of a prompt are computed together, and whose gates the session reads.
+TEST_F(TraceRecorderTest, WhatARunDoesItself) {
+  const ModelPtr model = Open(kBamboo);
+  neuron::TraceHeader header = HeaderOf(*model);
+  header.run =
+      neuron::TraceRun{.slots = std::vector<uint32_t>(header.num_layers, 1)};
+  header.has_candidates = true;
+  auto writer = neuron::TraceWriter::Create(path_, header).value();
+  TraceRecorder recorder(writer.get(), header, nullptr, 3);
+  recorder.BeginPrompt(5, "");
+  const Set candidates = {1, 4, 7}, fired = {4};
+  // Five of a prompt, three at once, and two more.
+  for (const auto& [first, last] : {std::pair(0, 3), {3, 5}, {5, 6}, {6, 7}}) {
+    for (size_t l = 0; l < header.num_layers; ++l) {
+      for (int64_t position = first; position < last; ++position) {
+        recorder.See({.layer_idx = l,
+                      .position = position,
+                      .candidates = candidates,
+                      .fired = fired});
+      }
+    }
+  }
+  recorder.Flush();
+  ASSERT_TRUE(recorder.status());
+  ASSERT_TRUE(writer->Finish());
+  auto reader = neuron::TraceReader::Open(path_).value();
+  neuron::TraceToken token;
+  TraceSets sets;
+  std::vector<bool> together;
+  while (reader.Next(token, sets).value()) {
+    together.push_back(token.is_together);
+    EXPECT_EQ(reader.candidates(), TraceSets(header.num_layers, candidates));
+    EXPECT_EQ(sets, TraceSets(header.num_layers, fired));
+  }
+  EXPECT_THAT(together,
+              ElementsAre(false, true, true, false, true, false, false));
+}
+
 // An error of a predictor ends it, without a word of it in the file.
 TEST_F(TraceRecorderTest, StopsAtAnError) {
   const ModelPtr model = Open(kBamboo);
@@ -188,7 +226,7 @@ TEST_F(TraceRecorderTest, StopsAtAnError) {
   auto probe =
       engine::PredictorProbe::Create(model, kernels::BestIsa()).value();
   auto writer = neuron::TraceWriter::Create(path_, header).value();
-  TraceRecorder recorder(writer.get(), header, probe.get());
+  TraceRecorder recorder(writer.get(), header, probe.get(), 3);
   recorder.BeginPrompt(1, std::string(neuron::kMaxTraceSection + 9, 'x'));
   const std::vector<float> bad(model->config().width, NAN);
   for (size_t l = 0; l < header.num_layers; ++l) {

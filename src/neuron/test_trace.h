@@ -38,7 +38,8 @@ inline std::vector<uint32_t> RandomSet(Random& random, uint32_t num_members,
   return set;
 }
 
-// With all that the header promises; a section begins at each fifth.
+// With all that the header promises; a section begins at each fifth, whose
+// first three are of the prompt, and with a run together.
 inline std::vector<TracedToken> RandomTokens(const TraceHeader& header,
                                              size_t count, double density) {
   Random random(11);
@@ -53,7 +54,9 @@ inline std::vector<TracedToken> RandomTokens(const TraceHeader& header,
   };
   for (size_t t = 0; t < count; ++t) {
     TracedToken& token = tokens[t];
-    token.token = {.begins_sequence = t % 5 == 0, .is_generated = t % 5 > 2};
+    token.token = {.begins_sequence = t % 5 == 0,
+                   .is_generated = t % 5 > 2,
+                   .is_together = header.run && (t % 5 == 1 || t % 5 == 2)};
     token.section_idx = t / 5;
     token.section = std::string(t / 5, 's');
     token.fired = sets(0, header.num_neurons);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,27 @@ inline constexpr uint32_t kMaxTraceLookahead = 3;
 // Which positions of a sequence are in a trace.
 enum class TracePositions : uint32_t { kAll = 0, kGenerated = 1 };
 
+// What the prompts of a run tell its policy.
+enum class TraceLessons : uint32_t {
+  kNone = 0,
+  kRows = 1,    // whom each of the last kTraceLessonRows rows of a pass fires
+  kPasses = 2,  // what all rows of a pass use together, as of any pass
+};
+inline constexpr size_t kTraceLessonRows = 64;
+
+// The run that wrote a trace, of a model of which a part stayed in its file:
+// what its policy began with.
+struct TraceRun {
+  bool by_experts = false;  // came and went; else neurons
+  TraceLessons lessons = TraceLessons::kNone;
+  std::vector<uint32_t> slots;  // [L] of units that may stay, at most of all
+  // [L][units] how often each is used, by the model's profile: finite, >= 0. Or
+  // none.
+  std::vector<std::vector<float>> shares;
+
+  bool operator==(const TraceRun&) const = default;
+};
+
 struct TraceHeader {
   uint32_t num_layers = 0;   // L, 1 to kMaxTraceLayers
   uint32_t num_neurons = 0;  // F, 1 to kMaxTraceNeurons; of mixtures F * E
@@ -44,10 +66,16 @@ struct TraceHeader {
   // [L] of what is moved at once: of an expert, or of a neuron without experts.
   // Empty: unknown. All units together are fewer than 2^63 bytes.
   std::vector<uint64_t> unit_bytes;
+  // Nothing where no run wrote it that could not hold its model. With it tokens
+  // say which were computed together; candidates are those that it read.
+  std::optional<TraceRun> run;
 
   // Of a layer.
   uint32_t num_units() const {
     return num_experts > 0 ? num_experts : num_neurons;
+  }
+  uint32_t num_units(const TraceRun& of) const {
+    return of.by_experts ? num_experts : num_neurons;
   }
   bool HasLookahead(uint32_t k) const { return (lookaheads >> k & 1) != 0; }
 
@@ -59,6 +87,9 @@ struct TraceToken {
   bool begins_sequence = false;
   // The model chose it, so it was computed alone; else it is of the prompt.
   bool is_generated = false;
+  // In one pass with the one before it, of the same prompt; only where the
+  // header has a run.
+  bool is_together = false;
 
   bool operator==(const TraceToken&) const = default;
 };
@@ -90,7 +121,8 @@ class TraceWriter {
   // section has no name.
   void NameSection(std::string_view name);
 
-  // Announces the next tokens. The first of all begins a sequence (CHECKed).
+  // Announces the next tokens. The first of all begins a sequence, none is
+  // together with one before it if it begins one, or without a run (CHECKed).
   void AddTokens(std::span<const TraceToken> tokens);
 
   // The neurons that fired, ascending and < F (CHECKed). In each layer the
@@ -178,6 +210,9 @@ class TraceReader {
   TraceReader() = default;
   Status ReadHeader();
   Status ReadFields(std::span<const std::byte> bytes);
+  Result<size_t> RunBytes(std::span<const std::byte> bytes, uint32_t flags,
+                          size_t at) const;
+  void ReadRun(std::span<const std::byte> bytes);
   Status CheckFields(uint32_t flags) const;
   Status ReadTrailer();
   Status EnterBlock();

@@ -66,7 +66,7 @@ void PutCrc(std::span<std::byte> bytes) {
 }
 
 // The headers of two layers of eight neurons: as version 1 has them, and of a
-// mixture with every kind of set.
+// mixture with every kind of set, and the run that wrote it.
 std::vector<std::byte> OldHeader() {
   std::vector<std::byte> out(40);
   std::memcpy(out.data(), "TC-TRACE\1\0\0\0\2\0\0\0\10\0\0\0", 20);
@@ -74,9 +74,11 @@ std::vector<std::byte> OldHeader() {
   return out;
 }
 std::vector<std::byte> FullHeader() {
-  std::vector<std::byte> out(52);
+  // Behind its head the run has slots and shares, of four experts each.
+  std::vector<std::byte> out(48 + 12 + 2 * 4 + 2 * 4 * 4 + 4);
   std::memcpy(out.data(), "TC-TRACE\2\0\0\0\2\0\0\0\10\0\0\0", 20);
-  std::memcpy(out.data() + 36, "\1\0\0\0\4\0\0\0\3\0\0\0", 12);
+  std::memcpy(out.data() + 36, "\5\0\0\0\4\0\0\0\3\0\0\0", 12);
+  std::memcpy(out.data() + 48, "\1\0\0\0\2\0\0\0\1\0\0\0", 12);
   PutCrc(out);
   return out;
 }

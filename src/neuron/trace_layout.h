@@ -3,6 +3,8 @@
 #ifndef THERMOCLINE_NEURON_TRACE_LAYOUT_H_
 #define THERMOCLINE_NEURON_TRACE_LAYOUT_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -29,10 +31,15 @@ inline constexpr size_t kCrcBytes = 4;
 // Of the header.
 inline constexpr uint32_t kHasCandidates = 1;
 inline constexpr uint32_t kHasUnitBytes = 2;
+inline constexpr uint32_t kHasRun = 4;
+// Of a run's part: units, lessons, whether it has shares; slots and shares are
+// behind it.
+inline constexpr size_t kRunHeadBytes = 12;
 
 // Of a token.
 inline constexpr uint8_t kBegins = 1;
 inline constexpr uint8_t kGenerated = 2;
+inline constexpr uint8_t kTogether = 4;
 
 template <typename T>
 void Append(T value, std::vector<std::byte>& out) {
@@ -77,6 +84,24 @@ inline bool UnitBytesFit(const TraceHeader& header) {
   return true;
 }
 
+// Whether there are units, at least as many as slots, and their shares are
+// shares.
+inline bool RunFits(const TraceHeader& header, const TraceRun& run) {
+  const uint32_t num_units = header.num_units(run);
+  const auto is_share = [](float share) {
+    return std::isfinite(share) && share >= 0.0f;
+  };
+  return num_units > 0 && run.lessons <= TraceLessons::kPasses &&
+         run.slots.size() == header.num_layers &&
+         std::ranges::all_of(
+             run.slots, [&](uint32_t slots) { return slots <= num_units; }) &&
+         (run.shares.empty() || run.shares.size() == header.num_layers) &&
+         std::ranges::all_of(run.shares, [&](const std::vector<float>& shares) {
+           return shares.size() == num_units &&
+                  std::ranges::all_of(shares, is_share);
+         });
+}
+
 // "" if it can be written, or could have been.
 inline std::string_view WhyBad(const TraceHeader& header) {
   if (header.num_layers < 1 || header.num_layers > kMaxTraceLayers) {
@@ -95,6 +120,9 @@ inline std::string_view WhyBad(const TraceHeader& header) {
       (header.unit_bytes.size() != header.num_layers ||
        !UnitBytesFit(header))) {
     return "the bytes of its units are out of range";
+  }
+  if (header.run && !RunFits(header, *header.run)) {
+    return "what it says of its run is out of range";
   }
   if (header.model_name.size() > kMaxTraceName) {
     return "the model's name is too long";

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -72,27 +73,77 @@ Status TraceReader::ReadFields(std::span<const std::byte> bytes) {
   header_.num_layers = Load<uint32_t>(bytes, 12);
   const bool has_bytes = (flags & trace_layout::kHasUnitBytes) != 0;
   const size_t at = fixed_size + name_size;
-  const size_t end =
+  const size_t run_at =
       at + (has_bytes ? size_t{header_.num_layers} * sizeof(uint64_t) : 0);
+  header_.num_neurons = Load<uint32_t>(bytes, 16);
+  header_.num_experts = is_old ? 0 : Load<uint32_t>(bytes, 40);
+  TC_ASSIGN_OR_RETURN(const size_t run_bytes, RunBytes(bytes, flags, run_at));
+  const size_t end = run_at + run_bytes;
   if (bytes.size() < end + trace_layout::kCrcBytes) {
     return Corrupt("the header is cut off");
   }
   if (!trace_layout::CrcIsRight(bytes.first(end + trace_layout::kCrcBytes))) {
     return Corrupt("the header is damaged: its checksum is wrong");
   }
-  header_.num_neurons = Load<uint32_t>(bytes, 16);
   header_.positions = static_cast<TracePositions>(Load<uint32_t>(bytes, 20));
   header_.model_hash = Load<uint64_t>(bytes, 24);
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + fixed_size;
   header_.model_name.assign(text, name_size);
   header_.has_candidates = (flags & trace_layout::kHasCandidates) != 0;
-  header_.num_experts = is_old ? 0 : Load<uint32_t>(bytes, 40);
   header_.lookaheads = is_old ? 0 : Load<uint32_t>(bytes, 44);
-  for (size_t i = at; i < end; i += sizeof(uint64_t)) {
+  for (size_t i = at; i < run_at; i += sizeof(uint64_t)) {
     header_.unit_bytes.push_back(Load<uint64_t>(bytes, i));
   }
+  if (run_bytes > 0) ReadRun(bytes.subspan(run_at, run_bytes));
   blocks_ = bytes.subspan(end + trace_layout::kCrcBytes);
   return CheckFields(flags);
+}
+
+// What a run's part at this place takes, all of which is there; 0 without one.
+Result<size_t> TraceReader::RunBytes(std::span<const std::byte> bytes,
+                                     uint32_t flags, size_t at) const {
+  if ((flags & trace_layout::kHasRun) == 0) return 0;
+  constexpr size_t kHead = trace_layout::kRunHeadBytes;
+  if (bytes.size() < kHead || at > bytes.size() - kHead) {
+    return Corrupt("the header is cut off");
+  }
+  const TraceRun run = {.by_experts = Load<uint32_t>(bytes, at) != 0};
+  const bool has_shares = Load<uint32_t>(bytes, at + 8) != 0;
+  // Fewer than 2^64.
+  const uint64_t num_shares =
+      has_shares ? uint64_t{header_.num_layers} * header_.num_units(run) : 0;
+  if (num_shares > bytes.size() / sizeof(uint32_t) ||
+      header_.num_layers > bytes.size() / sizeof(uint32_t)) {
+    return Corrupt("the header is cut off");
+  }
+  return kHead + (header_.num_layers + num_shares) * sizeof(uint32_t);
+}
+
+// Of exactly these bytes. Values are checked later.
+void TraceReader::ReadRun(std::span<const std::byte> bytes) {
+  const auto units = Load<uint32_t>(bytes, 0);
+  const auto lessons = static_cast<TraceLessons>(Load<uint32_t>(bytes, 4));
+  const auto has_shares = Load<uint32_t>(bytes, 8);
+  TraceRun& run = header_.run.emplace();
+  run.by_experts = units == 1;
+  // Of no known kind where something else is none.
+  run.lessons =
+      units > 1 || has_shares > 1 ? TraceLessons{UINT32_MAX} : lessons;
+  size_t at = trace_layout::kRunHeadBytes;
+  const auto next = [&] {
+    at += sizeof(uint32_t);
+    return Load<uint32_t>(bytes, at - sizeof(uint32_t));
+  };
+  for (uint32_t l = 0; l < header_.num_layers; ++l) run.slots.push_back(next());
+  if (has_shares == 0 || header_.num_layers == 0) return;
+  const uint64_t num_units =
+      (bytes.size() - at) / sizeof(uint32_t) / header_.num_layers;
+  for (uint32_t l = 0; l < header_.num_layers; ++l) {
+    std::vector<float>& layer = run.shares.emplace_back();
+    for (uint64_t i = 0; i < num_units; ++i) {
+      layer.push_back(std::bit_cast<float>(next()));
+    }
+  }
 }
 
 Status TraceReader::CheckFields(uint32_t flags) const {
@@ -102,7 +153,8 @@ Status TraceReader::CheckFields(uint32_t flags) const {
   if (header_.positions > TracePositions::kGenerated) {
     return Corrupt("the header is wrong: which positions it has is unknown");
   }
-  if (flags > (trace_layout::kHasCandidates | trace_layout::kHasUnitBytes)) {
+  if (flags > (trace_layout::kHasCandidates | trace_layout::kHasUnitBytes |
+               trace_layout::kHasRun)) {
     return Corrupt("the header is wrong: it has unknown flags");
   }
   return {};
@@ -189,11 +241,15 @@ Status TraceReader::ReadToken(TraceToken& token, TraceSets& fired) {
 Status TraceReader::ReadFlags(TraceToken& token) {
   if (payload_.empty()) return WrongToken("is behind the end of its block");
   const auto flags = static_cast<uint8_t>(payload_[0]);
-  if (flags > (trace_layout::kBegins | trace_layout::kGenerated)) {
-    return WrongToken("has unknown flags");
-  }
+  const uint8_t most = trace_layout::kBegins | trace_layout::kGenerated |
+                       (header_.run ? trace_layout::kTogether : 0);
+  if (flags > most) return WrongToken("has unknown flags");
   token = {.begins_sequence = (flags & trace_layout::kBegins) != 0,
-           .is_generated = (flags & trace_layout::kGenerated) != 0};
+           .is_generated = (flags & trace_layout::kGenerated) != 0,
+           .is_together = (flags & trace_layout::kTogether) != 0};
+  if (token.begins_sequence && token.is_together) {
+    return WrongToken("is together with one of another prompt");
+  }
   payload_ = payload_.subspan(1);
   if (token.begins_sequence) {
     ++seen_.num_sequences;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "neuron/crc32.h"
 #include "neuron/test_trace.h"
@@ -43,13 +44,17 @@ TEST_F(TraceReaderTest, FromAFileWithItsTotals) {
 
 // Of every kind of set.
 TEST_F(TraceReaderTest, EveryTruncationAndEveryByte) {
-  const TraceHeader header = {.num_layers = 2,
-                              .num_neurons = 20,
-                              .model_name = "m",
-                              .num_experts = 4,
-                              .has_candidates = true,
-                              .lookaheads = 0b11,
-                              .unit_bytes = {640, 64}};
+  const TraceHeader header = {
+      .num_layers = 2,
+      .num_neurons = 20,
+      .model_name = "m",
+      .num_experts = 4,
+      .has_candidates = true,
+      .lookaheads = 0b11,
+      .unit_bytes = {640, 64},
+      .run = TraceRun{.by_experts = true,
+                      .slots = {3, 4},
+                      .shares = {2, std::vector<float>(4, 0.5f)}}};
   const std::string bytes = Write(header, RandomTokens(header, 6, 0.3), 4);
   ASSERT_EQ(ReadTrace(bytes), "");
   for (size_t n = 0; n < bytes.size(); ++n) {
@@ -119,13 +124,45 @@ TEST_F(TraceFieldTest, Headers) {
   EXPECT_THAT(With(32, uint32_t{1025}), HasSubstr("name is too long"));
   EXPECT_THAT(With(32, uint32_t{60}), HasSubstr("the header is cut off"));
   EXPECT_THAT(With(32, uint32_t{1}), HasSubstr("checksum is wrong"));
-  EXPECT_THAT(With(36, uint32_t{6}), HasSubstr("unknown flags"));
+  EXPECT_THAT(With(36, uint32_t{10}), HasSubstr("unknown flags"));
+  EXPECT_THAT(With(36, uint32_t{6}), HasSubstr("the header is"));
   EXPECT_THAT(With(40, uint32_t{3}), HasSubstr("do not divide its neurons"));
   EXPECT_THAT(With(40, uint32_t{16}), HasSubstr("do not divide its neurons"));
   EXPECT_THAT(With(44, uint32_t{16}), HasSubstr("lookaheads are out of range"));
   for (const uint64_t bad : {uint64_t{0}, uint64_t{1} << 60, ~uint64_t{0}}) {
     EXPECT_THAT(With(56, bad), HasSubstr("bytes of its units are out of"));
   }
+}
+
+// The run's part of two layers of eight neurons, at 48, takes 12 + 8 + 64, and
+// the checksum 4; the block of one token is behind it.
+TEST_F(TraceFieldTest, Runs) {
+  TracedToken token = {.token = {.begins_sequence = true}, .fired = {{3}, {7}}};
+  const TraceHeader header = {
+      .num_layers = 2,
+      .num_neurons = 8,
+      .run = TraceRun{.slots = {8, 8}, .shares = {2, std::vector<float>(8)}}};
+  const std::string good = Write(header, {token, {.fired = {{}, {1}}}}, 1);
+  const auto with = [&](size_t at, auto value) {
+    std::string bytes = good;
+    Put(bytes, at, value);
+    PutCrc(bytes, 0, 136);
+    PutCrc(bytes, 136, bytes.size() - 36);
+    return ReadTrace(bytes);
+  };
+  EXPECT_EQ(with(48, uint32_t{0}), "");
+  EXPECT_THAT(with(48, uint32_t{1}), HasSubstr("the header is"));
+  for (const auto& [at, value] :
+       {std::pair<size_t, uint32_t>{48, 2}, {52, 3}, {56, 2}, {60, 9}}) {
+    EXPECT_THAT(with(at, value), HasSubstr("the header is")) << at;
+  }
+  for (const float bad : {-1.0f, std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_THAT(with(132 - 4, bad), HasSubstr("of its run is out of range"));
+  }
+  EXPECT_THAT(with(16, 0xffffffffu), HasSubstr("the header is cut off"));
+  EXPECT_THAT(with(136 + 8, uint8_t{5}), HasSubstr("of another prompt"));
+  EXPECT_THAT(with(136 + 8, uint8_t{8}), HasSubstr("unknown flags"));
 }
 
 TEST_F(TraceFieldTest, LayersWithoutUnits) {
@@ -146,6 +183,7 @@ TEST_F(TraceFieldTest, Blocks) {
   EXPECT_THAT(With(72, uint32_t{2}),
               HasSubstr("token 1: is behind the end of its block"));
   EXPECT_THAT(With(76, uint8_t{4}), HasSubstr("unknown flags"));
+  EXPECT_THAT(With(76, uint8_t{8}), HasSubstr("unknown flags"));
   EXPECT_THAT(With(76, uint8_t{0}), HasSubstr("begins no sequence"));
   EXPECT_THAT(With(77, uint16_t{6}), HasSubstr("section's name is cut off"));
   EXPECT_THAT(With(77, uint16_t{513}), HasSubstr("section's name is too long"));

@@ -1,3 +1,4 @@
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -13,6 +14,16 @@ using trace_layout::Append;
 
 // A block is written once it has so many bytes.
 constexpr size_t kBlockBytes = size_t{64} << 10;
+
+void AppendRun(const TraceRun& run, std::vector<std::byte>& out) {
+  Append(uint32_t{run.by_experts}, out);
+  Append(static_cast<uint32_t>(run.lessons), out);
+  Append(uint32_t{!run.shares.empty()}, out);
+  for (const uint32_t slots : run.slots) Append(slots, out);
+  for (const std::vector<float>& layer : run.shares) {
+    for (const float share : layer) Append(std::bit_cast<uint32_t>(share), out);
+  }
+}
 
 }  // namespace
 
@@ -52,12 +63,14 @@ Status TraceWriter::WriteHeader() {
   Append(header_.model_hash, out);
   Append(static_cast<uint32_t>(header_.model_name.size()), out);
   Append((header_.has_candidates ? trace_layout::kHasCandidates : 0) |
-             (header_.unit_bytes.empty() ? 0 : trace_layout::kHasUnitBytes),
+             (header_.unit_bytes.empty() ? 0 : trace_layout::kHasUnitBytes) |
+             (header_.run ? trace_layout::kHasRun : 0),
          out);
   Append(header_.num_experts, out);
   Append(header_.lookaheads, out);
   trace_layout::AppendText(header_.model_name, out);
   for (const uint64_t bytes : header_.unit_bytes) Append(bytes, out);
+  if (header_.run) AppendRun(*header_.run, out);
   trace_layout::AppendCrc(out);
   return file_->Write(out);
 }
@@ -75,6 +88,7 @@ void TraceWriter::AddTokens(std::span<const TraceToken> tokens) {
       waiting.section = std::exchange(section_, {});
     }
     TC_CHECK(totals_.num_sequences > 0);
+    TC_CHECK(!token.is_together || (header_.run && !token.begins_sequence));
     ++totals_.num_tokens;
     waiting_.push_back(std::move(waiting));
   }
@@ -123,7 +137,8 @@ Status TraceWriter::Flush() {
     const auto& [token, section] = waiting_[t];
     block_.push_back(static_cast<std::byte>(
         (token.begins_sequence ? trace_layout::kBegins : 0) |
-        (token.is_generated ? trace_layout::kGenerated : 0)));
+        (token.is_generated ? trace_layout::kGenerated : 0) |
+        (token.is_together ? trace_layout::kTogether : 0)));
     if (token.begins_sequence) {
       Append(static_cast<uint16_t>(section.size()), block_);
       trace_layout::AppendText(section, block_);

@@ -40,9 +40,10 @@ TEST_F(TraceWriterTest, RoundTripAtOddSizes) {
 }
 
 // Each kind of set, and all together; more layers ahead than there are, too.
+// Runs of neurons and of experts, with shares and without.
 TEST_F(TraceWriterTest, SetsBesideThoseThatFired) {
   const TraceHeader plain = {.num_layers = 3, .num_neurons = 35};
-  std::vector<TraceHeader> headers(8, plain);
+  std::vector<TraceHeader> headers(11, plain);
   headers[1].has_candidates = true;
   headers[2].num_experts = 5;
   headers[3].unit_bytes = {1, uint64_t{1} << 40, 4096};
@@ -56,6 +57,17 @@ TEST_F(TraceWriterTest, SetsBesideThoseThatFired) {
                 .has_candidates = true,
                 .lookaheads = 0b1111,
                 .unit_bytes = {64, 128}};
+  headers[8] = headers[7];
+  headers[8].run = {.by_experts = true,
+                    .lessons = TraceLessons::kPasses,
+                    .slots = {7, 0},
+                    .shares = {{0.0f, 1.0f, 0.5f, 1e-9f, 2.0f, 3.0f, 4.0f},
+                               std::vector<float>(7)}};
+  headers[9] = headers[7];
+  headers[9].run = {.slots = {21, 1}};
+  headers[10].run = {.lessons = TraceLessons::kRows,
+                     .slots = {1, 2, 3},
+                     .shares = {3, std::vector<float>(35, 0.25f)}};
   for (const TraceHeader& header : headers) {
     const auto tokens = RandomTokens(header, 12, 0.3);
     const std::string bytes = Write(header, tokens, 5);
@@ -86,7 +98,7 @@ TEST_F(TraceWriterTest, WithoutTokens) {
 
 TEST_F(TraceWriterTest, RefusesHeadersToWrite) {
   const TraceHeader good = {.num_layers = 2, .num_neurons = 8};
-  std::vector<TraceHeader> bad(10, good);
+  std::vector<TraceHeader> bad(17, good);
   bad[0].num_layers = 0;
   bad[1].num_layers = kMaxTraceLayers + 1;
   bad[2].num_neurons = 0;
@@ -97,6 +109,13 @@ TEST_F(TraceWriterTest, RefusesHeadersToWrite) {
   bad[7].unit_bytes = {64};
   bad[8].unit_bytes = {64, 0};
   bad[9].unit_bytes = {uint64_t{1} << 59, uint64_t{1} << 59};
+  bad[10].run = {.by_experts = true, .slots = {0, 0}};
+  bad[11].run = {.slots = {8}};
+  bad[12].run = {.slots = {8, 9}};
+  bad[13].run = {.lessons = TraceLessons{3}, .slots = {8, 8}};
+  bad[14].run = {.slots = {8, 8}, .shares = {std::vector<float>(8)}};
+  bad[15].run = {.slots = {8, 8}, .shares = {2, std::vector<float>(7)}};
+  bad[16].run = {.slots = {8, 8}, .shares = {2, std::vector<float>(8, -1.0f)}};
   for (const TraceHeader& header : bad) {
     const auto writer = TraceWriter::Create(path_, header);
     ASSERT_FALSE(writer);

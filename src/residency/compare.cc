@@ -88,11 +88,11 @@ Result<std::vector<Replay>> ReplayCases(const std::vector<LayerExtent>& layers,
   Recording recording(layers.size());
   std::vector<std::vector<uint32_t>> sets;
   for (;;) {
-    TC_ASSIGN_OR_RETURN(const bool is_token, next(sets));
-    if (!is_token) break;
-    if (keeps) recording.Add(sets);
+    TC_ASSIGN_OR_RETURN(const std::optional<Step> step, next(sets));
+    if (!step) break;
+    if (keeps && *step == Step::kPass) recording.Add(sets);
     for (Runner& runner : runners) {
-      if (runner.replayer.has_value()) runner.replayer->Add(sets);
+      if (runner.replayer.has_value()) runner.replayer->Add(sets, *step);
     }
   }
   std::vector<Replay> replays;

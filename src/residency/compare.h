@@ -5,6 +5,7 @@
 #define THERMOCLINE_RESIDENCY_COMPARE_H_
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,9 +27,10 @@ struct Case {
   std::vector<uint32_t> capacities;  // [L] instead of a share; or none
 };
 
-// The next token's sets, layer by layer; false: there is none left.
-using NextToken =
-    std::function<Result<bool>(std::vector<std::vector<uint32_t>>& sets)>;
+// The next token's sets, layer by layer, and what it is to policies; nothing:
+// there is none left. Bounds know of no tokens but those that are counted.
+using NextToken = std::function<Result<std::optional<Step>>(
+    std::vector<std::vector<uint32_t>>& sets)>;
 
 // What each case did, all under the same options. The capacities of `layers`
 // are not read.

@@ -13,14 +13,14 @@ namespace {
 // The tokens of a vector, and then an end or an error.
 NextToken Reading(const std::vector<std::vector<Units>>& tokens,
                   bool ends_well = true) {
-  return [&tokens, ends_well,
-          t = size_t{0}](std::vector<Units>& sets) mutable -> Result<bool> {
+  return [&tokens, ends_well, t = size_t{0}](
+             std::vector<Units>& sets) mutable -> Result<std::optional<Step>> {
     if (t == tokens.size()) {
-      if (ends_well) return false;
+      if (ends_well) return std::nullopt;
       return Fail(ErrorCode::kCorrupt, "the end is missing");
     }
     sets = tokens[t++];
-    return true;
+    return Step::kPass;
   };
 }
 
@@ -78,6 +78,35 @@ TEST(Compare, OptionsAreForAllCases) {
   }
 }
 
+// Policies learn from all steps, bounds hear of those that are counted.
+TEST(Compare, StepsAreWhatTheyAreToPolicies) {
+  const auto tokens = DrawTokens();
+  const std::vector<LayerExtent> layers = {{40, 0, {}}, {8, 0, {}}};
+  const std::vector<LayerExtent> half = {{40, 20, {}}, {8, 4, {}}};
+  const ReplayOptions options = {.moves_per_token = 3};
+  const auto step_of = [](size_t t) { return static_cast<Step>(t % 3); };
+  const auto replays = ReplayCases(
+      layers, {{"slow", 0.5}, {"belady", 0.5}},
+      [&, t = size_t{0}](
+          std::vector<Units>& sets) mutable -> Result<std::optional<Step>> {
+        if (t == tokens.size()) return std::nullopt;
+        sets = tokens[t];
+        return step_of(t++);
+      },
+      options);
+  ASSERT_TRUE(replays.has_value());
+  const auto policy = Make("slow", half);
+  Replayer replayer(policy.get(), half, options);
+  Recording recording(2);
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    replayer.Add(tokens[t], step_of(t));
+    if (step_of(t) == Step::kPass) recording.Add(tokens[t]);
+  }
+  EXPECT_EQ((*replays)[0].layers, replayer.replay().layers);
+  EXPECT_EQ((*replays)[0].misses.size(), recording.num_tokens());
+  EXPECT_EQ((*replays)[1].layers, Belady(recording, half, options).layers);
+}
+
 TEST(Compare, ErrorsComeThrough) {
   const auto tokens = DrawTokens();
   const std::vector<LayerExtent> layers = {{40, 0, {}}, {8, 0, {}}};
@@ -104,9 +133,9 @@ TEST(Compare, ErrorsComeThrough) {
 TEST(Compare, BoundsHaveNamesOfTheirOwn) {
   for (const PolicyInfo& bound : Bounds()) {
     EXPECT_FALSE(MakePolicy(bound.name, {}).has_value()) << bound.name;
-    const auto replays =
-        ReplayCases({{3, 0, {}}}, {{std::string(bound.name), 0.4}},
-                    [](auto&) -> Result<bool> { return false; });
+    const auto replays = ReplayCases(
+        {{3, 0, {}}}, {{std::string(bound.name), 0.4}},
+        [](auto&) -> Result<std::optional<Step>> { return std::nullopt; });
     ASSERT_TRUE(replays.has_value()) << bound.name;
     EXPECT_EQ((*replays)[0].total().hit_share(), 0.0);
   }

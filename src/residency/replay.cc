@@ -79,18 +79,21 @@ Replayer::Replayer(Policy* policy, const std::vector<LayerExtent>& layers,
   }
 }
 
-void Replayer::Add(TokenSets sets) {
+void Replayer::Add(TokenSets sets, Step step) {
   TC_CHECK(sets.size() == layers_.size());
+  step_ = step;
   num_moves_ = 0;
   uint64_t num_misses = 0;
   double seconds = 0.0;
   for (size_t l = 0; l < sets.size(); ++l) {
-    const uint64_t missed_before = replay_.layers[l].misses();
+    const uint64_t missed_before = TallyOf(l).misses();
     const PassCounts counts = Pass(l, sets[l]);
-    num_misses += replay_.layers[l].misses() - missed_before;
+    num_misses += TallyOf(l).misses() - missed_before;
+    if (step == Step::kLesson) continue;
     if (options_.seconds) seconds += options_.seconds(counts);
     if (options_.bottleneck) policy_->Tell(l, options_.bottleneck(counts));
   }
+  if (step != Step::kPass) return;
   replay_.misses.push_back(static_cast<uint32_t>(num_misses));
   if (options_.seconds) replay_.seconds.push_back(seconds);
 }
@@ -108,22 +111,27 @@ PassCounts Replayer::Pass(size_t layer_idx, std::span<const uint32_t> members) {
   const std::vector<uint32_t> missed = CountUsed(layer_idx, units, counts);
   policy_->Observe(layer_idx, used);
   if (options_.misses == Misses::kRead) {
-    for (const uint32_t unit : missed) {
-      const auto answer = policy_->Admit(layer_idx, unit, units);
-      if (!answer.is_admitted) continue;
-      counts.moves += Fetched(layer_idx, unit, answer.leaves);
-      ++replay_.layers[layer_idx].admissions;
-    }
+    Admit(layer_idx, units, missed, counts);
   }
-  Propose(layer_idx, counts);
+  if (step_ != Step::kLesson) Propose(layer_idx, counts);
   return counts;
+}
+
+void Replayer::Admit(size_t layer_idx, const neuron::NeuronSet& units,
+                     std::span<const uint32_t> missed, PassCounts& counts) {
+  for (const uint32_t unit : missed) {
+    const auto answer = policy_->Admit(layer_idx, unit, units);
+    if (!answer.is_admitted) continue;
+    counts.moves += Fetched(layer_idx, unit, answer.leaves);
+    ++TallyOf(layer_idx).admissions;
+  }
 }
 
 std::vector<uint32_t> Replayer::CountUsed(size_t layer_idx,
                                           const neuron::NeuronSet& units,
                                           PassCounts& counts) {
   Layer& layer = layers_[layer_idx];
-  Tally& tally = replay_.layers[layer_idx];
+  Tally& tally = TallyOf(layer_idx);
   std::vector<uint32_t> missed;
   units.ForEachIn(0, units.num_neurons, [&](size_t i) {
     const auto unit = static_cast<uint32_t>(i);
@@ -153,7 +161,7 @@ void Replayer::Propose(size_t layer_idx, PassCounts& counts) {
   for (const Policy::Move& move :
        policy_->Propose(layer_idx, until_now - num_moves_)) {
     Fetched(layer_idx, move.unit, move.leaves);
-    ++replay_.layers[layer_idx].moves;
+    ++TallyOf(layer_idx).moves;
     ++num_moves_;
     counts.moves += layers_[layer_idx].members.SizeOf(move.unit);
   }
@@ -161,7 +169,7 @@ void Replayer::Propose(size_t layer_idx, PassCounts& counts) {
 
 uint32_t Replayer::Fetched(size_t layer_idx, uint32_t unit, uint32_t leaves) {
   Layer& layer = layers_[layer_idx];
-  Tally& tally = replay_.layers[layer_idx];
+  Tally& tally = TallyOf(layer_idx);
   const uint32_t size = layer.members.SizeOf(unit);
   const uint32_t idle = size - layer.members.CountIn(unit, layer.used());
   tally.fetched_members += size;

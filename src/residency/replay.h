@@ -41,8 +41,9 @@ struct Tally {
 };
 
 struct Replay {
-  std::vector<Tally> layers;     // [L]
-  std::vector<uint32_t> misses;  // [T] of each token, all layers together
+  std::vector<Tally> layers;  // [L]
+  // [T] of each token that is counted, all layers together
+  std::vector<uint32_t> misses;
   // [T] of each token, all layers together, where options.seconds says it.
   std::vector<double> seconds;
 
@@ -64,6 +65,14 @@ enum class Misses : uint8_t {
   kRead,      // it has to come, and is offered to the policy (storage to RAM)
   kComputed,  // where it lies, by somebody else (RAM to VRAM): moves alone
               // count
+};
+
+// What a token is to a policy.
+enum class Step : uint8_t {
+  kPass,       // it is used, misses come, moves are made
+  kUncounted,  // the same, but no tally has it
+  kLesson,  // the policy hears of it and is offered who misses, where that is
+            // read; it proposes nothing, is told nothing, no tally has it
 };
 
 // Of a layer and a token, in members.
@@ -98,7 +107,7 @@ class Replayer {
            ReplayOptions options = {});
 
   // The next token. Requires as many sets as layers (CHECKed).
-  void Add(TokenSets sets);
+  void Add(TokenSets sets, Step step = Step::kPass);
 
   const Replay& replay() const { return replay_; }
 
@@ -112,12 +121,17 @@ class Replayer {
     neuron::NeuronSet used();
   };
 
+  Tally& TallyOf(size_t layer_idx) {
+    return step_ == Step::kPass ? replay_.layers[layer_idx] : uncounted_;
+  }
   // Returns what the layer's pass came to.
   PassCounts Pass(size_t layer_idx, std::span<const uint32_t> members);
   // What of the layer's units is missing, ascending; counts all.
   std::vector<uint32_t> CountUsed(size_t layer_idx,
                                   const neuron::NeuronSet& units,
                                   PassCounts& counts);
+  void Admit(size_t layer_idx, const neuron::NeuronSet& units,
+             std::span<const uint32_t> missed, PassCounts& counts);
   void Propose(size_t layer_idx, PassCounts& counts);
   // Returns how many of the unit's members the token does not use.
   uint32_t Fetched(size_t layer_idx, uint32_t unit, uint32_t leaves);
@@ -126,7 +140,9 @@ class Replayer {
   ReplayOptions options_;
   Replay replay_;
   std::deque<Layer> layers_;
-  uint64_t num_moves_ = 0;  // that were proposed for this token
+  uint64_t num_moves_ = 0;   // that were proposed for this token
+  Step step_ = Step::kPass;  // of this token
+  Tally uncounted_;
 };
 
 }  // namespace thermocline::residency

@@ -131,6 +131,53 @@ TEST(Replay, TellsWhatThePassWaitedFor) {
   EXPECT_DOUBLE_EQ(replayer.replay().SecondsAt(0.99), 3.0);
 }
 
+// What is not counted changes who is resident as a pass does; a lesson without
+// moves, and nobody is told of it.
+TEST(Replay, CountsPassesAlone) {
+  const std::vector<LayerExtent> layers = {{6, 2, {}}};
+  const auto run = [&](Step first, std::vector<std::string>& told) {
+    const auto policy = Make("lru", layers);
+    ReplayOptions options = {.misses = Misses::kComputed, .moves_per_token = 1};
+    options.bottleneck = [&](const PassCounts& counts) {
+      told.push_back(std::to_string(counts.misses));
+      return Bottleneck::kNothing;
+    };
+    Replayer replayer(policy.get(), layers, options);
+    replayer.Add(std::vector<Units>{{4}}, first);
+    EXPECT_EQ(replayer.replay().misses.size(), first == Step::kPass ? 1u : 0u);
+    replayer.Add(std::vector<Units>{{4, 5}});
+    return replayer.replay();
+  };
+  using Counts = std::vector<uint64_t>;
+  const auto counts_of = [](const Replay& replay) {
+    const Tally total = replay.total();
+    return Counts{total.accesses, total.hits, total.moves, total.evictions};
+  };
+  std::vector<std::string> told;
+  const Replay passes = run(Step::kPass, told);
+  EXPECT_EQ(counts_of(passes), (Counts{3, 1, 2, 2}));
+  EXPECT_EQ(told, (std::vector<std::string>{"1", "1"}));
+  const Replay uncounted = run(Step::kUncounted, told);
+  EXPECT_EQ(counts_of(uncounted), (Counts{2, 1, 1, 1}));
+  EXPECT_EQ(uncounted.misses, (Units{1}));
+  told.clear();
+  const Replay lesson = run(Step::kLesson, told);
+  EXPECT_EQ(counts_of(lesson), (Counts{2, 0, 1, 1}));
+  EXPECT_EQ(told, (std::vector<std::string>{"2"}));
+}
+
+// As the engine offers whom rows of a prompt used (StreamedStore::LearnRows).
+TEST(Replay, ALessonAdmits) {
+  const std::vector<LayerExtent> layers = {{4, 1, {}}};
+  const auto policy = Make("lru", layers);
+  Replayer replayer(policy.get(), layers);
+  replayer.Add(std::vector<Units>{{2}}, Step::kLesson);
+  EXPECT_EQ(replayer.replay().total(), Tally());
+  replayer.Add(std::vector<Units>{{3}});
+  // 2 came and left without a use since: the pass wasted it.
+  EXPECT_EQ(replayer.replay().total(), TallyOf(1, 0, 1, 1, 1));
+}
+
 TEST(Replay, PercentilesAreOfTokens) {
   Replay replay;
   EXPECT_EQ(replay.MissesAt(0.5), 0u);
