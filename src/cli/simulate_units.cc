@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/math.h"
@@ -102,14 +103,18 @@ Orders Inverse(const Orders& orders) {
   return places;
 }
 
-Result<Orders> OrdersOf(const std::vector<planner::FiringRows>& rows,
-                        planner::Grouping grouping, size_t group_size) {
-  Orders orders;
+// For each size.
+Result<std::vector<Orders>> OrdersOf(
+    const std::vector<planner::FiringRows>& rows, planner::Grouping grouping,
+    std::span<const size_t> group_sizes) {
+  std::vector<Orders> orders(group_sizes.size());
   for (const planner::FiringRows& layer : rows) {
     TC_ASSIGN_OR_RETURN(
-        auto order,
-        planner::GroupNeurons(layer, ByHeat(layer), group_size, grouping));
-    orders.push_back(std::move(order));
+        auto of_sizes,
+        planner::GroupNeurons(layer, ByHeat(layer), group_sizes, grouping));
+    for (size_t i = 0; i < orders.size(); ++i) {
+      orders[i].push_back(std::move(of_sizes[i]));
+    }
   }
   return orders;
 }
@@ -235,19 +240,26 @@ Result<std::vector<planner::FiringRows>> FiringFor(const TraceReader& reader,
 
 Result<std::vector<SimulatedUnits>> Groups(const TraceReader& reader,
                                            const UnitOptions& options) {
-  TC_ASSIGN_OR_RETURN(const auto rows, FiringFor(reader, options));
-  std::vector<SimulatedUnits> all;
+  std::vector<size_t> found;  // sizes of groups that are not by number
   for (const size_t size : options.group_sizes) {
     if (size == 0 || size > reader.header().num_neurons) {
       return Fail(ErrorCode::kInvalidArgument,
                   "{}: groups of {}, but a layer has {} neurons", reader.name(),
                   size, reader.header().num_neurons);
     }
+    if (size > 1 && options.grouping) found.push_back(size);
+  }
+  TC_ASSIGN_OR_RETURN(const auto rows, FiringFor(reader, options));
+  std::vector<Orders> orders;
+  if (!found.empty()) {
+    TC_ASSIGN_OR_RETURN(orders, OrdersOf(rows, *options.grouping, found));
+  }
+  std::vector<SimulatedUnits> all;
+  auto next = orders.begin();
+  for (const size_t size : options.group_sizes) {
     SimulatedUnits units = Neurons(reader.header(), size);
-    if (size > 1 && !rows.empty()) {
-      TC_ASSIGN_OR_RETURN(const Orders orders,
-                          OrdersOf(rows, *options.grouping, size));
-      units.places = Inverse(orders);
+    if (size > 1 && options.grouping) {
+      units.places = Inverse(*next++);
       units.name += fmt::format(" ({})", NameOf(*options.grouping));
     }
     all.push_back(std::move(units));

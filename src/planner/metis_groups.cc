@@ -222,29 +222,36 @@ std::vector<uint32_t> ByHeat(std::vector<std::vector<uint32_t>> groups,
 
 bool HasMetis() { return TheMetis().has_value(); }
 
-Result<std::vector<uint32_t>> GroupByMetis(const FiringRows& rows,
-                                           std::span<const uint32_t> by_heat,
-                                           size_t group_size) {
-  TC_CHECK(group_size > 0 && by_heat.size() == rows.num_neurons());
+Result<std::vector<std::vector<uint32_t>>> GroupByMetis(
+    const FiringRows& rows, std::span<const uint32_t> by_heat,
+    std::span<const size_t> group_sizes) {
+  TC_CHECK(by_heat.size() == rows.num_neurons());
   TC_ASSIGN_OR_RETURN(const Metis metis, TheMetis());
-  const size_t n = rows.num_neurons();
-  const size_t num_groups = CeilDiv(n, group_size);
-  if (num_groups == 0) return std::vector<uint32_t>();
   const Graph graph = Symmetric(BestPartners(rows));
-  TC_ASSIGN_OR_RETURN(const auto parts, CutGraph(metis, graph, num_groups));
-  std::vector<size_t> sizes(num_groups, group_size);
-  sizes.back() = n - (num_groups - 1) * group_size;
-  return ByHeat(ExactSizes(graph, parts, std::move(sizes)).Make(), by_heat,
-                rows);
+  std::vector<std::vector<uint32_t>> orders;
+  for (const size_t group_size : group_sizes) {
+    TC_CHECK(group_size > 0);
+    const size_t num_groups = CeilDiv(graph.size(), group_size);
+    if (num_groups == 0) {
+      orders.emplace_back();
+      continue;
+    }
+    TC_ASSIGN_OR_RETURN(const auto parts, CutGraph(metis, graph, num_groups));
+    std::vector<size_t> sizes(num_groups, group_size);
+    sizes.back() = graph.size() - (num_groups - 1) * group_size;
+    orders.push_back(ByHeat(ExactSizes(graph, parts, std::move(sizes)).Make(),
+                            by_heat, rows));
+  }
+  return orders;
 }
 
 #else
 
 bool HasMetis() { return false; }
 
-Result<std::vector<uint32_t>> GroupByMetis(
+Result<std::vector<std::vector<uint32_t>>> GroupByMetis(
     const FiringRows& /*rows*/, std::span<const uint32_t> /*by_heat*/,
-    size_t /*group_size*/) {
+    std::span<const size_t> /*group_sizes*/) {
   return Fail(ErrorCode::kUnsupported,
               "this build groups neurons without METIS (Debian's "
               "libmetis-dev), greedily alone");

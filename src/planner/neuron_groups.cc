@@ -79,14 +79,17 @@ Result<Grouping> ParseGrouping(std::string_view name) {
               Quote(name));
 }
 
-Result<std::vector<uint32_t>> GroupNeurons(const FiringRows& rows,
-                                           std::span<const uint32_t> by_heat,
-                                           size_t group_size,
-                                           Grouping grouping) {
-  if (grouping == Grouping::kGreedy) {
-    return GroupGreedily(rows, by_heat, group_size);
+Result<std::vector<std::vector<uint32_t>>> GroupNeurons(
+    const FiringRows& rows, std::span<const uint32_t> by_heat,
+    std::span<const size_t> group_sizes, Grouping grouping) {
+  if (grouping == Grouping::kMetis) {
+    return GroupByMetis(rows, by_heat, group_sizes);
   }
-  return GroupByMetis(rows, by_heat, group_size);
+  std::vector<std::vector<uint32_t>> orders;
+  for (const size_t size : group_sizes) {
+    orders.push_back(GroupGreedily(rows, by_heat, size));
+  }
+  return orders;
 }
 
 double PairsKept(const FiringRows& rows, std::span<const uint32_t> order,

@@ -68,18 +68,17 @@ bool HasMetis();
 // Likewise, cut so that the edges inside groups weigh most, as far as METIS
 // finds; it keeps sizes only nearly, what is too many moves to groups with
 // room where it is tied most. The hottest group first, in it the hottest
-// neuron; the same every time.
-// kUnsupported: METIS is not installed. Cost: N^2 / 2 * S bits compared, then
-// METIS.
-Result<std::vector<uint32_t>> GroupByMetis(const FiringRows& rows,
-                                           std::span<const uint32_t> by_heat,
-                                           size_t group_size);
+// neuron; the same every time. For each of some sizes.
+// kUnsupported: METIS is not installed. Cost: N^2 / 2 * S bits compared, once
+// for all sizes; then METIS for each.
+Result<std::vector<std::vector<uint32_t>>> GroupByMetis(
+    const FiringRows& rows, std::span<const uint32_t> by_heat,
+    std::span<const size_t> group_sizes);
 
-// By either; only METIS has errors.
-Result<std::vector<uint32_t>> GroupNeurons(const FiringRows& rows,
-                                           std::span<const uint32_t> by_heat,
-                                           size_t group_size,
-                                           Grouping grouping);
+// By either, for each size; only METIS has errors.
+Result<std::vector<std::vector<uint32_t>>> GroupNeurons(
+    const FiringRows& rows, std::span<const uint32_t> by_heat,
+    std::span<const size_t> group_sizes, Grouping grouping);
 
 // Who fires together stays together: of the pairs that fired together, weighed
 // by how often, the share that is in one group. 0 without any.

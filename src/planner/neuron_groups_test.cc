@@ -108,14 +108,38 @@ TEST_P(NeuronGroupsTest, HotGroupsFirst) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ways, NeuronGroupsTest,
-    ::testing::Values(Way{"Greedily",
-                          [](const FiringRows& rows,
-                             std::span<const uint32_t> by_heat,
-                             size_t size) -> Result<std::vector<uint32_t>> {
-                            return GroupGreedily(rows, by_heat, size);
-                          }},
-                      Way{"Metis", GroupByMetis}),
+    ::testing::Values(
+        Way{"Greedily",
+            [](const FiringRows& rows, std::span<const uint32_t> by_heat,
+               size_t size) -> Result<std::vector<uint32_t>> {
+              return GroupGreedily(rows, by_heat, size);
+            }},
+        Way{"Metis",
+            [](const FiringRows& rows, std::span<const uint32_t> by_heat,
+               size_t size) -> Result<std::vector<uint32_t>> {
+              auto orders = GroupByMetis(rows, by_heat, {&size, 1});
+              if (!orders) return tl::unexpected(orders.error());
+              return std::move(orders->front());
+            }}),
     [](const auto& info) { return info.param.name; });
+
+// Each as if it had been asked for alone.
+TEST(GroupNeuronsTest, SizesTogether) {
+  const FiringRows rows = Cliques(37, 5, 300);
+  const std::vector<size_t> sizes = {8, 1, 37, 4};
+  for (const Grouping grouping : {Grouping::kGreedy, Grouping::kMetis}) {
+    if (grouping == Grouping::kMetis && !HasMetis()) continue;
+    const auto all = GroupNeurons(rows, ByHeat(rows), sizes, grouping);
+    ASSERT_TRUE(all) << all.error().message;
+    ASSERT_EQ(all->size(), sizes.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const auto one = GroupNeurons(rows, ByHeat(rows),
+                                    std::span(sizes).subspan(i, 1), grouping);
+      ASSERT_TRUE(one);
+      EXPECT_EQ((*all)[i], one->front()) << sizes[i];
+    }
+  }
+}
 
 TEST(PairsKeptTest, CountsPairs) {
   FiringRows rows(4, 3);

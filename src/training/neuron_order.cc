@@ -65,10 +65,11 @@ Result<std::vector<uint32_t>> OrderTogether(const Samples& samples,
     for (size_t i = first; i < first + width; ++i) {
       of_expert.push_back(by_heat[i] - static_cast<uint32_t>(first));
     }
-    TC_ASSIGN_OR_RETURN(const auto grouped,
-                        planner::GroupNeurons(RowsOf(some, first, width),
-                                              of_expert, group_size, grouping));
-    for (const uint32_t neuron : grouped) {
+    TC_ASSIGN_OR_RETURN(
+        const auto grouped,
+        planner::GroupNeurons(RowsOf(some, first, width), of_expert,
+                              std::span(&group_size, 1), grouping));
+    for (const uint32_t neuron : grouped.front()) {
       order.push_back(neuron + static_cast<uint32_t>(first));
     }
   }
