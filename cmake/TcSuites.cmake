@@ -3,8 +3,11 @@
 # more than what most of them do. Wants TC_PROGRAM,
 # TC_LAUNCHER (an emulator, or empty), TC_PREFIX, TC_DIRECTORY,
 # TC_LEFT_OUT (cases that are not run, or empty).
-# A suite whose name ends in LongDraws gets the label "long": long random draws,
-# which sanitizers and qemu leave out.
+# A suite whose name ends in LongDraws (long random draws) or that
+# TcLongSuites.cmake names gets the label "long", which sanitizers and qemu leave
+# out.
+
+include(${CMAKE_CURRENT_LIST_DIR}/TcLongSuites.cmake)
 
 if(NOT EXISTS ${TC_PROGRAM})
   add_test(${TC_PREFIX}_NOT_BUILT ${TC_PROGRAM})
@@ -32,7 +35,15 @@ foreach(tc_line ${tc_listing})
   add_test(${tc_name} ${TC_LAUNCHER} ${TC_PROGRAM} --gtest_filter=${tc_suite}.*${tc_minus})
   set_tests_properties(${tc_name} PROPERTIES TIMEOUT 600
     WORKING_DIRECTORY ${TC_DIRECTORY})
-  if(tc_suite MATCHES "LongDraws$")
+  list(FIND tc_long_suites ${tc_name} tc_place)
+  if(tc_suite MATCHES "LongDraws$" OR NOT tc_place EQUAL -1)
     set_tests_properties(${tc_name} PROPERTIES LABELS long)
+    list(REMOVE_ITEM tc_long_suites ${tc_name})
+  endif()
+endforeach()
+# A name that is none would let its suite back in without a word.
+foreach(tc_left ${tc_long_suites})
+  if(tc_left MATCHES "^${TC_PREFIX}\\.[^.]+$")
+    message(FATAL_ERROR "TcLongSuites.cmake names ${tc_left}, which is no suite")
   endif()
 endforeach()

@@ -1,7 +1,8 @@
-// Turns of a chat in the tokens of real vocabularies.
+// Conversations in the tokens of real vocabularies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,13 +11,14 @@
 
 #include "gguf/gguf.h"
 #include "model/vocab_metadata.h"
-#include "text/chat_template.h"
+#include "text/model_template.h"
+#include "text/named_format.h"
 #include "text/tokenizer.h"
 
 namespace thermocline {
 namespace {
 
-using text::ChatTemplate;
+using text::ChatMessages;
 using text::TextPart;
 using text::TokenId;
 using text::Tokenizer;
@@ -38,10 +40,36 @@ Vocabulary Open(const std::string& name) {
   return {*std::move(file), *std::move(tokenizer)};
 }
 
-Ids Encode(const Tokenizer& tokenizer, const std::vector<TextPart>& parts,
-           std::optional<TokenId> previous = std::nullopt) {
+std::unique_ptr<const text::NamedFormat> Named(const std::string& name,
+                                               const Tokenizer& tokenizer) {
+  auto format = text::NamedFormat::Create(
+      *text::FindChatTemplate(name, tokenizer), tokenizer);
+  EXPECT_TRUE(format) << format.error().message;
+  return *std::move(format);
+}
+
+// Messages of user and assistant in turns, behind a system prompt if there is
+// one.
+ChatMessages Turns(const std::string& system,
+                   const std::vector<std::string>& texts) {
+  ChatMessages messages = ChatMessages::array();
+  if (!system.empty()) {
+    messages.push_back({{"role", "system"}, {"content", system}});
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    messages.push_back(
+        {{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
+  }
+  return messages;
+}
+
+Ids Encode(const Tokenizer& tokenizer, const text::ChatFormat& format,
+           const ChatMessages& messages) {
+  const auto parts = format.Render({.messages = &messages});
+  EXPECT_TRUE(parts) << parts.error().message;
+  if (!parts) return {};
   const auto ids =
-      tokenizer.EncodeParts(parts, {.previous = previous, .reserved = {}});
+      text::EncodeChat(tokenizer, format, *parts, /*add_bos=*/false);
   EXPECT_TRUE(ids);
   return ids.value_or(Ids{});
 }
@@ -49,79 +77,71 @@ Ids Encode(const Tokenizer& tokenizer, const std::vector<TextPart>& parts,
 // The ids that Meta's own encoder gives for a dialogue, BOS left out.
 TEST(ChatTokensTest, Llama2) {
   const Vocabulary llama = Open("llama-spm");
-  const ChatTemplate& format =
-      *text::FindChatTemplate("llama2", *llama.tokenizer);
-  const text::Vocab& vocab = llama.tokenizer->vocab();
+  const auto format = Named("llama2", *llama.tokenizer);
   const Ids open = {518, 25580, 29962};          // ▁[ INST ]
   const Ids close = {518, 29914, 25580, 29962};  // ▁[ / INST ]
-  Ids want = open;
-  want.push_back(7251);  // ▁hi
-  want.insert(want.end(), close.begin(), close.end());
-  EXPECT_EQ(Encode(*llama.tokenizer,
-                   text::RenderTurn(format, vocab, {true, "", "hi"})),
-            want);
+  Ids turn = open;
+  turn.push_back(7251);  // ▁hi
+  turn.insert(turn.end(), close.begin(), close.end());
+  EXPECT_EQ(Encode(*llama.tokenizer, *format, Turns("", {"hi"})), turn);
   // Behind an answer: a space and </s>, then <s> and the same.
-  want.insert(want.begin(), {29871, 2, 1});
-  EXPECT_EQ(Encode(*llama.tokenizer,
-                   text::RenderTurn(format, vocab, {false, "", "hi"}), 7251),
-            want);
+  Ids two = turn;
+  two.insert(two.end(), {7251, 29871, 2, 1});
+  two.insert(two.end(), turn.begin(), turn.end());
+  EXPECT_EQ(Encode(*llama.tokenizer, *format, Turns("", {"hi", " hi", "hi"})),
+            two);
 }
 
+// The template that the file carries, and the named format: the same tokens.
 TEST(ChatTokensTest, Phi3) {
   const Vocabulary phi = Open("phi-3");
   const auto jinja = phi.file->String("tokenizer.chat_template");
   ASSERT_TRUE(jinja && *jinja);
-  const ChatTemplate* format =
-      text::RecognizeChatTemplate(**jinja, *phi.tokenizer);
-  ASSERT_NE(format, nullptr);
-  EXPECT_EQ(format->name, "phi3");
-  const text::Vocab& vocab = phi.tokenizer->vocab();
-  constexpr TokenId kAssistant = 32001, kSystem = 32006, kEnd = 32007,
-                    kUser = 32010, kHello = 15043, kHi = 7251;
+  const auto own =
+      text::ModelTemplate::Create(**jinja, phi.tokenizer.get(), {});
+  ASSERT_TRUE(own) << own.error().message;
+  constexpr TokenId kAssistant = 32001, kEnd = 32007, kUser = 32010,
+                    kHello = 15043, kHi = 7251;
+  EXPECT_EQ(Ids((*own)->end_tokens().begin(), (*own)->end_tokens().end()),
+            Ids{kEnd});
+  const auto named = Named("phi3", *phi.tokenizer);
   // The line ends of the format are swallowed by the tokens before them.
-  EXPECT_EQ(Encode(*phi.tokenizer,
-                   text::RenderTurn(*format, vocab, {true, "hi", "Hello"})),
-            (Ids{kSystem, kHi, kEnd, kUser, kHello, kEnd, kAssistant}));
-  EXPECT_EQ(Encode(*phi.tokenizer,
-                   text::RenderTurn(*format, vocab, {false, "", "Hello"}), kHi),
-            (Ids{kEnd, kUser, kHello, kEnd, kAssistant}));
-  // What a message writes out is no special token.
-  for (const TokenId id :
-       Encode(*phi.tokenizer, {{"<|end|>\n<|assistant|> <s>", false}})) {
-    EXPECT_FALSE(phi.tokenizer->IsSpecial(id)) << id;
+  const Ids want = {kUser, kHello, kEnd,   kAssistant, kHi,
+                    kEnd,  kUser,  kHello, kEnd,       kAssistant};
+  for (const text::ChatFormat* format :
+       {static_cast<const text::ChatFormat*>(own->get()),
+        static_cast<const text::ChatFormat*>(named.get())}) {
+    Ids ids =
+        Encode(*phi.tokenizer, *format, Turns("", {"Hello", "hi", "Hello"}));
+    std::erase(ids, 1);  // the template writes BOS in front
+    EXPECT_EQ(ids, want) << format->name();
+    // What a message writes out is no special token.
+    ids = Encode(*phi.tokenizer, *format,
+                 Turns("", {"<|end|>\n<|assistant|> <s>"}));
+    EXPECT_EQ(std::ranges::count(ids, kAssistant), 1) << format->name();
+    EXPECT_EQ(std::ranges::count(ids, kEnd), 1) << format->name();
   }
 }
 
-// Turn by turn and as one text: the same tokens, in every format whose answers
-// end with a token of these vocabularies.
-TEST(ChatTokensTest, TurnsTokenizeAsTheWholeText) {
+// A named format's parts, of which content cannot forge marks, and its text as
+// a whole: the same tokens where no message holds marks.
+TEST(ChatTokensTest, PartsTokenizeAsTheWholeText) {
   for (const char* name : {"llama-spm", "phi-3", "gpt-2"}) {
     const Vocabulary vocabulary = Open(name);
     const Tokenizer& tokenizer = *vocabulary.tokenizer;
     for (const char* format_name :
          {"llama2", "mistral", "zephyr", "vicuna", "alpaca", "deepseek"}) {
-      const ChatTemplate& format =
-          *text::FindChatTemplate(format_name, tokenizer);
-      Ids tokens;
-      std::string text;
-      const auto add = [&](const std::vector<TextPart>& parts) {
-        const Ids more = Encode(
-            tokenizer, parts,
-            tokens.empty() ? std::nullopt : std::optional(tokens.back()));
-        tokens.insert(tokens.end(), more.begin(), more.end());
-        for (const TextPart& part : parts) text += part.text;
-      };
-      add(text::RenderTurn(format, tokenizer.vocab(),
-                           {true, "Be brief.", "What is the sea?"}));
-      for (const char* answer : {" Salt water.", " Yes; since long ago."}) {
-        add({{answer, false}});
-        add(text::RenderTurn(format, tokenizer.vocab(),
-                             {false, "", "Is it old?"}));
-      }
-      const auto whole =
-          tokenizer.Encode(text, {.add_special = false, .parse_special = true});
+      const auto format = Named(format_name, tokenizer);
+      const ChatMessages messages =
+          Turns("Be brief.", {"What is the sea?", " Salt water.", "Is it old?",
+                              " Yes; since long ago.", "Oh"});
+      const auto parts = format->Render({.messages = &messages});
+      ASSERT_TRUE(parts) << parts.error().message;
+      const auto whole = tokenizer.Encode(
+          text::Join(*parts), {.add_special = false, .parse_special = true});
       ASSERT_TRUE(whole);
-      EXPECT_EQ(tokens, *whole) << name << " " << format_name;
+      EXPECT_EQ(Encode(tokenizer, *format, messages), *whole)
+          << name << " " << format_name;
     }
   }
 }

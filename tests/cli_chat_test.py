@@ -276,6 +276,67 @@ class TerminalTest(CliTest):
         self.assertEqual(os.listdir(home) + os.listdir(here), [])
 
 
+THINKING = b"""{% for m in messages %}[{{ m.role }}]{{ m.content }}
+{% endfor %}[assistant]{% if think %}<think>
+{% endif %}{# </think> #}"""
+
+
+class TemplateTest(CliTest):
+    """Templates of the user's, run."""
+
+    def setUp(self):
+        super().setUp()
+        self.template = self.write("think.jinja", THINKING)
+        self.short = ("--chat-template-file", self.template, "--temp", 0, "-n",
+                      8, "-t", 1)
+
+    def test_thoughts_are_apart_from_answers(self):
+        def chat(*more):
+            result = run("run", "-m", STORIES, "-cnv", *self.short, *more,
+                         stdin=b"Once\n")
+            return self.assert_ok(result), result.stderr
+        answer, _ = chat()
+        self.assertRegex(answer, rb"\w.*\n\Z")
+        nothing, told = chat("--chat-template-kwargs", '{"think": true}')
+        self.assertEqual(nothing, b"")
+        self.assertRegex(told, rb"think.jinja\n(?s:.*)\w(?s:.*)\n\[prompt")
+        terminal = Terminal("-m", STORIES, *self.short,
+                            "--chat-template-kwargs", '{"think": true}')
+        terminal.type(b"Once\r")
+        shown = terminal.type(b"/save " + os.fsencode(self.folder / "c.json") +
+                              b"\r")
+        self.assertIn(b"\x1b[2m", shown.split(b"[prompt")[0])
+        terminal.type(b"\x04")
+        self.assertEqual(terminal.end()[0], 0)
+        saved = json.loads((self.folder / "c.json").read_text("utf-8"))
+        self.assertEqual(saved[1]["content"], "")
+        self.assertNotEqual(saved[1]["reasoning_content"], "")
+
+    def test_a_template_that_does_not_do(self):
+        for source, part in ((b"{% if %}", "cannot be run"),
+                             (b"{{ raise_exception('no') }}",
+                              "refuses a message: no"),
+                             (b"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+                              "refuses a message")):
+            path = self.write("bad.jinja", source)
+            self.assert_fails(run("run", "-m", STORIES, "-cnv",
+                                  "--chat-template-file", path, stdin=b"Hi\n"),
+                              "bad.jinja", part)
+
+    def test_rendering(self):
+        messages = self.write("m.json", b'[{"role":"user","content":"<s>"}]')
+        out = self.assert_ok(run("template", "--chat-template-file",
+                                 self.template, "--messages", messages))
+        self.assertEqual(out, b"[user]<s>\n[assistant]")
+        ids = self.assert_ok(run("template", "-m", STORIES, "--tokens",
+                                 "--chat-template-file", self.template,
+                                 "--messages", "-",
+                                 stdin=pathlib.Path(messages).read_bytes()))
+        self.assertEqual(ids.split().count(b"1"), 1)  # BOS, and no forged one
+        self.assert_fails(run("template", "-m", STORIES, "--messages", "-",
+                              stdin=b"[]"), "has no chat template")
+
+
 class PipeTest(CliTest):
 
     def chat(self, text, *more, **kwargs):
@@ -381,6 +442,7 @@ class PipeTest(CliTest):
     def test_wrong_usage(self):
         typed = "standard input is where the chat is typed"
         for more, part in ((("-f", "-"), typed), (("-sysf", "-"), typed),
+                           (("--tools", "a"), "take none"),
                            (("-sys", "a", "-sysf", "b"), "-sysf, not both"),
                            (("--chat-template", "none"), "'none' is not one")):
             self.assert_fails(self.chat("", *more), part, "--help')", code=2)

@@ -6,7 +6,7 @@ import json
 import unittest
 
 import cli_support
-from cli_support import (CliTest, DATA, DEMO, DEMO_FOLDER, IS_SANITIZED,
+from cli_support import (CliTest, DATA, DEMO, DEMO_FOLDER,
                          floats, nmse, run)
 
 
@@ -23,7 +23,6 @@ class DemoTest(CliTest):
                            dtype))
         return path
 
-    @unittest.skipIf(IS_SANITIZED, "computes too long with sanitizers")
     def test_perplexity(self):
         result = json.loads(self.assert_ok(
             run("eval", "ppl", "-m", DEMO, "-f", DATA / "demo/valid.txt",

@@ -10,7 +10,7 @@ import shutil
 import struct
 
 import cli_support
-from cli_support import DATA, DEMO, GOLDEN, IS_SANITIZED, STORIES, CliTest
+from cli_support import DATA, DEMO, GOLDEN, STORIES, CliTest
 from cli_support import run, start
 
 KIB = 1024
@@ -158,8 +158,6 @@ class MemoryTest(CliTest):
 
     def test_metadata_takes_little_more_than_its_file(self):
         """An array of bytes that nobody reads, in a file of holes."""
-        if IS_SANITIZED:
-            self.skipTest("shadow memory takes more than the limit")
         num_bytes = 64 << 20
         path = self.folder / "array.gguf"
         head = b"GGUF" + struct.pack("<IQQQ1sIIQ", 3, 0, 1, 1, b"x", 9, 0,
@@ -173,8 +171,6 @@ class MemoryTest(CliTest):
         self.assert_ok(run("inspect", path, preexec_fn=limit))
 
     def test_little_address_space_names_what_needs_more(self):
-        if IS_SANITIZED:
-            self.skipTest("shadow memory takes more than the limit")
         def limit():
             resource.setrlimit(resource.RLIMIT_AS, (60000 * KIB,) * 2)
         with open("/dev/zero", "rb") as endless:
@@ -187,8 +183,6 @@ class MemoryTest(CliTest):
 
     def test_too_little_for_a_command_names_it(self):
         """Where no file or text is to blame: with the model mapped already."""
-        if IS_SANITIZED:
-            self.skipTest("shadow memory takes more than the limit")
         output = self.folder / "out.gguf"
         said = []
         for mib in range(24, 256, 4):  # with less the program is not loaded

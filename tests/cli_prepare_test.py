@@ -10,7 +10,7 @@ import signal
 import struct
 
 import cli_support
-from cli_support import DATA, DEMO, IS_SANITIZED, STORIES, floats, nmse
+from cli_support import DATA, DEMO, STORIES, floats, nmse
 from cli_support import run, start
 
 VALID = DATA / "demo/valid.txt"
@@ -340,8 +340,6 @@ class PrepareErrorsTest(cli_support.CliTest):
                 str(victim), "is one of the files")
 
     def test_predictors_of_another_model(self):
-        if IS_SANITIZED:
-            self.skipTest("trains a model for one message")
         trained = self.folder / "p.gguf"
         self.assert_ok(run("train", ARCEE, "--corpus", VALID, *QUICK, "-o",
                            trained))

@@ -1,4 +1,5 @@
-// Token ids that llama.cpp gives for 46 strings, vocabulary by vocabulary.
+// Token ids that llama.cpp gives for 46 strings, vocabulary by vocabulary; and
+// those that the models' own tokenizers of 2025 and 2026 give for 72.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,9 +10,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ostream>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "gguf/gguf.h"
@@ -36,12 +39,15 @@ using text::Vocab;
 using text::VocabKind;
 using Ids = std::vector<TokenId>;
 
-Result<Vocab> VocabOfGguf(const std::string& name) {
-  TC_ASSIGN_OR_RETURN(const auto file,
-                      gguf::File::Open(Golden("ggml-vocab-" + name + ".gguf")));
+Result<Vocab> VocabOfFile(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
   TC_ASSIGN_OR_RETURN(std::optional<Vocab> vocab, model::ReadVocab(*file));
-  if (!vocab) return Fail(ErrorCode::kNotFound, "{}: no vocabulary", name);
+  if (!vocab) return Fail(ErrorCode::kNotFound, "{}: no vocabulary", path);
   return *std::move(vocab);
+}
+
+Result<Vocab> VocabOfGguf(const std::string& name) {
+  return VocabOfFile(Golden("ggml-vocab-" + name + ".gguf"));
 }
 
 Result<Vocab> VocabOfTiktoken(const std::string& path, const char* pre) {
@@ -73,19 +79,22 @@ Result<Vocab> VocabOfOpt() {
   return vocab;
 }
 
-// Checks every golden case of `name`, and that each decodes to its text.
-void ExpectGolden(const std::string& name, const Result<Vocab>& vocab) {
+struct Cases {
+  size_t count;
+  std::string texts, ids;  // files
+};
+
+// Checks every case, and that each decodes to its text.
+void ExpectIds(const Cases& cases, const Result<Vocab>& vocab) {
   ASSERT_TRUE(vocab) << vocab.error().message;
   const auto made = Tokenizer::Create(*vocab);
   ASSERT_TRUE(made) << made.error().message;
   const Tokenizer& tokenizer = **made;
-  const std::string stem = Golden("ggml-vocab-" + name + ".gguf");
-  const auto texts =
-      SplitBy(ReadFile(stem + ".inp"), "\n__ggml_vocab_test__\n");
-  const auto lines = SplitBy(ReadFile(stem + ".out"), "\n");
-  ASSERT_EQ(texts.size(), kNumCases);
-  ASSERT_EQ(lines.size(), kNumCases);
-  for (size_t i = 0; i < kNumCases; ++i) {
+  const auto texts = SplitBy(ReadFile(cases.texts), "\n__ggml_vocab_test__\n");
+  const auto lines = SplitBy(ReadFile(cases.ids), "\n");
+  ASSERT_EQ(texts.size(), cases.count);
+  ASSERT_EQ(lines.size(), cases.count);
+  for (size_t i = 0; i < cases.count; ++i) {
     std::istringstream line(lines[i]);
     const Ids expected{std::istream_iterator<TokenId>(line), {}};
     const auto ids = tokenizer.Encode(texts[i], {false, false});
@@ -93,6 +102,11 @@ void ExpectGolden(const std::string& name, const Result<Vocab>& vocab) {
     EXPECT_EQ(*ids, expected) << "case " << i << ": " << texts[i];
     EXPECT_EQ(tokenizer.Decode(*ids, false), texts[i]) << "case " << i;
   }
+}
+
+void ExpectGolden(const std::string& name, const Result<Vocab>& vocab) {
+  const std::string stem = Golden("ggml-vocab-" + name + ".gguf");
+  ExpectIds({kNumCases, stem + ".inp", stem + ".out"}, vocab);
 }
 
 TEST(TokenizerGoldenTest, LlamaSpm) {
@@ -118,6 +132,59 @@ TEST(TokenizerGoldenTest, Qwen2AndDeepSeekR1Qwen) {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs " << path;
   ExpectGolden("qwen2", VocabOfTiktoken(path, "qwen2"));
   ExpectGolden("deepseek-r1-qwen", VocabOfTiktoken(path, "deepseek-r1-qwen"));
+}
+
+constexpr size_t kNumCases2026 = 72;
+
+struct Toy {
+  const char* name;                  // of the file
+  std::vector<const char*> aliases;  // pre-tokenizers with the same rules
+};
+
+void PrintTo(const Toy& toy, std::ostream* out) { *out << toy.name; }
+
+class ToyVocabularyTest : public ::testing::TestWithParam<Toy> {};
+
+TEST_P(ToyVocabularyTest, Golden) {
+  const std::string stem = Golden("2026/") + GetParam().name;
+  Result<Vocab> vocab = VocabOfFile(stem + ".gguf");
+  const Cases cases = {kNumCases2026, Golden("2026/texts.inp"), stem + ".out"};
+  ExpectIds(cases, vocab);
+  for (const char* alias : GetParam().aliases) {
+    SCOPED_TRACE(alias);
+    vocab->pre = alias;
+    ExpectIds(cases, vocab);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Tokenizers, ToyVocabularyTest,
+    ::testing::Values(
+        Toy{"qwen35", {}},
+        Toy{"gpt-4o", {"llama4", "minimax-m2", "kanana2", "talkie"}},
+        Toy{"kimi-k2", {}}, Toy{"gemma4", {}}, Toy{"seed-coder", {}},
+        Toy{"bailingmoe2", {"bailingmoe", "llada-moe"}}, Toy{"minicpm5", {}}),
+    [](const auto& param_info) {
+      std::string name = param_info.param.name;
+      std::erase(name, '-');
+      return name;
+    });
+
+// The tables of the models themselves.
+TEST(TokenizerGoldenTest, Qwen36AndO200k) {
+  const std::string folder =
+      std::string(TC_SOURCE_DIR) + "/../shared/fixtures/tokenizers-2026/";
+  const std::tuple<const char*, const char*> tables[] = {
+      {"qwen35", "qwen35/qwen3_6.tiktoken"},
+      {"gpt-4o", "o200k/o200k_base.tiktoken"}};
+  for (const auto& [pre, table] : tables) {
+    SCOPED_TRACE(pre);
+    const std::string path = folder + table;
+    if (!std::filesystem::exists(path)) GTEST_SKIP() << "needs " << path;
+    const std::string stem = folder + pre + "-real";
+    ExpectIds({kNumCases2026, stem + ".inp", stem + ".out"},
+              VocabOfTiktoken(path, pre));
+  }
 }
 
 class WithoutVocabularyTest : public ::testing::TestWithParam<const char*> {};

@@ -1,11 +1,11 @@
-"""All tracked files take at most 47 MB: every clone carries them."""
+"""All tracked files take at most 49 MB: every clone carries them."""
 
 import os
 import subprocess
 
 from tree import Violation
 
-MAX_MB = 47  # what follows from other files is made, not stored
+MAX_MB = 49  # what follows from other files is made, not stored
 HARD_LIMIT_MB = 52  # which the repository may never pass; the rest is reserve
 NUM_NAMED = 5
 

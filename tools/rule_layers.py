@@ -198,8 +198,9 @@ def _check_links(tree, rooms):
             continue
         for match in TC_ROOM.finditer(tree.text(path) or ''):
             name, words = match[1], match[2].split()
-            if 'LIBS' in words:
-                words = words[:words.index('LIBS')]
+            for keyword in ('LIBS', 'FUZZED'):
+                if keyword in words:
+                    words = words[:words.index(keyword)]
             linked = words[words.index('DEPS') + 1:] if 'DEPS' in words else []
             for other in linked:
                 if name in rooms and (other not in rooms[name].allowed

@@ -6,81 +6,21 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "model/test_model.h"
-#include "text/chat_template.h"
 
 namespace thermocline::cli {
 namespace {
 
 using ::testing::HasSubstr;
 
-// What is chosen for a model with the file's keys: its name, or the error.
-std::string Choice(gguf::TestFile& file,
-                   const std::optional<std::string>& name = std::nullopt) {
-  const std::string path = TempPath("template.gguf");
-  std::ofstream(path, std::ios::binary) << file.Bytes();
-  const auto model = model::Model::Open(path);
-  std::remove(path.c_str());
-  if (!model.has_value()) return model.error().message;
-  const auto format = ChooseChatTemplate(name, **model);
-  if (!format.has_value()) return format.error().message;
-  return std::string(format->format->name) + format->answer_start;
-}
-
-TEST(ChooseChatTemplateTest, TheModelsOwn) {
-  gguf::TestFile file = model::TestModel();
-  file.SetText("tokenizer.chat_template.default", "'<start_of_turn>'");
-  EXPECT_EQ(Choice(file), "gemma");
-  file.SetText("tokenizer.chat_template", "'<|im_start|>' + role");
-  EXPECT_EQ(Choice(file), "chatml");
-  EXPECT_EQ(Choice(file, "alpaca"), "alpaca");
-}
-
 constexpr char kChatmlMessages[] =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
     "<|im_end|>\n{% endfor %}";
-
-TEST(ChooseChatTemplateTest, WhereItsAnswersBegin) {
-  gguf::TestFile file = model::TestModel();
-  const auto choice = [&](const std::string& prompt) {
-    file.SetText("tokenizer.chat_template",
-                 kChatmlMessages + ("{% if add_generation_prompt %}" + prompt +
-                                    "{% endif %}"));
-    return Choice(file);
-  };
-  EXPECT_EQ(choice("<|im_start|>assistant\n"), "chatml");
-  EXPECT_EQ(choice("<|im_start|>assistant\n<think>\n"), "chatml<think>\n");
-  const std::string other = choice("Assistant:");
-  EXPECT_THAT(other, HasSubstr("its chat template begins answers by "
-                               "\"Assistant:\", where the format chatml"));
-  EXPECT_THAT(other, HasSubstr("--chat-template: chatml, "));
-}
-
-TEST(ChooseChatTemplateTest, NoneOrUnknownListsTheNames) {
-  gguf::TestFile file = model::TestModel();
-  const std::string none = Choice(file);
-  EXPECT_THAT(none, HasSubstr("template.gguf: has no chat template"));
-  EXPECT_THAT(none, HasSubstr("-p"));
-  file.SetText("tokenizer.chat_template", "");
-  EXPECT_EQ(Choice(file), none);
-  file.SetText("tokenizer.chat_template", "{{ messages }}");
-  const std::string unknown = Choice(file);
-  EXPECT_THAT(unknown, HasSubstr("is none of those known here"));
-  for (const std::string_view name : text::ChatTemplateNames()) {
-    EXPECT_THAT(none, HasSubstr(std::string(name)));
-    EXPECT_THAT(unknown, HasSubstr(std::string(name)));
-  }
-  EXPECT_EQ(Choice(file, "phi3"), "phi3");
-  file.SetU32("tokenizer.chat_template", 7);
-  EXPECT_THAT(Choice(file), HasSubstr("tokenizer.chat_template"));
-}
 
 std::vector<std::string> ChatArgs(const std::vector<std::string>& more) {
   std::vector<std::string> args = {"run", "-m", kStories, "-cnv", "--temp",
@@ -130,7 +70,7 @@ TEST(RunChatTest, WarnsOfMarksThatAreNoTokens) {
   }
 }
 
-TEST(RunChatTest, WarnsOfMarksOfTheModelsOwnFormat) {
+TEST(RunChatTest, RunsTheModelsTemplateAndWarnsOfMarks) {
   gguf::TestFile file = model::TestModel();
   file.SetText("tokenizer.chat_template", kChatmlMessages);
   const std::string path = TempPath("marks.gguf");
@@ -138,10 +78,48 @@ TEST(RunChatTest, WarnsOfMarksOfTheModelsOwnFormat) {
   const MainResult result =
       RunMain({"run", "-m", path, "-cnv", "-n", "1", "-t", "1"}, "ab\n");
   std::remove(path.c_str());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err,
-              HasSubstr("warning: the model's chat format chatml: the "
-                        "vocabulary has no control token for <|im_start|>, "
-                        "<|im_end|>"));
+              HasSubstr("chat in the format of the model's own template\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("warning: the format of the model's own template: the "
+                        "vocabulary has no control token for <|im_end|>"));
+}
+
+// The answer alone is on standard output, and the template's variables count.
+TEST(RunChatTest, ThoughtsAreNoAnswer) {
+  const std::string path = TempPath("think.jinja");
+  const auto chat = [&](const std::string& kwargs) {
+    return RunMain(ChatArgs({"--chat-template-file", path,
+                             "--chat-template-kwargs", kwargs}),
+                   "Once\n");
+  };
+  std::ofstream(path) << "{% for m in messages %}{{ m.content }}{% endfor %}"
+                         "{% if think %}<think>{% endif %}"
+                         "{# </think> #}";
+  const MainResult answer = chat("{}");
+  ASSERT_EQ(answer.exit_code, 0) << answer.err;
+  EXPECT_THAT(answer.err, HasSubstr("chat in the format of " + path));
+  EXPECT_GT(answer.out.size(), 1u);
+  // All that the model writes is inside the thoughts that the template opens.
+  const MainResult thoughts = chat("{\"think\": true}");
+  ASSERT_EQ(thoughts.exit_code, 0) << thoughts.err;
+  EXPECT_EQ(thoughts.out, "");
+  EXPECT_GT(thoughts.err.size(), answer.err.size());
+  std::remove(path.c_str());
+}
+
+TEST(RunChatTest, WrongVariablesAreNamed) {
+  const auto error = [](const char* kwargs) {
+    const MainResult result =
+        RunMain(ChatArgs({"--chat-template-kwargs", kwargs}), "Once\n");
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(result.out, "");
+    return result.err;
+  };
+  EXPECT_THAT(error("{"), HasSubstr("--chat-template-kwargs: not valid JSON"));
+  EXPECT_THAT(error("[]"), HasSubstr("--chat-template-kwargs: the variables of "
+                                     "a template are a JSON object"));
 }
 
 TEST(RunChatTest, RefusesWithoutATemplate) {

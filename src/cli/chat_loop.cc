@@ -84,8 +84,9 @@ class ChatLoop {
  private:
   Status Say(std::string_view text) {
     return Answer([&](const decode::GenerateOptions& generate,
-                      const decode::TextFn& on_text) {
-      return conversation_.Say(text, generate, on_text);
+                      const decode::TextFn& on_text,
+                      const decode::TextFn& on_reasoning) {
+      return conversation_.Say(text, generate, on_text, on_reasoning);
     });
   }
 
@@ -151,8 +152,9 @@ class ChatLoop {
       partner_.tell("at temperature 0 an answer is always the same");
     }
     return Answer([&](const decode::GenerateOptions& generate,
-                      const decode::TextFn& on_text) {
-      return conversation_.AnswerAgain(generate, on_text);
+                      const decode::TextFn& on_text,
+                      const decode::TextFn& on_reasoning) {
+      return conversation_.AnswerAgain(generate, on_text, on_reasoning);
     });
   }
 
@@ -163,12 +165,25 @@ class ChatLoop {
     options.sampler.seed = SeedOf(options.sampler.seed, num_answers_);
     Status shown;
     char last = '\n';
+    bool is_thinking = false;
+    const auto end_thoughts = [&] {
+      if (is_thinking) partner_.think("\n");
+      is_thinking = false;
+    };
+    const auto on_reasoning = [&](std::string_view text) {
+      partner_.think(text);
+      is_thinking = true;
+      return true;
+    };
     const auto on_text = [&](std::string_view text) {
+      end_thoughts();
       shown = partner_.answer(text);
       last = text.back();
       return shown.has_value();
     };
-    Result<decode::GenerateReport> report = generate(options, on_text);
+    Result<decode::GenerateReport> report =
+        generate(options, on_text, on_reasoning);
+    end_thoughts();
     if (!report.has_value()) return Refused(report.error());
     is_over_ = options_.is_single_turn;
     if (!report->tokens.empty()) ++num_answers_;
@@ -201,11 +216,15 @@ class ChatLoop {
     return {};
   }
 
+  // A message that does not fit or that the format refuses has changed nothing.
   Status Refused(const Error& error) {
-    if (!partner_.is_person || error.code != ErrorCode::kResourceExhausted) {
-      return tl::unexpected(error);
-    }
-    partner_.tell(Explain(error));
+    const bool is_full = error.code == ErrorCode::kResourceExhausted;
+    const bool is_refusal = is_full ||
+                            error.code == ErrorCode::kInvalidArgument ||
+                            error.code == ErrorCode::kUnsupported ||
+                            error.code == ErrorCode::kCorrupt;
+    if (!partner_.is_person || !is_refusal) return tl::unexpected(error);
+    partner_.tell(Explain(error) + (is_full ? "" : "; /clear starts over"));
     return {};
   }
 

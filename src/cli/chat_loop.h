@@ -19,6 +19,9 @@ struct ChatPartner {
   LineSource* input = nullptr;
   // Takes pieces of an answer, and the line end behind it.
   std::function<Status(std::string_view)> answer;
+  // Takes pieces of the thoughts before an answer, and the line end behind
+  // them.
+  std::function<void(std::string_view)> think;
   // Takes a line that tells something else, without its line end.
   std::function<void(std::string_view)> tell;
   // Whether what cancelled an answer was Ctrl-C, which is then forgotten.
@@ -40,8 +43,9 @@ struct ChatLoopOptions {
 // answer draws with another seed: the one asked for, then the next ones.
 // Errors: kCancelled when a signal or a closed output ends it; those of the
 // input, the output and the session; from a program, also messages that do not
-// fit the context, files that /save cannot write, and kInvalidArgument: a
-// command that is none.
+// fit the context or that the format refuses, files that /save cannot write,
+// and kInvalidArgument: a command that is none. A person is told of these, and
+// the conversation stays as it was.
 Status RunChatLoop(decode::Conversation& conversation,
                    const ChatPartner& partner, const ChatLoopOptions& options);
 

@@ -19,6 +19,8 @@
 #include "engine/session.h"
 #include "model/model.h"
 #include "os/file.h"
+#include "text/model_template.h"
+#include "text/named_format.h"
 
 namespace thermocline::cli {
 namespace {
@@ -77,10 +79,9 @@ class ChatLoopTest : public ::testing::Test {
     Outcome outcome;
     auto session = engine::Session::Create(Stories(), session_options);
     EXPECT_TRUE(session.has_value());
+    const auto format = MakeFormat();
     auto conversation = decode::Conversation::Create(
-        **session,
-        {.format = text::FindChatTemplate("vicuna", *Stories()->tokenizer()),
-         .system = system});
+        **session, {.format = format.get(), .system = system});
     EXPECT_TRUE(conversation.has_value());
     ChatLines input(std::move(lines));
     ChatPartner partner;
@@ -91,6 +92,9 @@ class ChatLoopTest : public ::testing::Test {
       if (on_answer) on_answer(text);
       if (outcome.answers.size() < max_answer_bytes) return {};
       return Fail(ErrorCode::kCancelled, "output closed");
+    };
+    partner.think = [&](std::string_view) {
+      ADD_FAILURE() << "this model has no marks of thoughts";
     };
     partner.tell = [&](std::string_view text) {
       outcome.told.emplace_back(text);
@@ -111,8 +115,18 @@ class ChatLoopTest : public ::testing::Test {
     return outcome;
   }
 
+  std::unique_ptr<const text::ChatFormat> MakeFormat() const {
+    const text::Tokenizer& tokenizer = *Stories()->tokenizer();
+    if (template_source.empty()) {
+      return *text::NamedFormat::Create(
+          *text::FindChatTemplate("vicuna", tokenizer), tokenizer);
+    }
+    return *text::ModelTemplate::Create(template_source, &tokenizer, {});
+  }
+
   engine::SessionOptions session_options;
   ChatLoopOptions options;
+  std::string template_source;  // empty: a named format
   std::string system;
   bool is_person = true;
   bool takes_ctrl_c = true;
@@ -377,6 +391,30 @@ TEST_F(ChatLoopTest, AMessageTooLargeForAnyContext) {
   session_options.context = 48;
   const Outcome later = Chat({"Hello", large, "/exit"});
   EXPECT_THAT(later.told.back(), HasSubstr("but the context has 48: use a"));
+}
+
+// As many templates do of what they do not know, in the midst of a chat.
+TEST_F(ChatLoopTest, ATemplateThatRefusesAMessageEndsNoPersonsChat) {
+  for (const char* refusal : {"raise_exception('no more')", "1 // 0"}) {
+    is_person = true;
+    template_source =
+        "{% if messages | length > 1 %}{{ " + std::string(refusal) +
+        " }}{% endif %}USER: {{ messages[0].content }} ASSISTANT:";
+    const Outcome person = Chat({"Hello", "More", "/clear", "Bye"});
+    ASSERT_TRUE(person.status.has_value());
+    ASSERT_EQ(person.told.size(), 4u);
+    EXPECT_TRUE(person.told[1].ends_with("; /clear starts over"));
+    ASSERT_EQ(person.messages.size(), 2u);
+    EXPECT_EQ(person.messages[0], "user:Bye");
+    EXPECT_EQ(Chat({"Hello", "More"}).messages, Chat({"Hello"}).messages);
+    is_person = false;
+    const Outcome program = Chat({"Hello", "More", "/clear", "Bye"});
+    ASSERT_FALSE(program.status.has_value());
+    EXPECT_EQ(Explain(program.status.error()) + "; /clear starts over",
+              person.told[1]);
+    EXPECT_THAT(person.told[1],
+                HasSubstr("the format of the model's own template: "));
+  }
 }
 
 TEST_F(ChatLoopTest, AClosedOutputEndsIt) {

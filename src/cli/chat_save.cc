@@ -12,9 +12,12 @@ namespace thermocline::cli {
 
 std::string FormatAsText(std::span<const decode::ChatMessage> messages) {
   std::string text;
+  const auto add = [&text](std::string_view who, std::string_view said) {
+    text += fmt::format("{}{}:\n{}\n", text.empty() ? "" : "\n", who, said);
+  };
   for (const decode::ChatMessage& message : messages) {
-    text += fmt::format("{}{}:\n{}\n", text.empty() ? "" : "\n",
-                        decode::NameOf(message.role), message.text);
+    if (!message.reasoning.empty()) add("thoughts", message.reasoning);
+    add(decode::NameOf(message.role), message.text);
   }
   return text;
 }
@@ -25,6 +28,9 @@ std::string FormatAsJson(std::span<const decode::ChatMessage> messages) {
   for (const decode::ChatMessage& message : messages) {
     list.push_back(
         {{"role", decode::NameOf(message.role)}, {"content", message.text}});
+    if (!message.reasoning.empty()) {
+      list.back()["reasoning_content"] = message.reasoning;
+    }
   }
   return list.dump(2, ' ', /*ensure_ascii=*/false,
                    Json::error_handler_t::replace) +

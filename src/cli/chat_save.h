@@ -10,10 +10,11 @@
 
 namespace thermocline::cli {
 
-// "user:", the text, an empty line; and so on.
+// "user:", the text, an empty line; and so on; an answer's thoughts before it.
 std::string FormatAsText(std::span<const decode::ChatMessage> messages);
 
-// A list of objects {"role", "content"}. Bytes that are not UTF-8 become
+// A list of objects {"role", "content"}, with "reasoning_content" where an
+// answer has thoughts. Bytes that are not UTF-8 become
 // U+FFFD.
 std::string FormatAsJson(std::span<const decode::ChatMessage> messages);
 

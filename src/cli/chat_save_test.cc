@@ -41,6 +41,17 @@ TEST(FormatConversationTest, AsJson) {
             "a\xef\xbf\xbd");
 }
 
+TEST(FormatConversationTest, ThoughtsComeBeforeTheirAnswer) {
+  const std::vector<decode::ChatMessage> messages = {
+      {Role::kUser, "Hi"}, {Role::kAssistant, "Ho", "Hm"}};
+  EXPECT_EQ(FormatAsText(messages),
+            "user:\nHi\n\nthoughts:\nHm\n\nassistant:\nHo\n");
+  const auto json = nlohmann::json::parse(FormatAsJson(messages));
+  EXPECT_FALSE(json[0].contains("reasoning_content"));
+  EXPECT_EQ(json[1]["reasoning_content"], "Hm");
+  EXPECT_EQ(json[1]["content"], "Ho");
+}
+
 TEST(SaveConversationTest, ByTheNamesEnding) {
   for (const std::string name : {"chat.json", "chat.txt", "json"}) {
     const std::string path = TempPath(name);

@@ -165,6 +165,7 @@ void AddCommands(CLI::App& root, Action& action) {
   AddConvertCommand(root, action);
   AddQuantizeCommand(root, action);
   AddTokenizeCommand(root, action);
+  AddTemplateCommand(root, action);
   AddProfileCommand(root, action);
   AddTraceCommand(root, action);
   AddSimulateCommand(root, action);

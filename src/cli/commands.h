@@ -20,6 +20,7 @@ void AddInspectCommand(CLI::App& parent, Action& action);
 void AddConvertCommand(CLI::App& parent, Action& action);
 void AddQuantizeCommand(CLI::App& parent, Action& action);
 void AddTokenizeCommand(CLI::App& parent, Action& action);
+void AddTemplateCommand(CLI::App& parent, Action& action);
 void AddProfileCommand(CLI::App& parent, Action& action);
 void AddTraceCommand(CLI::App& parent, Action& action);
 void AddSimulateCommand(CLI::App& parent, Action& action);

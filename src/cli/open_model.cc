@@ -9,6 +9,7 @@
 #include "cli/planned_storage.h"
 #include "cli/signals.h"
 #include "engine/left_tensors.h"
+#include "model/vocab_metadata.h"
 #include "os/memory.h"
 #include "training/profile_corpus.h"
 
@@ -119,6 +120,17 @@ Result<std::unique_ptr<engine::Session>> CreateSession(
     const engine::SessionOptions& options) {
   ExitOnInterrupt exit_on_interrupt;
   return engine::Session::Create(std::move(model), options);
+}
+
+Result<Vocabulary> OpenVocabulary(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
+  TC_ASSIGN_OR_RETURN(auto vocab, model::ReadVocab(*file));
+  if (!vocab.has_value()) {
+    return Fail(ErrorCode::kUnsupported, "{}: has no vocabulary", path);
+  }
+  auto tokenizer = text::Tokenizer::Create(std::move(*vocab));
+  if (!tokenizer.has_value()) return Annotate(path, tokenizer.error());
+  return Vocabulary{std::move(file), *std::move(tokenizer)};
 }
 
 }  // namespace thermocline::cli

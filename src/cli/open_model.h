@@ -4,13 +4,16 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "base/status.h"
 #include "cli/session_flags.h"
 #include "cli/shared_budget.h"
 #include "cli/terminal.h"
 #include "engine/session.h"
+#include "gguf/gguf.h"
 #include "model/model.h"
+#include "text/tokenizer.h"
 
 namespace thermocline::cli {
 
@@ -39,6 +42,16 @@ Result<std::shared_ptr<const model::Model>> OpenModel(
 Result<std::unique_ptr<engine::Session>> CreateSession(
     std::shared_ptr<const model::Model> model,
     const engine::SessionOptions& options);
+
+// A model's vocabulary without the model.
+struct Vocabulary {
+  std::unique_ptr<const gguf::File> file;
+  std::unique_ptr<const text::Tokenizer> tokenizer;
+};
+
+// From the file's keys alone: any architecture, no tensors needed. The errors
+// name the file; kUnsupported: it has no vocabulary.
+Result<Vocabulary> OpenVocabulary(const std::string& path);
 
 }  // namespace thermocline::cli
 

@@ -3,10 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "cli/remedies.h"
 #include "cli/test_files.h"
+#include "cli/test_main.h"
+#include "model/test_model.h"
 
 namespace thermocline::cli {
 namespace {
@@ -69,6 +74,29 @@ TEST(OpenModelTest, LeavesRoomForTheLargestSession) {
   ASSERT_TRUE(exact) << exact.error().message;
   options.budget.ram = session.ram;
   EXPECT_TRUE(CreateSession(*exact, options));
+}
+
+TEST(OpenVocabularyTest, OfAModelAndOfAVocabularyAlone) {
+  for (const std::string& path :
+       {kStories, InTestData("tokenizers/ggml-vocab-gpt-2.gguf")}) {
+    const auto opened = OpenVocabulary(path);
+    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    EXPECT_GT(opened->tokenizer->num_tokens(), 256);
+    EXPECT_EQ(opened->file->path(), path);
+  }
+}
+
+TEST(OpenVocabularyTest, NoneIsAnErrorThatNamesTheFile) {
+  const std::string path = TempPath("no_vocabulary.gguf");
+  gguf::TestFile file = model::TestModel();
+  file.Remove("tokenizer.ggml.model");
+  std::ofstream(path, std::ios::binary) << file.Bytes();
+  const auto none = OpenVocabulary(path);
+  std::remove(path.c_str());
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(none.error().message, HasSubstr("no_vocabulary.gguf"));
+  EXPECT_FALSE(OpenVocabulary(path).has_value());  // no such file
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // `thermocline run`: a prompt in, its continuation out; or a chat. A good place
 // to begin reading: it opens the model (model/model.h), makes a session
 // (engine/session.h), and prints what decode/generate.h gives it.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -69,12 +70,22 @@ std::string Prediction(const SessionFlags& flags,
 // With the memory that an observer needs where the run is to be traced.
 SessionsOf SessionsOfRun(const RunFlags& flags) {
   return [is_traced = flags.trace_path.has_value()](
-             const model::Config& /*config*/,
+             const model::Config& config,
              const engine::SessionOptions& from_flags) -> ModelSessions {
     engine::SessionOptions options = from_flags;
-    if (is_traced) options.observer = [](const engine::FfnObservation&) {};
-    return {.sessions = {std::move(options)}};
+    uint64_t beside = 0;
+    if (is_traced) {
+      options.observer = [](const engine::FfnObservation&) {};
+      beside = RunTrace::NumBytes(config, options.batch);
+    }
+    return {.sessions = {std::move(options)}, .beside_bytes = beside};
   };
+}
+
+// What lies beside a session counts against its budget.
+void TakeFromBudget(uint64_t num_bytes, engine::SessionOptions& options) {
+  std::optional<uint64_t>& ram = options.budget.ram;
+  if (ram.has_value()) *ram -= std::min(*ram, num_bytes);
 }
 
 Result<std::vector<text::TokenId>> PromptTokens(const RunFlags& flags,
@@ -131,7 +142,10 @@ Status Continue(const RunFlags& flags) {
       engine::SessionOptions options,
       MakeSessionOptions(flags.session, model->config(), progress));
   RunTrace trace;
-  if (flags.trace_path.has_value()) options.observer = trace.observer();
+  if (flags.trace_path.has_value()) {
+    options.observer = trace.observer();
+    TakeFromBudget(RunTrace::NumBytes(model->config(), options.batch), options);
+  }
   TC_ASSIGN_OR_RETURN(const RunSession made,
                       MakeRunSession(flags, model, options));
   engine::Session& session = *made.session;

@@ -10,7 +10,6 @@
 #include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
-#include "text/chat_template.h"
 
 namespace thermocline::cli {
 namespace {
@@ -87,18 +86,9 @@ void AddChatFlags(CLI::App& app, RunFlags& flags) {
           "System prompt of a chat");
   AddPath(app, "--sysf,--system-prompt-file", flags.system_file, "FILE",
           "File with the system prompt");
-  const std::string names =
-      fmt::format("{}", fmt::join(text::ChatTemplateNames(), ", "));
-  AddParsed(app, "--chat-template", "NAME",
-            "Format of a chat instead of the model's: " + names,
-            [&flags, names](const std::string& name) -> Status {
-              for (const std::string_view known : text::ChatTemplateNames()) {
-                if (name != known) continue;
-                flags.chat_template = name;
-                return {};
-              }
-              return NotOneOf(name, names);
-            });
+  AddChatFormatFlags(app, flags.chat_format);
+  AddText(app, "--chat-template-kwargs", flags.chat_template_kwargs, "JSON",
+          "Variables of the template: '{\"enable_thinking\": false}'");
 }
 
 void RefuseOpposites(const RunFlags& flags) {
@@ -112,6 +102,8 @@ void RefuseOpposites(const RunFlags& flags) {
   refuse(flags.chat && flags.no_chat, "-cnv and -no-cnv exclude each other");
   refuse(flags.escape && flags.no_escape,
          "-e and --no-escape exclude each other");
+  CheckChatFormatFlags(flags.chat_format,
+                       flags.chat_template_kwargs.has_value());
 }
 
 // The text of a flag, or of a file.
@@ -123,6 +115,17 @@ Result<std::optional<std::string>> TextOf(
   TC_ASSIGN_OR_RETURN(std::string text, ReadText(*path));
   if (text.ends_with('\n')) text.pop_back();
   return text;
+}
+
+void RefuseStdin(const RunFlags& flags) {
+  for (const auto* path :
+       {&flags.prompt_file, &flags.system_file,
+        &flags.chat_format.template_file, &flags.chat_format.tools_file}) {
+    if (!IsStdin(path->value_or(""))) continue;
+    throw CLI::ValidationError(
+        "standard input is where the chat is typed: give -f, -sysf, "
+        "--chat-template-file and --tools a file");
+  }
 }
 
 }  // namespace
@@ -184,15 +187,13 @@ bool WantsChat(const RunFlags& flags, bool stdin_is_terminal) {
   }
   if (!wants_chat &&
       (flags.system.has_value() || flags.system_file.has_value() ||
-       flags.chat_template.has_value() || flags.single_turn)) {
+       flags.chat_format.any() || flags.chat_template_kwargs.has_value() ||
+       flags.single_turn)) {
     throw CLI::ValidationError(
-        "-sys, -sysf, --chat-template and -st belong to a chat: add -cnv");
+        "-sys, -sysf, -st, --tools and those for templates belong to a chat: "
+        "add -cnv");
   }
-  if (wants_chat && (IsStdin(flags.prompt_file.value_or("")) ||
-                     IsStdin(flags.system_file.value_or("")))) {
-    throw CLI::ValidationError(
-        "standard input is where the chat is typed: give -f or -sysf a file");
-  }
+  if (wants_chat) RefuseStdin(flags);
   return wants_chat;
 }
 
@@ -216,7 +217,9 @@ decode::GenerateOptions MakeGenerateOptions(const RunFlags& flags) {
 std::vector<std::string> InputFilesOf(const RunFlags& flags) {
   std::vector<std::string> files =
       InputFilesOf(flags.model, flags.session.device);
-  for (const auto& path : {flags.prompt_file, flags.system_file}) {
+  for (const auto& path :
+       {flags.prompt_file, flags.system_file, flags.chat_format.template_file,
+        flags.chat_format.tools_file}) {
     if (path.has_value()) files.push_back(*path);
   }
   return files;

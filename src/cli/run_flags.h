@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cli/choose_chat_format.h"
 #include "cli/session_flags.h"
 #include "decode/generate.h"
 
@@ -26,7 +27,8 @@ struct RunFlags {
   bool single_turn = false;
   std::optional<std::string> system;
   std::optional<std::string> system_file;
-  std::optional<std::string> chat_template;  // a known name
+  ChatFormatFlags chat_format;
+  std::optional<std::string> chat_template_kwargs;  // JSON
   int64_t max_tokens = -1;
   std::vector<std::string> stop_strings;
   bool ignore_eos = false;

@@ -62,13 +62,34 @@ TEST(WantsChatTest, FlagsThatContradictEachOther) {
               HasSubstr("add -cnv"));
   EXPECT_THAT(UsageError({.prompt = "a", .system_file = "b"}),
               HasSubstr("add -cnv"));
-  EXPECT_THAT(UsageError({.prompt = "a", .chat_template = "chatml"}),
+  EXPECT_THAT(UsageError({.prompt = "a", .chat_format = {.name = "chatml"}}),
               HasSubstr("add -cnv"));
+  EXPECT_THAT(
+      UsageError({.prompt = "a", .chat_format = {.template_file = "b"}}),
+      HasSubstr("add -cnv"));
+  EXPECT_THAT(UsageError({.prompt = "a", .chat_format = {.tools_file = "b"}}),
+              HasSubstr("add -cnv"));
+  EXPECT_THAT(UsageError({.prompt = "a", .chat_template_kwargs = "{}"}),
+              HasSubstr("add -cnv"));
+  EXPECT_THAT(UsageError({.chat = true,
+                          .chat_format = {.name = "a", .template_file = "b"}}),
+              HasSubstr("exclude each other"));
+  EXPECT_THAT(UsageError({.chat = true,
+                          .chat_format = {.name = "chatml"},
+                          .chat_template_kwargs = "{}"}),
+              HasSubstr("take none"));
   EXPECT_THAT(UsageError({.prompt = "a", .single_turn = true}),
               HasSubstr("add -cnv"));
+}
+
+TEST(WantsChatTest, OneThingAloneComesFromStandardInput) {
   EXPECT_THAT(UsageError({.prompt_file = "-", .chat = true}),
               HasSubstr("standard input"));
   EXPECT_THAT(UsageError({.chat = true, .system_file = "/dev/stdin"}),
+              HasSubstr("standard input"));
+  EXPECT_THAT(UsageError({.chat = true, .chat_format = {.template_file = "-"}}),
+              HasSubstr("standard input"));
+  EXPECT_THAT(UsageError({.chat = true, .chat_format = {.tools_file = "-"}}),
               HasSubstr("standard input"));
   EXPECT_EQ(UsageError({.prompt_file = "-"}, false), "none");
   EXPECT_EQ(UsageError({.chat = true, .system = "a"}, false), "none");
@@ -86,7 +107,7 @@ TEST(RunFlagsTest, WhatScriptsForLlamaCppSay) {
 }
 
 TEST(RunFlagsTest, ChatTemplatesByName) {
-  EXPECT_EQ(Parse({"gemma", "--chat-template"}).chat_template, "gemma");
+  EXPECT_EQ(Parse({"gemma", "--chat-template"}).chat_format.name, "gemma");
   try {
     Parse({"jinja", "--chat-template"});
     FAIL();

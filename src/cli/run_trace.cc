@@ -69,6 +69,16 @@ Result<std::optional<neuron::TraceRun>> RunOf(
 
 }  // namespace
 
+uint64_t RunTrace::NumBytes(const model::Config& config, int64_t batch) {
+  constexpr uint64_t kSets = 2;     // who fired, and the candidates
+  constexpr uint64_t kBeside = 16;  // of each set: its place in a list
+  uint64_t num_bytes = 0;
+  for (const model::LayerSpec& layer : config.layers) {
+    num_bytes += kSets * (uint64_t{layer.ffn.width} / 8 + kBeside);
+  }
+  return num_bytes * static_cast<uint64_t>(batch);
+}
+
 engine::FfnObserver RunTrace::observer() {
   return [this](const engine::FfnObservation& seen) {
     if (recorder_.has_value()) recorder_->See(seen);
@@ -83,6 +93,8 @@ Status RunTrace::Begin(const std::string& path, const engine::Session& session,
   TC_ASSIGN_OR_RETURN(header_.run, RunOf(session, options));
   header_.has_candidates = session.ffn() != engine::FfnMode::kDense;
   TC_ASSIGN_OR_RETURN(writer_, neuron::TraceWriter::Create(path, header_));
+  // In the file now, and needed no more.
+  if (header_.run.has_value()) header_.run->shares = {};
   recorder_.emplace(writer_.get(), header_, nullptr, options.batch);
   recorder_->BeginPrompt(num_prompt, "");
   return {};

@@ -21,6 +21,9 @@ namespace thermocline::cli {
 // it, Finish.
 class RunTrace {
  public:
+  // Of the rows of a batch, which wait until all layers have seen them: bytes.
+  static uint64_t NumBytes(const model::Config& config, int64_t batch);
+
   // Of which nothing is noted before Begin. Not to be called after *this is
   // gone.
   engine::FfnObserver observer();

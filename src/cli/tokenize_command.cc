@@ -8,11 +8,10 @@
 
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/open_model.h"
 #include "cli/parse_text.h"
 #include "cli/signals.h"
 #include "cli/standard_io.h"
-#include "gguf/gguf.h"
-#include "model/vocab_metadata.h"
 #include "text/tokenizer.h"
 
 namespace thermocline::cli {
@@ -26,19 +25,6 @@ struct TokenizeFlags {
   bool parse_special = false;
   bool decode = false;
 };
-
-// From the vocabulary alone: any architecture, no tensors needed.
-Result<std::unique_ptr<const text::Tokenizer>> OpenTokenizer(
-    const std::string& path) {
-  TC_ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
-  TC_ASSIGN_OR_RETURN(auto vocab, model::ReadVocab(*file));
-  if (!vocab.has_value()) {
-    return Fail(ErrorCode::kUnsupported, "{}: has no vocabulary", path);
-  }
-  auto tokenizer = text::Tokenizer::Create(std::move(*vocab));
-  if (!tokenizer.has_value()) return Annotate(path, tokenizer.error());
-  return tokenizer;
-}
 
 Status Encode(const text::Tokenizer& tokenizer, const TokenizeFlags& flags,
               const std::string& text) {
@@ -61,13 +47,13 @@ Status Decode(const text::Tokenizer& tokenizer, const std::string& text) {
 
 Status Run(const TokenizeFlags& flags) {
   ExitOnInterrupt exit_on_interrupt;  // no file is written
-  TC_ASSIGN_OR_RETURN(const auto tokenizer, OpenTokenizer(flags.model));
+  TC_ASSIGN_OR_RETURN(const Vocabulary vocabulary, OpenVocabulary(flags.model));
   TC_ASSIGN_OR_RETURN(const std::string text,
                       flags.prompt.has_value()
                           ? *flags.prompt
                           : ReadBytes(flags.file.value_or("-")));
-  return flags.decode ? Decode(*tokenizer, text)
-                      : Encode(*tokenizer, flags, text);
+  return flags.decode ? Decode(*vocabulary.tokenizer, text)
+                      : Encode(*vocabulary.tokenizer, flags, text);
 }
 
 }  // namespace

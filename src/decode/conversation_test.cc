@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "decode/test_session.h"
+#include "text/named_format.h"
 
 namespace thermocline::decode {
 namespace {
@@ -30,11 +32,6 @@ Tokens Whole(const std::string& text) {
                              {.add_special = true, .parse_special = true});
 }
 
-Tokens operator+(Tokens a, const Tokens& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 TokenId TokenOf(const std::string& piece) {
   for (TokenId id = 3; id < Tokenizer().num_tokens(); ++id) {
     if (Tokenizer().Piece(id, false) == piece) return id;
@@ -43,14 +40,30 @@ TokenId TokenOf(const std::string& piece) {
   return 0;
 }
 
+// Lives forever.
+const text::ChatFormat& Named(const std::string& name) {
+  static std::map<std::string, std::unique_ptr<const text::NamedFormat>> made;
+  auto& format = made[name];
+  if (format == nullptr) {
+    format = *text::NamedFormat::Create(
+        *text::FindChatTemplate(name, Tokenizer()), Tokenizer());
+  }
+  return *format;
+}
+
 std::unique_ptr<Conversation> Start(engine::Session& session,
-                                    std::string_view format,
+                                    const text::ChatFormat& format,
                                     const std::string& system = "") {
-  auto conversation = Conversation::Create(
-      session, {.format = text::FindChatTemplate(format, Tokenizer()),
-                .system = system});
+  auto conversation =
+      Conversation::Create(session, {.format = &format, .system = system});
   EXPECT_TRUE(conversation.has_value());
   return *std::move(conversation);
+}
+
+std::unique_ptr<Conversation> Start(engine::Session& session,
+                                    const std::string& format,
+                                    const std::string& system = "") {
+  return Start(session, Named(format), system);
 }
 
 struct Said {
@@ -107,29 +120,11 @@ TEST(ConversationTest, EachTurnComputesItsNewTokensOnly) {
 TEST(ConversationTest, WithoutBos) {
   ScriptedSession session(Stories(), {kEos});
   auto conversation = Conversation::Create(
-      session, {.format = text::FindChatTemplate("vicuna", Tokenizer()),
-                .system = "",
-                .add_bos = false});
+      session, {.format = &Named("vicuna"), .system = "", .add_bos = false});
   ASSERT_TRUE(conversation.has_value());
   Say(**conversation, "Who?");
   EXPECT_EQ(std::ranges::count(session.held, kBos), 0);
   EXPECT_FALSE(session.held.empty());
-}
-
-TEST(ConversationTest, AnswersBeginAsTheModelsTemplateSays) {
-  ScriptedSession session(Stories(), {kEos, kEos});
-  auto conversation = Conversation::Create(
-      session, {.format = text::FindChatTemplate("vicuna", Tokenizer()),
-                .system = "",
-                .answer_start = "<s>x"});
-  ASSERT_TRUE(conversation.has_value());
-  Say(**conversation, "Who?");
-  const Tokens prompt = Whole("USER: Who? ASSISTANT:<s>x");
-  EXPECT_EQ(session.held, prompt);
-  Say(**conversation, "Why?");
-  Tokens turn = Whole("</s>USER: Why? ASSISTANT:<s>x");
-  turn.erase(turn.begin());
-  EXPECT_EQ(session.held, prompt + turn);
 }
 
 TEST(ConversationTest, AnAnswerCutByTheTokenLimitIsClosed) {
@@ -167,13 +162,13 @@ TEST(ConversationTest, ControlTokensEndAnAnswerAsTheFormatSays) {
   text::ChatTemplate format = *text::FindChatTemplate("vicuna", Tokenizer());
   format.stop = "<s>";
   format.after_answer = "<s>";
-  auto created =
-      Conversation::Create(session, {.format = &format, .system = ""});
-  ASSERT_TRUE(created.has_value());
-  Conversation& conversation = **created;
+  const auto named = text::NamedFormat::Create(format, Tokenizer());
+  ASSERT_TRUE(named.has_value());
+  const auto started = Start(session, **named);
+  Conversation& conversation = *started;
   const Said first = Say(conversation, "Who?");
   EXPECT_EQ(first.text, "Tim");
-  EXPECT_EQ(first.report.reason, StopReason::kStopString);
+  EXPECT_EQ(first.report.reason, StopReason::kEndOfGeneration);
   const Tokens prompt = Whole("USER: Who? ASSISTANT:");
   EXPECT_EQ(session.held, prompt + Ids("Tim"));
   GenerateOptions one = Greedy();
@@ -432,21 +427,19 @@ TEST(ConversationTest, TurnsGiveWhatTheWholeTextGives) {
     return *Tokenizer().EncodeParts(parts,
                                     {.previous = previous, .reserved = {}});
   };
-  const text::ChatTemplate& format =
-      *text::FindChatTemplate("alpaca", Tokenizer());
-  const text::Vocab& vocab = Tokenizer().vocab();
-  Tokens whole =
-      Tokens{kBos} +
-      tokens_of(text::RenderTurn(format, vocab,
-                                 {true, "A story", "Once upon a time"}),
-                std::nullopt);
+  Tokens whole = Tokens{kBos} +
+                 tokens_of({{"A story\n\n### Instruction:\nOnce upon a time\n\n"
+                             "### Response:\n",
+                             true}},
+                           std::nullopt);
   for (const auto& [said, next] :
        {std::pair(&first, "One day"), std::pair(&second, "Tim and Lily")}) {
     whole = whole + said->report.tokens;
     if (whole.back() == kEos) whole.pop_back();
-    whole =
-        whole + tokens_of(text::RenderTurn(format, vocab, {false, "", next}),
-                          whole.back());
+    whole = whole + tokens_of({{"</s>\n\n### Instruction:\n", true},
+                               {next, false},
+                               {"\n\n### Response:\n", true}},
+                              whole.back());
   }
   (*session)->Truncate(0);
   const auto again = Generate(**session, whole, options,

@@ -19,10 +19,12 @@ using text::TokenId;
 // Tokens in, whole characters out to the receiver, stop strings cut off.
 class TextOutput {
  public:
-  TextOutput(const text::Tokenizer& tokenizer,
-             const std::vector<std::string>& stop_strings,
+  TextOutput(const text::Tokenizer& tokenizer, const GenerateOptions& options,
              const TextFn& on_text)
-      : tokenizer_(tokenizer), stops_(stop_strings), on_text_(on_text) {}
+      : tokenizer_(tokenizer),
+        shown_tokens_(options.shown_tokens),
+        stops_(options.stop_strings),
+        on_text_(on_text) {}
 
   // Returns why to stop, if so.
   std::optional<StopReason> Push(TokenId token) {
@@ -32,8 +34,11 @@ class TextOutput {
       return std::nullopt;
     }
     std::string_view piece = tokenizer_.Piece(token, /*show_special=*/false);
-    const bool is_hidden = piece.empty();
-    if (is_hidden) piece = tokenizer_.Piece(token, /*show_special=*/true);
+    bool is_hidden = piece.empty();
+    if (is_hidden) {
+      piece = tokenizer_.Piece(token, /*show_special=*/true);
+      is_hidden = !std::ranges::binary_search(shown_tokens_, token);
+    }
     const bool wants_more = Send(decoder_.Push(stops_.Push(piece, is_hidden)));
     num_bytes_ += piece.size();
     token_ends_.push_back(num_bytes_);
@@ -61,6 +66,7 @@ class TextOutput {
   bool Send(std::string_view text) { return text.empty() || on_text_(text); }
 
   const text::Tokenizer& tokenizer_;
+  std::span<const TokenId> shown_tokens_;
   StopMatcher stops_;
   text::StreamDecoder decoder_;
   const TextFn& on_text_;
@@ -76,11 +82,11 @@ class Generation {
         tokenizer_(*session.model().tokenizer()),
         options_(options),
         sampler_(std::move(sampler)),
-        output_(tokenizer_, options.stop_strings, on_text),
+        output_(tokenizer_, options, on_text),
         logits_(session.model().config().vocab_size) {
     report_.seed = sampler_->seed();
     for (TokenId id = 0; id < tokenizer_.num_tokens(); ++id) {
-      if (options.ignore_eos && tokenizer_.IsEndOfGeneration(id)) {
+      if (options.ignore_eos && IsEnd(id)) {
         never_chosen_.push_back(static_cast<size_t>(id));
       }
     }
@@ -120,7 +126,7 @@ class Generation {
         return Stop(StopReason::kMaxTokens);
       }
       const TokenId token = Next();
-      if (tokenizer_.IsEndOfGeneration(token)) {
+      if (IsEnd(token)) {
         return Stop(StopReason::kEndOfGeneration);
       }
       if (const std::optional<StopReason> reason = output_.Push(token)) {
@@ -152,6 +158,11 @@ class Generation {
     sampler_->Accept(token);
     report_.tokens.push_back(token);
     return token;
+  }
+
+  bool IsEnd(TokenId token) const {
+    return tokenizer_.IsEndOfGeneration(token) ||
+           std::ranges::binary_search(options_.end_tokens, token);
   }
 
   bool HasAllTokens() const {

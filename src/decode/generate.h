@@ -24,7 +24,10 @@ struct GenerateOptions {
   // -r: the text ends before the match. The text of a control token counts,
   // though it is not shown.
   std::vector<std::string> stop_strings;
-  bool ignore_eos = false;  // end-of-generation tokens are never chosen
+  // Tokens that end the text besides the vocabulary's own, and control tokens
+  // whose texts are shown; both sorted.
+  std::span<const text::TokenId> end_tokens, shown_tokens;
+  bool ignore_eos = false;  // tokens that end the text are never chosen
   SamplerOptions sampler;
   // What comes before the prompt: the penalties look back into it.
   std::span<const text::TokenId> past;

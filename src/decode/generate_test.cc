@@ -178,6 +178,31 @@ TEST(Generate, ControlTokensStopByTheirText) {
   EXPECT_EQ(outcome.report->num_text_tokens, 1u);
 }
 
+TEST(Generate, OptionsNameTokensThatEndAndThatAreShown) {
+  const TokenId bos = Stories()->tokenizer()->vocab().bos.value();
+  const TokenId end = Ids("q")[0];
+  ScriptedSession session(Stories(), Ids("a") + Tokens{bos} + Ids("bqc"));
+  GenerateOptions options = Greedy();
+  options.shown_tokens = std::span(&bos, 1);
+  options.end_tokens = std::span(&end, 1);
+  const Outcome outcome = RunOn(session, options);
+  ASSERT_TRUE(outcome.report.has_value());
+  EXPECT_EQ(outcome.text, "a<s>b");
+  EXPECT_EQ(outcome.report->reason, StopReason::kEndOfGeneration);
+  EXPECT_EQ(outcome.report->num_text_tokens, 3u);
+}
+
+TEST(Generate, IgnoreEosNeverChoosesAnEndOfTheOptions) {
+  const TokenId end = Ids("q")[0];
+  ScriptedSession session(Stories(), Ids("qab"));
+  session.second_choice = static_cast<size_t>(Ids("z")[0]);
+  GenerateOptions options = Greedy();
+  options.end_tokens = std::span(&end, 1);
+  options.ignore_eos = true;
+  options.max_tokens = 3;
+  EXPECT_EQ(RunOn(session, options).text, "zab");
+}
+
 TEST(Generate, BytesOfACharacterAreShownTogether) {
   // SPM byte tokens: <0xC3> <0xA9> is é; id = byte + 3.
   ScriptedSession session(Stories(), Joined({0xC3 + 3, 0xA9 + 3}, Ids("x")));

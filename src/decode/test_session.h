@@ -21,6 +21,11 @@ namespace thermocline::decode {
 
 using Tokens = std::vector<text::TokenId>;
 
+inline Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 inline std::shared_ptr<const model::Model> Stories() {
   static const auto model = model::Model::Open(std::string(TC_TEST_DATA) +
                                                "/models/stories260K.gguf");

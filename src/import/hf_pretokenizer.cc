@@ -28,6 +28,20 @@ constexpr const char* kDeepSeekPunctuation =
     R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F})"
     R"(\x{3000}-\x{3002}]+)";
 
+// As their files have it: text/ knows rules that cut the same.
+constexpr const char* kBailingMoe =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N})"
+    R"(| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
+constexpr const char* kKimiK2 =
+    R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?)"
+    R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?)"
+    R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 struct Known {
   const char* name;
   std::vector<std::string> steps;
@@ -42,7 +56,15 @@ const std::vector<Known>& AllKnown() {
       {"gpt-2", {kBytesGpt2}},
       {"llama3", {Cut(text::kLlama3Pattern), kByteLevel}},
       {"qwen2", {Cut(text::kQwen2Pattern), kByteLevel}},
+      {"qwen35", {Cut(text::kQwen35Pattern), kByteLevel}},
       {"tekken", {Cut(text::kTekkenPattern), kByteLevel}},
+      {"gpt-4o", {Cut(text::kGpt4oPattern), kByteLevel}},
+      {"kimi-k2", {Cut(kKimiK2), kByteLevel}},
+      {"seed-coder", {Cut(text::kSeedCoderPattern), kByteLevel}},
+      {"bailingmoe2", {Cut(kBailingMoe), kByteLevel}},
+      {"minicpm5",
+       {Cut(text::kThreeNumbersPattern), Cut(text::kMiniCpm5Pattern),
+        kByteLevel}},
       {"smollm", {kEachDigit, kBytesGpt2}},
       {"falcon",
        {kPunctuationRuns, kBytesGpt2, kDigitRuns, Cut("[0-9][0-9][0-9]")}},
@@ -84,12 +106,14 @@ std::string Spell(std::string_view regex) {
   return spelled;
 }
 
-// With the contractions spelled out, as text/ has them.
-std::string SpellOutContractions(std::string regex) {
-  constexpr std::string_view kShort = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
-  const size_t at = regex.find(kShort);
-  if (at == std::string::npos) return regex;
-  return regex.replace(at, kShort.size(), text::kContractionsPattern);
+// With the contractions as text/ has them.
+std::string WithShortContractions(std::string regex) {
+  constexpr std::string_view kLong =
+      "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
+  for (size_t at = 0; (at = regex.find(kLong, at)) != std::string::npos;) {
+    regex.replace(at, kLong.size(), text::kContractionsPattern);
+  }
+  return regex;
 }
 
 Result<std::string> DescribeSplit(const JsonFields& step) {
@@ -102,7 +126,7 @@ Result<std::string> DescribeSplit(const JsonFields& step) {
   if (!regex || behavior != "Isolated" || invert.value_or(false)) {
     return fmt::format("split {}", pattern->dump());
   }
-  return Cut(SpellOutContractions(Spell(*regex)));
+  return Cut(WithShortContractions(Spell(*regex)));
 }
 
 Result<std::string> DescribeStep(const JsonFields& step) {

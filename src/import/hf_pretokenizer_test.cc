@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
 #include "text/pretokenizer.h"
 
 namespace thermocline::importer {
@@ -74,6 +77,48 @@ TEST(HfPreTokenizerTest, Tekken) {
             "tekken");
 }
 
+// One expression, and bytes.
+TEST(HfPreTokenizerTest, TodaysModels) {
+  const std::string words =
+      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*)"
+      R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+      R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
+      R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)";
+  std::string words_without_han = "[\\p{Han}]+|" + words;
+  for (size_t at = 0;
+       (at = words_without_han.find("\\p{M}]", at)) != std::string::npos;
+       at += 18) {
+    words_without_han.insert(at + 5, "&&[^\\p{Han}]");
+  }
+  const std::string spaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  const std::string contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|";
+  const std::pair<const char*, std::string> cases[] = {
+      {"qwen35", contractions +
+                     R"([^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+                     R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" +
+                     spaces},
+      {"gpt-4o", words + R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" + spaces},
+      {"kimi-k2",
+       words_without_han + R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)" + spaces},
+      {"seed-coder", contractions +
+                         R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1})"
+                         R"(| ?[^\s\p{L}\p{N}\r\n]+)" +
+                         spaces},
+      {"bailingmoe2",
+       R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N})"
+       R"(| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"}};
+  for (const auto& [name, regex] : cases) {
+    EXPECT_EQ(NameOf(PretokenizerSequence({Split(regex), ByteLevel(false)})),
+              name);
+  }
+  const std::string rest =
+      contractions +
+      R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*)" + spaces;
+  EXPECT_EQ(NameOf(PretokenizerSequence(
+                {Split("\\p{N}{1,3}"), Split(rest), ByteLevel(false)})),
+            "minicpm5");
+}
+
 TEST(HfPreTokenizerTest, DigitsThenGpt2) {
   EXPECT_EQ(NameOf(PretokenizerSequence({Digits(), ByteLevel(true)})),
             "smollm");
@@ -128,8 +173,10 @@ TEST(HfPreTokenizerTest, DeepSeekLlm) {
 }
 
 TEST(HfPreTokenizerTest, EveryNameIsKnownToTheTokenizer) {
-  for (const char* name : {"gpt-2", "llama3", "qwen2", "tekken", "smollm",
-                           "falcon", "deepseek-llm", "deepseek-coder"}) {
+  for (const char* name :
+       {"gpt-2", "llama3", "qwen2", "tekken", "smollm", "falcon",
+        "deepseek-llm", "deepseek-coder", "qwen35", "gpt-4o", "kimi-k2",
+        "seed-coder", "bailingmoe2", "minicpm5"}) {
     EXPECT_TRUE(text::PreTokenizer::Create(name).has_value()) << name;
   }
 }

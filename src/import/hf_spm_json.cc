@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/keyed_hash.h"
@@ -28,6 +29,7 @@ struct SpaceRules {
   bool is_escaped = false;
   bool is_put_in_front = false;
   bool is_first_only = false;  // not behind special tokens
+  bool has_idle_cutter = false;
 };
 
 tl::unexpected<Error> UnknownStep(const JsonFields& step,
@@ -73,10 +75,24 @@ Status ReadNormalizer(const Json& json, const std::string& path,
   return {};
 }
 
-Status ReadMetaspace(const Json& json, const std::string& path,
-                     SpaceRules& rules) {
+// At spaces, of which the normalizer has left none, whatever becomes of them;
+// not between all that is none.
+bool CutsNothing(const JsonFields& step, const SpaceRules& rules) {
+  const Json* pattern = step.Find("pattern");
+  const Json* inverts = step.Find("invert");
+  if (inverts != nullptr && *inverts != false) return false;
+  return rules.is_escaped && pattern != nullptr &&
+         *pattern == Json{{"String", " "}};
+}
+
+Status ReadCutter(const Json& json, const std::string& path,
+                  SpaceRules& rules) {
   TC_ASSIGN_OR_RETURN(const auto step, JsonFields::Of(json, path));
   TC_ASSIGN_OR_RETURN(const auto type, step.RequireString("type"));
+  if (type == "Split" && CutsNothing(step, rules)) {
+    rules.has_idle_cutter = true;
+    return {};
+  }
   if (type != "Metaspace") return UnknownStep(step, type);
   TC_ASSIGN_OR_RETURN(const auto replacement, step.String("replacement"));
   // Where it cuts at spaces too, runs of them cannot merge.
@@ -156,7 +172,7 @@ Status ReadSpmSteps(const JsonFields& tokenizer, text::Vocab& vocab) {
   }
   if (const Json* cutter = tokenizer.Find("pre_tokenizer")) {
     TC_RETURN_IF_ERROR(
-        ReadMetaspace(*cutter, tokenizer.path() + ": pre_tokenizer", rules));
+        ReadCutter(*cutter, tokenizer.path() + ": pre_tokenizer", rules));
   }
   if (!rules.is_escaped) {
     return Fail(ErrorCode::kUnsupported,
@@ -164,16 +180,24 @@ Status ReadSpmSteps(const JsonFields& tokenizer, text::Vocab& vocab) {
                 "tokenizers do",
                 tokenizer.path());
   }
-  vocab.kind = text::VocabKind::kSpm;
-  vocab.pre = "default";  // as other converters write it; SPM has none
+  if (rules.has_idle_cutter && rules.is_put_in_front) {
+    return Fail(ErrorCode::kUnsupported,
+                "{}: steps that put U+2581 in front and cut at spaces are not "
+                "known of a tokenizer together",
+                tokenizer.path());
+  }
+  vocab.kind =
+      rules.has_idle_cutter ? text::VocabKind::kCharBpe : text::VocabKind::kSpm;
+  // As other converters write it: neither has one.
+  vocab.pre = rules.has_idle_cutter ? "" : "default";
   vocab.add_space_prefix = rules.is_put_in_front;
   vocab.space_prefix_once = rules.is_first_only;
   return {};
 }
 
-Status CompleteSpmVocab(const JsonFields& model, VocabDraft& draft) {
+Status CompleteCharVocab(const JsonFields& model, VocabDraft& draft) {
   VocabBuilder& tokens = draft.tokens;
-  TC_ASSIGN_OR_RETURN(const auto merges, ReadMerges(model, tokens));
+  TC_ASSIGN_OR_RETURN(auto merges, ReadMerges(model, tokens));
   TC_ASSIGN_OR_RETURN(const auto unknown, model.String("unk_token"));
   draft.vocab.unk = unknown ? tokens.Find(*unknown) : std::nullopt;
   if (draft.vocab.unk) tokens.SetType(*draft.vocab.unk, TokenType::kUnknown);
@@ -184,6 +208,12 @@ Status CompleteSpmVocab(const JsonFields& model, VocabDraft& draft) {
       tokens.SetScore(id, text::kAddedTokenScore);  // they part the text
     }
   });
+  if (draft.vocab.kind == text::VocabKind::kCharBpe) {
+    for (Merge& merge : merges) {
+      draft.vocab.merges.push_back(std::move(merge.text));
+    }
+    return {};
+  }
   const uint64_t num_inexact = SetScores(merges, tokens);
   if (num_inexact > 0) {
     LogWarning(

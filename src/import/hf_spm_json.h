@@ -14,12 +14,14 @@ namespace thermocline::importer {
 
 // Reads normalizer and pre-tokenizer, which together must write U+2581 for
 // every space and may put one in front of a text, and do nothing else: sets
-// kind, pre and add_space_prefix. kUnsupported, naming the step.
+// kind, pre and add_space_prefix. One that cuts at spaces once there are none
+// any more, as Gemma's do, makes it BPE over characters: SentencePiece's own
+// files have no such step. kUnsupported, naming the step.
 Status ReadSpmSteps(const JsonFields& tokenizer, text::Vocab& vocab);
 
-// Types and scores of the tokens, which must all be in `draft`, from the model
-// of the same file.
-Status CompleteSpmVocab(const JsonFields& model, VocabDraft& draft);
+// Types of the tokens, which must all be in `draft`, and their scores, or the
+// merges where the kind has these, from the model of the same file.
+Status CompleteCharVocab(const JsonFields& model, VocabDraft& draft);
 
 // Sets scores with which text/ merges in the order of `merges`, best first: 0
 // for what the first of them makes, then -1, -2, ... Tokens whose merges are

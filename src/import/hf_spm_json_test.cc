@@ -28,6 +28,13 @@ Json Metaspace(const char* scheme) {
           {"split", false}};
 }
 
+Json IdleCutter(bool inverts) {
+  return {{"type", "Split"},
+          {"pattern", {{"String", " "}}},
+          {"behavior", "MergedWithPrevious"},
+          {"invert", inverts}};
+}
+
 Result<Vocab> Steps(const Json& normalizer, const Json& pre_tokenizer) {
   const Json json = {{"normalizer", normalizer},
                      {"pre_tokenizer", pre_tokenizer}};
@@ -49,6 +56,10 @@ TEST(ReadSpmStepsTest, BothWaysToWriteSpaces) {
   EXPECT_FALSE(older->space_prefix_once);
   EXPECT_TRUE(Steps(nullptr, Metaspace("always"))->add_space_prefix);
   EXPECT_FALSE(Steps(nullptr, Metaspace("never"))->add_space_prefix);
+  const auto chars = Steps(Replace(), IdleCutter(false));
+  ASSERT_TRUE(chars.has_value()) << chars.error().message;
+  EXPECT_EQ(chars->kind, text::VocabKind::kCharBpe);
+  EXPECT_FALSE(chars->add_space_prefix);
 }
 
 TEST(ReadSpmStepsTest, OtherStepsAreNamed) {
@@ -69,7 +80,11 @@ TEST(ReadSpmStepsTest, OtherStepsAreNamed) {
         std::tuple(Json(), cuts, "\"Metaspace\""),
         std::tuple(Json(), other_replacement, "\"Metaspace\""),
         std::tuple(Json(), Json(), "U+2581"),
-        std::tuple(Prepend(), Json(), "U+2581")}) {
+        std::tuple(Prepend(), Json(), "U+2581"),
+        std::tuple(Replace(), IdleCutter(true), "\"Split\""),
+        std::tuple(Json(), IdleCutter(false), "\"Split\""),
+        std::tuple(NormalizerSequence({Prepend(), Replace()}),
+                   IdleCutter(false), "in front")}) {
     const auto vocab = Steps(normalizer, pre_tokenizer);
     ASSERT_FALSE(vocab.has_value()) << part;
     EXPECT_EQ(vocab.error().code, ErrorCode::kUnsupported);
@@ -151,11 +166,11 @@ VocabDraft Draft() {
   return draft;
 }
 
-TEST(CompleteSpmVocabTest, TypesAndOrder) {
+TEST(CompleteCharVocabTest, TypesAndOrder) {
   VocabDraft draft = Draft();
   const Json model = SpmModel();
   const auto fields = JsonFields::Of(model, "t.json: model").value();
-  ASSERT_TRUE(CompleteSpmVocab(fields, draft));
+  ASSERT_TRUE(CompleteCharVocab(fields, draft));
   EXPECT_EQ(draft.vocab.unk, 0);
   EXPECT_EQ(draft.tokens.TypeOf(0), TokenType::kUnknown);
   EXPECT_EQ(draft.tokens.TypeOf(1), TokenType::kByte);
@@ -168,14 +183,14 @@ TEST(CompleteSpmVocabTest, TypesAndOrder) {
             (std::vector<text::TokenId>{5, 4}));
 }
 
-TEST(CompleteSpmVocabTest, WarnsOfMergesThatAreNotSentencePieces) {
+TEST(CompleteCharVocabTest, WarnsOfMergesThatAreNotSentencePieces) {
   const model::TestLog log;
   VocabDraft draft = Draft();
   Json model = SpmModel();
-  ASSERT_TRUE(CompleteSpmVocab(JsonFields::Of(model, "t").value(), draft));
+  ASSERT_TRUE(CompleteCharVocab(JsonFields::Of(model, "t").value(), draft));
   EXPECT_TRUE(log.lines().empty());
   model["merges"] = Json::array({"a b"});
-  ASSERT_TRUE(CompleteSpmVocab(JsonFields::Of(model, "t").value(), draft));
+  ASSERT_TRUE(CompleteCharVocab(JsonFields::Of(model, "t").value(), draft));
   ASSERT_EQ(log.lines().size(), 1u);
   EXPECT_NE(log.lines()[0].find("1 differ"), std::string::npos);
 }

@@ -9,6 +9,7 @@
 #include "import/hf_merges.h"
 #include "import/hf_pretokenizer.h"
 #include "import/hf_spm_json.h"
+#include "text/pretokenizer.h"
 
 namespace thermocline::importer {
 namespace {
@@ -145,7 +146,8 @@ Result<std::string> ReadPreTokenizer(const JsonFields& model,
                       NameOfPreTokenizer(whole.Find("pre_tokenizer"), path));
   TC_ASSIGN_OR_RETURN(const auto key, model.Bool("ignore_merges"));
   const bool ignores = key.value_or(false);
-  if (ignores == (pre == "llama3" || pre == "tekken")) return pre;
+  TC_ASSIGN_OR_RETURN(const auto known, text::PreTokenizer::Create(pre));
+  if (ignores == known.ignore_merges()) return pre;
   if (pre == "llama3") return "smaug-bpe";  // the same rules, with merges
   return Fail(ErrorCode::kUnsupported,
               "{}: the pre-tokenizer {} {} \"ignore_merges\" is not in this "
@@ -229,7 +231,7 @@ Result<VocabDraft> DraftOfTokenizerJson(const NamedText& tokenizer,
   } else {
     TC_RETURN_IF_ERROR(ReadSpmSteps(whole, draft.vocab));
     TC_RETURN_IF_ERROR(ReadTokens(model, whole, draft));
-    TC_RETURN_IF_ERROR(CompleteSpmVocab(model, draft));
+    TC_RETURN_IF_ERROR(CompleteCharVocab(model, draft));
   }
   ReadPostProcessor(whole.Find("post_processor"), draft);
   return draft;

@@ -85,6 +85,29 @@ TEST_F(HfTokenizerJsonTest, CharactersWithBytesAreSentencePiece) {
   ExpectBad(ErrorCode::kUnsupported, "\"ByteLevel\"");
 }
 
+// As Gemma 4's file: the merges are kept as they are.
+TEST_F(HfTokenizerJsonTest, CharactersWithMergesKept) {
+  tokenizer_ = SpmTokenizer();
+  tokenizer_["normalizer"] = tokenizer_["normalizer"]["normalizers"][1];
+  tokenizer_["pre_tokenizer"] = {{"type", "Split"},
+                                 {"pattern", {{"String", " "}}},
+                                 {"behavior", "MergedWithPrevious"},
+                                 {"invert", false}};
+  const auto parsed = Parse();
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->vocab.kind, text::VocabKind::kCharBpe);
+  EXPECT_EQ(parsed->vocab.pre, "");
+  EXPECT_EQ(parsed->vocab.merges, std::vector<std::string>{"\u2581 a"});
+  EXPECT_EQ(parsed->vocab.unk, 0);
+  EXPECT_FALSE(parsed->vocab.add_space_prefix);
+  EXPECT_EQ(parsed->tokens.TypeOf(3), TokenType::kByte);
+  tokenizer_["pre_tokenizer"]["pattern"] = {{"String", "a"}};
+  ExpectBad(ErrorCode::kUnsupported, "\"Split\"");
+  tokenizer_["pre_tokenizer"]["pattern"] = {{"String", " "}};
+  tokenizer_["normalizer"] = nullptr;
+  ExpectBad(ErrorCode::kUnsupported, "\"Split\"");
+}
+
 TEST_F(HfTokenizerJsonTest, WhatAddedTokensSwallow) {
   Json& added = tokenizer_["added_tokens"];
   added[1]["rstrip"] = true;

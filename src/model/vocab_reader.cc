@@ -99,7 +99,7 @@ Status ReadMerges(const gguf::File& file, Vocab& vocab) {
                       ArrayOf<std::string>(file, kKeyMerges, "string"));
   if (merges != nullptr) {
     vocab.merges = *merges;
-  } else if (vocab.kind == VocabKind::kBpe) {
+  } else if (vocab.kind != VocabKind::kSpm) {
     return Fail(ErrorCode::kCorrupt,
                 "{}: a BPE vocabulary needs the key {}, which is missing",
                 file.path(), Quote(kKeyMerges));
@@ -130,7 +130,15 @@ Status ReadFlags(const gguf::File& file, Vocab& vocab) {
   TC_ASSIGN_OR_RETURN(const auto add_eos, file.Bool(kKeyAddEos));
   TC_ASSIGN_OR_RETURN(const auto add_space, file.Bool(kKeyAddSpacePrefix));
   TC_ASSIGN_OR_RETURN(const auto space_once, file.Bool(kKeySpacePrefixOnce));
-  vocab.add_bos = add_bos.value_or(spm || text::AddsBos(vocab.pre));
+  const bool gemma4 = vocab.kind == VocabKind::kCharBpe;
+  vocab.add_bos = add_bos.value_or(spm || gemma4 || text::AddsBos(vocab.pre));
+  if (gemma4 && !vocab.add_bos) {
+    // Files of Gemma 4's first weeks say so by mistake: without BOS its answers
+    // make no sense.
+    LogWarning("{}: key {} is false; true is used, as Gemma 4 needs it",
+               file.path(), Quote(kKeyAddBos));
+    vocab.add_bos = true;
+  }
   vocab.add_eos = add_eos.value_or(false);
   vocab.add_space_prefix = add_space.value_or(spm);
   vocab.space_prefix_once = space_once.value_or(false);
@@ -165,10 +173,12 @@ Result<std::optional<Vocab>> ReadVocab(const gguf::File& file) {
     vocab.kind = VocabKind::kSpm;
   } else if (*model == "gpt2") {
     vocab.kind = VocabKind::kBpe;
+  } else if (*model == "gemma4") {
+    vocab.kind = VocabKind::kCharBpe;
   } else {
     return Fail(ErrorCode::kUnsupported,
-                "{}: key {} is {}; the tokenizers \"llama\" and \"gpt2\" are "
-                "known",
+                "{}: key {} is {}; the tokenizers \"llama\", \"gpt2\" and "
+                "\"gemma4\" are known",
                 file.path(), Quote(kKeyModel), Quote(*model));
   }
   TC_ASSIGN_OR_RETURN(auto pre, file.String(kKeyPre));

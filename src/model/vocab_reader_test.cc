@@ -89,14 +89,39 @@ TEST(ReadVocab, BpeDefaults) {
 }
 
 TEST(ReadVocab, SomePreTokenizersPutBosInFront) {
-  for (const char* pre :
-       {"llama3", "llama-v3", "llama-bpe", "falcon3", "tekken", "chameleon"}) {
+  for (const char* pre : {"llama3", "llama-v3", "llama-bpe", "falcon3",
+                          "falcon-h1", "lfm2", "tekken", "chameleon"}) {
     EXPECT_TRUE(ReadTestVocab(Bpe(pre)).add_bos) << pre;
   }
   EXPECT_FALSE(ReadTestVocab(Bpe("qwen2")).add_bos);
   EXPECT_FALSE(ReadTestVocab(
                    Bpe("llama3").SetBool("tokenizer.ggml.add_bos_token", false))
                    .add_bos);
+}
+
+TEST(ReadVocab, Gemma4) {
+  const auto gemma = [] {
+    return TestFile()
+        .SetText("tokenizer.ggml.model", "gemma4")
+        .SetTexts("tokenizer.ggml.tokens", {"a", "b", "ab"});
+  };
+  const auto whole = [&] {
+    return gemma().SetTexts("tokenizer.ggml.merges", {"a b"});
+  };
+  const TestLog log;
+  const Vocab vocab = ReadTestVocab(whole());
+  EXPECT_EQ(vocab.kind, VocabKind::kCharBpe);
+  EXPECT_THAT(vocab.merges, ElementsAre("a b"));
+  EXPECT_EQ(vocab.bos, std::nullopt);
+  EXPECT_EQ(vocab.unk, std::nullopt);
+  EXPECT_TRUE(vocab.add_bos);
+  EXPECT_FALSE(vocab.add_space_prefix);
+  EXPECT_THAT(log.lines(), IsEmpty());
+  EXPECT_TRUE(
+      ReadTestVocab(whole().SetBool("tokenizer.ggml.add_bos_token", false))
+          .add_bos);
+  EXPECT_THAT(log.lines(), ElementsAre(HasSubstr("add_bos_token")));
+  ExpectCorruptVocab(gemma(), "tokenizer.ggml.merges");
 }
 
 TEST(ReadVocab, EverythingSet) {

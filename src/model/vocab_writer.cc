@@ -19,6 +19,18 @@ gguf::Array ToArray(ValueType elem_type, const std::vector<T>& values) {
   return {elem_type, std::move(held)};
 }
 
+const char* ModelNameOf(text::VocabKind kind) {
+  switch (kind) {
+    case text::VocabKind::kSpm:
+      return "llama";
+    case text::VocabKind::kBpe:
+      return "gpt2";
+    case text::VocabKind::kCharBpe:
+      return "gemma4";
+  }
+  return "none";
+}
+
 Status WriteSpecialTokens(const text::Vocab& vocab, gguf::Writer& writer) {
   for (const SpecialToken& special : kSpecialTokens) {
     const std::optional<text::TokenId>& id = vocab.*special.id;
@@ -49,7 +61,7 @@ Status WriteOwnKeys(const text::Vocab& vocab, gguf::Writer& writer) {
 
 Status WriteVocab(const text::Vocab& vocab, gguf::Writer& writer) {
   const bool spm = vocab.kind == text::VocabKind::kSpm;
-  TC_RETURN_IF_ERROR(writer.AddString(kKeyModel, spm ? "llama" : "gpt2"));
+  TC_RETURN_IF_ERROR(writer.AddString(kKeyModel, ModelNameOf(vocab.kind)));
   if (!vocab.pre.empty()) {
     TC_RETURN_IF_ERROR(writer.AddString(kKeyPre, vocab.pre));
   }

@@ -84,6 +84,11 @@ TEST(WriteVocab, RoundTripOfAsLittleAsPossible) {
   bpe.pre = "llama-bpe";
   bpe.tokens = {"a"};
   ExpectSame(RoundTrip(bpe), bpe);
+  Vocab characters;
+  characters.kind = VocabKind::kCharBpe;
+  characters.tokens = {"a"};
+  characters.add_bos = true;
+  ExpectSame(RoundTrip(characters), characters);
 }
 
 TEST(WriteVocab, RoundTripOfARealOne) {

@@ -67,10 +67,12 @@ Status TraceReader::ReadFields(std::span<const std::byte> bytes) {
   if (bytes.size() < fixed_size) return Corrupt("the header is cut off");
   const auto name_size = Load<uint32_t>(bytes, 32);
   const uint32_t flags = is_old ? 0 : Load<uint32_t>(bytes, 36);
-  if (name_size > kMaxTraceName) {
-    return Corrupt("the header is damaged: the model's name is too long");
-  }
   header_.num_layers = Load<uint32_t>(bytes, 12);
+  if (name_size > kMaxTraceName || header_.num_layers > kMaxTraceLayers) {
+    return Corrupt(
+        "the header is wrong: the model's name is too long, or the number of "
+        "layers is out of range");
+  }
   const bool has_bytes = (flags & trace_layout::kHasUnitBytes) != 0;
   const size_t at = fixed_size + name_size;
   const size_t run_at =
@@ -247,8 +249,8 @@ Status TraceReader::ReadFlags(TraceToken& token) {
   token = {.begins_sequence = (flags & trace_layout::kBegins) != 0,
            .is_generated = (flags & trace_layout::kGenerated) != 0,
            .is_together = (flags & trace_layout::kTogether) != 0};
-  if (token.begins_sequence && token.is_together) {
-    return WrongToken("is together with one of another prompt");
+  if (token.is_together && (token.begins_sequence || token.is_generated)) {
+    return WrongToken("is together with one of another prompt, or generated");
   }
   payload_ = payload_.subspan(1);
   if (token.begins_sequence) {

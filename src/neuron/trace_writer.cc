@@ -50,6 +50,8 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::Create(
   TC_ASSIGN_OR_RETURN(auto file, os::AtomicFile::Create(path));
   std::unique_ptr<TraceWriter> writer(new TraceWriter(std::move(file), header));
   TC_RETURN_IF_ERROR(writer->WriteHeader());
+  // A float for each neuron, which nobody asks for again.
+  if (writer->header_.run) writer->header_.run->shares = {};
   return writer;
 }
 

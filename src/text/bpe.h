@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,7 +12,7 @@
 #include <vector>
 
 #include "base/keyed_hash.h"
-#include "text/merge_table.h"
+#include "text/merge_symbols.h"
 #include "text/pretokenizer.h"
 #include "text/vocab_tokenizer.h"
 
@@ -21,14 +20,11 @@ namespace thermocline::text {
 
 class BpeTokenizer final : public VocabTokenizer {
  public:
-  // Requires CheckVocab and CompleteTypes. Tokenizer::Create's errors. A merge
-  // whose sides or result are no tokens is kept: others may lead from it to a
-  // token.
+  // Requires CheckVocab and CompleteTypes. Tokenizer::Create's errors.
   static Result<std::unique_ptr<const BpeTokenizer>> Create(Vocab vocab);
 
  private:
-  // A token's id where a text is one, else V and up: an intermediate result.
-  using Symbol = MergeTable::Symbol;
+  using Symbol = MergeSymbols::Symbol;
 
   explicit BpeTokenizer(Vocab vocab);
 
@@ -37,23 +33,20 @@ class BpeTokenizer final : public VocabTokenizer {
                      std::vector<TokenId>* tokens) const final;
   std::string PieceBytes(TokenId id) const final;
 
-  Status ReadMerges();
   void ReadBytes();
   void ReadWords();
-  Symbol Intern(std::string_view text);
-  bool IsToken(Symbol symbol) const {
-    return symbol < static_cast<Symbol>(num_tokens());
-  }
+  // Appends the tokens of a word: those it had before in this text, if it was
+  // there. Few words of a text are new.
   void EncodeWord(std::string_view word, EncodeScratch& scratch,
                   std::vector<TokenId>* tokens) const;
+  void EncodeNewWord(std::string_view word, EncodeScratch& scratch,
+                     std::vector<TokenId>* tokens) const;
   // Appends the tokens of the bytes of a symbol that is none.
   void EncodeBytes(Symbol symbol, std::vector<TokenId>* tokens) const;
 
   PreTokenizer pre_tokenizer_;
-  MergeTable merges_;
+  MergeSymbols merges_;
   std::array<Symbol, 256> byte_symbols_;
-  std::deque<std::string> other_texts_;  // of the symbols from V on
-  std::unordered_map<std::string_view, Symbol, KeyedHash> other_symbols_;
   // Whole words by their bytes, where these go before merges.
   std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> words_;
 };

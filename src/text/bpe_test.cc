@@ -85,6 +85,41 @@ TEST(BpeTest, WholeWordsGoBeforeMergesOnlyWhereTheModelWantsIt) {
   }
 }
 
+// More different words than are kept.
+TEST(BpeTest, ManyWords) {
+  const auto tokenizer = MakeBpe(SmallBpeVocab());
+  std::string text;
+  for (int i = 0; i < 70'000; ++i) {
+    std::string word = " ";
+    for (int rest = i + 26 * 26; rest > 0; rest /= 26) {
+      word += static_cast<char>('a' + rest % 26);
+    }
+    text += word;
+    if (i < 100 || i >= 69'900) text += word;
+  }
+  const auto ids = tokenizer->Encode(text, kPlain);
+  ASSERT_TRUE(ids);
+  EXPECT_EQ(tokenizer->Decode(*ids, false), text);
+}
+
+// A word that was there before gets its tokens again, whatever is between.
+TEST(BpeTest, WordsThatComeAgain) {
+  const auto tokenizer = MakeBpe(SmallBpeVocab());
+  const std::string once = EncodeBpe(*tokenizer, " the");
+  EXPECT_EQ(EncodeBpe(*tokenizer, " the cat the the"),
+            once + "|Ġ|c|a|t|" + once + "|" + once);
+  EXPECT_EQ(EncodeBpe(*tokenizer, " the<|tool|> the"),
+            once + "|<|tool|>|" + once);
+  const std::string longer(65, 'a');  // not kept
+  const auto ids = tokenizer->Encode(longer + " " + longer, kPlain);
+  ASSERT_TRUE(ids);
+  EXPECT_EQ(tokenizer->Decode(*ids, false), longer + " " + longer);
+  const auto parts = tokenizer->EncodeParts(
+      std::vector<TextPart>{{" the", true}, {" the", false}}, {});
+  ASSERT_TRUE(parts);
+  EXPECT_EQ(*parts, *tokenizer->Encode(" the the", kPlain));
+}
+
 TEST(BpeTest, PiecesAreBytes) {
   const auto tokenizer = MakeBpe(SmallBpeVocab());
   EXPECT_EQ(tokenizer->Piece(1, false), std::string_view("\0", 1));

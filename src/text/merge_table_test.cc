@@ -33,6 +33,19 @@ TEST(MergeTableTest, LowestRankFirstThenLeftmost) {
   EXPECT_EQ(Apply(runs, {}), Symbols{});
 }
 
+TEST(MergeTableTest, GrowsAsMergesAreAdded) {
+  MergeTable table;
+  EXPECT_EQ(Apply(table, {1, 2}), (Symbols{1, 2}));  // none yet
+  constexpr uint32_t kCount = 1000;
+  for (uint32_t i = 0; i < kCount; ++i) table.Add(i, i * i, kCount + i);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(Apply(table, {i, i * i}), (Symbols{kCount + i}));
+    EXPECT_EQ(Apply(table, {i, i * i + 1}), (Symbols{i, i * i + 1}));
+  }
+  table.Reserve(5);  // never fewer
+  EXPECT_EQ(Apply(table, {7, 49}), (Symbols{kCount + 7}));
+}
+
 TEST(MergeTableTest, FirstOfEqualPairsCounts) {
   MergeTable table;
   table.Add(1, 2, 3);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -37,6 +38,15 @@ constexpr std::string_view kNewSymbols =
     R"(\x{1F77B}-\x{1F77F}\x{1F7D9}\x{1FA75}-\x{1FA77}\x{1FA87}\x{1FA88})"
     R"(\x{1FAAD}-\x{1FAAF}\x{1FABB}-\x{1FABD}\x{1FABF}\x{1FACE}\x{1FACF})"
     R"(\x{1FADA}\x{1FADB}\x{1FAE8}\x{1FAF7}\x{1FAF8})";
+// Unicode's script, without the characters that only occur in it as well: the
+// regex engine counts those too.
+constexpr std::string_view kHan =
+    R"(\x{2E80}-\x{2E99}\x{2E9B}-\x{2EF3}\x{2F00}-\x{2FD5}\x{3005}\x{3007})"
+    R"(\x{3021}-\x{3029}\x{3038}-\x{303B}\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF})"
+    R"(\x{F900}-\x{FA6D}\x{FA70}-\x{FAD9}\x{16FE2}\x{16FE3}\x{16FF0}\x{16FF1})"
+    R"(\x{20000}-\x{2A6DF}\x{2A700}-\x{2B739}\x{2B740}-\x{2B81D})"
+    R"(\x{2B820}-\x{2CEA1}\x{2CEB0}-\x{2EBE0}\x{2EBF0}-\x{2EE5D})"
+    R"(\x{2F800}-\x{2FA1D}\x{30000}-\x{3134A}\x{31350}-\x{323AF})";
 constexpr std::string_view kNewMarks =
     R"(\x{CF3}\x{ECE}\x{10EFD}-\x{10EFF}\x{11241}\x{11F00}\x{11F01})"
     R"(\x{11F03}\x{11F34}-\x{11F3A}\x{11F3E}-\x{11F42}\x{13440})"
@@ -47,7 +57,7 @@ struct Shorthand {
   std::array<std::string_view, 4> sets;  // together
   bool negated = false;                  // then only outside of [...]
 };
-constexpr std::array<Shorthand, 10> kShorthands = {
+constexpr std::array<Shorthand, 11> kShorthands = {
     {{R"(\s)", {kSpaces}},
      {R"(\S)", {kSpaces}, true},
      {R"(\p{L})",
@@ -58,7 +68,8 @@ constexpr std::array<Shorthand, 10> kShorthands = {
      {R"(\p{N})", {R"(\p{N})", kNewNumbers}},
      {R"(\p{P})", {R"(\p{P})", kNewPunctuation}},
      {R"(\p{S})", {R"(\p{S})", kNewSymbols}},
-     {R"(\p{M})", {R"(\p{M})", kNewMarks}}}};
+     {R"(\p{M})", {R"(\p{M})", kNewMarks}},
+     {R"(\p{Han})", {kHan}}}};
 
 std::string SpellOut(std::string_view pattern) {
   std::string spelled;
@@ -103,7 +114,6 @@ constexpr const char* kDeepSeekPunctuation =
 // same, without a second look at each of its characters.
 constexpr const char* kTrailingSpaces = R"((?<!\s)\s+$)";
 
-constexpr const char* kThreeNumbers = R"(\p{N}{1,3})";
 constexpr const char* kDeepSeek3Cjk =
     R"([\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]+)";
 constexpr const char* kDeepSeek3 =
@@ -113,60 +123,81 @@ constexpr const char* kDeepSeek3 =
 constexpr const char* kBloom =
     R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 
+// GPT-4o's with Han runs apart and no slashes behind symbols. The models' own
+// pattern takes Han out of the classes of letters ("&&[^\p{Han}]"), which this
+// engine cannot; looking ahead at each character would, and giving characters
+// back one by one would then need memory for each. So what that comes to is
+// written out, in runs that give nothing back: capitals and caseless letters up
+// to small ones; else up to the last caseless one; else capitals alone.
+constexpr const char* kKimiK2 =
+    R"(\p{Han}+|[^\r\n\p{L}\p{N}]?)"
+    R"((?:(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*+\p{Ll})"
+    R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])*+)"
+    R"(|(?:[\p{Lu}\p{Lt}]*+(?:(?!\p{Han})[\p{Lm}\p{Lo}\p{M}])++)++))"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 struct Rules {
-  std::vector<std::string_view> names;
-  std::vector<const char*> stages;
+  std::array<std::string_view, 12> names;  // the rest is empty
+  std::array<const char*, 6> stages;       // the rest is null
   bool ignore_merges = false;
   bool adds_bos = false;
 };
 
-const std::vector<Rules>& AllRules() {
-  static const std::vector<Rules> rules = {
-      {{"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt",
-        "gigachat", "a.x-4.0", "mellum"},
-       {kGpt2}},
-      {.names = {"llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral",
-                 "midm-2.0"},
-       .stages = {kLlama3Pattern},
-       .ignore_merges = true,
-       .adds_bos = true},
-      {{"dbrx", "smaug", "smaug-bpe", "chatglm-bpe", "glm4"}, {kLlama3Pattern}},
-      {.names = {"tekken"},
-       .stages = {kTekkenPattern},
-       .ignore_merges = true,
-       .adds_bos = true},
-      {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "kormo"},
-       {kQwen2Pattern}},
-      {{"falcon"}, {kFalconPunctuation, kGpt2, kThreeDigits}},
-      {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone",
-        "minerva-7b"},
-       {kOneNumber, kGpt2}},
-      {.names = {"chameleon"},
-       .stages = {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )",
-                  kOneNumber, R"([\p{P}!-/:-@\[-`{-~])", kGpt2},
-       .adds_bos = true},
-      {{"bloom", "poro-chat", "gpt3-finnish"}, {kBloom}},
-      {{"viking"}, {kBloom, kOneNumber}},
-      {{"deepseek-llm"},
-       {kLineBreakPattern, kDeepSeekLettersPattern, kDeepSeekPunctuation,
-        kTrailingSpaces, kDeepSeekCjk, R"(\p{N}+)"}},
-      {{"deepseek-v3"}, {kThreeNumbers, kDeepSeek3Cjk, kDeepSeek3}},
-      {{"deepseek-coder"},
-       {kLineBreakPattern, R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepSeekCjk,
-        kOneNumber}},
-      {{"default"}, {kDefaultPunctuation, kGpt2, R"(\p{N}+)", kThreeDigits}},
-  };
-  return rules;
-}
+constexpr Rules kRules[] = {
+    {{"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt", "gigachat",
+      "a.x-4.0", "mellum", "exaone4", "modern-bert"},
+     {kGpt2}},
+    {.names = {"llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral",
+               "midm-2.0", "falcon-h1", "lfm2"},
+     .stages = {kLlama3Pattern},
+     .ignore_merges = true,
+     .adds_bos = true},
+    {{"dbrx", "smaug", "smaug-bpe", "chatglm-bpe", "glm4"}, {kLlama3Pattern}},
+    {.names = {"tekken"},
+     .stages = {kTekkenPattern},
+     .ignore_merges = true,
+     .adds_bos = true},
+    // Ling's own pattern (bailingmoe) is another, but cuts the same.
+    {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "kormo", "hunyuan",
+      "solar-open", "f2llmv2", "grok-2", "bailingmoe", "bailingmoe2",
+      "llada-moe"},
+     {kQwen2Pattern}},
+    {{"qwen35"}, {kQwen35Pattern}},
+    {{"seed-coder"}, {kSeedCoderPattern}},
+    {.names = {"minicpm5"},
+     .stages = {kThreeNumbersPattern, kMiniCpm5Pattern},
+     .ignore_merges = true},
+    {{"gpt-4o", "llama4", "minimax-m2", "kanana2", "talkie"}, {kGpt4oPattern}},
+    {{"kimi-k2"}, {kKimiK2}},
+    {{"falcon"}, {kFalconPunctuation, kGpt2, kThreeDigits}},
+    {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone",
+      "minerva-7b", "mellum2"},
+     {kOneNumber, kGpt2}},
+    {.names = {"chameleon"},
+     .stages = {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )",
+                kOneNumber, R"([\p{P}!-/:-@\[-`{-~])", kGpt2},
+     .adds_bos = true},
+    {{"bloom", "poro-chat", "gpt3-finnish"}, {kBloom}},
+    {{"viking"}, {kBloom, kOneNumber}},
+    {{"deepseek-llm"},
+     {kLineBreakPattern, kDeepSeekLettersPattern, kDeepSeekPunctuation,
+      kTrailingSpaces, kDeepSeekCjk, R"(\p{N}+)"}},
+    {{"deepseek-v3", "hunyuan-dense", "joyai-llm"},
+     {kThreeNumbersPattern, kDeepSeek3Cjk, kDeepSeek3}},
+    {{"deepseek-coder"},
+     {kLineBreakPattern, R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepSeekCjk,
+      kOneNumber}},
+    {{"default"}, {kDefaultPunctuation, kGpt2, R"(\p{N}+)", kThreeDigits}},
+};
 
 const Rules* FindRules(std::string_view name) {
-  for (const Rules& rules : AllRules()) {
-    if (std::find(rules.names.begin(), rules.names.end(), name) !=
-        rules.names.end()) {
-      return &rules;
-    }
-  }
-  return nullptr;
+  if (name.empty()) return nullptr;
+  const auto* found = std::ranges::find_if(kRules, [name](const Rules& rules) {
+    return std::ranges::find(rules.names, name) != rules.names.end();
+  });
+  return found == std::end(kRules) ? nullptr : found;
 }
 
 // Cuts one text, depth first, so that no list of pieces is ever held.
@@ -228,6 +259,7 @@ Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
   PreTokenizer pre_tokenizer;
   pre_tokenizer.ignore_merges_ = rules->ignore_merges;
   for (const char* stage : rules->stages) {
+    if (stage == nullptr) break;
     TC_ASSIGN_OR_RETURN(Regex regex,
                         Regex::Compile(SpellOut(stage), RegexLimits::kNone));
     pre_tokenizer.stages_.push_back(std::move(regex));

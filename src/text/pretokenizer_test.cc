@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/log.h"
 #include "base/random.h"
+#include "text/regex.h"
 
 namespace thermocline::text {
 namespace {
@@ -33,7 +35,7 @@ std::vector<std::string> Split(std::string_view name, std::string_view text) {
 TEST(PreTokenizerTest, Gpt2) {
   for (const char* name :
        {"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt",
-        "gigachat", "a.x-4.0", "mellum"}) {
+        "gigachat", "a.x-4.0", "mellum", "exaone4", "modern-bert"}) {
     EXPECT_THAT(Split(name, "Hello, it's 2024!"),
                 ElementsAre("Hello", ",", " it", "'s", " 2024", "!"))
         << name;
@@ -50,9 +52,9 @@ TEST(PreTokenizerTest, Gpt2) {
 }
 
 TEST(PreTokenizerTest, Llama3) {
-  for (const char* name :
-       {"llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "midm-2.0",
-        "dbrx", "smaug", "smaug-bpe", "chatglm-bpe", "glm4"}) {
+  for (const char* name : {"llama3", "llama-v3", "llama-bpe", "falcon3",
+                           "pixtral", "midm-2.0", "falcon-h1", "lfm2", "dbrx",
+                           "smaug", "smaug-bpe", "chatglm-bpe", "glm4"}) {
     EXPECT_THAT(
         Split(name, "Hello I'LL (be) 12345"),
         ElementsAre("Hello", " I", "'LL", " (", "be", ")", " ", "123", "45"))
@@ -69,11 +71,92 @@ TEST(PreTokenizerTest, Llama3) {
 
 TEST(PreTokenizerTest, Qwen2TakesDigitsOneByOne) {
   for (const char* name :
-       {"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "kormo"}) {
+       {"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "kormo", "hunyuan",
+        "solar-open", "f2llmv2", "grok-2", "bailingmoe", "bailingmoe2",
+        "llada-moe"}) {
     EXPECT_THAT(Split(name, "You'Re 123 (a)\n"),
                 ElementsAre("You", "'Re", " ", "1", "2", "3", " (", "a", ")\n"))
         << name;
   }
+}
+
+TEST(PreTokenizerTest, ContractionsInAnyCase) {
+  // The long s is a small letter of S.
+  EXPECT_THAT(Split("qwen2", "it'\u017Fx"), ElementsAre("it", "'\u017F", "x"));
+  EXPECT_THAT(Split("gpt-4o", "it'\u017F"), ElementsAre("it'\u017F"));
+}
+
+TEST(PreTokenizerTest, Qwen35KeepsMarksInWords) {
+  EXPECT_THAT(
+      Split("qwen35", "ae\u0301 x\u0301y !\u0301 12"),
+      ElementsAre("ae\u0301", " x\u0301y", " !", "\u0301", " ", "1", "2"));
+  EXPECT_THAT(Split("qwen2", "ae\u0301x"), ElementsAre("ae", "\u0301x"));
+}
+
+TEST(PreTokenizerTest, Gpt4oCutsWhereCapitalsBegin) {
+  for (const char* name :
+       {"gpt-4o", "llama4", "minimax-m2", "kanana2", "talkie"}) {
+    EXPECT_THAT(Split(name, "camelCase DON'T it's 1234/\n //\n\u4e16e\u0301"),
+                ElementsAre("camel", "Case", " DON'T", " it's", " ", "123", "4",
+                            "/\n", " //\n", "\u4e16e\u0301"))
+        << name;
+  }
+}
+
+TEST(PreTokenizerTest, KimiK2CutsHanFromOtherLetters) {
+  EXPECT_THAT(Split("kimi-k2", "\u4e16\u754cabC\u3005\u306e\u4e16 //\n/'s"),
+              ElementsAre("\u4e16\u754c", "ab", "C", "\u3005", "\u306e",
+                          "\u4e16", " //\n", "/'", "s"));
+  // Of Unicode 15; a radical, which is a symbol, alone and behind another.
+  EXPECT_THAT(Split("kimi-k2", "x\U00031350 \u2E80 !\u2E80"),
+              ElementsAre("x", "\U00031350", " \u2E80", " !\u2E80"));
+}
+
+// The rule as the model has it, character by character with steps back.
+TEST(PreTokenizerTest, KimiK2CutsAsItsOwnPatternDoes) {
+  const std::string han = "[\\x{4E00}-\\x{9FFF}\\x{2E80}-\\x{2E99}]";
+  const std::string big =
+      "(?:(?!" + han + ")[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}])";
+  const std::string small = "(?:(?!" + han + ")[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}])";
+  const std::string before = "[^\\r\\n\\p{L}\\p{N}]?";
+  const std::string behind = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
+  const auto own = Regex::Compile(
+      han + "+|" + before + big + "*" + small + "+" + behind + "|" + before +
+          big + "+" + small + "*" + behind +
+          R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+      RegexLimits::kUsual);
+  ASSERT_TRUE(own) << own.error().message;
+  const auto kimi = PreTokenizer::Create("kimi-k2");
+  ASSERT_TRUE(kimi);
+  const std::string_view letters[] = {"a",      "b", "A", "B",     "\u306e",
+                                      "\u0301", " ", "!", "\n",    "'s",
+                                      "\u4e16", "1", "/", "\u2E80"};
+  Random random(11);
+  RegexScratch scratch;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (uint64_t n = random.Below(12); n > 0; --n) {
+      text += letters[random.Below(std::size(letters))];
+    }
+    std::vector<std::string> expected;
+    for (size_t at = 0; at < text.size();) {
+      const auto match = own->Find(text, at, scratch);
+      ASSERT_TRUE(match && *match && (*match)->begin == at) << text;
+      expected.push_back(text.substr(at, (*match)->end - at));
+      at = (*match)->end;
+    }
+    ASSERT_EQ(Split(*kimi, text), expected) << text;
+  }
+}
+
+TEST(PreTokenizerTest, SeedCoderKeepsLineBreaksFromSymbols) {
+  EXPECT_THAT(Split("seed-coder", "a!\n\nb 12 I'Ll"),
+              ElementsAre("a", "!", "\n\n", "b", " ", "1", "2", " I", "'Ll"));
+}
+
+TEST(PreTokenizerTest, MiniCpm5TakesDigitsFirst) {
+  EXPECT_THAT(Split("minicpm5", "x  1234!\n I'Ll"),
+              ElementsAre("x", "  ", "123", "4", "!\n", " I", "'Ll"));
 }
 
 TEST(PreTokenizerTest, Falcon) {
@@ -88,7 +171,7 @@ TEST(PreTokenizerTest, Falcon) {
 
 TEST(PreTokenizerTest, StarcoderTakesDigitsFirst) {
   for (const char* name : {"starcoder", "refact", "command-r", "smollm",
-                           "codeshell", "exaone", "minerva-7b"}) {
+                           "codeshell", "exaone", "minerva-7b", "mellum2"}) {
     EXPECT_THAT(Split(name, "x = 42;"),
                 ElementsAre("x", " =", " ", "4", "2", ";"))
         << name;
@@ -126,9 +209,12 @@ TEST(PreTokenizerTest, BloomCutsAtStops) {
 }
 
 TEST(PreTokenizerTest, DeepSeekV3) {
-  EXPECT_THAT(Split("deepseek-v3", "x1234 =foo \u4e16\u306e! (bar\n"),
-              ElementsAre("x", "123", "4", " =", "foo", " ", "\u4e16\u306e",
-                          "!", " (", "bar", "\n"));
+  for (const char* name : {"deepseek-v3", "hunyuan-dense", "joyai-llm"}) {
+    EXPECT_THAT(Split(name, "x1234 =foo \u4e16\u306e! (bar\n"),
+                ElementsAre("x", "123", "4", " =", "foo", " ", "\u4e16\u306e",
+                            "!", " (", "bar", "\n"))
+        << name;
+  }
   EXPECT_THAT(Split("deepseek-v3", "a(bar"), ElementsAre("a", "(bar"));
 }
 
@@ -178,22 +264,26 @@ TEST(PreTokenizerTest, UnknownNamesAreQuoted) {
 }
 
 TEST(PreTokenizerTest, OnlySomeTakeWholeWords) {
-  for (const char* name :
-       {"llama3", "llama-bpe", "pixtral", "midm-2.0", "tekken"}) {
+  for (const char* name : {"llama3", "llama-bpe", "pixtral", "midm-2.0",
+                           "tekken", "falcon-h1", "lfm2", "minicpm5"}) {
     EXPECT_TRUE(PreTokenizer::Create(name)->ignore_merges()) << name;
   }
-  for (const char* name : {"dbrx", "smaug-bpe", "glm4", "qwen2", "gpt-2"}) {
+  for (const char* name :
+       {"dbrx", "smaug-bpe", "glm4", "qwen2", "gpt-2", "qwen35", "gpt-4o",
+        "llama4", "kimi-k2", "seed-coder"}) {
     EXPECT_FALSE(PreTokenizer::Create(name)->ignore_merges()) << name;
   }
 }
 
 TEST(PreTokenizerTest, OnlySomeAddBos) {
-  for (const char* name : {"llama3", "llama-v3", "llama-bpe", "falcon3",
-                           "pixtral", "midm-2.0", "tekken", "chameleon"}) {
+  for (const char* name :
+       {"llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "midm-2.0",
+        "tekken", "chameleon", "falcon-h1", "lfm2"}) {
     EXPECT_TRUE(AddsBos(name)) << name;
   }
   for (const char* name : {"smaug-bpe", "glm4", "kormo", "a.x-4.0", "mellum",
-                           "gpt-2", "default", "", "klingon"}) {
+                           "gpt-2", "default", "", "klingon", "qwen35",
+                           "gpt-4o", "kimi-k2", "minicpm5", "bailingmoe2"}) {
     EXPECT_FALSE(AddsBos(name)) << name;
   }
 }
@@ -224,8 +314,10 @@ TEST(PreTokenizerTest, InvalidBytesAreSymbols) {
 
 TEST(PreTokenizerTest, WordsJoinedAreTheText) {
   Random random(4);
-  for (const char* name : {"gpt-2", "llama3", "qwen2", "falcon", "starcoder",
-                           "deepseek-llm", "deepseek-coder", "default"}) {
+  for (const char* name :
+       {"gpt-2", "llama3", "qwen2", "falcon", "starcoder", "deepseek-llm",
+        "deepseek-coder", "default", "qwen35", "gpt-4o", "kimi-k2",
+        "seed-coder", "minicpm5"}) {
     const auto pre_tokenizer = PreTokenizer::Create(name);
     ASSERT_TRUE(pre_tokenizer);
     for (int round = 0; round < 200; ++round) {

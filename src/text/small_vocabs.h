@@ -19,6 +19,16 @@ inline void AddToken(Vocab* vocab, std::string_view text, TokenType type,
   vocab->scores.push_back(score);
 }
 
+// <0x00> to <0xFF>.
+inline void AddByteTokens(Vocab* vocab) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const std::string text = {'<', '0', 'x', kHex[byte / 16], kHex[byte % 16],
+                              '>'};
+    AddToken(vocab, text, TokenType::kByte);
+  }
+}
+
 // 0 <unk>, 1 <s>, 2 </s>, 3-258 the bytes, 259 <|tool|> (user-defined, added
 // afterwards), then
 // characters and words; BOS and a space in front are added.
@@ -28,12 +38,7 @@ inline Vocab SmallSpmVocab() {
   AddToken(&vocab, "<unk>", TokenType::kUnknown);
   AddToken(&vocab, "<s>", TokenType::kControl);
   AddToken(&vocab, "</s>", TokenType::kControl);
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  for (size_t byte = 0; byte < 256; ++byte) {
-    const std::string text = {'<', '0', 'x', kHex[byte / 16], kHex[byte % 16],
-                              '>'};
-    AddToken(&vocab, text, TokenType::kByte);
-  }
+  AddByteTokens(&vocab);
   AddToken(&vocab, "<|tool|>", TokenType::kUserDefined, kAddedTokenScore);
   float score = -1;
   for (const std::string_view text :
@@ -48,6 +53,41 @@ inline Vocab SmallSpmVocab() {
   vocab.eos = 2;
   vocab.add_bos = true;
   vocab.add_space_prefix = true;
+  return vocab;
+}
+
+// As Gemma 4: 0 <unk>, 1 <bos>, 2 <eos>, 3-258 the bytes, 259 <|tool|>
+// (user-defined), then characters and the results of the merges, and a run of
+// line feeds that no merge makes.
+inline Vocab SmallCharBpeVocab() {
+  Vocab vocab;
+  vocab.kind = VocabKind::kCharBpe;
+  AddToken(&vocab, "<unk>", TokenType::kUnknown);
+  AddToken(&vocab, "<bos>", TokenType::kControl);
+  AddToken(&vocab, "<eos>", TokenType::kControl);
+  AddByteTokens(&vocab);
+  AddToken(&vocab, "<|tool|>", TokenType::kUserDefined);
+  for (const std::string_view text :
+       {"▁", "t", "h", "e", "a", "i", "n", "c", "é", "☃", "<", "\n"}) {
+    AddToken(&vocab, text, TokenType::kNormal);
+  }
+  for (const auto& [left, right] :
+       std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"h", "e"},
+           {"▁", "t"},
+           {"▁t", "he"},
+           {"▁", "▁"},
+           {"a", "a"},
+           {"\n", "\n"}}) {
+    vocab.merges.push_back(std::string(left) + " " + std::string(right));
+    AddToken(&vocab, std::string(left) + std::string(right),
+             TokenType::kNormal);
+  }
+  AddToken(&vocab, "\n\n\n", TokenType::kNormal);
+  vocab.unk = 0;
+  vocab.bos = 1;
+  vocab.eos = 2;
+  vocab.add_bos = true;
   return vocab;
 }
 

@@ -5,26 +5,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/log.h"
 #include "text/utf8.h"
-#include "text/vocab_rules.h"
 
 namespace thermocline::text {
-namespace {
-
-constexpr std::string_view kSpace = "\u2581";  // how vocabularies write ' '
-
-// Position of the first space behind something other than a space, or npos.
-size_t FindInnerSpace(std::string_view escaped) {
-  size_t pos = 0;
-  while (escaped.substr(pos).starts_with(kSpace)) pos += kSpace.size();
-  return escaped.find(kSpace, pos);
-}
-
-}  // namespace
-
 SpmTokenizer::SpmTokenizer(Vocab vocab) : VocabTokenizer(std::move(vocab)) {
-  byte_tokens_.fill(-1);
   for (const std::string& token : vocab_.tokens) {
     max_token_bytes_ = std::max(max_token_bytes_, token.size());
     if (FindPlain(token) && FindInnerSpace(token) != std::string_view::npos) {
@@ -35,33 +19,11 @@ SpmTokenizer::SpmTokenizer(Vocab vocab) : VocabTokenizer(std::move(vocab)) {
 
 Result<std::unique_ptr<const SpmTokenizer>> SpmTokenizer::Create(Vocab vocab) {
   std::unique_ptr<SpmTokenizer> tokenizer(new SpmTokenizer(std::move(vocab)));
-  TC_RETURN_IF_ERROR(tokenizer->FindByteTokens());
+  TC_RETURN_IF_ERROR(
+      tokenizer->byte_tokens_.Read(tokenizer->vocab_, tokenizer->Unknown()));
   tokenizer->RankScores();
   TC_RETURN_IF_ERROR(tokenizer->Init());
   return tokenizer;
-}
-
-Status SpmTokenizer::FindByteTokens() {
-  for (TokenId id = 0; id < num_tokens(); ++id) {
-    if (Type(id) != TokenType::kByte) continue;
-    const std::optional<uint8_t> byte = ParseByteToken(TokenText(id));
-    if (!byte) {
-      return Fail(ErrorCode::kCorrupt,
-                  "vocabulary: token {} has type byte, but its text is not of "
-                  "the form <0xHH>",
-                  id);
-    }
-    if (byte_tokens_[*byte] < 0) byte_tokens_[*byte] = id;
-  }
-  const auto num_missing =
-      std::count(byte_tokens_.begin(), byte_tokens_.end(), -1);
-  if (num_missing > 0 && !HasUnknown()) {
-    LogInfo(
-        "the vocabulary lacks tokens for {} of 256 bytes and has no unknown "
-        "token; text that needs them is left out",
-        num_missing);
-  }
-  return {};
 }
 
 void SpmTokenizer::RankScores() {
@@ -76,16 +38,6 @@ void SpmTokenizer::RankScores() {
   }
 }
 
-void SpmTokenizer::AppendEscaped(std::string_view text, std::string* escaped) {
-  for (const char c : text) {
-    if (c == ' ') {
-      *escaped += kSpace;
-    } else {
-      escaped->push_back(c);
-    }
-  }
-}
-
 size_t SpmTokenizer::WordLength(std::string_view escaped) const {
   if (!words_are_independent_) return escaped.size();
   return std::min(FindInnerSpace(escaped), escaped.size());
@@ -95,7 +47,7 @@ Status SpmTokenizer::EncodePlain(std::string_view text, bool continues,
                                  EncodeScratch& scratch,
                                  std::vector<TokenId>* tokens) const {
   scratch.text.clear();
-  if (vocab_.add_space_prefix && !continues) scratch.text += kSpace;
+  if (vocab_.add_space_prefix && !continues) scratch.text += kEscapedSpace;
   AppendEscaped(text, &scratch.text);
   std::string_view rest = scratch.text;
   while (!rest.empty()) {
@@ -133,41 +85,14 @@ void SpmTokenizer::EncodeWord(std::string_view word, EncodeScratch& scratch,
     if (const std::optional<TokenId> id = FindPlain(piece)) {
       tokens->push_back(*id);
     } else {
-      EncodeUnknown(piece, tokens);
+      byte_tokens_.Append(piece, tokens);
     }
     offset += num_bytes;
   }
 }
 
-void SpmTokenizer::EncodeUnknown(std::string_view bytes,
-                                 std::vector<TokenId>* tokens) const {
-  const auto token_of = [this](char c) {
-    return byte_tokens_[static_cast<uint8_t>(c)];
-  };
-  const bool all_known = std::all_of(bytes.begin(), bytes.end(),
-                                     [&](char c) { return token_of(c) >= 0; });
-  if (all_known) {
-    for (const char c : bytes) tokens->push_back(token_of(c));
-  } else if (HasUnknown()) {
-    tokens->push_back(*vocab_.unk);
-  }
-}
-
 std::string SpmTokenizer::PieceBytes(TokenId id) const {
-  const std::string& text = TokenText(id);
-  if (Type(id) == TokenType::kByte) {
-    return std::string(1, static_cast<char>(*ParseByteToken(text)));
-  }
-  std::string piece;
-  for (size_t i = 0; i < text.size();) {
-    if (std::string_view(text).substr(i).starts_with(kSpace)) {
-      piece.push_back(' ');
-      i += kSpace.size();
-    } else {
-      piece.push_back(text[i++]);
-    }
-  }
-  return piece;
+  return CharPieceBytes(vocab_, id);
 }
 
 }  // namespace thermocline::text

@@ -2,13 +2,13 @@
 #ifndef THERMOCLINE_TEXT_SPM_H_
 #define THERMOCLINE_TEXT_SPM_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "text/char_pieces.h"
 #include "text/vocab_tokenizer.h"
 
 namespace thermocline::text {
@@ -26,20 +26,14 @@ class SpmTokenizer final : public VocabTokenizer {
                      std::vector<TokenId>* tokens) const final;
   std::string PieceBytes(TokenId id) const final;
 
-  Status FindByteTokens();
   void RankScores();
-  // Writes spaces as vocabularies do.
-  static void AppendEscaped(std::string_view text, std::string* escaped);
   // Length of the text at the start of `escaped` that merges on its own.
   size_t WordLength(std::string_view escaped) const;
   void EncodeWord(std::string_view word, EncodeScratch& scratch,
                   std::vector<TokenId>* tokens) const;
-  // Appends the tokens for a character that is no token itself.
-  void EncodeUnknown(std::string_view bytes,
-                     std::vector<TokenId>* tokens) const;
 
-  std::array<TokenId, 256> byte_tokens_;  // -1: none
-  std::vector<uint32_t> ranks_;           // [V] 0: the highest score
+  ByteTokens byte_tokens_;
+  std::vector<uint32_t> ranks_;  // [V] 0: the highest score
   size_t max_token_bytes_ = 0;
   // No token has a space behind something else, so words are independent: many
   // small problems instead of one large one, with the same result.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "text/bpe.h"
+#include "text/char_bpe.h"
 #include "text/spm.h"
 #include "text/vocab_rules.h"
 
@@ -14,6 +15,11 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::Create(Vocab vocab) {
   if (vocab.kind == VocabKind::kSpm) {
     TC_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer,
                         SpmTokenizer::Create(std::move(vocab)));
+    return tokenizer;
+  }
+  if (vocab.kind == VocabKind::kCharBpe) {
+    TC_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer,
+                        CharBpeTokenizer::Create(std::move(vocab)));
     return tokenizer;
   }
   TC_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer,
@@ -48,6 +54,15 @@ bool Tokenizer::IsSpecial(TokenId id) const {
   if (id < 0 || id >= num_tokens()) return false;
   const TokenType type = vocab_.types[static_cast<size_t>(id)];
   return type == TokenType::kControl || type == TokenType::kUserDefined;
+}
+
+bool Tokenizer::HasSpecial(std::string_view text) const {
+  for (TokenId id = 0; id < num_tokens(); ++id) {
+    if (vocab_.tokens[static_cast<size_t>(id)] == text && IsSpecial(id)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool Tokenizer::PartsText(TokenId id) const {

@@ -67,6 +67,9 @@ class Tokenizer {
   // Whether the token has a meaning besides its text: control, user-defined.
   bool IsSpecial(TokenId id) const;
 
+  // Whether such a token has this text. Linear in the vocabulary.
+  bool HasSpecial(std::string_view text) const;
+
   // Whether a text ends in front of the token, and another begins behind it:
   // special, but no symbol of a SentencePiece model itself.
   bool PartsText(TokenId id) const;
@@ -80,10 +83,10 @@ class Tokenizer {
   // All pieces joined, without the spaces that Encode put in front of text, at
   // the start and, unless space_prefix_once, behind special tokens (SPM with
   // add_space_prefix). Gives
-  // back what was encoded, but for U+2581, which SPM cannot tell from a space,
-  // white space that special tokens swallow, a space that it puts behind an
-  // unknown token that was written out and read as special, and what the
-  // vocabulary has no token or an unused one for.
+  // back what was encoded, but for U+2581, which SPM and BPE over characters
+  // cannot tell from a space, white space that special tokens swallow, a space
+  // that it puts behind an unknown token that was written out and read as
+  // special, and what the vocabulary has no token or an unused one for.
   std::string Decode(std::span<const TokenId> ids, bool show_special) const;
 
   // As given, except that every token has a type, and tokens whose text only

@@ -28,19 +28,21 @@ std::vector<std::unique_ptr<const Tokenizer>> MakeTokenizers() {
     tokenizers.push_back(*std::move(tokenizer));
   };
   add(thermocline::text::SmallSpmVocab());
+  add(thermocline::text::SmallCharBpeVocab());
   for (const char* pre : {"gpt-2", "llama-bpe", "qwen2", "falcon", "starcoder",
-                          "deepseek-llm", "deepseek-coder", "default"}) {
+                          "deepseek-llm", "deepseek-coder", "default", "qwen35",
+                          "gpt-4o", "kimi-k2", "seed-coder", "minicpm5"}) {
     add(thermocline::text::SmallBpeVocab(pre));
   }
   return tokenizers;
 }
 
-// SPM writes spaces as U+2581, so text with that character in it comes back
-// with spaces.
+// All but byte-level BPE write spaces as U+2581, so text with that character in
+// it comes back with spaces.
 std::string ExpectedText(const Tokenizer& tokenizer, std::string_view bytes) {
   constexpr std::string_view kSpace = "\u2581";
   std::string text(bytes);
-  if (tokenizer.vocab().kind != thermocline::text::VocabKind::kSpm) return text;
+  if (tokenizer.vocab().kind == thermocline::text::VocabKind::kBpe) return text;
   for (size_t i = 0; (i = text.find(kSpace, i)) != std::string::npos;) {
     text.replace(i, kSpace.size(), " ");
   }

@@ -25,8 +25,9 @@ enum class TokenType : uint8_t {  // the file format's numbers
 inline constexpr float kAddedTokenScore = -1000.0f;
 
 enum class VocabKind {
-  kSpm,  // SentencePiece: merges by score, U+2581 for space, byte tokens
-  kBpe,  // byte-level BPE: merges by rank, bytes as printable characters
+  kSpm,      // SentencePiece: merges by score, U+2581 for space, byte tokens
+  kBpe,      // byte-level BPE: merges by rank, bytes as printable characters
+  kCharBpe,  // BPE over characters: merges by rank, else as SentencePiece
 };
 
 struct Vocab {
@@ -35,7 +36,8 @@ struct Vocab {
   std::vector<std::string> tokens;  // [V], as stored
   std::vector<float> scores;        // [V], or empty: all 0
   std::vector<TokenType> types;     // [V], or empty: all normal
-  std::vector<std::string> merges;  // "left right", best first; BPE
+  std::vector<std::string>
+      merges;  // "left right", best first; BPE of both kinds
   std::optional<TokenId> bos, eos, eot, eom, unk, pad;
   bool add_bos = false;
   bool add_eos = false;

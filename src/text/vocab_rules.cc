@@ -24,6 +24,11 @@ constexpr std::array<std::string_view, 12> kOtherControlTexts = {
     "<|fim_middle|>", "<fim-middle>", "<｜fim▁end｜>",   "<MID>"};
 // Instruction-tuned DeepSeek Coder ends its turn with this one.
 constexpr std::string_view kDeepSeekCoderEnd = "<|EOT|>";
+// gpt-oss ends its turn with these two, and with <|end|> each message in it:
+// the answer comes behind that of the thoughts.
+constexpr std::string_view kMessageEnd = "<|end|>";
+constexpr std::array<std::string_view, 2> kTurnEnds = {"<|return|>",
+                                                       "<|call|>"};
 
 constexpr std::array<std::string_view, 6> kPhi3Texts = {
     "<|endoftext|>", "<|assistant|>", "<|placeholder1|>",
@@ -52,6 +57,12 @@ bool IsPhi3(const Vocab& vocab) {
     if (Contains(kPhi3Texts, token)) found.insert(token);
   }
   return found.size() == kPhi3Texts.size();
+}
+
+bool HasLetter(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
 }
 
 int HexDigit(char c) {
@@ -96,6 +107,25 @@ Status CheckVocab(const Vocab& vocab) {
   return CheckSpecialId("padding", vocab.pad, n);
 }
 
+bool LooksLikeControl(std::string_view text) {
+  if (text == "<start_of_turn>") return true;
+  for (const std::string_view bar : {"|", "｜"}) {
+    const bool opens = text.starts_with('<') && text.substr(1).starts_with(bar);
+    const bool closes =
+        text.ends_with('>') && text.substr(0, text.size() - 1).ends_with(bar);
+    if (!opens && !closes) continue;
+    if (!text.starts_with('<') || !text.ends_with('>')) return false;
+    text.remove_prefix(1 + (opens ? bar.size() : 0));
+    // In <|> the bar would be there twice.
+    const size_t num_closing = 1 + (closes ? bar.size() : 0);
+    if (text.size() < num_closing) return false;
+    text.remove_suffix(num_closing);
+    return HasLetter(text) &&
+           text.find_first_of("<>|() \t\r\n") == std::string_view::npos;
+  }
+  return false;
+}
+
 void CompleteTypes(Vocab* vocab) {
   vocab->types.resize(vocab->tokens.size(), TokenType::kNormal);
   for (size_t i = 0; i < vocab->tokens.size(); ++i) {
@@ -103,7 +133,8 @@ void CompleteTypes(Vocab* vocab) {
     if (type < TokenType::kNormal || type > TokenType::kByte) {
       type = TokenType::kNormal;
     }
-    if (Contains(kEndTexts, vocab->tokens[i]) ||
+    if ((type == TokenType::kNormal && LooksLikeControl(vocab->tokens[i])) ||
+        Contains(kEndTexts, vocab->tokens[i]) ||
         Contains(kOtherControlTexts, vocab->tokens[i])) {
       type = TokenType::kControl;
     }
@@ -111,13 +142,19 @@ void CompleteTypes(Vocab* vocab) {
 }
 
 std::vector<bool> FindEndsOfGeneration(const Vocab& vocab) {
+  const bool has_turn_ends = std::ranges::all_of(kTurnEnds, [&](auto text) {
+    return std::ranges::find(vocab.tokens, text) != vocab.tokens.end();
+  });
   std::vector<bool> ends(vocab.tokens.size());
   for (size_t i = 0; i < ends.size(); ++i) {
     const std::string& text = vocab.tokens[i];
     const bool is_special = vocab.types[i] == TokenType::kControl ||
                             vocab.types[i] == TokenType::kUserDefined;
-    ends[i] =
-        is_special && (Contains(kEndTexts, text) || text == kDeepSeekCoderEnd);
+    bool is_end = Contains(kEndTexts, text) || text == kDeepSeekCoderEnd;
+    if (has_turn_ends) {
+      is_end = Contains(kTurnEnds, text) || (is_end && text != kMessageEnd);
+    }
+    ends[i] = is_special && is_end;
   }
   for (const auto& id : {vocab.eos, vocab.eot, vocab.eom}) {
     if (id) ends[static_cast<size_t>(*id)] = true;

@@ -16,12 +16,23 @@ namespace thermocline::text {
 // range, scores that are not numbers.
 Status CheckVocab(const Vocab& vocab);
 
+// Whether a text is written as control tokens are: <|im_start|>, <｜User｜>,
+// <|turn>. No training makes such a token of text, which is cut where letters
+// meet signs: it was added.
+bool LooksLikeControl(std::string_view text);
+
 // Fills in absent types, takes numbers that are no type for normal, and makes
-// control tokens of those whose text only ever is one (<|im_end|>, ...), since
-// conversions have marked them wrongly.
+// control tokens of normal ones that look like it, and of those whose text only
+// ever is one (<|im_end|>, ...), since conversions have marked them wrongly. A
+// type once, for all that asks for it, and not a rule for the marks of a chat:
+// what matches in a template is then also what content cannot forge, what ends
+// an answer, and what is not shown. User-defined tokens stay so: an exporter
+// that knows the difference has made it, and models show some of them.
 void CompleteTypes(Vocab* vocab);
 
-// [V] the tokens after which a model has said what it had to say. Requires
+// [V] the tokens after which a model has said what it had to say: known texts,
+// and the vocabulary's EOS, EOT and EOM. Where there are <|return|> and
+// <|call|> they end generation, and <|end|> only a message. Requires
 // CompleteTypes.
 std::vector<bool> FindEndsOfGeneration(const Vocab& vocab);
 

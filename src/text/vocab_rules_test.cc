@@ -64,6 +64,33 @@ TEST(VocabRulesTest, CompletesTypes) {
   EXPECT_EQ(vocab.types[1], TokenType::kControl);
 }
 
+TEST(VocabRulesTest, TextsOfControlTokens) {
+  for (const char* text :
+       {"<|im_start|>", "<|user|>", "<|start_header_id|>", "<|turn>",
+        "<channel|>", "<start_of_turn>", "<｜User｜>", "<｜tool▁calls▁begin｜>",
+        "<|A|>", "<|reserved_special_token_3|>", "<|0.00s|>"}) {
+    EXPECT_TRUE(LooksLikeControl(text)) << text;
+  }
+  for (const char* text :
+       {"",        "<",          "<|",       "<|>",        "<||>",
+        "|>",      "<>",         "<|-|>",    "<|12|>",     "<b>",
+        "</s>",    "<table>",    "<think>",  "im_start|>", "<|im_start",
+        "<|a b|>", "<|a|><|b|>", "<|f(x)|>", "[INST]",     "▁<|a|>",
+        "<｜",     "<｜>"}) {
+    EXPECT_FALSE(LooksLikeControl(text)) << text;
+  }
+}
+
+TEST(VocabRulesTest, NormalTokensThatLookLikeControlAreControl) {
+  Vocab vocab = Tokens({"<|user|>", "<|tool|>", "<|>", "<b>"});
+  vocab.types = {TokenType::kNormal, TokenType::kUserDefined,
+                 TokenType::kNormal, TokenType::kNormal};
+  CompleteTypes(&vocab);
+  EXPECT_EQ(vocab.types,
+            (std::vector{TokenType::kControl, TokenType::kUserDefined,
+                         TokenType::kNormal, TokenType::kNormal}));
+}
+
 TEST(VocabRulesTest, FindsWhatEndsGeneration) {
   Vocab vocab = Tokens({"a", "<|im_end|>", "<|eot_id|>", "<|EOT|>", "x", "y",
                         "z", "<｜end▁of▁sentence｜>", "<|fim_middle|>"});
@@ -72,10 +99,28 @@ TEST(VocabRulesTest, FindsWhatEndsGeneration) {
   vocab.eom = 6;
   CompleteTypes(&vocab);
   EXPECT_EQ(FindEndsOfGeneration(vocab),
-            (std::vector<bool>{false, true, true, false, true, true, true, true,
+            (std::vector<bool>{false, true, true, true, true, true, true, true,
                                false}));
-  vocab.types[3] = TokenType::kControl;  // a normal <|EOT|> may be just text
-  EXPECT_TRUE(FindEndsOfGeneration(vocab)[3]);
+  vocab.types[3] = TokenType::kUnused;
+  EXPECT_FALSE(FindEndsOfGeneration(vocab)[3]);
+}
+
+// Only both together tell that <|end|> ends a message within an answer.
+TEST(VocabRulesTest, MessagesEndWithinTurnsOfGptOss) {
+  struct EndCase {
+    const char *first, *second;
+    std::vector<bool> ends;  // of these two, <|end|> and <|endoftext|>
+  };
+  const EndCase cases[] = {{"<|return|>", "<|call|>", {1, 1, 0, 1}},
+                           {"<|return|>", "<|user|>", {0, 0, 1, 1}},
+                           {"<|user|>", "<|call|>", {0, 0, 1, 1}}};
+  for (const EndCase& each : cases) {
+    Vocab vocab = Tokens({each.first, each.second, "<|end|>", "<|endoftext|>"});
+    CompleteTypes(&vocab);
+    EXPECT_EQ(FindEndsOfGeneration(vocab), each.ends) << each.second;
+    vocab.eot = 2;  // the file's word counts
+    EXPECT_TRUE(FindEndsOfGeneration(vocab)[2]);
+  }
 }
 
 TEST(VocabRulesTest, OnlyPhi3SwallowsSpaces) {

@@ -23,9 +23,9 @@ Status CheckLength(size_t num_bytes) {
 VocabTokenizer::VocabTokenizer(Vocab vocab) : Tokenizer(std::move(vocab)) {
   plain_ids_.reserve(vocab_.tokens.size());
   for (TokenId id = 0; id < num_tokens(); ++id) {
-    const bool is_spm_byte =
-        vocab_.kind == VocabKind::kSpm && Type(id) == TokenType::kByte;
-    if (IsHidden(id) || is_spm_byte || TokenText(id).empty()) continue;
+    const bool is_byte =
+        vocab_.kind != VocabKind::kBpe && Type(id) == TokenType::kByte;
+    if (IsHidden(id) || is_byte || TokenText(id).empty()) continue;
     plain_ids_.try_emplace(TokenText(id), id);
   }
 }

@@ -2,7 +2,9 @@
 #ifndef THERMOCLINE_TEXT_VOCAB_TOKENIZER_H_
 #define THERMOCLINE_TEXT_VOCAB_TOKENIZER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,10 +21,15 @@ namespace thermocline::text {
 
 // Memory of one Encode call, reused from word to word.
 struct EncodeScratch {
+  // Where the tokens of a word of the text begin and end among all.
+  struct WordTokens {
+    size_t begin, end;
+  };
   PairMerger merger;
   std::vector<uint32_t> symbols;
   std::vector<uint32_t> offsets;
   std::string text;
+  std::unordered_map<std::string_view, WordTokens, KeyedHash> words;
 };
 
 class VocabTokenizer : public Tokenizer {
@@ -43,7 +50,7 @@ class VocabTokenizer : public Tokenizer {
 
   // Appends the tokens of a text without special tokens in it; empty: of the
   // space that goes in front of a text, if any. It begins a text, unless it
-  // `continues` one.
+  // `continues` one. It is there, and so is `tokens`, as long as the scratch.
   virtual Status EncodePlain(std::string_view text, bool continues,
                              EncodeScratch& scratch,
                              std::vector<TokenId>* tokens) const = 0;
@@ -61,11 +68,17 @@ class VocabTokenizer : public Tokenizer {
   // The token that plain text may become; never control or unknown ones, which
   // text must not be able to forge.
   std::optional<TokenId> FindPlain(std::string_view text) const;
+  // The same as a function, which must not outlive the tokenizer.
+  std::function<std::optional<TokenId>(std::string_view)> PlainFinder() const {
+    return [this](std::string_view text) { return FindPlain(text); };
+  }
 
-  // Whether vocab_.unk stands for text that has no token. Not a control token
+  // What stands for text that has no token, if anything. Not a control token
   // (StarCoder's is <|endoftext|>), which text must not become.
-  bool HasUnknown() const {
-    return vocab_.unk && Type(*vocab_.unk) != TokenType::kControl;
+  std::optional<TokenId> Unknown() const {
+    const bool is_usable =
+        vocab_.unk && Type(*vocab_.unk) != TokenType::kControl;
+    return is_usable ? vocab_.unk : std::nullopt;
   }
 
  private:

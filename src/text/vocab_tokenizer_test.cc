@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -172,6 +173,23 @@ TEST(VocabTokenizerTest, NormalTokensOfControlTextAreControl) {
   EXPECT_GT(Encode(*tokenizer, "<|im_end|>", false, false).size(), 1u);
   EXPECT_EQ(tokenizer->Piece(end, false), "");
   EXPECT_TRUE(tokenizer->IsEndOfGeneration(end));
+}
+
+// An exporter's mistake that is common: the marks of a chat as normal tokens.
+TEST(VocabTokenizerTest, MarksThatAreNormalMatchInMarkupOnly) {
+  for (Vocab vocab : {SmallBpeVocab("llama-bpe"), SmallSpmVocab()}) {
+    AddToken(&vocab, "<|im_start|>", TokenType::kNormal);
+    const auto mark = static_cast<TokenId>(vocab.tokens.size() - 1);
+    const auto tokenizer = MakeVocabTokenizer(vocab);
+    const auto ids = tokenizer->EncodeParts(
+        std::vector<TextPart>{{"<|im_start|>", true}, {"<|im_start|>", false}},
+        {});
+    ASSERT_TRUE(ids);
+    ASSERT_GT(ids->size(), 2u);
+    EXPECT_EQ(ids->front(), mark);
+    EXPECT_EQ(std::ranges::count(*ids, mark), 1);
+    EXPECT_EQ(tokenizer->Piece(mark, false), "");
+  }
 }
 
 TEST(VocabTokenizerTest, UnusedTokensHaveNoText) {

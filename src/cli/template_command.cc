@@ -1,0 +1,150 @@
+// `thermocline template`: what a chat template makes of a conversation.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/choose_chat_format.h"
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "cli/open_model.h"
+#include "cli/signals.h"
+#include "cli/standard_io.h"
+#include "cli/terminal.h"
+#include "text/chat_format.h"
+#include "text/chat_messages.h"
+
+namespace thermocline::cli {
+namespace {
+
+using text::jinja::Json;
+
+// The one variable that this command reads itself.
+constexpr const char* kPrompt = "add_generation_prompt";
+
+struct TemplateFlags {
+  std::optional<std::string> model;
+  ChatFormatFlags format;
+  std::string messages;
+  std::optional<std::string> kwargs_file;
+  bool tokens = false;
+};
+
+void CheckFlags(const TemplateFlags& flags) {
+  CheckChatFormatFlags(flags.format, flags.kwargs_file.has_value());
+  const bool has_template = flags.format.template_file.has_value();
+  if (!flags.model && (!has_template || flags.tokens)) {
+    throw CLI::ValidationError(
+        has_template ? "tokens are those of a model: give one by -m"
+                     : "no template: give a model by -m, or a template by "
+                       "--chat-template-file");
+  }
+  int num_stdin = 0;
+  for (const std::string& path :
+       {flags.messages, flags.format.template_file.value_or(""),
+        flags.format.tools_file.value_or(""), flags.kwargs_file.value_or("")}) {
+    num_stdin += IsStdin(path) ? 1 : 0;
+  }
+  if (num_stdin > 1) {
+    throw CLI::ValidationError("standard input can be one file only");
+  }
+}
+
+Result<Json> ReadJson(const std::string& path) {
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  return text::ParseJson(text, InputName(path));
+}
+
+Result<Json> ReadKwargs(const TemplateFlags& flags) {
+  if (!flags.kwargs_file) return Json::object();
+  TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*flags.kwargs_file));
+  const std::string name = InputName(*flags.kwargs_file);
+  TC_ASSIGN_OR_RETURN(Json kwargs, ParseTemplateKwargs(text, name));
+  const auto prompt = kwargs.find(kPrompt);
+  if (prompt == kwargs.end() || prompt->is_boolean()) return kwargs;
+  return Fail(ErrorCode::kInvalidArgument, "{}: {} is true or false", name,
+              kPrompt);
+}
+
+// Messages that are none are the file's fault, other errors tell of the format:
+// a line in them is one of the template.
+Result<std::vector<text::TextPart>> Render(const text::ChatFormat& format,
+                                           const text::RenderRequest& request,
+                                           const std::string& messages_name) {
+  const Status checked = text::CheckMessages(*request.messages);
+  if (!checked.has_value()) return Annotate(messages_name, checked.error());
+  auto parts = format.Render(request);
+  if (parts.has_value()) return parts;
+  return Annotate(fmt::format("{}: {}", messages_name, format.name()),
+                  parts.error());
+}
+
+Status Print(const text::ChatFormat& format,
+             std::span<const text::TextPart> parts,
+             const text::Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) return WriteModelText(text::Join(parts));
+  TC_ASSIGN_OR_RETURN(
+      const std::vector<text::TokenId> tokens,
+      text::EncodeChat(*tokenizer, format, parts, /*add_bos=*/true));
+  return WriteStdout(fmt::format("{}\n", fmt::join(tokens, " ")));
+}
+
+Status Run(const TemplateFlags& flags) {
+  ExitOnInterrupt exit_on_interrupt;  // no file is written
+  Vocabulary vocabulary;
+  if (flags.model) {
+    TC_ASSIGN_OR_RETURN(vocabulary, OpenVocabulary(*flags.model));
+  }
+  TC_ASSIGN_OR_RETURN(const Json messages, ReadJson(flags.messages));
+  TC_ASSIGN_OR_RETURN(const Json kwargs, ReadKwargs(flags));
+  const text::RenderRequest request = {
+      .messages = &messages,
+      .add_generation_prompt = kwargs.value(kPrompt, true)};
+  TC_ASSIGN_OR_RETURN(
+      const auto format,
+      ChooseChatFormat(flags.format, kwargs,
+                       {vocabulary.file.get(), vocabulary.tokenizer.get()}));
+  TC_ASSIGN_OR_RETURN(const std::vector<text::TextPart> parts,
+                      Render(*format, request, InputName(flags.messages)));
+  return Print(*format, parts,
+               flags.tokens ? vocabulary.tokenizer.get() : nullptr);
+}
+
+}  // namespace
+
+void AddTemplateCommand(CLI::App& parent, Action& action) {
+  auto flags = std::make_shared<TemplateFlags>();
+  CLI::App* app = parent.add_subcommand(
+      "template", "Prints a conversation as a chat template writes it");
+  AddPath(*app, "-m,--model", flags->model, "FILE",
+          "GGUF model, or vocabulary without tensors: its template, and its "
+          "special tokens");
+  AddChatFormatFlags(*app, flags->format);
+  AddRequiredPath(*app, "--messages", flags->messages, "FILE",
+                  "JSON list of messages; -: standard input");
+  AddPath(*app, "--kwargs", flags->kwargs_file, "FILE",
+          "JSON object whose members are variables of the template");
+  app->add_flag("--tokens", flags->tokens,
+                "Print the ids of the text's tokens instead");
+  app->footer(
+      "The text goes to standard output as it is, without a line end behind "
+      "it. Members\nof --kwargs are bos_token, eos_token, enable_thinking, "
+      "documents and the like;\nadd_generation_prompt is true unless it says "
+      "otherwise.\n\nExamples:\n"
+      "  thermocline template -m model.gguf --messages chat.json\n"
+      "  thermocline template --chat-template-file t.jinja --messages - "
+      "--kwargs k.json\n"
+      "  thermocline template -m model.gguf --messages chat.json --tools "
+      "tools.json --tokens");
+  app->callback([flags, &action] {
+    CheckFlags(*flags);
+    action = [flags] { return Run(*flags); };
+  });
+}
+
+}  // namespace thermocline::cli
