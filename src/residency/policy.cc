@@ -21,6 +21,8 @@ namespace {
 constexpr ParameterInfo kSlowParameters[] = {
     {"half-life", SlowOptions{}.half_life, 1.0, 1e6},
     {"margin", SlowOptions{}.margin, 0.0, 10.0},
+    {"change", SlowOptions{}.change, 0.0, 1.0},
+    {"changing", SlowOptions{}.half_life_changing, 1.0, 1e6},
 };
 
 constexpr MacroMicroOptions kMacroMicro;
@@ -59,7 +61,9 @@ std::unique_ptr<Policy> MakePlain(const Extents& layers, const Parameters&) {
 std::unique_ptr<Policy> MakeSlowOf(const Extents& layers,
                                    const Parameters& parameters) {
   return MakeSlow(layers, {.half_life = parameters.Get("half-life"),
-                           .margin = parameters.Get("margin")});
+                           .margin = parameters.Get("margin"),
+                           .change = parameters.Get("change"),
+                           .half_life_changing = parameters.Get("changing")});
 }
 
 std::unique_ptr<Policy> MakeMacroMicroOf(const Extents& layers,

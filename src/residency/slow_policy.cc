@@ -14,10 +14,59 @@ namespace {
 // are scaled back.
 constexpr float kMostWeight = 0x1p40f;
 
+// A mean whose values count half after so many others. It begins with the
+// first.
+class FadingMean {
+ public:
+  explicit FadingMean(double half_life)
+      : rate_(1.0 - std::exp2(-1.0 / half_life)) {}
+
+  void Add(double value) {
+    weight_ += (1.0 - weight_) * rate_;
+    mean_ += (value - mean_) * rate_ / weight_;
+  }
+  double mean() const { return mean_; }
+
+ private:
+  double rate_;
+  double weight_ = 0.0;  // of all values so far, that of endlessly many is 1
+  double mean_ = 0.0;
+};
+
+// Notices from the share of used units that are resident that the text has
+// become another. Two passes: one alone is chance.
+class ChangeDetector {
+ public:
+  // `change` as in SlowOptions.
+  explicit ChangeDetector(double change) : change_(change) {}
+
+  // Whether it looks like a change, with this pass. Without units: as before.
+  bool Observe(const neuron::NeuronSet& used, const ResidentSet& residents) {
+    size_t num_used = 0, num_resident = 0;
+    used.ForEachIn(0, used.num_neurons, [&](size_t i) {
+      ++num_used;
+      if (residents.Has(static_cast<uint32_t>(i))) ++num_resident;
+    });
+    if (num_used > 0) {
+      const double share =
+          static_cast<double>(num_resident) / static_cast<double>(num_used);
+      recent_.Add(share);
+      usual_.Add(share);
+    }
+    return recent_.mean() < change_ * usual_.mean();
+  }
+
+ private:
+  double change_;
+  FadingMean recent_{2.0}, usual_{64.0};
+};
+
 class SlowLayer {
  public:
   SlowLayer(const LayerExtent& extent, const SlowOptions& options)
       : growth_(std::exp2(1.0 / options.half_life)),
+        growth_changing_(std::exp2(1.0 / options.half_life_changing)),
+        changes_(options.change),
         lead_(static_cast<float>(1.0 + options.margin)),
         scores_(extent.num_units, 0.0f),
         residents_(extent, &scores_),
@@ -39,7 +88,8 @@ class SlowLayer {
   }
 
   void Observe(const neuron::NeuronSet& used) {
-    weight_ *= growth_;
+    weight_ *=
+        changes_.Observe(used, residents_.set()) ? growth_changing_ : growth_;
     if (weight_ > kMostWeight) ScaleBack();
     residents_.SetUsed(used);
     used.ForEachIn(0, used.num_neurons, [this](size_t i) {
@@ -113,6 +163,8 @@ class SlowLayer {
   }
 
   double growth_;  // of a use's weight, from pass to pass
+  double growth_changing_;
+  ChangeDetector changes_;
   float lead_;
   double weight_ = 1.0;
   std::vector<float> scores_;
@@ -127,6 +179,7 @@ class SlowLayer {
 std::unique_ptr<Policy> MakeSlow(const std::vector<LayerExtent>& layers,
                                  const SlowOptions& options) {
   TC_CHECK(options.half_life >= 1.0 && options.margin >= 0.0);
+  TC_CHECK(options.half_life_changing >= 1.0 && options.change >= 0.0);
   return std::make_unique<LayeredPolicy<SlowLayer>>(layers, options);
 }
 

@@ -14,14 +14,23 @@ class SlowReference : public Reference {
   SlowReference(size_t capacity, const std::vector<float>& frequency,
                 const SlowOptions& options)
       : capacity_(capacity),
-        fade_(std::exp2(-1.0 / options.half_life)),
-        margin_(options.margin),
+        options_(options),
         scores_(frequency.begin(), frequency.end()) {}
   void Begin(const Units& best_first) override { residents_ = best_first; }
   void Observe(const Units& used) override {
     used_ = used;
-    for (double& score : scores_) score *= fade_;
-    for (const uint32_t unit : used) scores_[unit] += 1.0 - fade_;
+    if (!used.empty()) {
+      const auto num_resident = static_cast<double>(
+          std::ranges::count_if(used, [&](uint32_t u) { return Has(u); }));
+      shares_.push_back(num_resident / static_cast<double>(used.size()));
+    }
+    const bool has_changed = MeanShare(2.0) < options_.change * MeanShare(64.0);
+    const double fade =
+        std::exp2(-1.0 / (has_changed ? options_.half_life_changing
+                                      : options_.half_life));
+    // A use counts the same whenever it was, and fades.
+    for (double& score : scores_) score *= fade;
+    for (const uint32_t unit : used) scores_[unit] += use_;
   }
   void Admit(uint32_t unit) override {
     if (residents_.size() == capacity_) {
@@ -30,7 +39,7 @@ class SlowReference : public Reference {
         return std::ranges::count(used_, other) == 0;
       });
       if (leaves == residents_.end()) return;
-      if (scores_[unit] <= scores_[*leaves] * (1.0 + margin_)) return;
+      if (scores_[unit] <= scores_[*leaves] * (1.0 + options_.margin)) return;
       residents_.erase(leaves);
     }
     residents_.push_back(unit);
@@ -41,10 +50,23 @@ class SlowReference : public Reference {
   }
 
  private:
+  // A pass counts half as much as one half_life passes later.
+  double MeanShare(double half_life) const {
+    double sum = 0.0, weights = 0.0;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      const double weight =
+          std::exp2(-static_cast<double>(shares_.size() - i) / half_life);
+      sum += weight * shares_[i];
+      weights += weight;
+    }
+    return weights > 0.0 ? sum / weights : 0.0;
+  }
+
   size_t capacity_;
-  double fade_;
-  double margin_;
+  SlowOptions options_;
+  double use_ = 1.0 - std::exp2(-1.0 / options_.half_life);
   std::vector<double> scores_;
+  std::vector<double> shares_;  // of what each pass used, resident
   Units residents_;
   Units used_;
 };
@@ -64,6 +86,30 @@ TEST(SlowPolicy, ScoresOutlastTheirScale) {
     for (int pass = 0; pass < 10; ++pass) RunPass(*policy, 0, 3, {turn % 3});
     ASSERT_EQ(ResidentsOf(*policy, 0, 3), (Units{turn % 3})) << turn;
   }
+}
+
+// One text uses ten units for long, another ten others: who knows that the text
+// has changed has all of them resident after eight passes, else after many.
+TEST(SlowPolicy, AnotherTextIsNoticed) {
+  constexpr uint32_t kNumUnits = 20;
+  const auto passes_to_change = [](const SlowOptions& options) {
+    const auto policy = MakeSlow({{kNumUnits, 10, {}}}, options);
+    const Units first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    const Units second = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+    for (int pass = 0; pass < 200; ++pass) {
+      RunPass(*policy, 0, kNumUnits, first);
+    }
+    int num_passes = 0;
+    while (ResidentsOf(*policy, 0, kNumUnits) != second && num_passes < 200) {
+      RunPass(*policy, 0, kNumUnits, second);
+      ++num_passes;
+    }
+    return num_passes;
+  };
+  EXPECT_LE(passes_to_change({}), 8);
+  const int without = passes_to_change({.change = 0.0});
+  EXPECT_GE(without, 30);
+  EXPECT_LT(without, 200);
 }
 
 // A use adds 1/47 to a score, and 1/20 better is clearly better.
