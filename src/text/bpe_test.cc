@@ -7,36 +7,20 @@
 
 #include "base/random.h"
 #include "text/small_vocabs.h"
+#include "text/test_tokenizer.h"
 
 namespace thermocline::text {
 namespace {
 
 constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
 
-std::unique_ptr<const Tokenizer> MakeBpe(Vocab vocab) {
-  auto tokenizer = Tokenizer::Create(std::move(vocab));
-  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-  return *std::move(tokenizer);
-}
-
-std::string EncodeBpe(const Tokenizer& tokenizer, std::string_view text) {
-  const auto ids = tokenizer.Encode(text, kPlain);
-  if (!ids) return ids.error().message;
-  std::string joined;
-  for (const TokenId id : *ids) {
-    joined += (joined.empty() ? "" : "|") +
-              tokenizer.vocab().tokens[static_cast<size_t>(id)];
-  }
-  return joined;
-}
-
 TEST(BpeTest, MergesWithinWordsByRank) {
-  const auto tokenizer = MakeBpe(SmallBpeVocab());
-  EXPECT_EQ(EncodeBpe(*tokenizer, "the the"), "t|he|Ġthe");
-  EXPECT_EQ(EncodeBpe(*tokenizer, " aaaaa"), "Ġa|aaaa");
-  EXPECT_EQ(EncodeBpe(*tokenizer, "12 \n"), "12|Ġ|Ċ");
-  EXPECT_EQ(EncodeBpe(*tokenizer, "é\xff"), "Ã©|ÿ");
-  EXPECT_EQ(EncodeBpe(*tokenizer, ""), "");
+  const auto tokenizer = MakeTokenizer(SmallBpeVocab());
+  EXPECT_EQ(JoinedTokens(*tokenizer, "the the"), "t|he|Ġthe");
+  EXPECT_EQ(JoinedTokens(*tokenizer, " aaaaa"), "Ġa|aaaa");
+  EXPECT_EQ(JoinedTokens(*tokenizer, "12 \n"), "12|Ġ|Ċ");
+  EXPECT_EQ(JoinedTokens(*tokenizer, "é\xff"), "Ã©|ÿ");
+  EXPECT_EQ(JoinedTokens(*tokenizer, ""), "");
 }
 
 TEST(BpeTest, MergeNeedsTwoSides) {
@@ -57,20 +41,21 @@ TEST(BpeTest, MergesThatNameNoToken) {
     vocab.merges.emplace_back(merge);
   }
   AddToken(&vocab, "xyz", TokenType::kNormal);
-  const auto tokenizer = MakeBpe(vocab);
-  EXPECT_EQ(EncodeBpe(*tokenizer, "xyz"), "xyz");
-  EXPECT_EQ(EncodeBpe(*tokenizer, "xyqxy"), "x|y|q|x|y");
+  const auto tokenizer = MakeTokenizer(vocab);
+  EXPECT_EQ(JoinedTokens(*tokenizer, "xyz"), "xyz");
+  EXPECT_EQ(JoinedTokens(*tokenizer, "xyqxy"), "x|y|q|x|y");
 }
 
 TEST(BpeTest, BytesWithoutTokens) {
   Vocab vocab = SmallBpeVocab();
   vocab.tokens[1 + 'x'] = "";
-  EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|b");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "axb"), "a|b");
   vocab.unk = 0;
-  EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|b");  // no control token
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "axb"),
+            "a|b");  // no control token
   AddToken(&vocab, "<unk>", TokenType::kUnknown);
   vocab.unk = static_cast<TokenId>(vocab.tokens.size() - 1);
-  EXPECT_EQ(EncodeBpe(*MakeBpe(vocab), "axb"), "a|<unk>|b");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "axb"), "a|<unk>|b");
 }
 
 TEST(BpeTest, WholeWordsGoBeforeMergesOnlyWhereTheModelWantsIt) {
@@ -78,16 +63,16 @@ TEST(BpeTest, WholeWordsGoBeforeMergesOnlyWhereTheModelWantsIt) {
     Vocab vocab = SmallBpeVocab(whole ? "llama-bpe" : "dbrx");
     AddToken(&vocab, "Ġcat", TokenType::kNormal);
     AddToken(&vocab, "Ġdog", TokenType::kControl);
-    const auto tokenizer = MakeBpe(vocab);
-    EXPECT_EQ(EncodeBpe(*tokenizer, " cat"), whole ? "Ġcat" : "Ġ|c|a|t");
-    EXPECT_EQ(EncodeBpe(*tokenizer, " dog"), "Ġ|d|o|g");
-    EXPECT_EQ(EncodeBpe(*tokenizer, " cats"), "Ġ|c|a|t|s");
+    const auto tokenizer = MakeTokenizer(vocab);
+    EXPECT_EQ(JoinedTokens(*tokenizer, " cat"), whole ? "Ġcat" : "Ġ|c|a|t");
+    EXPECT_EQ(JoinedTokens(*tokenizer, " dog"), "Ġ|d|o|g");
+    EXPECT_EQ(JoinedTokens(*tokenizer, " cats"), "Ġ|c|a|t|s");
   }
 }
 
 // More different words than are kept.
 TEST(BpeTest, ManyWords) {
-  const auto tokenizer = MakeBpe(SmallBpeVocab());
+  const auto tokenizer = MakeTokenizer(SmallBpeVocab());
   std::string text;
   for (int i = 0; i < 70'000; ++i) {
     std::string word = " ";
@@ -104,11 +89,11 @@ TEST(BpeTest, ManyWords) {
 
 // A word that was there before gets its tokens again, whatever is between.
 TEST(BpeTest, WordsThatComeAgain) {
-  const auto tokenizer = MakeBpe(SmallBpeVocab());
-  const std::string once = EncodeBpe(*tokenizer, " the");
-  EXPECT_EQ(EncodeBpe(*tokenizer, " the cat the the"),
+  const auto tokenizer = MakeTokenizer(SmallBpeVocab());
+  const std::string once = JoinedTokens(*tokenizer, " the");
+  EXPECT_EQ(JoinedTokens(*tokenizer, " the cat the the"),
             once + "|Ġ|c|a|t|" + once + "|" + once);
-  EXPECT_EQ(EncodeBpe(*tokenizer, " the<|tool|> the"),
+  EXPECT_EQ(JoinedTokens(*tokenizer, " the<|tool|> the"),
             once + "|<|tool|>|" + once);
   const std::string longer(65, 'a');  // not kept
   const auto ids = tokenizer->Encode(longer + " " + longer, kPlain);
@@ -121,7 +106,7 @@ TEST(BpeTest, WordsThatComeAgain) {
 }
 
 TEST(BpeTest, PiecesAreBytes) {
-  const auto tokenizer = MakeBpe(SmallBpeVocab());
+  const auto tokenizer = MakeTokenizer(SmallBpeVocab());
   EXPECT_EQ(tokenizer->Piece(1, false), std::string_view("\0", 1));
   EXPECT_EQ(tokenizer->Piece(1 + 0xff, false), "\xff");
   EXPECT_EQ(tokenizer->Piece(260, false), " the");
@@ -139,7 +124,7 @@ TEST(BpeTest, RandomBytesRoundTrip) {
   Random random(7);
   for (const char* pre : {"gpt-2", "llama-bpe", "qwen2", "falcon", "starcoder",
                           "deepseek-llm", "deepseek-coder", "default"}) {
-    const auto tokenizer = MakeBpe(SmallBpeVocab(pre));
+    const auto tokenizer = MakeTokenizer(SmallBpeVocab(pre));
     for (int round = 0; round < 100; ++round) {
       std::string text(random.Below(50), '\0');
       for (char& c : text) c = static_cast<char>(random.Below(256));

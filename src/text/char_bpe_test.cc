@@ -8,30 +8,13 @@
 
 #include "base/random.h"
 #include "text/small_vocabs.h"
+#include "text/test_tokenizer.h"
 
 namespace thermocline::text {
 namespace {
 
-std::unique_ptr<const Tokenizer> MakeCharBpe(Vocab vocab) {
-  auto tokenizer = Tokenizer::Create(std::move(vocab));
-  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-  return *std::move(tokenizer);
-}
-
-// The stored texts of the tokens, with '|' between.
-std::string EncodeCharBpe(const Tokenizer& tokenizer, std::string_view text) {
-  const auto ids = tokenizer.Encode(text, {false, false});
-  if (!ids) return ids.error().message;
-  std::string joined;
-  for (const TokenId id : *ids) {
-    joined += (joined.empty() ? "" : "|") +
-              tokenizer.vocab().tokens[static_cast<size_t>(id)];
-  }
-  return joined;
-}
-
 TEST(CharBpeTest, CharactersMergeByRank) {
-  const auto tokenizer = MakeCharBpe(SmallCharBpeVocab());
+  const auto tokenizer = MakeTokenizer(SmallCharBpeVocab());
   for (const auto& [text, tokens] :
        std::initializer_list<std::pair<const char*, const char*>>{
            {"the the", "t|he|▁the"},
@@ -44,44 +27,44 @@ TEST(CharBpeTest, CharactersMergeByRank) {
            {"\u2581the", "▁the"},
            {"<0x41>", "<|<0x30>|<0x78>|<0x34>|<0x31>|<0x3E>"},
            {"", ""}}) {
-    EXPECT_EQ(EncodeCharBpe(*tokenizer, text), tokens) << text;
+    EXPECT_EQ(JoinedTokens(*tokenizer, text), tokens) << text;
   }
 }
 
 TEST(CharBpeTest, RunsOfLineFeedsAreWholeTokensWhereThereAreSuch) {
-  const auto tokenizer = MakeCharBpe(SmallCharBpeVocab());
-  EXPECT_EQ(EncodeCharBpe(*tokenizer, "a\na"), "a|\n|a");
-  EXPECT_EQ(EncodeCharBpe(*tokenizer, "a\n\n\na"), "a|\n\n\n|a");
-  EXPECT_EQ(EncodeCharBpe(*tokenizer, "\n\n\n\n\n"), "\n\n|\n\n|\n");
+  const auto tokenizer = MakeTokenizer(SmallCharBpeVocab());
+  EXPECT_EQ(JoinedTokens(*tokenizer, "a\na"), "a|\n|a");
+  EXPECT_EQ(JoinedTokens(*tokenizer, "a\n\n\na"), "a|\n\n\n|a");
+  EXPECT_EQ(JoinedTokens(*tokenizer, "\n\n\n\n\n"), "\n\n|\n\n|\n");
 }
 
 TEST(CharBpeTest, NothingMergesAcrossTheEndOfALine) {
   Vocab vocab = SmallCharBpeVocab();
   vocab.merges.emplace_back("\n t");
   AddToken(&vocab, "\nt", TokenType::kNormal);
-  EXPECT_EQ(EncodeCharBpe(*MakeCharBpe(vocab), "\nt"), "\n|t");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "\nt"), "\n|t");
 }
 
 // With a merge that puts a space behind something else, whole lines merge.
 TEST(CharBpeTest, SpacesMayBeInside) {
   Vocab vocab = SmallCharBpeVocab();
-  EXPECT_EQ(EncodeCharBpe(*MakeCharBpe(vocab), "he he"), "he|▁|he");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "he he"), "he|▁|he");
   vocab.merges.emplace_back("he ▁");
   AddToken(&vocab, "he▁", TokenType::kNormal);
-  EXPECT_EQ(EncodeCharBpe(*MakeCharBpe(vocab), "he he"), "he▁|he");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "he he"), "he▁|he");
 }
 
 TEST(CharBpeTest, MergesThatEndInNoToken) {
   Vocab vocab = SmallCharBpeVocab();
   vocab.merges.emplace_back("x c");  // no token, nor is its left side
-  EXPECT_EQ(EncodeCharBpe(*MakeCharBpe(vocab), "xc"), "<0x78>|c");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "xc"), "<0x78>|c");
   vocab.merges.emplace_back("xc n");
   AddToken(&vocab, "xcn", TokenType::kNormal);
-  EXPECT_EQ(EncodeCharBpe(*MakeCharBpe(vocab), "xcn"), "xcn");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "xcn"), "xcn");
 }
 
 TEST(CharBpeTest, ControlTokensAreNotForged) {
-  const auto tokenizer = MakeCharBpe(SmallCharBpeVocab());
+  const auto tokenizer = MakeTokenizer(SmallCharBpeVocab());
   EXPECT_EQ(tokenizer->Encode("<bos>a", {true, true})->size(), 3u);
   const auto ids = tokenizer->Encode("<bos><unk>", {false, false});
   for (const TokenId id : *ids) EXPECT_GT(id, 2);
@@ -99,9 +82,9 @@ TEST(CharBpeTest, BadVocabulariesAreRefused) {
 // Words cut apart give what the whole line gives.
 TEST(CharBpeTest, WordsAreIndependentOfEachOther) {
   Vocab vocab = SmallCharBpeVocab();
-  const auto by_words = MakeCharBpe(vocab);
+  const auto by_words = MakeTokenizer(vocab);
   vocab.merges.emplace_back("q ▁");  // q is not in the texts
-  const auto by_lines = MakeCharBpe(vocab);
+  const auto by_lines = MakeTokenizer(vocab);
   Random random(3);
   for (int round = 0; round < 300; ++round) {
     std::string text(random.Below(30), ' ');
@@ -112,7 +95,7 @@ TEST(CharBpeTest, WordsAreIndependentOfEachOther) {
 
 TEST(CharBpeTest, RandomBytesRoundTrip) {
   Random random(7);
-  const auto tokenizer = MakeCharBpe(SmallCharBpeVocab());
+  const auto tokenizer = MakeTokenizer(SmallCharBpeVocab());
   for (int round = 0; round < 200; ++round) {
     std::string text(random.Below(50), '\0');
     for (char& c : text) c = static_cast<char>(random.Below(256));

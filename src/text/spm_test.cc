@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "text/small_vocabs.h"
+#include "text/test_tokenizer.h"
 
 namespace thermocline::text {
 namespace {
@@ -16,32 +17,14 @@ namespace {
 constexpr EncodeOptions kTextOnly = {.add_special = false,
                                      .parse_special = false};
 
-std::unique_ptr<const Tokenizer> MakeSpm(Vocab vocab) {
-  auto tokenizer = Tokenizer::Create(std::move(vocab));
-  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-  return *std::move(tokenizer);
-}
-
-// The stored texts of the tokens, with '|' between.
-std::string EncodeSpm(const Tokenizer& tokenizer, std::string_view text) {
-  const auto ids = tokenizer.Encode(text, kTextOnly);
-  if (!ids) return ids.error().message;
-  std::string joined;
-  for (const TokenId id : *ids) {
-    joined += (joined.empty() ? "" : "|") +
-              tokenizer.vocab().tokens[static_cast<size_t>(id)];
-  }
-  return joined;
-}
-
 TEST(SpmTest, HighestScoreFirst) {
-  const auto tokenizer = MakeSpm(SmallSpmVocab());
-  EXPECT_EQ(EncodeSpm(*tokenizer, "the cat"), "▁the|▁|c|at");
-  EXPECT_EQ(EncodeSpm(*tokenizer, "a"), "▁a");
-  EXPECT_EQ(EncodeSpm(*tokenizer, ""), "");
-  EXPECT_EQ(EncodeSpm(*tokenizer, " "), "▁▁");
-  EXPECT_EQ(EncodeSpm(*tokenizer, "   "), "▁▁▁▁");
-  EXPECT_EQ(EncodeSpm(*tokenizer, "é☃"), "▁|é|☃");
+  const auto tokenizer = MakeTokenizer(SmallSpmVocab());
+  EXPECT_EQ(JoinedTokens(*tokenizer, "the cat"), "▁the|▁|c|at");
+  EXPECT_EQ(JoinedTokens(*tokenizer, "a"), "▁a");
+  EXPECT_EQ(JoinedTokens(*tokenizer, ""), "");
+  EXPECT_EQ(JoinedTokens(*tokenizer, " "), "▁▁");
+  EXPECT_EQ(JoinedTokens(*tokenizer, "   "), "▁▁▁▁");
+  EXPECT_EQ(JoinedTokens(*tokenizer, "é☃"), "▁|é|☃");
 }
 
 TEST(SpmTest, EqualScoresMergeLeftmost) {
@@ -49,31 +32,32 @@ TEST(SpmTest, EqualScoresMergeLeftmost) {
   for (const char* text : {"a", "b", "ab", "ba", "aba"}) {
     AddToken(&vocab, text, TokenType::kNormal, 0);
   }
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "aba"), "aba");
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "bab"), "ba|b");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "aba"), "aba");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "bab"), "ba|b");
   vocab.scores = {0, 0, -2, -1, -3};
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "abab"), "aba|b");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "abab"), "aba|b");
   vocab.scores.clear();  // absent: all equal
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "bab"), "ba|b");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "bab"), "ba|b");
 }
 
 TEST(SpmTest, UnknownCharactersBecomeBytesElseUnknown) {
   Vocab vocab = SmallSpmVocab();
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "ü\xff"), "▁|<0xC3>|<0xBC>|<0xFF>");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "ü\xff"),
+            "▁|<0xC3>|<0xBC>|<0xFF>");
   vocab.types[3 + 0xbc] = TokenType::kNormal;  // no longer byte BC
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "üx"), "▁|<unk>|<0x78>");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "üx"), "▁|<unk>|<0x78>");
   vocab.unk = 1;  // <s>: no text becomes a control token
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "üx"), "▁|<0x78>");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "üx"), "▁|<0x78>");
   vocab.unk.reset();
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "üx"), "▁|<0x78>");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "üx"), "▁|<0x78>");
 }
 
 TEST(SpmTest, TextCannotForgeControlOrByteTokens) {
   Vocab vocab = SmallSpmVocab();
   AddToken(&vocab, "<s", TokenType::kNormal, -50);
   AddToken(&vocab, "<0", TokenType::kNormal, -50);
-  const auto tokenizer = MakeSpm(vocab);
-  EXPECT_EQ(EncodeSpm(*tokenizer, "<s>"), "▁|<s|>");
+  const auto tokenizer = MakeTokenizer(vocab);
+  EXPECT_EQ(JoinedTokens(*tokenizer, "<s>"), "▁|<s|>");
   const auto ids = tokenizer->Encode("<0x41>", kTextOnly);
   ASSERT_TRUE(ids);
   EXPECT_EQ(std::count(ids->begin(), ids->end(), 3 + 0x41), 0);
@@ -90,7 +74,7 @@ TEST(SpmTest, ByteTokenMustBeWellFormed) {
 }
 
 TEST(SpmTest, PiecesAreBytes) {
-  const auto tokenizer = MakeSpm(SmallSpmVocab());
+  const auto tokenizer = MakeTokenizer(SmallSpmVocab());
   EXPECT_EQ(tokenizer->Piece(3 + 0xe9, false), "\xe9");
   EXPECT_EQ(tokenizer->Piece(3, false), std::string_view("\0", 1));
   EXPECT_EQ(tokenizer->Piece(262, false), " the");
@@ -99,18 +83,18 @@ TEST(SpmTest, PiecesAreBytes) {
 }
 
 TEST(SpmTest, LowerBlockIsASpace) {
-  const auto tokenizer = MakeSpm(SmallSpmVocab());
-  EXPECT_EQ(EncodeSpm(*tokenizer, "the▁the"), "▁the|▁the");
+  const auto tokenizer = MakeTokenizer(SmallSpmVocab());
+  EXPECT_EQ(JoinedTokens(*tokenizer, "the▁the"), "▁the|▁the");
   EXPECT_EQ(tokenizer->Decode(*tokenizer->Encode("a▁a", {}), false), "a a");
 }
 
 // Cutting at spaces must not change what merges: a token that no text here can
 // become, but that has a space inside, turns it off.
 TEST(SpmTest, WordByWordEqualsTheWholeText) {
-  const auto by_word = MakeSpm(SmallSpmVocab());
+  const auto by_word = MakeTokenizer(SmallSpmVocab());
   Vocab vocab = SmallSpmVocab();
   AddToken(&vocab, "\U0001F600▁x", TokenType::kNormal, -100);
-  const auto whole = MakeSpm(vocab);
+  const auto whole = MakeTokenizer(vocab);
   Random random(5);
   for (int round = 0; round < 500; ++round) {
     std::string text;
@@ -126,11 +110,11 @@ TEST(SpmTest, TokensThatSpanWords) {
   Vocab vocab = SmallSpmVocab();
   AddToken(&vocab, "e▁", TokenType::kNormal, 5);
   AddToken(&vocab, "e▁c", TokenType::kNormal, 4);
-  EXPECT_EQ(EncodeSpm(*MakeSpm(vocab), "he cat"), "▁|h|e▁c|at");
+  EXPECT_EQ(JoinedTokens(*MakeTokenizer(vocab), "he cat"), "▁|h|e▁c|at");
 }
 
 TEST(SpmTest, RandomBytesRoundTrip) {
-  const auto tokenizer = MakeSpm(SmallSpmVocab());
+  const auto tokenizer = MakeTokenizer(SmallSpmVocab());
   Random random(6);
   for (int round = 0; round < 500; ++round) {
     std::string text(random.Below(50), '\0');

@@ -9,17 +9,12 @@
 
 #include "base/random.h"
 #include "text/small_vocabs.h"
+#include "text/test_tokenizer.h"
 
 namespace thermocline::text {
 namespace {
 
 using Ids = std::vector<TokenId>;
-
-std::unique_ptr<const Tokenizer> MakeTokenizer(Vocab vocab) {
-  auto tokenizer = Tokenizer::Create(std::move(vocab));
-  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-  return *std::move(tokenizer);
-}
 
 std::vector<std::unique_ptr<const Tokenizer>> SmallTokenizers() {
   std::vector<std::unique_ptr<const Tokenizer>> tokenizers;

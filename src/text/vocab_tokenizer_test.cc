@@ -9,17 +9,12 @@
 #include <vector>
 
 #include "text/small_vocabs.h"
+#include "text/test_tokenizer.h"
 
 namespace thermocline::text {
 namespace {
 
 using Ids = std::vector<TokenId>;
-
-std::unique_ptr<const Tokenizer> MakeVocabTokenizer(Vocab vocab) {
-  auto tokenizer = Tokenizer::Create(std::move(vocab));
-  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
-  return *std::move(tokenizer);
-}
 
 Ids Encode(const Tokenizer& tokenizer, std::string_view text, bool add_special,
            bool parse_special) {
@@ -33,30 +28,28 @@ constexpr TokenId kBpeTool = 257;
 
 TEST(VocabTokenizerTest, BosAndEosOnlyWhereTheVocabularyAsks) {
   Vocab vocab = SmallSpmVocab();
-  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", true, false),
-            (Ids{1, kSpmA}));
-  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", false, false), Ids{kSpmA});
-  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "", true, false), Ids{1});
-  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "", false, false), Ids{});
+  EXPECT_EQ(Encode(*MakeTokenizer(vocab), "a", true, false), (Ids{1, kSpmA}));
+  EXPECT_EQ(Encode(*MakeTokenizer(vocab), "a", false, false), Ids{kSpmA});
+  EXPECT_EQ(Encode(*MakeTokenizer(vocab), "", true, false), Ids{1});
+  EXPECT_EQ(Encode(*MakeTokenizer(vocab), "", false, false), Ids{});
   vocab.add_eos = true;
-  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", true, false),
+  EXPECT_EQ(Encode(*MakeTokenizer(vocab), "a", true, false),
             (Ids{1, kSpmA, 2}));
   vocab.add_bos = false;
-  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", true, false),
-            (Ids{kSpmA, 2}));
+  EXPECT_EQ(Encode(*MakeTokenizer(vocab), "a", true, false), (Ids{kSpmA, 2}));
   vocab.eos.reset();
-  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "a", true, false), Ids{kSpmA});
+  EXPECT_EQ(Encode(*MakeTokenizer(vocab), "a", true, false), Ids{kSpmA});
 }
 
 TEST(VocabTokenizerTest, ControlTokensMatchOnlyWhenAskedTo) {
-  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
+  const auto spm = MakeTokenizer(SmallSpmVocab());
   EXPECT_EQ(Encode(*spm, "<s>a</s>a", false, true), (Ids{1, kSpmA, 2, kSpmA}));
   EXPECT_EQ(Encode(*spm, "<unk>", false, true), Ids{0});
   EXPECT_EQ(Encode(*spm, "<s>", true, true), (Ids{1, 1}));
   for (const TokenId id : Encode(*spm, "<s>a</s><unk>", false, false)) {
     EXPECT_GT(id, 2);
   }
-  const auto bpe = MakeVocabTokenizer(SmallBpeVocab());
+  const auto bpe = MakeTokenizer(SmallBpeVocab());
   EXPECT_EQ(Encode(*bpe, "a<|endoftext|>", false, true), (Ids{1 + 'a', 0}));
   for (const TokenId id : Encode(*bpe, "a<|endoftext|>", false, false)) {
     EXPECT_NE(id, 0);
@@ -64,8 +57,8 @@ TEST(VocabTokenizerTest, ControlTokensMatchOnlyWhenAskedTo) {
 }
 
 TEST(VocabTokenizerTest, UserDefinedTokensAlwaysMatch) {
-  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
-  const auto bpe = MakeVocabTokenizer(SmallBpeVocab());
+  const auto spm = MakeTokenizer(SmallSpmVocab());
+  const auto bpe = MakeTokenizer(SmallBpeVocab());
   for (const bool parse_special : {true, false}) {
     EXPECT_EQ(Encode(*spm, "a<|tool|>a", false, parse_special),
               (Ids{kSpmA, kSpmTool, kSpmA}));
@@ -81,7 +74,7 @@ TEST(VocabTokenizerTest, UserDefinedTokensAlwaysMatch) {
 TEST(VocabTokenizerTest, SymbolsOfTheModelStandInsideOfText) {
   Vocab vocab = SmallSpmVocab();
   AddToken(&vocab, "<sep>", TokenType::kUserDefined, 0);
-  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const auto tokenizer = MakeTokenizer(vocab);
   const TokenId sep = tokenizer->num_tokens() - 1;
   const TokenId bare_a = sep - 9;
   ASSERT_EQ(vocab.tokens[static_cast<size_t>(bare_a)], "a");
@@ -100,14 +93,14 @@ TEST(VocabTokenizerTest, SymbolsOfTheModelStandInsideOfText) {
   EXPECT_FALSE(tokenizer->PartsText(sep));
   EXPECT_TRUE(tokenizer->PartsText(kSpmTool));
   vocab.add_space_prefix = false;
-  EXPECT_EQ(Encode(*MakeVocabTokenizer(vocab), "<sep>a", false, false),
+  EXPECT_EQ(Encode(*MakeTokenizer(vocab), "<sep>a", false, false),
             (Ids{sep, bare_a}));
 }
 
 TEST(VocabTokenizerTest, ASpaceInFrontOfTheTextOnly) {
   Vocab vocab = SmallSpmVocab();
   vocab.space_prefix_once = true;
-  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const auto tokenizer = MakeTokenizer(vocab);
   const TokenId bare_a = tokenizer->num_tokens() - 9;
   ASSERT_EQ(vocab.tokens[static_cast<size_t>(bare_a)], "a");
   const std::pair<const char*, Ids> cases[] = {
@@ -133,7 +126,7 @@ TEST(VocabTokenizerTest, TokensThatSwallowSpace) {
   const auto l = static_cast<TokenId>(vocab.tokens.size() - 2);
   vocab.lstrip = {l};
   vocab.rstrip = {l + 1};
-  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const auto tokenizer = MakeTokenizer(vocab);
   const TokenId a = 1 + 'a', space = 1 + ' ';
   const std::pair<const char*, Ids> cases[] = {
       {"a <l>", {a, l}},
@@ -153,9 +146,9 @@ TEST(VocabTokenizerTest, SpecialTokensOfOneKindOnly) {
   Vocab vocab = SmallBpeVocab();
   vocab.tokens[0] = "<x>";
   vocab.types[0] = TokenType::kUserDefined;
-  const auto user_defined = MakeVocabTokenizer(vocab);
+  const auto user_defined = MakeTokenizer(vocab);
   vocab.types[0] = vocab.types[kBpeTool] = TokenType::kControl;
-  const auto control = MakeVocabTokenizer(vocab);
+  const auto control = MakeTokenizer(vocab);
   for (const bool parse_special : {true, false}) {
     EXPECT_EQ(Encode(*user_defined, "<x><|tool|>", false, parse_special),
               (Ids{0, kBpeTool}));
@@ -167,7 +160,7 @@ TEST(VocabTokenizerTest, SpecialTokensOfOneKindOnly) {
 TEST(VocabTokenizerTest, NormalTokensOfControlTextAreControl) {
   Vocab vocab = SmallBpeVocab();
   AddToken(&vocab, "<|im_end|>", TokenType::kNormal);
-  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const auto tokenizer = MakeTokenizer(vocab);
   const TokenId end = tokenizer->num_tokens() - 1;
   EXPECT_EQ(Encode(*tokenizer, "<|im_end|>", false, true), Ids{end});
   EXPECT_GT(Encode(*tokenizer, "<|im_end|>", false, false).size(), 1u);
@@ -180,7 +173,7 @@ TEST(VocabTokenizerTest, MarksThatAreNormalMatchInMarkupOnly) {
   for (Vocab vocab : {SmallBpeVocab("llama-bpe"), SmallSpmVocab()}) {
     AddToken(&vocab, "<|im_start|>", TokenType::kNormal);
     const auto mark = static_cast<TokenId>(vocab.tokens.size() - 1);
-    const auto tokenizer = MakeVocabTokenizer(vocab);
+    const auto tokenizer = MakeTokenizer(vocab);
     const auto ids = tokenizer->EncodeParts(
         std::vector<TextPart>{{"<|im_start|>", true}, {"<|im_start|>", false}},
         {});
@@ -196,7 +189,7 @@ TEST(VocabTokenizerTest, UnusedTokensHaveNoText) {
   Vocab vocab = SmallBpeVocab();
   AddToken(&vocab, "[PAD1]", TokenType::kUnused);
   const auto pad = static_cast<TokenId>(vocab.tokens.size() - 1);
-  const auto tokenizer = MakeVocabTokenizer(std::move(vocab));
+  const auto tokenizer = MakeTokenizer(std::move(vocab));
   for (const bool show_special : {false, true}) {
     EXPECT_EQ(tokenizer->Piece(pad, show_special), "");
   }
@@ -208,7 +201,7 @@ TEST(VocabTokenizerTest, FirstOfEqualTextsCountsAndEmptyOnesNever) {
   AddToken(&vocab, "", TokenType::kNormal);
   AddToken(&vocab, "", TokenType::kUserDefined);
   AddToken(&vocab, "<|tool|>", TokenType::kUserDefined);
-  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const auto tokenizer = MakeTokenizer(vocab);
   EXPECT_EQ(Encode(*tokenizer, "a<|tool|>", false, true),
             (Ids{kSpmA, kSpmTool}));
   EXPECT_EQ(tokenizer->Piece(tokenizer->num_tokens() - 3, true), "");
@@ -221,7 +214,7 @@ TEST(VocabTokenizerTest, Phi3TokensSwallowSpaceBehindThem) {
                            "<|system|>", "<|end|>", "<|user|>"}) {
     AddToken(&vocab, text, TokenType::kControl);
   }
-  const auto tokenizer = MakeVocabTokenizer(vocab);
+  const auto tokenizer = MakeTokenizer(vocab);
   EXPECT_EQ(
       Encode(*tokenizer, "<|user|> \n\t a<|end|>\n<|assistant|>", false, true),
       (Ids{first + 5, kSpmA, first + 4, first + 1}));
@@ -235,7 +228,7 @@ TEST(VocabTokenizerTest, Phi3TokensSwallowSpaceBehindThem) {
 }
 
 TEST(VocabTokenizerTest, RefusesTextBeyondItsLimit) {
-  const auto tokenizer = MakeVocabTokenizer(SmallBpeVocab());
+  const auto tokenizer = MakeTokenizer(SmallBpeVocab());
   constexpr size_t kTooLong = (size_t{1} << 30) + 1;
   const std::unique_ptr<void, decltype(&std::free)> untouched(
       std::calloc(kTooLong, 1), &std::free);
@@ -249,7 +242,7 @@ TEST(VocabTokenizerTest, RefusesTextBeyondItsLimit) {
 using VocabTokenizerDeathTest = ::testing::Test;
 
 TEST(VocabTokenizerDeathTest, PieceOutOfRangeIsAProgrammerError) {
-  const auto tokenizer = MakeVocabTokenizer(SmallBpeVocab());
+  const auto tokenizer = MakeTokenizer(SmallBpeVocab());
   EXPECT_DEATH((void)tokenizer->Piece(-1, true), "check failed");
   EXPECT_DEATH((void)tokenizer->Piece(tokenizer->num_tokens(), true),
                "check failed");
@@ -263,7 +256,7 @@ Ids EncodeParts(const Tokenizer& tokenizer, const std::vector<TextPart>& parts,
 }
 
 TEST(EncodePartsTest, ControlTokensMatchInMarkupOnly) {
-  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
+  const auto spm = MakeTokenizer(SmallSpmVocab());
   EXPECT_EQ(EncodeParts(*spm, {{"<s>a</s>", true}}), (Ids{1, kSpmA, 2}));
   for (const TokenId id : EncodeParts(*spm, {{"<s>a</s><unk>", false}})) {
     EXPECT_GT(id, 2);
@@ -273,13 +266,13 @@ TEST(EncodePartsTest, ControlTokensMatchInMarkupOnly) {
            *spm, {{"<", true}, {"s>", false}, {"</", false}, {"s>", true}})) {
     EXPECT_GT(id, 2);
   }
-  const auto bpe = MakeVocabTokenizer(SmallBpeVocab());
+  const auto bpe = MakeTokenizer(SmallBpeVocab());
   EXPECT_EQ(EncodeParts(*bpe, {{"<|endoftext|>", true}, {"a", false}}),
             (Ids{0, 1 + 'a'}));
 }
 
 TEST(EncodePartsTest, ReservedTokensMatchInMarkupOnly) {
-  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
+  const auto spm = MakeTokenizer(SmallSpmVocab());
   const std::vector<TextPart> content = {{"a<|tool|>", false}};
   EXPECT_EQ(EncodeParts(*spm, content), (Ids{kSpmA, kSpmTool}));
   const Ids reserved = {2, kSpmTool};
@@ -293,20 +286,20 @@ TEST(EncodePartsTest, ReservedTokensMatchInMarkupOnly) {
 }
 
 TEST(EncodePartsTest, WordsGoAcrossBorders) {
-  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
+  const auto spm = MakeTokenizer(SmallSpmVocab());
   const Ids whole = Encode(*spm, "the cat", false, false);
   EXPECT_EQ(
       EncodeParts(*spm,
                   {{"t", true}, {"he c", false}, {"", true}, {"at", false}}),
       whole);
   EXPECT_EQ(EncodeParts(*spm, {}), Ids{});
-  const auto bpe = MakeVocabTokenizer(SmallBpeVocab());
+  const auto bpe = MakeTokenizer(SmallBpeVocab());
   EXPECT_EQ(EncodeParts(*bpe, {{" t", true}, {"he", false}}),
             Encode(*bpe, " the", false, false));
 }
 
 TEST(EncodePartsTest, WhatContinuesATextGetsNoSpaceInFront) {
-  const auto spm = MakeVocabTokenizer(SmallSpmVocab());
+  const auto spm = MakeTokenizer(SmallSpmVocab());
   const std::vector<TextPart> parts = {
       {"a", false}, {"</s>", true}, {"a", false}};
   EXPECT_EQ(EncodeParts(*spm, parts), (Ids{kSpmA, 2, kSpmA}));
