@@ -50,38 +50,14 @@ void BpeTokenizer::ReadWords() {
 Status BpeTokenizer::EncodePlain(std::string_view text, bool /*continues*/,
                                  EncodeScratch& scratch,
                                  std::vector<TokenId>* tokens) const {
-  return pre_tokenizer_.ForEachWord(
-      text, [&](std::string_view word) { EncodeWord(word, scratch, tokens); });
+  return pre_tokenizer_.ForEachWord(text, [&](std::string_view word) {
+    scratch.words.Append(word, tokens,
+                         [&] { EncodeWord(word, scratch, tokens); });
+  });
 }
 
 void BpeTokenizer::EncodeWord(std::string_view word, EncodeScratch& scratch,
                               std::vector<TokenId>* tokens) const {
-  constexpr size_t kMostBytes = 64;  // longer ones seldom come again
-  if (word.size() < 2 || word.size() > kMostBytes) {
-    EncodeNewWord(word, scratch, tokens);
-    return;
-  }
-  constexpr size_t kMostWords = size_t{1} << 16;  // some megabytes
-  if (scratch.words.size() >= kMostWords && !scratch.words.contains(word)) {
-    EncodeNewWord(word, scratch, tokens);
-    return;
-  }
-  const auto [known, is_new] = scratch.words.try_emplace(word);
-  EncodeScratch::WordTokens& span = known->second;
-  if (is_new) {
-    span.begin = tokens->size();
-    EncodeNewWord(word, scratch, tokens);
-    span.end = tokens->size();
-    return;
-  }
-  for (size_t i = span.begin; i < span.end; ++i) {
-    const TokenId id = (*tokens)[i];
-    tokens->push_back(id);
-  }
-}
-
-void BpeTokenizer::EncodeNewWord(std::string_view word, EncodeScratch& scratch,
-                                 std::vector<TokenId>* tokens) const {
   if (pre_tokenizer_.ignore_merges()) {
     const auto found = words_.find(word);
     if (found != words_.end()) {

@@ -35,12 +35,8 @@ class BpeTokenizer final : public VocabTokenizer {
 
   void ReadBytes();
   void ReadWords();
-  // Appends the tokens of a word: those it had before in this text, if it was
-  // there. Few words of a text are new.
   void EncodeWord(std::string_view word, EncodeScratch& scratch,
                   std::vector<TokenId>* tokens) const;
-  void EncodeNewWord(std::string_view word, EncodeScratch& scratch,
-                     std::vector<TokenId>* tokens) const;
   // Appends the tokens of the bytes of a symbol that is none.
   void EncodeBytes(Symbol symbol, std::vector<TokenId>* tokens) const;
 

@@ -40,11 +40,6 @@ Result<std::unique_ptr<const CharBpeTokenizer>> CharBpeTokenizer::Create(
   return tokenizer;
 }
 
-size_t CharBpeTokenizer::WordLength(std::string_view escaped) const {
-  if (!words_are_independent_) return escaped.size();
-  return std::min(FindInnerSpace(escaped), escaped.size());
-}
-
 Status CharBpeTokenizer::EncodePlain(std::string_view text, bool /*continues*/,
                                      EncodeScratch& scratch,
                                      std::vector<TokenId>* tokens) const {
@@ -61,14 +56,9 @@ Status CharBpeTokenizer::EncodePlain(std::string_view text, bool /*continues*/,
       tokens->push_back(*whole);
       continue;
     }
-    scratch.text.clear();
-    AppendEscaped(run, &scratch.text);
-    std::string_view rest = scratch.text;
-    while (!rest.empty()) {
-      const size_t num_bytes = WordLength(rest);
-      EncodeWord(rest.substr(0, num_bytes), scratch, tokens);
-      rest.remove_prefix(num_bytes);
-    }
+    EncodeEscaped(
+        run, words_are_independent_, scratch, tokens,
+        [&](std::string_view word) { EncodeWord(word, scratch, tokens); });
   }
   return {};
 }

@@ -28,8 +28,6 @@ class CharBpeTokenizer final : public VocabTokenizer {
                      std::vector<TokenId>* tokens) const final;
   std::string PieceBytes(TokenId id) const final;
 
-  // Length of the text at the start of `escaped` that merges on its own.
-  size_t WordLength(std::string_view escaped) const;
   void EncodeWord(std::string_view word, EncodeScratch& scratch,
                   std::vector<TokenId>* tokens) const;
   // Merges the symbols in `scratch`, appends what is left, and forgets them.

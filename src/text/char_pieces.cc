@@ -25,6 +25,18 @@ size_t FindInnerSpace(std::string_view escaped) {
   return escaped.find(kEscapedSpace, pos);
 }
 
+size_t WordLength(std::string_view text) {
+  bool is_inside = false;
+  for (size_t i = 0; i < text.size();) {
+    const bool is_escaped = text.substr(i).starts_with(kEscapedSpace);
+    const bool is_space = is_escaped || text[i] == ' ';
+    if (is_inside && is_space) return i;
+    is_inside = !is_space;
+    i += is_escaped ? kEscapedSpace.size() : 1;
+  }
+  return text.size();
+}
+
 std::string CharPieceBytes(const Vocab& vocab, TokenId id) {
   const std::string& text = vocab.tokens[static_cast<size_t>(id)];
   if (vocab.types[static_cast<size_t>(id)] == TokenType::kByte) {

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "text/vocab.h"
+#include "text/vocab_tokenizer.h"
 
 namespace thermocline::text {
 
@@ -23,6 +24,28 @@ void AppendEscaped(std::string_view text, std::string* escaped);
 
 // Position of the first space behind something other than a space, or npos.
 size_t FindInnerSpace(std::string_view escaped);
+
+// Length of the first word of a text that is not escaped yet, the spaces in
+// front included; U+2581 counts as a space, as it will be one.
+size_t WordLength(std::string_view text);
+
+// Calls encode(escaped), which appends its tokens, with each word of a text
+// that is not escaped yet, or with all of it unless `by_words`; but not again
+// for what was there before. Requires WordMemory's.
+template <typename Encode>
+void EncodeEscaped(std::string_view text, bool by_words, EncodeScratch& scratch,
+                   std::vector<TokenId>* tokens, Encode&& encode) {
+  while (!text.empty()) {
+    const size_t num_bytes = by_words ? WordLength(text) : text.size();
+    const std::string_view word = text.substr(0, num_bytes);
+    text.remove_prefix(num_bytes);
+    scratch.words.Append(word, tokens, [&] {
+      scratch.text.clear();
+      AppendEscaped(word, &scratch.text);
+      encode(std::string_view(scratch.text));
+    });
+  }
+}
 
 // The bytes that a normal or byte token stands for. Requires that ByteTokens
 // read the vocabulary.

@@ -32,6 +32,23 @@ TEST(CharPiecesTest, InnerSpaces) {
   }
 }
 
+TEST(CharPiecesTest, WordsOfTexts) {
+  for (const auto& [text, expected] :
+       std::initializer_list<std::pair<std::string_view, size_t>>{
+           {"", 0},
+           {"ab", 2},
+           {"  ", 2},
+           {"  ab cd", 4},
+           {" \u2581 a\u2581b", 6},
+           {"a\n b", 2},
+           {"\u2582 a", 3}}) {
+    EXPECT_EQ(WordLength(text), expected) << text;
+    std::string escaped;
+    AppendEscaped(text.substr(0, WordLength(text)), &escaped);
+    EXPECT_EQ(FindInnerSpace(escaped), std::string_view::npos) << text;
+  }
+}
+
 TEST(CharPiecesTest, BytesOfPieces) {
   const Vocab vocab = SmallCharBpeVocab();
   EXPECT_EQ(CharPieceBytes(vocab, 3), std::string(1, '\0'));

@@ -38,23 +38,20 @@ void SpmTokenizer::RankScores() {
   }
 }
 
-size_t SpmTokenizer::WordLength(std::string_view escaped) const {
-  if (!words_are_independent_) return escaped.size();
-  return std::min(FindInnerSpace(escaped), escaped.size());
-}
-
 Status SpmTokenizer::EncodePlain(std::string_view text, bool continues,
                                  EncodeScratch& scratch,
                                  std::vector<TokenId>* tokens) const {
-  scratch.text.clear();
-  if (vocab_.add_space_prefix && !continues) scratch.text += kEscapedSpace;
-  AppendEscaped(text, &scratch.text);
-  std::string_view rest = scratch.text;
-  while (!rest.empty()) {
-    const size_t num_bytes = WordLength(rest);
-    EncodeWord(rest.substr(0, num_bytes), scratch, tokens);
-    rest.remove_prefix(num_bytes);
+  if (vocab_.add_space_prefix && !continues) {
+    const size_t num_bytes =
+        words_are_independent_ ? WordLength(text) : text.size();
+    scratch.text = kEscapedSpace;
+    AppendEscaped(text.substr(0, num_bytes), &scratch.text);
+    EncodeWord(scratch.text, scratch, tokens);
+    text.remove_prefix(num_bytes);
   }
+  EncodeEscaped(
+      text, words_are_independent_, scratch, tokens,
+      [&](std::string_view word) { EncodeWord(word, scratch, tokens); });
   return {};
 }
 

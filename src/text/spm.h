@@ -27,8 +27,6 @@ class SpmTokenizer final : public VocabTokenizer {
   std::string PieceBytes(TokenId id) const final;
 
   void RankScores();
-  // Length of the text at the start of `escaped` that merges on its own.
-  size_t WordLength(std::string_view escaped) const;
   void EncodeWord(std::string_view word, EncodeScratch& scratch,
                   std::vector<TokenId>* tokens) const;
 

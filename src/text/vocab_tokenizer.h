@@ -16,20 +16,17 @@
 #include "text/pair_merger.h"
 #include "text/special_tokens.h"
 #include "text/tokenizer.h"
+#include "text/word_memory.h"
 
 namespace thermocline::text {
 
 // Memory of one Encode call, reused from word to word.
 struct EncodeScratch {
-  // Where the tokens of a word of the text begin and end among all.
-  struct WordTokens {
-    size_t begin, end;
-  };
   PairMerger merger;
   std::vector<uint32_t> symbols;
   std::vector<uint32_t> offsets;
   std::string text;
-  std::unordered_map<std::string_view, WordTokens, KeyedHash> words;
+  WordMemory words;
 };
 
 class VocabTokenizer : public Tokenizer {
