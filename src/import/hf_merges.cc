@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "text/byte_text.h"
+#include "text/pretokenizer.h"
 
 namespace thermocline::importer {
 namespace {
@@ -15,6 +17,9 @@ struct PreOfArchitecture {
   const char* pre;
 };
 constexpr PreOfArchitecture kPres[] = {{"opt", "gpt-2"}, {"qwen2", "qwen2"}};
+
+constexpr text::EncodeOptions kPlainText = {.add_special = false,
+                                            .parse_special = false};
 
 // Tokens may hold spaces themselves, but not without end.
 constexpr int kMaxSpaces = 64;
@@ -110,6 +115,31 @@ Result<std::vector<Merge>> ReadMerges(const JsonFields& model,
     merges.push_back(*std::move(merge));
   }
   return merges;
+}
+
+Status CheckMergesMakeWords(const text::Tokenizer& tokenizer,
+                            const std::string& path) {
+  const text::Vocab& vocab = tokenizer.vocab();
+  TC_ASSIGN_OR_RETURN(const auto rules, text::PreTokenizer::Create(vocab.pre));
+  for (text::TokenId id = 0; id < tokenizer.num_tokens(); ++id) {
+    const auto i = static_cast<size_t>(id);
+    if (vocab.types[i] != TokenType::kNormal) continue;
+    const auto bytes = text::TextToBytes(vocab.tokens[i]);
+    if (!bytes) continue;  // no text becomes it
+    TC_ASSIGN_OR_RETURN(const auto ids, tokenizer.Encode(*bytes, kPlainText));
+    if (ids.size() == 1 && ids[0] == id) continue;
+    size_t num_words = 0;
+    TC_RETURN_IF_ERROR(rules.ForEachWord(
+        *bytes, [&](std::string_view /*word*/) { ++num_words; }));
+    if (num_words > 1) continue;
+    return Fail(
+        ErrorCode::kUnsupported,
+        "{}: \"ignore_merges\" with the pre-tokenizer {} is not in this "
+        "version: it matters for token {}, {}, which the merges do not "
+        "make",
+        path, vocab.pre, id, Quote(vocab.tokens[i]));
+  }
+  return {};
 }
 
 Result<VocabDraft> DraftOfMergesTxt(const NamedText& vocab,

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "text/small_vocabs.h"
+
 namespace thermocline::importer {
 namespace {
 
@@ -70,6 +72,32 @@ TEST(ReadMergesTest, WhatIsNoMerge) {
   const Json json = {{"merges", "a b"}};
   EXPECT_FALSE(
       ReadMerges(JsonFields::Of(json, "t.json").value(), tokens).has_value());
+}
+
+// Also not where no text becomes the token, or only more than one word.
+TEST(CheckMergesMakeWordsTest, EveryWordThatIsAToken) {
+  text::Vocab vocab = text::SmallBpeVocab();
+  const auto check = [&] {
+    const auto tokenizer = text::Tokenizer::Create(vocab);
+    EXPECT_TRUE(tokenizer.has_value());
+    return CheckMergesMakeWords(**tokenizer, "t.json");
+  };
+  EXPECT_TRUE(check());
+  text::AddToken(&vocab, "b\u0120c", TokenType::kNormal);
+  text::AddToken(&vocab, "ca", TokenType::kControl);
+  text::AddToken(&vocab, "\u4e16", TokenType::kNormal);  // stands for no bytes
+  EXPECT_TRUE(check());
+  text::AddToken(&vocab, "cab", TokenType::kNormal);
+  const Status bad = check();
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().code, ErrorCode::kUnsupported);
+  for (const char* part : {"t.json", "gpt-2", "\"cab\""}) {
+    EXPECT_NE(bad.error().message.find(part), std::string::npos) << part;
+  }
+  // As a table of tiktoken has it: merges that lead there.
+  vocab.merges.emplace_back("a b");
+  vocab.merges.emplace_back("c ab");
+  EXPECT_TRUE(check());
 }
 
 constexpr char kVocab[] = R"({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3,

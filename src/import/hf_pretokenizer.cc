@@ -29,6 +29,12 @@ constexpr const char* kDeepSeekPunctuation =
     R"(\x{3000}-\x{3002}]+)";
 
 // As their files have it: text/ knows rules that cut the same.
+constexpr const char* kDeepSeek3Cjk =
+    R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)";
+constexpr const char* kDeepSeek3 =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
+    R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kBailingMoe =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N})"
     R"(| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)";
@@ -71,6 +77,9 @@ const std::vector<Known>& AllKnown() {
       {"deepseek-llm",
        {Cut(text::kLineBreakPattern), Cut(text::kDeepSeekLettersPattern),
         Cut(kDeepSeekPunctuation), Cut(R"(\s+$)"), Cut(kCjk), kEachDigit,
+        kByteLevel}},
+      {"deepseek-v3",
+       {Cut(text::kThreeNumbersPattern), Cut(kDeepSeek3Cjk), Cut(kDeepSeek3),
         kByteLevel}},
       {"deepseek-coder",
        {Cut(text::kLineBreakPattern), Cut(R"(\s?\p{L}+)"), Cut(R"(\s?\p{P}+)"),

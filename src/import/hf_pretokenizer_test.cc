@@ -51,6 +51,14 @@ std::string NameOf(const Json& json) {
   return name ? *name : "error: " + name.error().message;
 }
 
+void ExpectUnknown(const Json& json, const std::string& part) {
+  const auto name = NameOfPreTokenizer(&json, "t.json");
+  ASSERT_FALSE(name.has_value()) << *name;
+  EXPECT_EQ(name.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(name.error().message.find(part), std::string::npos)
+      << name.error().message;
+}
+
 TEST(HfPreTokenizerTest, Gpt2) {
   EXPECT_EQ(NameOf(ByteLevel(true)), "gpt-2");
   EXPECT_EQ(NameOf(PretokenizerSequence(Json::array({ByteLevel(true)}))),
@@ -172,21 +180,28 @@ TEST(HfPreTokenizerTest, DeepSeekLlm) {
             "deepseek-llm");
 }
 
+TEST(HfPreTokenizerTest, DeepSeekV3) {
+  const std::string words =
+      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+      "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
+      "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
+  const Json numbers = Split("\\p{N}{1,3}");
+  const Json cjk = Split("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+");
+  EXPECT_EQ(NameOf(PretokenizerSequence(
+                {numbers, cjk, Split(words), ByteLevel(false)})),
+            "deepseek-v3");
+  ExpectUnknown(
+      PretokenizerSequence({cjk, numbers, Split(words), ByteLevel(false)}),
+      "4E00");
+}
+
 TEST(HfPreTokenizerTest, EveryNameIsKnownToTheTokenizer) {
   for (const char* name :
        {"gpt-2", "llama3", "qwen2", "tekken", "smollm", "falcon",
         "deepseek-llm", "deepseek-coder", "qwen35", "gpt-4o", "kimi-k2",
-        "seed-coder", "bailingmoe2", "minicpm5"}) {
+        "deepseek-v3", "seed-coder", "bailingmoe2", "minicpm5"}) {
     EXPECT_TRUE(text::PreTokenizer::Create(name).has_value()) << name;
   }
-}
-
-void ExpectUnknown(const Json& json, const std::string& part) {
-  const auto name = NameOfPreTokenizer(&json, "t.json");
-  ASSERT_FALSE(name.has_value()) << *name;
-  EXPECT_EQ(name.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(name.error().message.find(part), std::string::npos)
-      << name.error().message;
 }
 
 TEST(HfPreTokenizerTest, AnythingElseIsQuoted) {

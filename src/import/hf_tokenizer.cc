@@ -151,8 +151,10 @@ Result<HfTokenizer> ParseHfTokenizer(const TokenizerSources& sources) {
   TC_ASSIGN_OR_RETURN(tokenizer.chat_templates, ReadTemplates(sources, files));
   tokenizer.vocab = std::move(draft.vocab);
   draft.tokens.FinishInto(tokenizer.vocab);
-  if (const auto checked = text::Tokenizer::Create(tokenizer.vocab); !checked) {
-    return Annotate(chosen.path, checked.error());
+  const auto checked = text::Tokenizer::Create(tokenizer.vocab);
+  if (!checked) return Annotate(chosen.path, checked.error());
+  if (draft.takes_whole_words) {
+    TC_RETURN_IF_ERROR(CheckMergesMakeWords(**checked, chosen.path));
   }
   return tokenizer;
 }

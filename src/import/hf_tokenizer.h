@@ -42,8 +42,9 @@ struct HfTokenizer {
 };
 
 // kNotFound: no vocabulary; kCorrupt; kUnsupported: a tokenizer that is neither
-// byte-level BPE nor SentencePiece's BPE, or has a step that is not known,
-// named. Ids without a token become unused tokens [PADn].
+// byte-level BPE nor SentencePiece's BPE, or has a step that is not known, or
+// takes words whole where that matters and GGUF cannot say it, named. Ids
+// without a token become unused tokens [PADn].
 Result<HfTokenizer> ParseHfTokenizer(const TokenizerSources& sources);
 
 // Reads the files that are there. The ids and num_rows are the caller's.

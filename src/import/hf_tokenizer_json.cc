@@ -137,29 +137,34 @@ void ReadPostProcessor(const Json* json, VocabDraft& draft) {
   for (const Json& inner : *list) ReadPostProcessor(&inner, draft);
 }
 
-// The pre-tokenizer's name. It also says whether a word that is a token is
-// taken whole, or only where merges lead to it.
-Result<std::string> ReadPreTokenizer(const JsonFields& model,
-                                     const JsonFields& whole) {
+// The pre-tokenizer's name also says whether a word that is a token is taken
+// whole, or only where merges lead to it.
+Status ReadPreTokenizer(const JsonFields& model, const JsonFields& whole,
+                        VocabDraft& draft) {
   const std::string& path = whole.path();
-  TC_ASSIGN_OR_RETURN(std::string pre,
+  std::string& pre = draft.vocab.pre;
+  TC_ASSIGN_OR_RETURN(pre,
                       NameOfPreTokenizer(whole.Find("pre_tokenizer"), path));
   TC_ASSIGN_OR_RETURN(const auto key, model.Bool("ignore_merges"));
   const bool ignores = key.value_or(false);
   TC_ASSIGN_OR_RETURN(const auto known, text::PreTokenizer::Create(pre));
-  if (ignores == known.ignore_merges()) return pre;
-  if (pre == "llama3") return "smaug-bpe";  // the same rules, with merges
+  draft.takes_whole_words = ignores && !known.ignore_merges();
+  if (ignores || !known.ignore_merges()) return {};
+  if (pre == "llama3") {
+    pre = "smaug-bpe";  // the same rules, with merges
+    return {};
+  }
   return Fail(ErrorCode::kUnsupported,
-              "{}: the pre-tokenizer {} {} \"ignore_merges\" is not in this "
-              "version",
-              path, pre, ignores ? "with" : "without");
+              "{}: the pre-tokenizer {} without \"ignore_merges\" is not in "
+              "this version",
+              path, pre);
 }
 
 Status ReadByteLevel(const JsonFields& model, const JsonFields& whole,
                      VocabDraft& draft) {
   TC_RETURN_IF_ERROR(CheckNormalizer(whole.Find("normalizer"), whole.path()));
   draft.vocab.kind = text::VocabKind::kBpe;
-  TC_ASSIGN_OR_RETURN(draft.vocab.pre, ReadPreTokenizer(model, whole));
+  TC_RETURN_IF_ERROR(ReadPreTokenizer(model, whole, draft));
   TC_RETURN_IF_ERROR(ReadTokens(model, whole, draft));
   TC_ASSIGN_OR_RETURN(auto merges, ReadMerges(model, draft.tokens));
   for (Merge& merge : merges) {

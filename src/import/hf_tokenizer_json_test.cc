@@ -196,9 +196,14 @@ TEST_F(HfTokenizerJsonTest, OtherTokenizersAreRefusedByName) {
   tokenizer_ = TestTokenizer();
   tokenizer_["normalizer"] = {{"type", "Lowercase"}};
   ExpectBad(ErrorCode::kUnsupported, "Lowercase");
-  tokenizer_ = TestTokenizer();
+}
+
+TEST_F(HfTokenizerJsonTest, WhetherWordsAreTakenWholeWithoutTheNameSayingSo) {
+  EXPECT_FALSE(Parse()->takes_whole_words);
   tokenizer_["model"]["ignore_merges"] = true;
-  ExpectBad(ErrorCode::kUnsupported, "gpt-2 with \"ignore_merges\"");
+  EXPECT_TRUE(Parse()->takes_whole_words);
+  tokenizer_["pre_tokenizer"] = CutBy(text::kTekkenPattern);
+  EXPECT_FALSE(Parse()->takes_whole_words);
 }
 
 TEST_F(HfTokenizerJsonTest, Llama3WithMergesHasANameOfItsOwn) {

@@ -74,6 +74,30 @@ TEST_F(HfTokenizerTest, Llama3TakesWholeWordsOnlyIfTheFileSaysSo) {
   EXPECT_EQ(ids(false), std::vector<text::TokenId>({10}));
 }
 
+// GPT-2's rules do not take words whole: that must not matter.
+TEST_F(HfTokenizerTest, WholeWordsOfOtherPreTokenizersAreWhatMergesMake) {
+  Json tokenizer = TestTokenizer();
+  tokenizer["model"]["ignore_merges"] = true;
+  // No word, so never taken whole: a space ends the one in front.
+  tokenizer["model"]["vocab"]["b\xc4\xa0"] = 10;
+  sources_.tokenizer_json->text = tokenizer.dump();
+  const auto parsed = Parse();
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->vocab.pre, "gpt-2");
+  tokenizer["model"]["vocab"]
+           ["\xc4\xa0"
+            "ba"] = 11;
+  sources_.tokenizer_json->text = tokenizer.dump();
+  ExpectBad(ErrorCode::kUnsupported,
+            "tokenizer.json: \"ignore_merges\" with the pre-tokenizer gpt-2");
+  ExpectBad(ErrorCode::kUnsupported,
+            "token 11, \"\xc4\xa0"
+            "ba\"");
+  tokenizer["model"]["ignore_merges"] = false;
+  sources_.tokenizer_json->text = tokenizer.dump();
+  EXPECT_TRUE(Parse().has_value());
+}
+
 TEST_F(HfTokenizerTest, SentencePieceCountsBeforeTokenizerJson) {
   sources_.tokenizer_model = NamedText{"tokenizer.model", TestSentencePiece()};
   const auto parsed = Parse();

@@ -75,6 +75,9 @@ struct VocabDraft {
   text::Vocab vocab;
   // The special tokens that the file puts around a text, if it says so.
   std::optional<text::TokenId> first, last;
+  // The file takes a word that is a token whole ("ignore_merges"), the
+  // pre-tokenizer that vocab names does not: CheckMergesMakeWords must pass.
+  bool takes_whole_words = false;
 };
 
 }  // namespace thermocline::importer

@@ -32,6 +32,28 @@ std::vector<std::string> Split(std::string_view name, std::string_view text) {
   return Split(*pre_tokenizer, text);
 }
 
+// Each of the pieces cut into what matches and what is between.
+std::vector<std::string> Isolate(const Regex& regex,
+                                 const std::vector<std::string>& pieces) {
+  std::vector<std::string> cut;
+  RegexScratch scratch;
+  for (const std::string& piece : pieces) {
+    size_t done = 0;
+    while (done < piece.size()) {
+      const auto match = regex.Find(piece, done, scratch);
+      if (!match || !*match) break;
+      if ((*match)->begin > done) {
+        cut.push_back(piece.substr(done, (*match)->begin - done));
+      }
+      cut.push_back(
+          piece.substr((*match)->begin, (*match)->end - (*match)->begin));
+      done = (*match)->end;
+    }
+    if (done < piece.size()) cut.push_back(piece.substr(done));
+  }
+  return cut;
+}
+
 TEST(PreTokenizerTest, Gpt2) {
   for (const char* name :
        {"gpt-2", "mpt", "olmo", "jais", "phi-2", "roberta-bpe", "opt",
@@ -216,6 +238,36 @@ TEST(PreTokenizerTest, DeepSeekV3) {
         << name;
   }
   EXPECT_THAT(Split("deepseek-v3", "a(bar"), ElementsAre("a", "(bar"));
+}
+
+// The three expressions as the model's tokenizer.json has them.
+TEST(PreTokenizerTest, DeepSeekV3CutsAsItsOwnPatternsDo) {
+  std::vector<Regex> own;
+  for (const char* pattern :
+       {"\\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+        "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+        "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*"
+        "|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"}) {
+    auto regex = Regex::Compile(pattern, RegexLimits::kUsual);
+    ASSERT_TRUE(regex) << regex.error().message;
+    own.push_back(*std::move(regex));
+  }
+  const auto deep_seek = PreTokenizer::Create("deepseek-v3");
+  ASSERT_TRUE(deep_seek);
+  std::vector<std::string> letters = {
+      "\u4dff", "\u4e00", "\u9fa5", "\u9fa6", "\u303f", "\u3040", "\u30ff",
+      "\u3100", "\u0301", "\u00e9", "\u00bd", "\u3000", "\r\n"};
+  for (char c = 1; c < 127; ++c) letters.emplace_back(1, c);
+  Random random(12);
+  for (int round = 0; round < 1500; ++round) {
+    std::string text;
+    for (uint64_t n = random.Below(12); n > 0; --n) {
+      text += letters[random.Below(letters.size())];
+    }
+    std::vector<std::string> expected = {text};
+    for (const Regex& regex : own) expected = Isolate(regex, expected);
+    ASSERT_EQ(Split(*deep_seek, text), expected) << text;
+  }
 }
 
 TEST(PreTokenizerTest, DeepSeekLlm) {
