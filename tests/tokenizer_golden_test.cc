@@ -157,6 +157,39 @@ TEST_P(ToyVocabularyTest, Golden) {
   }
 }
 
+struct OddText {
+  const char* name;
+  std::string text;
+};
+
+std::vector<OddText> OddTexts() {
+  std::string long_line;
+  constexpr size_t kMegabyte = 1'000'000;
+  while (long_line.size() < kMegabyte) long_line += "it's 12\xff \u4e16!";
+  return {{"stray bytes", "a\x80\xbf b\xff\xfe\xf8 c"},
+          {"cut off", "a\xc3 b\xe2\x96 1\xf0\x9f\x98"},
+          {"NUL", std::string("\0a\0\0 b\n\0", 8)},
+          {"surrogates", "x\xed\xa0\x80y \xed\xbf\xbf\xed\xa0\xbd\xed\xb8\x80"},
+          {"overlong", "\xc0\x80 \xc1\xbf/ \xe0\x80\xaf\xf0\x80\x80\xaf"},
+          {"beyond U+10FFFF", "\xf4\x90\x80\x80 \xf5\x80\x80\x80"},
+          {"U+10FFFF and noncharacters", "\U0010FFFF\uFFFF \uFDD0a\U0001FFFE"},
+          {"byte order marks", "\uFEFFa\uFEFF\xff\xfe"},
+          {"long line", long_line},
+          {"nothing", ""}};
+}
+
+TEST_P(ToyVocabularyTest, OddTextsComeBack) {
+  const auto made =
+      Tokenizer::Create(VocabOfFile(Golden("2026/") + GetParam().name + ".gguf")
+                            .value_or(Vocab()));
+  ASSERT_TRUE(made) << made.error().message;
+  for (const OddText& odd : OddTexts()) {
+    const auto ids = (*made)->Encode(odd.text, {false, false});
+    ASSERT_TRUE(ids) << odd.name << ": " << ids.error().message;
+    EXPECT_TRUE((*made)->Decode(*ids, false) == odd.text) << odd.name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Tokenizers, ToyVocabularyTest,
     ::testing::Values(

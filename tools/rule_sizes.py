@@ -13,7 +13,7 @@ MAX_FUNCTION_LINES = 60
 SMALL_FILE_LINES = 30
 
 # How many there are; to be lowered with them, never raised.
-MOST_LONG_FUNCTIONS = 49  # past the aim
+MOST_LONG_FUNCTIONS = 48  # past the aim
 MOST_SMALL_FILES = 94
 
 # In our formatting a function at namespace scope starts in column 0, its

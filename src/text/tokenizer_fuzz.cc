@@ -29,9 +29,10 @@ std::vector<std::unique_ptr<const Tokenizer>> MakeTokenizers() {
   };
   add(thermocline::text::SmallSpmVocab());
   add(thermocline::text::SmallCharBpeVocab());
-  for (const char* pre : {"gpt-2", "llama-bpe", "qwen2", "falcon", "starcoder",
-                          "deepseek-llm", "deepseek-coder", "default", "qwen35",
-                          "gpt-4o", "kimi-k2", "seed-coder", "minicpm5"}) {
+  for (const char* pre :
+       {"gpt-2", "llama-bpe", "qwen2", "falcon", "starcoder", "deepseek-llm",
+        "deepseek-coder", "default", "qwen35", "gpt-4o", "kimi-k2",
+        "seed-coder", "minicpm5", "deepseek-v3"}) {
     add(thermocline::text::SmallBpeVocab(pre));
   }
   return tokenizers;
