@@ -24,8 +24,9 @@ namespace {
 
 using text::jinja::Json;
 
-// The one variable that this command reads itself.
+// What this command reads itself, and no template as a variable of the user's.
 constexpr const char* kPrompt = "add_generation_prompt";
+constexpr const char* kContinue = "continue_final_message";
 
 struct TemplateFlags {
   std::optional<std::string> model;
@@ -63,12 +64,21 @@ Result<Json> ReadJson(const std::string& path) {
 Result<Json> ReadKwargs(const TemplateFlags& flags) {
   if (!flags.kwargs_file) return Json::object();
   TC_ASSIGN_OR_RETURN(const std::string text, ReadText(*flags.kwargs_file));
-  const std::string name = InputName(*flags.kwargs_file);
-  TC_ASSIGN_OR_RETURN(Json kwargs, ParseTemplateKwargs(text, name));
-  const auto prompt = kwargs.find(kPrompt);
-  if (prompt == kwargs.end() || prompt->is_boolean()) return kwargs;
-  return Fail(ErrorCode::kInvalidArgument, "{}: {} is true or false", name,
-              kPrompt);
+  return ParseTemplateKwargs(text, InputName(*flags.kwargs_file));
+}
+
+// Takes a member that is true or false out of the variables.
+Result<std::optional<bool>> TakeFlag(const TemplateFlags& flags,
+                                     const char* name, Json* kwargs) {
+  const auto member = kwargs->find(name);
+  if (member == kwargs->end()) return std::nullopt;
+  if (!member->is_boolean()) {
+    return Fail(ErrorCode::kInvalidArgument, "{}: {} is true or false",
+                InputName(*flags.kwargs_file), name);
+  }
+  const bool value = member->get<bool>();
+  kwargs->erase(member);
+  return value;
 }
 
 // Messages that are none are the file's fault, other errors tell of the format:
@@ -101,10 +111,13 @@ Status Run(const TemplateFlags& flags) {
     TC_ASSIGN_OR_RETURN(vocabulary, OpenVocabulary(*flags.model));
   }
   TC_ASSIGN_OR_RETURN(const Json messages, ReadJson(flags.messages));
-  TC_ASSIGN_OR_RETURN(const Json kwargs, ReadKwargs(flags));
-  const text::RenderRequest request = {
-      .messages = &messages,
-      .add_generation_prompt = kwargs.value(kPrompt, true)};
+  TC_ASSIGN_OR_RETURN(Json kwargs, ReadKwargs(flags));
+  text::RenderRequest request = {.messages = &messages};
+  TC_ASSIGN_OR_RETURN(request.add_generation_prompt,
+                      TakeFlag(flags, kPrompt, &kwargs));
+  TC_ASSIGN_OR_RETURN(const auto is_continued,
+                      TakeFlag(flags, kContinue, &kwargs));
+  request.continue_final_message = is_continued.value_or(false);
   TC_ASSIGN_OR_RETURN(
       const auto format,
       ChooseChatFormat(flags.format, kwargs,
@@ -135,7 +148,8 @@ void AddTemplateCommand(CLI::App& parent, Action& action) {
       "The text goes to standard output as it is, without a line end behind "
       "it. Members\nof --kwargs are bos_token, eos_token, enable_thinking, "
       "documents and the like;\nadd_generation_prompt is true unless it says "
-      "otherwise.\n\nExamples:\n"
+      "otherwise, and continue_final_message\nends the text where the last "
+      "message's content does.\n\nExamples:\n"
       "  thermocline template -m model.gguf --messages chat.json\n"
       "  thermocline template --chat-template-file t.jinja --messages - "
       "--kwargs k.json\n"

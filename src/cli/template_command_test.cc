@@ -98,14 +98,45 @@ TEST_F(TemplateCommandTest, MessagesThatAreNone) {
   }
 }
 
-TEST_F(TemplateCommandTest, ThePromptIsTrueOrFalse) {
-  for (const char* value : {"0", "null", "\"false\"", "[]"}) {
-    std::ofstream(kwargs_) << R"({"add_generation_prompt": )" << value << "}";
-    const MainResult result = Template({"--kwargs", kwargs_}, kTwoMessages);
-    EXPECT_EQ(result.exit_code, 1) << value;
-    EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, HasSubstr("kwargs.json: add_generation_prompt is "
-                                      "true or false"));
+TEST_F(TemplateCommandTest, AnswersAreBegunOrContinued) {
+  constexpr char kOne[] =
+      R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"1, "}])";
+  struct KwargsCase {
+    const char *kwargs, *out;
+  };
+  // The template writes x behind the messages, which goes too.
+  constexpr KwargsCase kCases[] = {
+      {R"({"x": 7})", "[user]Hi[assistant]1, 7[assistant]"},
+      {R"({"x": 7, "add_generation_prompt": false})",
+       "[user]Hi[assistant]1, 7"},
+      {R"({"x": 7, "continue_final_message": false})",
+       "[user]Hi[assistant]1, 7[assistant]"},
+      {R"({"x": 7, "continue_final_message": true})", "[user]Hi[assistant]1, "},
+      {R"({"continue_final_message": true, "add_generation_prompt": false})",
+       "[user]Hi[assistant]1, "}};
+  for (const KwargsCase& each : kCases) {
+    std::ofstream(kwargs_) << each.kwargs;
+    const MainResult result = Template({"--kwargs", kwargs_}, kOne);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.out, each.out) << each.kwargs;
+  }
+  std::ofstream(kwargs_) << R"({"continue_final_message": true,
+                               "add_generation_prompt": true})";
+  const MainResult both = Template({"--kwargs", kwargs_}, kOne);
+  EXPECT_EQ(both.exit_code, 1);
+  EXPECT_THAT(both.err, HasSubstr("is to be continued"));
+}
+
+TEST_F(TemplateCommandTest, FlagsAmongTheVariablesAreTrueOrFalse) {
+  for (const char* name : {"add_generation_prompt", "continue_final_message"}) {
+    for (const char* value : {"0", "null", "\"false\"", "[]"}) {
+      std::ofstream(kwargs_) << "{\"" << name << "\": " << value << "}";
+      const MainResult result = Template({"--kwargs", kwargs_}, kTwoMessages);
+      EXPECT_EQ(result.exit_code, 1) << value;
+      EXPECT_EQ(result.out, "");
+      EXPECT_THAT(result.err, HasSubstr("kwargs.json: " + std::string(name) +
+                                        " is true or false"));
+    }
   }
 }
 

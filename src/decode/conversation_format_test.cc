@@ -33,8 +33,22 @@ Tokens WholeText(const std::string& text) {
 // ones go.
 class ThinkingFormat final : public text::ChatFormat {
  public:
-  std::string_view name() const override { return "a test's"; }
-  Result<std::vector<TextPart>> Render(
+  ThinkingFormat() { EndAnswersAt({}); }
+  void EndAnswersAt(std::vector<TokenId> tokens) {
+    Traits traits;
+    traits.name = "a test's";
+    traits.end.tokens = std::move(tokens);
+    traits.reasoning = {"(", ")"};
+    SetTraits(std::move(traits));
+  }
+
+  bool opens = false;
+  bool keeps_last_thoughts = false;
+  mutable int num_renderings = 0;
+  int fail_at = -1;
+
+ private:
+  Result<std::vector<TextPart>> RenderAll(
       const text::RenderRequest& request) const override {
     ++num_renderings;
     if (num_renderings == fail_at) {
@@ -59,18 +73,6 @@ class ThinkingFormat final : public text::ChatFormat {
     text::AppendPart(opens ? "A:(" : "A:", true, &parts);
     return parts;
   }
-  std::span<const TokenId> end_tokens() const override { return ends; }
-  std::span<const std::string> end_texts() const override { return {}; }
-  const text::ReasoningMarks& reasoning() const override { return marks; }
-  std::span<const TokenId> reserved_tokens() const override { return {}; }
-  bool keeps_leading_space() const override { return false; }
-
-  text::ReasoningMarks marks = {"(", ")"};
-  std::vector<TokenId> ends;
-  bool opens = false;
-  bool keeps_last_thoughts = false;
-  mutable int num_renderings = 0;
-  int fail_at = -1;
 };
 
 struct Heard {
@@ -172,7 +174,7 @@ TEST_F(ThinkingTest, ARefusedRenderingChangesNothing) {
 
 TEST_F(ThinkingTest, TheFormatsTokensEndAnAnswer) {
   const TokenId q = Ids("q")[0];
-  format.ends = {q};
+  format.EndAnswersAt({q});
   Start(Ids("Timqx"));
   EXPECT_EQ(Say("Who?").text, "Tim");
   EXPECT_EQ(session->held, WholeText("U:Who?\nA:") + Ids("Tim"));

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "text/continue_message.h"
 #include "text/utf8.h"
 #include "text/vocab_rules.h"
 
@@ -50,6 +51,26 @@ bool BeginsWith(TokenId bos, std::span<const TokenId> tokens,
 }
 
 }  // namespace
+
+Result<std::vector<TextPart>> ChatFormat::Render(
+    const RenderRequest& request) const {
+  TC_RETURN_IF_ERROR(CheckMessages(*request.messages));
+  RenderRequest made = request;
+  made.add_generation_prompt =
+      request.add_generation_prompt.value_or(!request.continue_final_message);
+  if (!request.continue_final_message) return RenderAll(made);
+  if (*made.add_generation_prompt) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the last message is to be continued (continue_final_message), "
+                "so that no answer begins behind it (add_generation_prompt)");
+  }
+  ChatMessages tagged = *request.messages;
+  TC_ASSIGN_OR_RETURN(const std::string text, AppendContinueTag(&tagged));
+  made.messages = &tagged;
+  TC_ASSIGN_OR_RETURN(std::vector<TextPart> parts, RenderAll(made));
+  TC_RETURN_IF_ERROR(CutAtContinueTag(text, &parts));
+  return parts;
+}
 
 void AppendPart(std::string_view text, bool is_markup,
                 std::vector<TextPart>* parts) {

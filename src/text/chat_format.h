@@ -4,9 +4,11 @@
 #ifndef THERMOCLINE_TEXT_CHAT_FORMAT_H_
 #define THERMOCLINE_TEXT_CHAT_FORMAT_H_
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -18,7 +20,19 @@ namespace thermocline::text {
 
 struct RenderRequest {
   const ChatMessages* messages = nullptr;
-  bool add_generation_prompt = true;
+  // Whether what begins an answer stands behind the messages. Unless it is
+  // said: where the last message is not continued.
+  std::optional<bool> add_generation_prompt;
+  // The rendering ends where the last message's content does, whoever it is
+  // from, so that the model goes on with it.
+  bool continue_final_message = false;
+};
+
+// What ends an answer besides the vocabulary's end tokens: tokens that the
+// format writes behind answers, and texts where it writes no token there.
+struct AnswerEnd {
+  std::vector<TokenId> tokens;
+  std::vector<std::string> texts;
 };
 
 // Immutable after creation, so safe from any number of threads.
@@ -27,33 +41,53 @@ class ChatFormat {
   virtual ~ChatFormat() = default;
 
   // "the format chatml"; "the format of the model's own template".
-  virtual std::string_view name() const = 0;
+  std::string_view name() const { return traits_.name; }
 
   // The whole conversation, to where the next answer begins if that is asked
   // for; neighbours differ in is_markup. A BOS that a template writes in front
   // is in it; EncodeChat adds one where there is none.
   // kInvalidArgument: messages that are none, or that the format refuses, a
-  // template in its own words; kUnsupported, kCorrupt, kResourceExhausted as
-  // jinja::Template.
-  virtual Result<std::vector<TextPart>> Render(
-      const RenderRequest& request) const = 0;
+  // template in its own words; an answer both begun and continued, or a last
+  // message that cannot be continued (continue_message.h); kUnsupported,
+  // kCorrupt, kResourceExhausted as jinja::Template.
+  Result<std::vector<TextPart>> Render(const RenderRequest& request) const;
 
-  // What ends an answer besides the vocabulary's end tokens: tokens that the
-  // format writes behind answers, and texts where it writes no token there.
-  virtual std::span<const TokenId> end_tokens() const = 0;
-  virtual std::span<const std::string> end_texts() const = 0;
+  std::span<const TokenId> end_tokens() const { return traits_.end.tokens; }
+  std::span<const std::string> end_texts() const { return traits_.end.texts; }
 
   // How the model marks its thoughts, where it has such.
-  virtual const ReasoningMarks& reasoning() const = 0;
+  const ReasoningMarks& reasoning() const { return traits_.reasoning; }
 
   // The special tokens that the format writes, those that look like marks of a
   // chat, and those that begin and end texts, sorted: content must not forge
   // them.
-  virtual std::span<const TokenId> reserved_tokens() const = 0;
+  std::span<const TokenId> reserved_tokens() const { return traits_.reserved; }
 
   // Whether it writes past answers as they were generated, with the white space
   // that they began with. Otherwise it says itself what stands there.
-  virtual bool keeps_leading_space() const = 0;
+  bool keeps_leading_space() const { return traits_.keeps_leading_space; }
+
+ protected:
+  // What the getters return.
+  struct Traits {
+    std::string name;
+    AnswerEnd end;
+    ReasoningMarks reasoning;
+    std::vector<TokenId> reserved;
+    bool keeps_leading_space = false;
+  };
+
+  // For the creation of a format.
+  void SetTraits(Traits traits) { traits_ = std::move(traits); }
+
+  // Render to the end of the last message and what stands behind it, also where
+  // that is continued. `request` holds messages (CheckMessages), and says
+  // whether to begin an answer.
+  virtual Result<std::vector<TextPart>> RenderAll(
+      const RenderRequest& request) const = 0;
+
+ private:
+  Traits traits_;
 };
 
 // Appends to the last part, if it is of that kind, or as a new one. Empty
@@ -78,10 +112,6 @@ Result<std::vector<TokenId>> EncodeChat(const Tokenizer& tokenizer,
 // text, the first mark in brackets, or its first line that is not empty, with
 // the line end in front that it may have, and nothing if that is punctuation
 // alone. `tokenizer` may be null: no tokens.
-struct AnswerEnd {
-  std::vector<TokenId> tokens;
-  std::vector<std::string> texts;
-};
 Result<AnswerEnd> FindAnswerEnd(std::string_view behind,
                                 const Tokenizer* tokenizer);
 

@@ -27,12 +27,13 @@ std::string Lowered(std::string_view text) {
   return lowered;
 }
 
-// Roles that models were trained with. Of another, which may come from who
+// Roles that models were trained with: those that templates ask for, and of
+// other models those that stand in marks. Of another, which may come from who
 // writes the messages, no mark is made: "endoftext" would end a text.
 constexpr std::string_view kRoles[] = {
-    "system",  "developer",   "user",        "assistant",
-    "model",   "tool",        "function",    "tool_response",
-    "ipython", "observation", "environment", "documents"};
+    "system",      "developer",     "user",     "assistant",    "model",
+    "chatbot",     "tool",          "function", "tool_results", "ipython",
+    "observation", "tool_response", "root",     "environment",  "documents"};
 
 // The roles of the messages that are known ones.
 std::set<std::string> RolesOf(const ChatMessages& messages) {
@@ -82,8 +83,8 @@ Result<std::unique_ptr<const ModelTemplate>> ModelTemplate::Create(
   std::unique_ptr<ModelTemplate> made(
       new ModelTemplate(std::move(program), std::move(options)));
   made->SetVariables(tokenizer);
-  made->reasoning_ = FindReasoningMarks(source, tokenizer);
-  TC_RETURN_IF_ERROR(made->Probe(source, tokenizer));
+  TC_ASSIGN_OR_RETURN(Traits traits, made->Probe(source, tokenizer));
+  made->SetTraits(std::move(traits));
   return std::unique_ptr<const ModelTemplate>(std::move(made));
 }
 
@@ -108,28 +109,30 @@ void ModelTemplate::SetVariables(const Tokenizer* tokenizer) {
   if (options_.tools) variables_.content["tools"] = *options_.tools;
 }
 
-Status ModelTemplate::Probe(std::string_view source,
-                            const Tokenizer* tokenizer) {
+Result<ChatFormat::Traits> ModelTemplate::Probe(
+    std::string_view source, const Tokenizer* tokenizer) const {
+  Traits traits;
+  traits.name = options_.name;
+  traits.reasoning = FindReasoningMarks(source, tokenizer);
   const ChatMessages messages = {Message("user", kQuestion),
                                  Message("assistant", kAnswer),
                                  Message("user", kNextQuestion)};
-  const auto parts =
-      Render({.messages = &messages, .add_generation_prompt = true});
+  const auto parts = Render({.messages = &messages});
   // The source too: what only calls and system prompts bring up is in it.
   std::vector<TextPart> markup = {{std::string(source), /*is_markup=*/true}};
   if (parts.has_value()) {
     TC_ASSIGN_OR_RETURN(
-        end_, FindAnswerEnd(TextBehindAnswer(Join(*parts)), tokenizer));
+        traits.end, FindAnswerEnd(TextBehindAnswer(Join(*parts)), tokenizer));
     std::ranges::copy_if(*parts, std::back_inserter(markup),
                          &TextPart::is_markup);
   }
-  if (tokenizer == nullptr) return {};
-  TC_ASSIGN_OR_RETURN(reserved_, FindReservedTokens(markup, *tokenizer));
+  if (tokenizer == nullptr) return traits;
+  TC_ASSIGN_OR_RETURN(traits.reserved, FindReservedTokens(markup, *tokenizer));
   // Where one token ends thoughts and answers, an answer goes on behind it.
-  std::erase_if(end_.tokens, [&](TokenId id) {
-    return tokenizer->Piece(id, /*show_special=*/true) == reasoning_.end;
+  std::erase_if(traits.end.tokens, [&](TokenId id) {
+    return tokenizer->Piece(id, /*show_special=*/true) == traits.reasoning.end;
   });
-  return {};
+  return traits;
 }
 
 Result<std::vector<TextPart>> ModelTemplate::RenderWith(
@@ -137,16 +140,16 @@ Result<std::vector<TextPart>> ModelTemplate::RenderWith(
   jinja::Variables variables = variables_;
   variables.content["messages"] =
       MessagesForTemplate(*request.messages, arguments);
-  variables.markup["add_generation_prompt"] = request.add_generation_prompt;
+  variables.markup["add_generation_prompt"] =
+      request.add_generation_prompt.value_or(true);
   TC_ASSIGN_OR_RETURN(
       const std::vector<TextPart> parts,
       program_.Render(variables, {.limits = {}, .now = options_.now}));
   return WithRolesAsMarkup(parts, RolesOf(*request.messages));
 }
 
-Result<std::vector<TextPart>> ModelTemplate::Render(
+Result<std::vector<TextPart>> ModelTemplate::RenderAll(
     const RenderRequest& request) const {
-  TC_RETURN_IF_ERROR(CheckMessages(*request.messages));
   auto parts = RenderWith(request, CallArguments::kObjects);
   if (parts.has_value() || !HasCalls(*request.messages)) return parts;
   auto again = RenderWith(request, CallArguments::kTexts);

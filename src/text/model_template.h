@@ -29,6 +29,11 @@ struct ModelTemplateOptions {
   std::tm now = {};
 };
 
+// Arguments of calls are handed over as objects, and as texts where the
+// template fails with objects; where it fails with both, messages with calls
+// and no content get an empty one. An error is that of the first rendering.
+// Names of known roles (user, tool, ...) count as written by the template:
+// <|user|> may be put together from one.
 class ModelTemplate final : public ChatFormat {
  public:
   // `tokenizer` may be null, for a template without a model; else it lives as
@@ -40,37 +45,21 @@ class ModelTemplate final : public ChatFormat {
       std::string_view source, const Tokenizer* tokenizer,
       ModelTemplateOptions options);
 
-  std::string_view name() const override { return options_.name; }
-  // Arguments of calls are handed over as objects, and as texts where the
-  // template fails with objects; where it fails with both, messages with calls
-  // and no content get an empty one. An error is that of the first rendering.
-  // Names of known roles (user, tool, ...) count as written by the template:
-  // <|user|> may be put together from one.
-  Result<std::vector<TextPart>> Render(
-      const RenderRequest& request) const override;
-  std::span<const TokenId> end_tokens() const override { return end_.tokens; }
-  std::span<const std::string> end_texts() const override { return end_.texts; }
-  const ReasoningMarks& reasoning() const override { return reasoning_; }
-  std::span<const TokenId> reserved_tokens() const override {
-    return reserved_;
-  }
-  bool keeps_leading_space() const override { return false; }
-
  private:
   ModelTemplate(jinja::Template program, ModelTemplateOptions options)
       : program_(std::move(program)), options_(std::move(options)) {}
 
+  Result<std::vector<TextPart>> RenderAll(
+      const RenderRequest& request) const override;
   void SetVariables(const Tokenizer* tokenizer);
-  Status Probe(std::string_view source, const Tokenizer* tokenizer);
+  Result<Traits> Probe(std::string_view source,
+                       const Tokenizer* tokenizer) const;
   Result<std::vector<TextPart>> RenderWith(const RenderRequest& request,
                                            CallArguments arguments) const;
 
   jinja::Template program_;
   ModelTemplateOptions options_;
   jinja::Variables variables_;  // those of every rendering
-  AnswerEnd end_;
-  ReasoningMarks reasoning_;
-  std::vector<TokenId> reserved_;
 };
 
 }  // namespace thermocline::text

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
+#include <initializer_list>
 #include <memory>
+#include <regex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "text/jinja/test_templates.h"
 #include "text/test_chat.h"
 
 namespace thermocline::text {
@@ -42,12 +45,6 @@ std::vector<TextPart> PartsOf(const ChatFormat& format,
       {.messages = &messages, .add_generation_prompt = add_generation_prompt});
   EXPECT_TRUE(parts.has_value()) << parts.error().message;
   return parts.value_or(std::vector<TextPart>());
-}
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // What a template with these options makes of one message.
@@ -93,18 +90,48 @@ TEST(ModelTemplateTest, RolesMakeMarks) {
   EXPECT_EQ(std::ranges::count(*forged, first), 0);
 }
 
+// Whether marks are made from a role.
+bool MakesMarks(const std::string& role) {
+  static const auto format = MakeTemplate("<|{{ messages[0].role }}|>");
+  return PartsOf(*format, MakeMessages({{role.c_str(), "a"}})) ==
+         std::vector<TextPart>{{"<|" + role + "|>", true}};
+}
+
 // A role that no model knows comes from who writes the messages.
-TEST(ModelTemplateTest, OtherRolesMakeNoMarks) {
-  const auto format = MakeTemplate("<|{{ messages[0].role }}|>");
-  for (const char* role : {"user", "ipython", "tool_response", "documents"}) {
-    EXPECT_THAT(PartsOf(*format, MakeMessages({{role, "a"}})),
-                ElementsAre(TextPart{"<|" + std::string(role) + "|>", true}));
+TEST(ModelTemplateTest, KnownRolesMakeMarks) {
+  for (const char* role :
+       {"system", "developer", "user", "assistant", "model", "chatbot", "tool",
+        "function", "tool_results", "ipython", "observation", "tool_response",
+        "root", "environment", "documents"}) {
+    EXPECT_TRUE(MakesMarks(role)) << role;
   }
-  for (const char* role : {"endoftext", "im_end", "User", "s"}) {
-    EXPECT_THAT(PartsOf(*format, MakeMessages({{role, "a"}})),
-                ElementsAre(TextPart{"<|", true}, TextPart{role, false},
-                            TextPart{"|>", true}));
+  for (const char* role : {"endoftext", "im_end", "User", "s", "critic", "end",
+                           "tool_call", "think", "im_start"}) {
+    EXPECT_FALSE(MakesMarks(role)) << role;
   }
+}
+
+// The names that real templates compare roles with.
+TEST(ModelTemplateTest, RolesOfRealTemplatesAreKnown) {
+  const std::regex compares(
+      R"(role(?:['"]\]|['"]\))?(?:\s*\|\s*lower)?\s*[=!]=\s*['"](\w+)['"])");
+  std::set<std::string> roles;
+  for (const std::string& folder :
+       {jinja::RecordedTemplates(), jinja::FixtureTemplates()}) {
+    if (!std::filesystem::exists(folder)) continue;
+    for (const auto& file : std::filesystem::directory_iterator(folder)) {
+      if (file.path().extension() != ".jinja") continue;
+      const std::string source = jinja::ReadWholeFile(file.path());
+      for (std::sregex_iterator at(source.begin(), source.end(), compares), end;
+           at != end; ++at) {
+        if ((*at)[1] != "content") roles.insert((*at)[1]);  // Apriel's slip
+      }
+    }
+  }
+  EXPECT_THAT(roles, ::testing::IsSupersetOf({"system", "developer", "user",
+                                              "assistant", "tool", "model",
+                                              "tool_results"}));
+  for (const std::string& role : roles) EXPECT_TRUE(MakesMarks(role)) << role;
 }
 
 TEST(ModelTemplateTest, VariablesAreTheVocabularysAndTheCallers) {
@@ -173,6 +200,47 @@ TEST(ModelTemplateTest, WhatEndsThoughtsEndsNoAnswer) {
       tokenizer.get());
   EXPECT_THAT(format->end_tokens(), IsEmpty());
   EXPECT_EQ(format->reasoning().end, "<|end|>");
+}
+
+// Every letter is a token, so that prompts can be counted.
+std::unique_ptr<const Tokenizer> MakeLetters(
+    std::initializer_list<std::string_view> special) {
+  Vocab vocab = SmallBpeVocab();
+  vocab.merges = {"q z"};
+  return MakeChatTokenizer(vocab, special);
+}
+
+// Whatever a template writes that looks like a known format, all that it says
+// counts: the thoughts that it opens behind chatml's header, and other ends of
+// messages behind chatml's mark.
+TEST(ModelTemplateTest, TemplatesThatLookLikeChatml) {
+  const ChatMessages messages = MakeMessages({{"user", "Hello there"}});
+  const auto letters =
+      MakeLetters({"<|im_start|>", "<|im_end|>", "<think>", "</think>"});
+  const auto thinks = MakeTemplate(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+      "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}"
+      "<|im_start|>assistant\n<think>\n{% endif %}",
+      letters.get());
+  const auto thinking = PartsOf(*thinks, messages);
+  EXPECT_EQ(Join(thinking),
+            "<|im_start|>user\nHello there<|im_end|>\n"
+            "<|im_start|>assistant\n<think>\n");
+  EXPECT_TRUE(OpensReasoning(thinks->reasoning(), thinking));
+  const auto tokens = EncodeChat(*letters, *thinks, thinking, true);
+  ASSERT_TRUE(tokens.has_value());
+  EXPECT_EQ(tokens->size(), 32u);
+
+  const auto others = MakeLetters({"<|im_start|>", "<end_of_utterance>"});
+  const auto other = MakeTemplate(
+      "<|im_start|>{% for m in messages %}{{ m.role | capitalize }}: "
+      "{{ m.content }}<end_of_utterance>\n{% endfor %}"
+      "{% if add_generation_prompt %}Assistant:{% endif %}",
+      others.get());
+  EXPECT_EQ(Join(PartsOf(*other, messages)),
+            "<|im_start|>User: Hello there<end_of_utterance>\nAssistant:");
+  EXPECT_THAT(other->end_tokens(), ElementsAre(others->num_tokens() - 1));
+  EXPECT_THAT(other->end_texts(), IsEmpty());
 }
 
 TEST(ModelTemplateTest, ReasoningIsHandedOver) {
@@ -270,9 +338,10 @@ TEST(ModelTemplateTest, EndsAndThoughtsOfRealTemplates) {
       {"google-gemma-4-31B-it", "<turn|>", "<|channel>thought"},
       {"ibm-granite-granite-4.0", "<|end_of_text|>", ""},
       {"mistralai-Ministral-3-14B-Reasoning-2512", "</s>", "[THINK]"}};
-  const std::string folder = std::string(TC_TEST_DATA) + "/chat-templates/";
+  const std::string folder = jinja::RecordedTemplates() + "/";
   for (const RealCase& each : kCases) {
-    const std::string source = ReadAll(folder + each.name + ".jinja");
+    const std::string source =
+        jinja::ReadWholeFile(folder + each.name + ".jinja");
     const Json kwargs = {{"bos_token", "<s>"},
                          {"eos_token", std::string(each.end)}};
     const auto alone = MakeTemplate(source, nullptr, {.kwargs = kwargs});

@@ -53,11 +53,7 @@ bool MayFollow(std::string_view role, std::string_view last) {
 Result<std::unique_ptr<const NamedFormat>> NamedFormat::Create(
     const ChatTemplate& row, const Tokenizer& tokenizer) {
   const Vocab& vocab = tokenizer.vocab();
-  std::unique_ptr<NamedFormat> made(new NamedFormat());
-  made->row_ = &row;
-  made->name_ = "the format " + std::string(row.name);
-  Pieces& pieces = made->pieces_;
-  pieces = {
+  Pieces pieces = {
       WithTokens(row.before_system, vocab), WithTokens(row.after_system, vocab),
       WithTokens(row.before_user, vocab), WithTokens(row.after_user, vocab),
       WithTokens(row.after_answer, vocab)};
@@ -67,17 +63,22 @@ Result<std::unique_ptr<const NamedFormat>> NamedFormat::Create(
         pieces.after_user, pieces.after_answer}) {
     markup.push_back({piece, /*is_markup=*/true});
   }
-  TC_ASSIGN_OR_RETURN(made->reserved_, FindReservedTokens(markup, tokenizer));
-  TC_ASSIGN_OR_RETURN(made->end_,
+  Traits traits;
+  traits.name = "the format " + std::string(row.name);
+  TC_ASSIGN_OR_RETURN(traits.end,
                       FindAnswerEnd(pieces.after_answer, &tokenizer));
-  made->end_.texts = {std::string(row.stop)};
-  made->reasoning_ = FindReasoningMarks("", &tokenizer);
+  traits.end.texts = {std::string(row.stop)};
+  traits.reasoning = FindReasoningMarks("", &tokenizer);
+  TC_ASSIGN_OR_RETURN(traits.reserved, FindReservedTokens(markup, tokenizer));
+  traits.keeps_leading_space = true;
+  std::unique_ptr<NamedFormat> made(new NamedFormat(row, std::move(pieces)));
+  made->SetTraits(std::move(traits));
   return std::unique_ptr<const NamedFormat>(std::move(made));
 }
 
 std::string NamedFormat::Content(std::string_view text) const {
-  return std::string(row_->trims ? WithoutTrailingSpace(SkipWhiteSpace(text))
-                                 : text);
+  return std::string(row_.trims ? WithoutTrailingSpace(SkipWhiteSpace(text))
+                                : text);
 }
 
 Result<std::string> NamedFormat::CheckTurn(const Json& message, size_t number,
@@ -101,9 +102,8 @@ Result<std::string> NamedFormat::CheckTurn(const Json& message, size_t number,
               number);
 }
 
-Result<std::vector<TextPart>> NamedFormat::Render(
+Result<std::vector<TextPart>> NamedFormat::RenderAll(
     const RenderRequest& request) const {
-  TC_RETURN_IF_ERROR(CheckMessages(*request.messages));
   std::vector<TextPart> parts;
   std::string system;
   const auto add_system = [&] {
@@ -119,7 +119,7 @@ Result<std::vector<TextPart>> NamedFormat::Render(
     last = message["role"].get<std::string>();
     if (last == "system") {
       system = std::move(text);
-      if (!row_->system_in_user) add_system();
+      if (!row_.system_in_user) add_system();
     } else if (last == "user") {
       AppendPart(pieces_.before_user, true, &parts);
       add_system();
@@ -130,10 +130,14 @@ Result<std::vector<TextPart>> NamedFormat::Render(
       AppendPart(pieces_.after_answer, true, &parts);
     }
   }
-  if (request.add_generation_prompt == (last == "user")) return parts;
+  // What is behind the content of a message that is continued will be cut off.
+  if (request.continue_final_message ||
+      request.add_generation_prompt == (last == "user")) {
+    return parts;
+  }
   return Fail(ErrorCode::kInvalidArgument,
               "{} begins answers behind a message of the user, and only there",
-              name_);
+              name());
 }
 
 }  // namespace thermocline::text

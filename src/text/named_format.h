@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -22,17 +23,6 @@ class NamedFormat final : public ChatFormat {
   static Result<std::unique_ptr<const NamedFormat>> Create(
       const ChatTemplate& row, const Tokenizer& tokenizer);
 
-  std::string_view name() const override { return name_; }
-  Result<std::vector<TextPart>> Render(
-      const RenderRequest& request) const override;
-  std::span<const TokenId> end_tokens() const override { return end_.tokens; }
-  std::span<const std::string> end_texts() const override { return end_.texts; }
-  const ReasoningMarks& reasoning() const override { return reasoning_; }
-  std::span<const TokenId> reserved_tokens() const override {
-    return reserved_;
-  }
-  bool keeps_leading_space() const override { return true; }
-
  private:
   // What the row writes, with the vocabulary's texts in it.
   struct Pieces {
@@ -40,18 +30,18 @@ class NamedFormat final : public ChatFormat {
         after_answer;
   };
 
-  NamedFormat() = default;
+  NamedFormat(const ChatTemplate& row, Pieces pieces)
+      : row_(row), pieces_(std::move(pieces)) {}
+
+  Result<std::vector<TextPart>> RenderAll(
+      const RenderRequest& request) const override;
   std::string Content(std::string_view text) const;
   // The text of message `number`, which comes behind one of the role `last`.
   Result<std::string> CheckTurn(const jinja::Json& message, size_t number,
                                 std::string_view last) const;
 
-  const ChatTemplate* row_ = nullptr;
-  std::string name_;
-  Pieces pieces_;
-  AnswerEnd end_;
-  ReasoningMarks reasoning_;
-  std::vector<TokenId> reserved_;
+  const ChatTemplate& row_;
+  const Pieces pieces_;
 };
 
 }  // namespace thermocline::text

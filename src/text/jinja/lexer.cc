@@ -11,7 +11,7 @@
 namespace thermocline::text::jinja {
 namespace {
 
-constexpr std::string_view kSigns[] = {
+constexpr std::string_view kOperatorSigns[] = {
     "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
     "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
 
@@ -236,7 +236,7 @@ class Tokenizing {
       return {};
     }
     if (c == '\'' || c == '"') return AddString(c);
-    for (const std::string_view sign : kSigns) {
+    for (const std::string_view sign : kOperatorSigns) {
       if (!Rest().starts_with(sign)) continue;
       TC_RETURN_IF_ERROR(Balance(sign[0]));
       Add(TokenKind::kSign, std::string(sign));

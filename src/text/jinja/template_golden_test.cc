@@ -2,74 +2,31 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "text/continue_message.h"
 #include "text/jinja/template.h"
 #include "text/jinja/test_templates.h"
 
 namespace thermocline::text::jinja {
 namespace {
 
-constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr size_t kNumSnippets = 252;
 constexpr size_t kNumFixtures = 65;
 constexpr size_t kNumFixtureCases = 2405;
-
-std::string ReadWhole(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-Json ReadJson(const std::filesystem::path& path) {
-  return Json::parse(ReadWhole(path), nullptr, false);
-}
-
-// The last message with the tag behind its content.
-Json WithContinueTag(Json messages) {
-  Json& content = messages.back()["content"];
-  if (content.is_string()) {
-    content = content.get<std::string>() + std::string(kContinueTag);
-    return messages;
-  }
-  for (auto part = content.rbegin(); part != content.rend(); ++part) {
-    if (!part->contains("text")) continue;
-    (*part)["text"] =
-        (*part)["text"].get<std::string>() + std::string(kContinueTag);
-    break;
-  }
-  return messages;
-}
-
-// What is in front of the tag's last place; none: it is not there.
-std::optional<std::string> CutAtTag(const std::string& text) {
-  const std::string bare(kContinueTag.substr(0, kContinueTag.size() - 1));
-  const size_t at = text.rfind(bare);
-  if (at == std::string::npos) return std::nullopt;
-  std::string cut = text.substr(0, at);
-  if (text.compare(at, kContinueTag.size(), kContinueTag) != 0) {
-    cut.erase(cut.find_last_not_of(" \t\n\r") + 1);
-  }
-  return cut;
-}
 
 Variables VariablesOf(const Json& file, const Json& entry, bool has_none) {
   Variables variables;
   for (const auto& [key, value] : file.items()) {
     if (key != "cases" && key != "template") variables.markup[key] = value;
   }
-  const bool is_continued = entry.value("continue_final_message", false);
   if (has_none)
     variables.content["tools"] = variables.content["documents"] = {};
   for (const auto& [key, value] : entry.items()) {
-    if (key == "messages") {
-      variables.content[key] = is_continued ? WithContinueTag(value) : value;
-    } else if (key == "tools" || key == "documents") {
+    if (key == "messages" || key == "tools" || key == "documents") {
       variables.content[key] = value;
     } else if (key == "add_generation_prompt") {
       variables.markup[key] = value;
@@ -90,31 +47,34 @@ void ExpectProperParts(const std::vector<TextPart>& parts) {
   }
 }
 
-// `expected` holds "rendered" or "error"; `lenient`, if any, is as good.
-void ExpectOutcome(const Template& parsed, const Variables& variables,
-                   bool is_continued, const Json& expected,
-                   const Json& lenient) {
+Result<std::vector<TextPart>> RenderEntry(const Template& parsed,
+                                          Variables variables,
+                                          bool is_continued) {
   RenderOptions options;
   options.now = RecordedClock();
-  const auto parts = parsed.Render(variables, options);
-  std::optional<std::string> text;
-  if (parts.has_value()) {
-    ExpectProperParts(*parts);
-    text = is_continued ? CutAtTag(Joined(*parts)) : Joined(*parts);
-  }
-  if (expected.contains("rendered")) {
-    EXPECT_EQ(
-        text.value_or(parts.has_value() ? "no tag" : parts.error().message),
-        expected["rendered"].get<std::string>());
-    return;
-  }
-  if (lenient.contains("rendered")) {
-    EXPECT_EQ(text.value_or("no text"), lenient["rendered"].get<std::string>());
+  if (!is_continued) return parsed.Render(variables, options);
+  TC_ASSIGN_OR_RETURN(const std::string text,
+                      AppendContinueTag(&variables.content["messages"]));
+  TC_ASSIGN_OR_RETURN(std::vector<TextPart> parts,
+                      parsed.Render(variables, options));
+  TC_RETURN_IF_ERROR(CutAtContinueTag(text, &parts));
+  return parts;
+}
+
+// `expected` holds "rendered" or "error"; `lenient`, if any, is as good.
+void ExpectOutcome(const Result<std::vector<TextPart>>& parts,
+                   const Json& expected, const Json& lenient) {
+  if (parts.has_value()) ExpectProperParts(*parts);
+  const std::string text =
+      parts.has_value() ? Joined(*parts) : "ERROR: " + parts.error().message;
+  for (const Json& allowed : {expected, lenient}) {
+    if (!allowed.contains("rendered")) continue;
+    EXPECT_EQ(text, allowed["rendered"].get<std::string>());
     return;
   }
   const Json& error = expected["error"];
   if (error["kind"] != "raise_exception") {
-    EXPECT_FALSE(text.has_value()) << *text << error;
+    EXPECT_FALSE(parts.has_value()) << text << error;
     return;
   }
   ASSERT_FALSE(parts.has_value());
@@ -125,20 +85,22 @@ void ExpectOutcome(const Template& parsed, const Variables& variables,
 // Gives the number of cases.
 size_t CheckTemplate(const std::filesystem::path& path) {
   SCOPED_TRACE(path.filename());
-  const Json file = ReadJson(path);
+  const Json file = ReadJsonFile(path);
   const auto source = path.parent_path() / file["template"].get<std::string>();
-  const auto parsed = Template::Parse(ReadWhole(source));
+  const auto parsed = Template::Parse(ReadWholeFile(source));
   EXPECT_TRUE(parsed.has_value()) << parsed.error().message;
   if (!parsed.has_value()) return 0;
   for (const Json& entry : file["cases"]) {
     SCOPED_TRACE(entry["name"].get<std::string>());
     const bool is_continued = entry.value("continue_final_message", false);
     const Json lenient = entry.value("lenient", Json::object());
-    ExpectOutcome(*parsed, VariablesOf(file, entry, true), is_continued, entry,
-                  lenient);
+    ExpectOutcome(
+        RenderEntry(*parsed, VariablesOf(file, entry, true), is_continued),
+        entry, lenient);
     SCOPED_TRACE("without tools and documents");
-    ExpectOutcome(*parsed, VariablesOf(file, entry, false), is_continued,
-                  entry.value("absent", entry), lenient);
+    ExpectOutcome(
+        RenderEntry(*parsed, VariablesOf(file, entry, false), is_continued),
+        entry.value("absent", entry), lenient);
   }
   return file["cases"].size();
 }
@@ -180,7 +142,7 @@ TEST(JinjaGoldenTest, Snippets) {
                                           "{{ l|map('string')|tojson }}"};
   // `self`, a template's blocks: there are none here.
   const std::string no_self = "{{ self is defined }} {{ True }}";
-  const Json file = ReadJson(RecordedTemplates() + "/snippets.json");
+  const Json file = ReadJsonFile(RecordedTemplates() + "/snippets.json");
   ASSERT_EQ(file["cases"].size(), kNumSnippets);
   Variables variables;
   variables.content = file["variables"];

@@ -2,7 +2,11 @@
 #ifndef THERMOCLINE_TEXT_JINJA_TEST_TEMPLATES_H_
 #define THERMOCLINE_TEXT_JINJA_TEST_TEMPLATES_H_
 
+#include <gtest/gtest.h>
+
 #include <ctime>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,6 +63,16 @@ inline std::string ShowContent(std::string_view source,
     shown += part.is_markup ? part.text : "[" + part.text + "]";
   }
   return shown;
+}
+
+inline std::string ReadWholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline Json ReadJsonFile(const std::string& path) {
+  return Json::parse(ReadWholeFile(path), nullptr, false);
 }
 
 inline std::string RecordedTemplates() {
