@@ -1,10 +1,8 @@
 // Runs a template.
 //
 // By recursion over its tree, whose depth Parse bounds; macros that call each
-// other are bounded by Limits.depth, and the two together by levels, so that a
-// thread's usual stack (8 MiB) suffices, AddressSanitizer's larger frames
-// included. Without them the deepest case wants 2 MiB at -O1: threads with less
-// render under smaller Limits.
+// other are bounded by Limits.depth, and the two together by levels, so that
+// kStackBytes suffice.
 #ifndef THERMOCLINE_TEXT_JINJA_EVALUATOR_H_
 #define THERMOCLINE_TEXT_JINJA_EVALUATOR_H_
 
