@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/test_files.h"
 #include "cli/test_main.h"
 #include "model/test_model.h"
+#include "text/byte_text.h"
+#include "text/small_vocabs.h"
 
 namespace thermocline::cli {
 namespace {
@@ -84,6 +88,106 @@ TEST(RunChatTest, RunsTheModelsTemplateAndWarnsOfMarks) {
   EXPECT_THAT(result.err,
               HasSubstr("warning: the format of the model's own template: the "
                         "vocabulary has no control token for <|im_end|>"));
+}
+
+std::string RawOf(const std::vector<float>& values) {
+  std::string bytes;
+  for (const float value : values) bytes += gguf::Raw(value);
+  return bytes;
+}
+
+void SetVocab(const text::Vocab& vocab, gguf::TestFile* file) {
+  std::vector<int32_t> types;
+  for (const auto type : vocab.types) types.push_back(static_cast<int>(type));
+  file->SetText("tokenizer.ggml.model", "gpt2")
+      .SetText("tokenizer.ggml.pre", "gpt-2")
+      .SetTexts("tokenizer.ggml.tokens", vocab.tokens)
+      .SetTexts("tokenizer.ggml.merges", {"q z"})  // each byte is a token
+      .SetNumbers("tokenizer.ggml.token_type", gguf::ValueType::kI32, types)
+      .Remove("tokenizer.ggml.scores")
+      .SetU32("tokenizer.ggml.eos_token_id", 0)
+      .SetBool("tokenizer.ggml.add_bos_token", false);
+}
+
+// A model whose next token depends on the last one alone, as `chain` says, and
+// is a dot elsewhere: its answer tells where its prompt ended. Layers of zeros
+// add nothing to the embedding, which has an axis for each token of the chain.
+gguf::TestFile ChainModel(const std::vector<std::string>& special,
+                          const std::map<std::string, std::string>& chain) {
+  text::Vocab vocab = text::SmallBpeVocab();
+  for (const std::string& each : special) {
+    text::AddToken(&vocab, each, text::TokenType::kControl);
+  }
+  const auto id_of = [&](const std::string& piece) {
+    const std::string_view token =
+        piece == "\n" ? text::ByteToText('\n') : std::string_view(piece);
+    return static_cast<size_t>(std::ranges::find(vocab.tokens, token) -
+                               vocab.tokens.begin());
+  };
+  constexpr size_t kWidth = 32, kElsewhere = kWidth - 1;
+  const size_t num_tokens = vocab.tokens.size();
+  std::vector<float> head(num_tokens * kWidth), embedding(num_tokens * kWidth);
+  std::vector<size_t> axis(num_tokens, kElsewhere);
+  head[id_of(".") * kWidth + kElsewhere] = 4;
+  size_t num_axes = 0;
+  for (const auto& [last, then] : chain) {
+    head[id_of(then) * kWidth + num_axes] = 4;
+    axis[id_of(last)] = num_axes++;
+  }
+  for (size_t i = 0; i < num_tokens; ++i) embedding[i * kWidth + axis[i]] = 1;
+  gguf::TestFile file = model::TestModel();
+  SetVocab(vocab, &file);
+  file.SetTensor("token_embd.weight", DType::kF32, {kWidth, num_tokens},
+                 RawOf(embedding))
+      .SetTensor("output.weight", DType::kF32, {kWidth, num_tokens},
+                 RawOf(head))
+      .SetTensor("output_norm.weight", DType::kF32, {kWidth},
+                 RawOf(std::vector<float>(kWidth, 1)));
+  return file;
+}
+
+MainResult ChatWith(gguf::TestFile file, const std::string& source,
+                    const std::string& message) {
+  file.SetText("tokenizer.chat_template", source);
+  const std::string path = TempPath("chain.gguf");
+  std::ofstream(path, std::ios::binary) << file.Bytes();
+  const MainResult result =
+      RunMain({"run", "-m", path, "-cnv", "-n", "9", "--temp", "0", "-t", "1"},
+              message);
+  std::remove(path.c_str());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return result;
+}
+
+// A template that looks like chatml, and opens the model's thoughts itself.
+TEST(RunChatTest, WhatTheTemplateWritesBehindTheHeaderIsRead) {
+  const MainResult result = ChatWith(
+      ChainModel({"<|im_start|>", "<|im_end|>", "<think>", "</think>"},
+                 {{"\n", "H"}, {"H", "i"}, {"i", "<|im_end|>"}}),
+      std::string(kChatmlMessages) +
+          "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n"
+          "{% endif %}",
+      "Hello there\n");
+  EXPECT_THAT(result.err, HasSubstr("[prompt 32 tokens"));
+  EXPECT_EQ(result.out, "");  // all of it is thoughts
+}
+
+// Another format that begins with chatml's mark: a header of its own, and an
+// end of messages of its own.
+TEST(RunChatTest, AMarkAloneIsNoFormat) {
+  const MainResult result =
+      ChatWith(ChainModel({"<|im_start|>", "<end_of_utterance>"},
+                          {{":", "H"},
+                           {"H", "i"},
+                           {"i", "<end_of_utterance>"},
+                           {"<end_of_utterance>", "X"},
+                           {"\n", "N"},
+                           {"N", "o"}}),
+               "<|im_start|>{% for m in messages %}{{ m.role | capitalize }}: "
+               "{{ m.content }}<end_of_utterance>\n{% endfor %}"
+               "{% if add_generation_prompt %}Assistant:{% endif %}",
+               "Hello there\n");
+  EXPECT_EQ(result.out, "Hi\n");
 }
 
 // The answer alone is on standard output, and the template's variables count.

@@ -1,8 +1,10 @@
 // Conversations from outside: JSON of any bytes, checked, made ready for a
-// template, and written in a named format.
+// template, and written in a named format, to the next answer's beginning or to
+// the end of the last message's content.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "base/check.h"
@@ -11,6 +13,17 @@
 #include "text/small_vocabs.h"
 
 namespace text = thermocline::text;
+
+namespace {
+
+void CheckParts(std::span<const text::TextPart> parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    TC_CHECK(!parts[i].text.empty());
+    TC_CHECK(i == 0 || parts[i].is_markup != parts[i - 1].is_markup);
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto tokenizer = *text::Tokenizer::Create(text::SmallBpeVocab());
@@ -28,10 +41,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
        {text::CallArguments::kObjects, text::CallArguments::kTexts}) {
     TC_CHECK(text::CheckMessages(text::MessagesForTemplate(*json, arguments)));
   }
+  const auto continued =
+      format->Render({.messages = &*json, .continue_final_message = true});
+  if (continued.has_value()) CheckParts(*continued);
   if (!parts.has_value()) return 0;
-  for (size_t i = 0; i < parts->size(); ++i) {
-    TC_CHECK(!(*parts)[i].text.empty());
-    TC_CHECK(i == 0 || (*parts)[i].is_markup != (*parts)[i - 1].is_markup);
-  }
+  CheckParts(*parts);
+  if (!continued.has_value()) return 0;
+  TC_CHECK(text::Join(*parts).starts_with(text::Join(*continued)));
   return 0;
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
 #include <memory>
 #include <regex>
 #include <set>
@@ -200,47 +199,6 @@ TEST(ModelTemplateTest, WhatEndsThoughtsEndsNoAnswer) {
       tokenizer.get());
   EXPECT_THAT(format->end_tokens(), IsEmpty());
   EXPECT_EQ(format->reasoning().end, "<|end|>");
-}
-
-// Every letter is a token, so that prompts can be counted.
-std::unique_ptr<const Tokenizer> MakeLetters(
-    std::initializer_list<std::string_view> special) {
-  Vocab vocab = SmallBpeVocab();
-  vocab.merges = {"q z"};
-  return MakeChatTokenizer(vocab, special);
-}
-
-// Whatever a template writes that looks like a known format, all that it says
-// counts: the thoughts that it opens behind chatml's header, and other ends of
-// messages behind chatml's mark.
-TEST(ModelTemplateTest, TemplatesThatLookLikeChatml) {
-  const ChatMessages messages = MakeMessages({{"user", "Hello there"}});
-  const auto letters =
-      MakeLetters({"<|im_start|>", "<|im_end|>", "<think>", "</think>"});
-  const auto thinks = MakeTemplate(
-      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
-      "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}"
-      "<|im_start|>assistant\n<think>\n{% endif %}",
-      letters.get());
-  const auto thinking = PartsOf(*thinks, messages);
-  EXPECT_EQ(Join(thinking),
-            "<|im_start|>user\nHello there<|im_end|>\n"
-            "<|im_start|>assistant\n<think>\n");
-  EXPECT_TRUE(OpensReasoning(thinks->reasoning(), thinking));
-  const auto tokens = EncodeChat(*letters, *thinks, thinking, true);
-  ASSERT_TRUE(tokens.has_value());
-  EXPECT_EQ(tokens->size(), 32u);
-
-  const auto others = MakeLetters({"<|im_start|>", "<end_of_utterance>"});
-  const auto other = MakeTemplate(
-      "<|im_start|>{% for m in messages %}{{ m.role | capitalize }}: "
-      "{{ m.content }}<end_of_utterance>\n{% endfor %}"
-      "{% if add_generation_prompt %}Assistant:{% endif %}",
-      others.get());
-  EXPECT_EQ(Join(PartsOf(*other, messages)),
-            "<|im_start|>User: Hello there<end_of_utterance>\nAssistant:");
-  EXPECT_THAT(other->end_tokens(), ElementsAre(others->num_tokens() - 1));
-  EXPECT_THAT(other->end_texts(), IsEmpty());
 }
 
 TEST(ModelTemplateTest, ReasoningIsHandedOver) {

@@ -39,9 +39,9 @@ struct RenderOptions {
   std::tm now = {};  // what strftime_now tells, local time
 };
 
-// Immutable after Parse, so safe from any number of threads. Each needs a stack
-// of kStackBytes, for Parse and for Render: less than what threads of glibc
-// get, more than other libraries' do. A thread with less sets smaller Limits.
+// Immutable after Parse, so safe from any number of threads. Parse and Render
+// need a stack of kStackBytes; a thread with less sets smaller Limits. (glibc's
+// threads have 8 MiB unless told otherwise, other libraries' less.)
 class Template {
  public:
   // kCorrupt: a syntax error. kUnsupported: a statement, filter, test, ... of
