@@ -43,17 +43,28 @@ def commands_of(build):
     return dict(sorted(flags_of.items()))
 
 
+def room_of(source):
+    return source.relative_to(ROOT / 'src').parts[0]
+
+
 def units_of(flags_of):
     """Lists of sources that are looked at together, as one translation unit:
-    those of one room that are compiled alike, since most of the time goes into
-    the headers that they share. The kernels for single CPUs stay alone: each
-    has its own helpers, and some include themselves. Longest first."""
+    all that are compiled alike, since most of the time goes into the headers
+    that they share. The kernels for single CPUs stay alone: each has its own
+    helpers, and some include themselves. Longest first."""
     units = {}
     for source, flags in flags_of.items():
-        room = source.relative_to(ROOT / 'src').parts[0]
         alone = source if source.parent.name == 'cpu' else None
-        units.setdefault((room, flags, alone), []).append(source)
+        units.setdefault((flags, alone), []).append(source)
     return sorted(units.values(), key=len, reverse=True)
+
+
+def parts_of(sources):
+    """A unit's rooms, or the single sources of one room."""
+    rooms = {}
+    for source in sources:
+        rooms.setdefault(room_of(source), []).append(source)
+    return list(rooms.values()) if len(rooms) > 1 else [[s] for s in sources]
 
 
 def run_tidy(sources, flags, build):
@@ -78,15 +89,21 @@ def run(command):
     return result.returncode, output
 
 
-def run_unit(sources, flags, build):
-    """What clang-tidy says, source by source where names of several unnamed
-    namespaces clash."""
-    begin = time.monotonic()
+def outputs_of(sources, flags, build):
+    """What clang-tidy says, part by part where it says anything: names of
+    several unnamed namespaces may clash, and global ones look like a header's."""
     status, output = run_tidy(sources, flags, build)
-    outputs = [output] if status or output else []
-    if len(sources) > 1 and outputs:
-        alone = [run_tidy([source], flags, build) for source in sources]
-        outputs = [text for code, text in alone if code or text]
+    if not status and not output:
+        return []
+    if len(sources) == 1:
+        return [output]
+    return [text for part in parts_of(sources)
+            for text in outputs_of(part, flags, build)]
+
+
+def run_unit(sources, flags, build):
+    begin = time.monotonic()
+    outputs = outputs_of(sources, flags, build)
     return sources, outputs, time.monotonic() - begin
 
 
