@@ -138,7 +138,7 @@ class Device {
 //
 // `device`, its lock until the call ends, and a return for errors from before.
 #define TC_ENTER(device)                                                      \
-  Device& device = Device::Get();                                             \
+  auto& device = thermocline::cuda_on_host::Device::Get();                    \
   std::unique_lock<std::mutex> lock;                                          \
   if (const cudaError_t error = (device).Enter(lock); error != cudaSuccess) { \
     return error;                                                             \

@@ -8,7 +8,7 @@
 namespace thermocline::cuda_on_host {
 namespace {
 
-constexpr unsigned kAll = 0xffffffffu;
+constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kThreads = 64;
 
 // ---- barriers
@@ -54,7 +54,7 @@ __global__ void AssumeLockstep(float* y) {
 __global__ void TakeShuffleForBarrier(float* y) {
   __shared__ float shared[32];
   shared[threadIdx.x] = 1;
-  const float zero = __shfl_xor_sync(kAll, 0.0f, 1);
+  const float zero = __shfl_xor_sync(kAllLanes, 0.0f, 1);
   y[threadIdx.x] = shared[31 - threadIdx.x] + zero;
 }
 
@@ -108,9 +108,9 @@ __global__ void ReadUnwritten(float* y) {
 
 __global__ void MixFunctions(float* y) {
   if (threadIdx.x % 32 < 16) {
-    y[threadIdx.x] = __shfl_xor_sync(kAll, 1.0f, 1);
+    y[threadIdx.x] = __shfl_xor_sync(kAllLanes, 1.0f, 1);
   } else {
-    y[threadIdx.x] = static_cast<float>(__ballot_sync(kAll, 1));
+    y[threadIdx.x] = static_cast<float>(__ballot_sync(kAllLanes, 1));
   }
 }
 
@@ -121,7 +121,7 @@ __global__ void CallOutsideMask(float* y) {
 template <bool kSound>
 __global__ void ReadAbsentLane(float* y) {
   if (threadIdx.x == 31) return;
-  y[threadIdx.x] = __shfl_sync(kAll, 1.0f, kSound ? 30 : 31);
+  y[threadIdx.x] = __shfl_sync(kAllLanes, 1.0f, kSound ? 30 : 31);
 }
 
 __global__ void OverlapMasks(float* y) {

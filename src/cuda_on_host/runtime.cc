@@ -10,10 +10,7 @@
 #include "cuda_on_host/checker.h"
 #include "cuda_on_host/device.h"
 
-using thermocline::cuda_on_host::Allocation;
-using thermocline::cuda_on_host::CheckTransfer;
-using thermocline::cuda_on_host::Device;
-using thermocline::cuda_on_host::FindAllocation;
+namespace on_host = thermocline::cuda_on_host;
 
 namespace {
 
@@ -23,10 +20,10 @@ cudaError_t Allocate(void** memory, size_t bytes, bool mapped) {
     *memory = nullptr;
     return cudaSuccess;
   }
-  if (!mapped && bytes > Device::kMemoryBytes - device.used_bytes) {
+  if (!mapped && bytes > on_host::Device::kMemoryBytes - device.used_bytes) {
     return device.Return(cudaErrorMemoryAllocation);
   }
-  auto allocation = std::make_shared<Allocation>(bytes, mapped);
+  auto allocation = std::make_shared<on_host::Allocation>(bytes, mapped);
   *memory = allocation->base;
   if (!mapped) device.used_bytes += bytes;
   const auto end = reinterpret_cast<uintptr_t>(allocation->base) + bytes;
@@ -36,14 +33,15 @@ cudaError_t Allocate(void** memory, size_t bytes, bool mapped) {
 
 // As on a GPU, it waits until all is done that could use the memory.
 cudaError_t Release(void* memory, bool mapped) {
-  Device& device = Device::Get();
+  on_host::Device& device = on_host::Device::Get();
   std::unique_lock<std::mutex> lock;
   if (const cudaError_t error = device.Enter(lock); error != cudaSuccess) {
     if (error == device.sticky) device.released_late.push_back(memory);
     return error;
   }
   if (memory == nullptr) return cudaSuccess;
-  const Allocation* allocation = FindAllocation(device.allocations, memory);
+  const on_host::Allocation* allocation =
+      on_host::FindAllocation(device.allocations, memory);
   if (allocation == nullptr || allocation->base != memory ||
       allocation->mapped != mapped) {
     return device.Return(cudaErrorInvalidValue);
@@ -55,8 +53,8 @@ cudaError_t Release(void* memory, bool mapped) {
   return cudaSuccess;
 }
 
-bool IsDevices(const Device& device, const void* address) {
-  return FindAllocation(device.allocations, address) != nullptr;
+bool IsDevices(const on_host::Device& device, const void* address) {
+  return on_host::FindAllocation(device.allocations, address) != nullptr;
 }
 
 }  // namespace
@@ -92,7 +90,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
   if (index != 0) return device.Return(cudaErrorInvalidDevice);
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "cuda_on_host");
-  properties->totalGlobalMem = Device::kMemoryBytes;
+  properties->totalGlobalMem = on_host::Device::kMemoryBytes;
   properties->sharedMemPerBlock = thermocline::cuda_on_host::kMaxSharedBytes;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = thermocline::cuda_on_host::kMaxBlockThreads;
@@ -105,8 +103,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   TC_ENTER(device);
-  *free = Device::kMemoryBytes - device.used_bytes;
-  *total = Device::kMemoryBytes;
+  *free = on_host::Device::kMemoryBytes - device.used_bytes;
+  *total = on_host::Device::kMemoryBytes;
   return cudaSuccess;
 }
 
@@ -134,7 +132,8 @@ cudaError_t cudaFreeHost(void* memory) { return Release(memory, true); }
 
 cudaError_t cudaHostGetDevicePointer(void** pointer, void* host, unsigned) {
   TC_ENTER(device);
-  const Allocation* allocation = FindAllocation(device.allocations, host);
+  const on_host::Allocation* allocation =
+      on_host::FindAllocation(device.allocations, host);
   if (allocation == nullptr || !allocation->mapped) {
     return device.Return(cudaErrorInvalidValue);
   }
@@ -155,7 +154,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
     return device.Return(cudaErrorInvalidValue);
   }
   device.Give(*stream, [=] {
-    if (!CheckTransfer(from, bytes, false) || !CheckTransfer(to, bytes, true)) {
+    if (!on_host::CheckTransfer(from, bytes, false) ||
+        !on_host::CheckTransfer(to, bytes, true)) {
       return;
     }
     std::memmove(to, from, bytes);
@@ -169,20 +169,21 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes,
   if (bytes == 0) return cudaSuccess;
   if (!IsDevices(device, to)) return device.Return(cudaErrorInvalidValue);
   device.Give(*stream, [=] {
-    if (CheckTransfer(to, bytes, true)) std::memset(to, value, bytes);
+    if (on_host::CheckTransfer(to, bytes, true)) std::memset(to, value, bytes);
   });
   return cudaSuccess;
 }
 
 cudaError_t cudaGetLastError() {
-  std::lock_guard lock(Device::Get().mutex);
+  std::lock_guard lock(on_host::Device::Get().mutex);
   // What the device died of comes back at every call.
-  return std::exchange(Device::Get().last, Device::Get().sticky);
+  return std::exchange(on_host::Device::Get().last,
+                       on_host::Device::Get().sticky);
 }
 
 cudaError_t cudaPeekAtLastError() {
-  std::lock_guard lock(Device::Get().mutex);
-  return Device::Get().last;
+  std::lock_guard lock(on_host::Device::Get().mutex);
+  return on_host::Device::Get().last;
 }
 
 const char* cudaGetErrorName(cudaError_t error) {

@@ -7,7 +7,7 @@
 
 #include "cuda_on_host/device.h"
 
-using thermocline::cuda_on_host::Device;
+namespace on_host = thermocline::cuda_on_host;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
   TC_ENTER(device);
@@ -31,7 +31,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   TC_ENTER_WITH_STREAM(device, stream, handle);
   if (handle == nullptr) return device.Return(cudaErrorInvalidResourceHandle);
   const cudaError_t error =
-      device.WaitUntil(lock, [&] { return Device::IsIdle(*stream); });
+      device.WaitUntil(lock, [&] { return on_host::Device::IsIdle(*stream); });
   if (error != cudaSuccess) return error;
   std::erase_if(device.streams,
                 [&](const auto& other) { return other.get() == stream; });
@@ -43,7 +43,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   if (stream->capture) return device.Return(cudaErrorStreamCaptureUnsupported);
   const thermocline::cuda_on_host::Clock clock = stream->clock;
   const cudaError_t error =
-      device.WaitUntil(lock, [&] { return Device::IsIdle(*stream); });
+      device.WaitUntil(lock, [&] { return on_host::Device::IsIdle(*stream); });
   device.host_clock.Join(clock);
   return error;
 }
@@ -51,7 +51,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   TC_ENTER_WITH_STREAM(device, stream, handle);
   if (stream->capture) return device.Return(cudaErrorStreamCaptureUnsupported);
-  if (!Device::IsIdle(*stream)) {
+  if (!on_host::Device::IsIdle(*stream)) {
     device.Poke();
     return cudaErrorNotReady;
   }

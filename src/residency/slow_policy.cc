@@ -34,25 +34,25 @@ class FadingMean {
 };
 
 // Notices from the share of used units that are resident that the text has
-// become another. Two passes: one alone is chance.
+// become another. Two passes: one alone is chance. A pass that uses more than
+// half of all units, as a prompt's does of experts, tells nothing of the text.
 class ChangeDetector {
  public:
   // `change` as in SlowOptions.
   explicit ChangeDetector(double change) : change_(change) {}
 
-  // Whether it looks like a change, with this pass. Without units: as before.
+  // Whether this pass still looks like a change.
   bool Observe(const neuron::NeuronSet& used, const ResidentSet& residents) {
     size_t num_used = 0, num_resident = 0;
     used.ForEachIn(0, used.num_neurons, [&](size_t i) {
       ++num_used;
       if (residents.Has(static_cast<uint32_t>(i))) ++num_resident;
     });
-    if (num_used > 0) {
-      const double share =
-          static_cast<double>(num_resident) / static_cast<double>(num_used);
-      recent_.Add(share);
-      usual_.Add(share);
-    }
+    if (num_used == 0 || 2 * num_used > used.num_neurons) return false;
+    const double share =
+        static_cast<double>(num_resident) / static_cast<double>(num_used);
+    recent_.Add(share);
+    usual_.Add(share);
     return recent_.mean() < change_ * usual_.mean();
   }
 

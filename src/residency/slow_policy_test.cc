@@ -19,15 +19,9 @@ class SlowReference : public Reference {
   void Begin(const Units& best_first) override { residents_ = best_first; }
   void Observe(const Units& used) override {
     used_ = used;
-    if (!used.empty()) {
-      const auto num_resident = static_cast<double>(
-          std::ranges::count_if(used, [&](uint32_t u) { return Has(u); }));
-      shares_.push_back(num_resident / static_cast<double>(used.size()));
-    }
-    const bool has_changed = MeanShare(2.0) < options_.change * MeanShare(64.0);
     const double fade =
-        std::exp2(-1.0 / (has_changed ? options_.half_life_changing
-                                      : options_.half_life));
+        std::exp2(-1.0 / (HasChanged(used) ? options_.half_life_changing
+                                           : options_.half_life));
     // A use counts the same whenever it was, and fades.
     for (double& score : scores_) score *= fade;
     for (const uint32_t unit : used) scores_[unit] += use_;
@@ -50,6 +44,14 @@ class SlowReference : public Reference {
   }
 
  private:
+  bool HasChanged(const Units& used) {
+    if (used.empty() || 2 * used.size() > scores_.size()) return false;
+    const auto num_resident = static_cast<double>(
+        std::ranges::count_if(used, [&](uint32_t u) { return Has(u); }));
+    shares_.push_back(num_resident / static_cast<double>(used.size()));
+    return MeanShare(2.0) < options_.change * MeanShare(64.0);
+  }
+
   // A pass counts half as much as one half_life passes later.
   double MeanShare(double half_life) const {
     double sum = 0.0, weights = 0.0;
@@ -110,6 +112,18 @@ TEST(SlowPolicy, AnotherTextIsNoticed) {
   const int without = passes_to_change({.change = 0.0});
   EXPECT_GE(without, 30);
   EXPECT_LT(without, 200);
+}
+
+// Prompts use nearly all experts: who was hot before stays resident.
+TEST(SlowPolicy, APassOfNearlyAllIsNoOtherText) {
+  constexpr uint32_t kNumUnits = 8;
+  const Units all = {0, 1, 2, 3, 4, 5, 6, 7};
+  const auto policy = Make("slow", {{kNumUnits, 2, {}}});
+  for (int pass = 0; pass < 200; ++pass) RunPass(*policy, 0, kNumUnits, {6, 7});
+  for (int pass = 0; pass < 20; ++pass) RunPass(*policy, 0, kNumUnits, all);
+  // After a change one use more than others' would be enough.
+  RunPass(*policy, 0, kNumUnits, {0});
+  EXPECT_EQ(ResidentsOf(*policy, 0, kNumUnits), (Units{6, 7}));
 }
 
 // A use adds 1/47 to a score, and 1/20 better is clearly better.

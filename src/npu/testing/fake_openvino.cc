@@ -84,12 +84,9 @@ int MakeCompiled(std::string xml, std::string bytes, OvCompiled** compiled) {
 }
 
 }  // namespace
-}  // namespace thermocline::npu
 
-// NOLINTNEXTLINE(google-build-using-namespace): C's functions have no namespace
-using namespace thermocline::npu;
-
-// OpenVINO's names. NOLINTBEGIN(readability-identifier-naming)
+// OpenVINO's names; C's functions are the same in every namespace.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 
 int ov_get_openvino_version(OvVersion* version) {
@@ -262,3 +259,5 @@ void ov_infer_request_free(OvRequest* request) { delete request; }
 
 }  // extern "C"
 // NOLINTEND(readability-identifier-naming)
+
+}  // namespace thermocline::npu

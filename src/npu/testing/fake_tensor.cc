@@ -60,14 +60,9 @@ int Describe(uint32_t type, const OvShape& shape, OvTensor* tensor) {
 }
 
 }  // namespace
-}  // namespace thermocline::npu
 
-using thermocline::npu::FakeOutcome;
-using thermocline::npu::kFakeOk;
-using thermocline::npu::OvShape;
-using thermocline::npu::OvTensor;
-
-// OpenVINO's names. NOLINTBEGIN(readability-identifier-naming)
+// OpenVINO's names; C's functions are the same in every namespace.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 
 int ov_tensor_create_from_host_ptr(uint32_t type, OvShape shape, void* data,
@@ -110,3 +105,5 @@ void ov_tensor_free(OvTensor* tensor) { delete tensor; }
 
 }  // extern "C"
 // NOLINTEND(readability-identifier-naming)
+
+}  // namespace thermocline::npu
