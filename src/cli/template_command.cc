@@ -37,7 +37,7 @@ struct TemplateFlags {
 };
 
 void CheckFlags(const TemplateFlags& flags) {
-  CheckChatFormatFlags(flags.format, flags.kwargs_file.has_value());
+  CheckChatFormatFlags(flags.format, /*has_kwargs=*/false);
   const bool has_template = flags.format.template_file.has_value();
   if (!flags.model && (!has_template || flags.tokens)) {
     throw CLI::ValidationError(
@@ -81,6 +81,23 @@ Result<std::optional<bool>> TakeFlag(const TemplateFlags& flags,
   return value;
 }
 
+// Of what --kwargs names, all flags taken out.
+Status CheckKwargs(const TemplateFlags& flags,
+                   const text::RenderRequest& request, const Json& kwargs) {
+  if (request.continue_final_message &&
+      request.add_generation_prompt.value_or(false)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "{}: {} and {}: an answer is begun, or the last message "
+                "continued",
+                InputName(*flags.kwargs_file), kPrompt, kContinue);
+  }
+  if (!flags.format.name || kwargs.empty()) return {};
+  return Fail(ErrorCode::kInvalidArgument,
+              "{}: variables are for a template, and the formats of "
+              "--chat-template know {} and {} alone",
+              InputName(*flags.kwargs_file), kPrompt, kContinue);
+}
+
 // Messages that are none are the file's fault, other errors tell of the format:
 // a line in them is one of the template.
 Result<std::vector<text::TextPart>> Render(const text::ChatFormat& format,
@@ -118,6 +135,7 @@ Status Run(const TemplateFlags& flags) {
   TC_ASSIGN_OR_RETURN(const auto is_continued,
                       TakeFlag(flags, kContinue, &kwargs));
   request.continue_final_message = is_continued.value_or(false);
+  TC_RETURN_IF_ERROR(CheckKwargs(flags, request, kwargs));
   TC_ASSIGN_OR_RETURN(
       const auto format,
       ChooseChatFormat(flags.format, kwargs,
@@ -147,9 +165,9 @@ void AddTemplateCommand(CLI::App& parent, Action& action) {
   app->footer(
       "The text goes to standard output as it is, without a line end behind "
       "it. Members\nof --kwargs are bos_token, eos_token, enable_thinking, "
-      "documents and the like;\nadd_generation_prompt is true unless it says "
-      "otherwise, and continue_final_message\nends the text where the last "
-      "message's content does.\n\nExamples:\n"
+      "documents and the like;\ncontinue_final_message ends the text where the "
+      "last message's content does, and\nadd_generation_prompt begins an "
+      "answer behind it, which is so unless one is said.\n\nExamples:\n"
       "  thermocline template -m model.gguf --messages chat.json\n"
       "  thermocline template --chat-template-file t.jinja --messages - "
       "--kwargs k.json\n"

@@ -124,7 +124,30 @@ TEST_F(TemplateCommandTest, AnswersAreBegunOrContinued) {
                                "add_generation_prompt": true})";
   const MainResult both = Template({"--kwargs", kwargs_}, kOne);
   EXPECT_EQ(both.exit_code, 1);
-  EXPECT_THAT(both.err, HasSubstr("is to be continued"));
+  EXPECT_THAT(both.err, HasSubstr("kwargs.json: add_generation_prompt and "));
+}
+
+TEST_F(TemplateCommandTest, NamedFormatsKnowTwoVariables) {
+  struct NamedCase {
+    const char *kwargs, *out, *error;
+  };
+  constexpr NamedCase kCases[] = {
+      {R"({"continue_final_message": true})", "USER: Hi ASSISTANT: 1,", ""},
+      {R"({"add_generation_prompt": false})", "USER: Hi ASSISTANT: 1,</s>", ""},
+      {"{}", "", "answers begin behind a message of the user"},
+      {R"({"add_generation_prompt": false, "x": 1})", "",
+       "kwargs.json: variables are for a template"}};
+  for (const NamedCase& each : kCases) {
+    std::ofstream(kwargs_) << each.kwargs;
+    const MainResult result =
+        RunMain({"template", "-m", kStories, "--chat-template", "vicuna",
+                 "--messages", "-", "--kwargs", kwargs_},
+                R"([{"role":"user","content":"Hi"},
+                    {"role":"assistant","content":" 1,"}])");
+    EXPECT_EQ(result.out, each.out) << each.kwargs;
+    EXPECT_EQ(result.exit_code, *each.error == '\0' ? 0 : 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(each.error));
+  }
 }
 
 TEST_F(TemplateCommandTest, FlagsAmongTheVariablesAreTrueOrFalse) {
@@ -175,7 +198,7 @@ TEST_F(TemplateCommandTest, WrongUsage) {
       {{"--chat-template-file", "-", "--messages", "-"},
        "standard input can be one file only"},
       {{"-m", kStories, "--messages", "a", "--chat-template", "chatml",
-        "--kwargs", "b"},
+        "--tools", "b"},
        "take none"}};
   for (const BadCase& each : cases) {
     std::vector<std::string> args = each.args;

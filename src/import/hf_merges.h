@@ -31,8 +31,9 @@ Result<std::vector<Merge>> ReadMerges(const JsonFields& model,
 
 // That merges alone make of every word that is a token that token, so that it
 // does not matter whether such words are taken whole. `path` for messages.
-// kUnsupported: they do not, naming a token. Encodes each token: about a
-// microsecond for each. Requires byte-level BPE.
+// kUnsupported: they do not, naming a token; also one whose bytes are no text,
+// which nobody would ever meet. Encodes each token: some microseconds for each.
+// Requires byte-level BPE.
 Status CheckMergesMakeWords(const text::Tokenizer& tokenizer,
                             const std::string& path);
 

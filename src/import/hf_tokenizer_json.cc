@@ -234,6 +234,13 @@ Result<VocabDraft> DraftOfTokenizerJson(const NamedText& tokenizer,
   if (kind == Kind::kBytes) {
     TC_RETURN_IF_ERROR(ReadByteLevel(model, whole, draft));
   } else {
+    TC_ASSIGN_OR_RETURN(const auto ignores, model.Bool("ignore_merges"));
+    if (ignores.value_or(false)) {
+      return Fail(ErrorCode::kUnsupported,
+                  "{}: \"ignore_merges\" of a vocabulary over characters is "
+                  "not in this version",
+                  path);
+    }
     TC_RETURN_IF_ERROR(ReadSpmSteps(whole, draft.vocab));
     TC_RETURN_IF_ERROR(ReadTokens(model, whole, draft));
     TC_RETURN_IF_ERROR(CompleteCharVocab(model, draft));

@@ -206,6 +206,13 @@ TEST_F(HfTokenizerJsonTest, WhetherWordsAreTakenWholeWithoutTheNameSayingSo) {
   EXPECT_FALSE(Parse()->takes_whole_words);
 }
 
+TEST_F(HfTokenizerJsonTest, WordsOverCharactersAreNotTakenWhole) {
+  tokenizer_ = SpmTokenizer();
+  EXPECT_TRUE(Parse().has_value());
+  tokenizer_["model"]["ignore_merges"] = true;
+  ExpectBad(ErrorCode::kUnsupported, "\"ignore_merges\" of a vocabulary over");
+}
+
 TEST_F(HfTokenizerJsonTest, Llama3WithMergesHasANameOfItsOwn) {
   tokenizer_["pre_tokenizer"] = CutBy(text::kLlama3Pattern);
   EXPECT_EQ(Parse()->vocab.pre, "smaug-bpe");

@@ -34,29 +34,38 @@ class FadingMean {
 };
 
 // Notices from the share of used units that are resident that the text has
-// become another. Two passes: one alone is chance. A pass that uses more than
-// half of all units, as a prompt's does of experts, tells nothing of the text.
+// become another. The share of a few uses is chance: passes are looked at
+// together until they have kLeastUses, as some tokens of a mixture do. A pass
+// that uses more than half of all units, as a prompt's does of experts, tells
+// nothing of the text.
 class ChangeDetector {
  public:
   // `change` as in SlowOptions.
   explicit ChangeDetector(double change) : change_(change) {}
 
-  // Whether this pass still looks like a change.
+  // Whether it looks like a change.
   bool Observe(const neuron::NeuronSet& used, const ResidentSet& residents) {
-    size_t num_used = 0, num_resident = 0;
+    const size_t num_used = used.Count();
+    if (2 * num_used > used.num_neurons) return false;
+    num_used_ += num_used;
     used.ForEachIn(0, used.num_neurons, [&](size_t i) {
-      ++num_used;
-      if (residents.Has(static_cast<uint32_t>(i))) ++num_resident;
+      if (residents.Has(static_cast<uint32_t>(i))) ++num_resident_;
     });
-    if (num_used == 0 || 2 * num_used > used.num_neurons) return false;
+    if (num_used_ < kLeastUses) return is_changing_;
     const double share =
-        static_cast<double>(num_resident) / static_cast<double>(num_used);
+        static_cast<double>(num_resident_) / static_cast<double>(num_used_);
+    num_used_ = num_resident_ = 0;
     recent_.Add(share);
     usual_.Add(share);
-    return recent_.mean() < change_ * usual_.mean();
+    is_changing_ = recent_.mean() < change_ * usual_.mean();
+    return is_changing_;
   }
 
  private:
+  static constexpr size_t kLeastUses = 32;
+
+  size_t num_used_ = 0, num_resident_ = 0;  // since the last share
+  bool is_changing_ = false;
   double change_;
   FadingMean recent_{2.0}, usual_{64.0};
 };
@@ -179,7 +188,8 @@ class SlowLayer {
 std::unique_ptr<Policy> MakeSlow(const std::vector<LayerExtent>& layers,
                                  const SlowOptions& options) {
   TC_CHECK(options.half_life >= 1.0 && options.margin >= 0.0);
-  TC_CHECK(options.half_life_changing >= 1.0 && options.change >= 0.0);
+  TC_CHECK(options.half_life_changing >= 1.0 && options.change >= 0.0 &&
+           options.change <= 1.0);
   return std::make_unique<LayeredPolicy<SlowLayer>>(layers, options);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "residency/test_passes.h"
 
@@ -45,11 +46,14 @@ class SlowReference : public Reference {
 
  private:
   bool HasChanged(const Units& used) {
-    if (used.empty() || 2 * used.size() > scores_.size()) return false;
-    const auto num_resident = static_cast<double>(
-        std::ranges::count_if(used, [&](uint32_t u) { return Has(u); }));
-    shares_.push_back(num_resident / static_cast<double>(used.size()));
-    return MeanShare(2.0) < options_.change * MeanShare(64.0);
+    if (2 * used.size() > scores_.size()) return false;
+    for (const uint32_t unit : used) hits_.push_back(Has(unit));
+    if (hits_.size() < 32) return has_changed_;
+    shares_.push_back(static_cast<double>(std::ranges::count(hits_, true)) /
+                      static_cast<double>(hits_.size()));
+    hits_.clear();
+    has_changed_ = MeanShare(2.0) < options_.change * MeanShare(64.0);
+    return has_changed_;
   }
 
   // A pass counts half as much as one half_life passes later.
@@ -68,7 +72,9 @@ class SlowReference : public Reference {
   SlowOptions options_;
   double use_ = 1.0 - std::exp2(-1.0 / options_.half_life);
   std::vector<double> scores_;
-  std::vector<double> shares_;  // of what each pass used, resident
+  std::vector<bool> hits_;      // of uses since the last share
+  std::vector<double> shares_;  // of 32 uses and more, resident
+  bool has_changed_ = false;
   Units residents_;
   Units used_;
 };
@@ -90,40 +96,71 @@ TEST(SlowPolicy, ScoresOutlastTheirScale) {
   }
 }
 
-// One text uses ten units for long, another ten others: who knows that the text
-// has changed has all of them resident after eight passes, else after many.
+Units UnitsFrom(uint32_t first, uint32_t count) {
+  Units units(count);
+  std::iota(units.begin(), units.end(), first);
+  return units;
+}
+
+// One text uses some units for long, another as many others: who knows that the
+// text has changed has all of them resident after few passes, else after many.
+// Where passes use few, it takes some to be sure.
 TEST(SlowPolicy, AnotherTextIsNoticed) {
-  constexpr uint32_t kNumUnits = 20;
-  const auto passes_to_change = [](const SlowOptions& options) {
-    const auto policy = MakeSlow({{kNumUnits, 10, {}}}, options);
-    const Units first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-    const Units second = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  const auto passes_to_change = [](uint32_t count, const SlowOptions& options) {
+    const auto policy = MakeSlow({{2 * count, count, {}}}, options);
     for (int pass = 0; pass < 200; ++pass) {
-      RunPass(*policy, 0, kNumUnits, first);
+      RunPass(*policy, 0, 2 * count, UnitsFrom(0, count));
     }
+    const Units second = UnitsFrom(count, count);
     int num_passes = 0;
-    while (ResidentsOf(*policy, 0, kNumUnits) != second && num_passes < 200) {
-      RunPass(*policy, 0, kNumUnits, second);
+    while (ResidentsOf(*policy, 0, 2 * count) != second && num_passes < 200) {
+      RunPass(*policy, 0, 2 * count, second);
       ++num_passes;
     }
     return num_passes;
   };
-  EXPECT_LE(passes_to_change({}), 8);
-  const int without = passes_to_change({.change = 0.0});
-  EXPECT_GE(without, 30);
-  EXPECT_LT(without, 200);
+  EXPECT_LE(passes_to_change(64, {}), 8);
+  EXPECT_LE(passes_to_change(8, {}), 8 + 8);
+  for (const uint32_t count : {64, 8}) {
+    const int without = passes_to_change(count, {.change = 0.0});
+    EXPECT_GE(without, 30);
+    EXPECT_LT(without, 200);
+  }
 }
 
 // Prompts use nearly all experts: who was hot before stays resident.
 TEST(SlowPolicy, APassOfNearlyAllIsNoOtherText) {
-  constexpr uint32_t kNumUnits = 8;
-  const Units all = {0, 1, 2, 3, 4, 5, 6, 7};
-  const auto policy = Make("slow", {{kNumUnits, 2, {}}});
-  for (int pass = 0; pass < 200; ++pass) RunPass(*policy, 0, kNumUnits, {6, 7});
-  for (int pass = 0; pass < 20; ++pass) RunPass(*policy, 0, kNumUnits, all);
+  constexpr uint32_t kNumUnits = 800;
+  const auto policy = Make("slow", {{kNumUnits, 200, {}}});
+  const Units hot = UnitsFrom(600, 200);
+  for (int pass = 0; pass < 200; ++pass) RunPass(*policy, 0, kNumUnits, hot);
+  for (int pass = 0; pass < 20; ++pass) {
+    RunPass(*policy, 0, kNumUnits, UnitsFrom(0, kNumUnits));
+  }
   // After a change one use more than others' would be enough.
   RunPass(*policy, 0, kNumUnits, {0});
-  EXPECT_EQ(ResidentsOf(*policy, 0, kNumUnits), (Units{6, 7}));
+  EXPECT_EQ(ResidentsOf(*policy, 0, kNumUnits), hot);
+}
+
+// Of two uses in a pass none may be resident by chance: nobody comes whom
+// steady scores would not let in.
+TEST(SlowPolicy, ChanceIsNoOtherText) {
+  constexpr uint32_t kNumUnits = 8;
+  Random random(5);
+  const auto policy = Make("slow", {{kNumUnits, 4, {}}});
+  const auto steady =
+      MakeSlow({{kNumUnits, 4, {}}}, SlowOptions{.change = 0.0});
+  for (int pass = 0; pass < 2000; ++pass) {
+    const auto first = static_cast<uint32_t>(random.Below(kNumUnits));
+    const auto step = static_cast<uint32_t>(1 + random.Below(kNumUnits - 1));
+    Units used = {first, (first + step) % kNumUnits};
+    std::ranges::sort(used);
+    RunPass(*policy, 0, kNumUnits, used);
+    RunPass(*steady, 0, kNumUnits, used);
+    ASSERT_EQ(ResidentsOf(*policy, 0, kNumUnits),
+              ResidentsOf(*steady, 0, kNumUnits))
+        << pass;
+  }
 }
 
 // A use adds 1/47 to a score, and 1/20 better is clearly better.

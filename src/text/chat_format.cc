@@ -55,19 +55,19 @@ bool BeginsWith(TokenId bos, std::span<const TokenId> tokens,
 Result<std::vector<TextPart>> ChatFormat::Render(
     const RenderRequest& request) const {
   TC_RETURN_IF_ERROR(CheckMessages(*request.messages));
-  RenderRequest made = request;
-  made.add_generation_prompt =
+  RenderRequest settled = request;
+  settled.add_generation_prompt =
       request.add_generation_prompt.value_or(!request.continue_final_message);
-  if (!request.continue_final_message) return RenderAll(made);
-  if (*made.add_generation_prompt) {
+  if (!request.continue_final_message) return RenderAll(settled);
+  if (*settled.add_generation_prompt) {
     return Fail(ErrorCode::kInvalidArgument,
                 "the last message is to be continued (continue_final_message), "
                 "so that no answer begins behind it (add_generation_prompt)");
   }
   ChatMessages tagged = *request.messages;
   TC_ASSIGN_OR_RETURN(const std::string text, AppendContinueTag(&tagged));
-  made.messages = &tagged;
-  TC_ASSIGN_OR_RETURN(std::vector<TextPart> parts, RenderAll(made));
+  settled.messages = &tagged;
+  TC_ASSIGN_OR_RETURN(std::vector<TextPart> parts, RenderAll(settled));
   TC_RETURN_IF_ERROR(CutAtContinueTag(text, &parts));
   return parts;
 }

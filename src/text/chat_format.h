@@ -81,8 +81,8 @@ class ChatFormat {
   void SetTraits(Traits traits) { traits_ = std::move(traits); }
 
   // Render to the end of the last message and what stands behind it, also where
-  // that is continued. `request` holds messages (CheckMessages), and says
-  // whether to begin an answer.
+  // that is continued. `request` holds messages (CheckMessages), and its
+  // add_generation_prompt is set.
   virtual Result<std::vector<TextPart>> RenderAll(
       const RenderRequest& request) const = 0;
 

@@ -1,6 +1,7 @@
 #include "text/continue_message.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "text/chat_format.h"
@@ -48,6 +49,12 @@ Json* LastText(Json& message) {
   return part == content->rend() ? nullptr : &(*part)["text"];
 }
 
+// In linear time, whatever both hold.
+bool Contains(std::string_view text, std::string_view part) {
+  return part.empty() ||
+         memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
+}
+
 // Leaves the first `size` bytes.
 void Truncate(size_t size, std::vector<TextPart>* parts) {
   auto part = parts->begin();
@@ -81,8 +88,11 @@ Status CutAtContinueTag(std::string_view text, std::vector<TextPart>* parts) {
   const std::string whole = Join(*parts);
   const size_t at = whole.rfind(kTagWithoutSpace);
   std::string_view front = std::string_view(whole).substr(0, at);
-  if (at == std::string::npos ||
-      !RightTrimmed(front).ends_with(Trimmed(text))) {
+  // Templates may write calls, or a line end's escape, in between.
+  const bool is_ours =
+      RightTrimmed(front).ends_with(Trimmed(text)) ||
+      (whole.find(kTagWithoutSpace) == at && Contains(front, Trimmed(text)));
+  if (at == std::string::npos || !is_ours) {
     return Fail(ErrorCode::kInvalidArgument,
                 "the last message cannot be continued: its content does not "
                 "come out as it is, the template leaves it out or changes it");

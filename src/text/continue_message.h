@@ -25,7 +25,8 @@ Result<std::string> AppendContinueTag(ChatMessages* messages);
 // since messages may write it too. `text` is what AppendContinueTag returned.
 // Where a template cut the tag's own space off, the white space in front goes
 // too, as it went from the content of other messages.
-// kInvalidArgument: the tag, or `text` in front of it, is not there.
+// kInvalidArgument: the tag, or `text` in front of it, is not there; directly
+// in front, if the tag came out several times. Linear in both.
 Status CutAtContinueTag(std::string_view text, std::vector<TextPart>* parts);
 
 }  // namespace thermocline::text

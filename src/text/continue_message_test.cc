@@ -97,6 +97,11 @@ TEST(ContinueMessageTest, CutsAcrossParts) {
       {"b", {tag, "<x>", "b" + tag, "<y>"}, {tag, "<x>", "b"}},
       {"a" + tag, {"<x>", "a" + tag + tag}, {"<x>", "a" + tag}},
       {"b", {"b" + tag, "<x>", "b" + tag}, {"b" + tag, "<x>", "b"}},
+      // Calls between them; an escaped line end.
+      {"a", {"<x>", "a", "<f()>", tag, "<y>"}, {"<x>", "a", "<f()>"}},
+      {"a\n", {"<\">", "a\\n" + tag, "<\">"}, {"<\">", "a\\n"}},
+      // As transformers, deceived where nothing is to come out.
+      {"", {"<x>", "b" + tag, "<y>"}, {"<x>", "b"}},
       // The template cuts the text in two.
       {"a b", {"a", "< >", "b" + tag}, {"a", "< >", "b"}}};
   for (const CutCase& each : cases) {
@@ -107,8 +112,8 @@ TEST(ContinueMessageTest, CutsAcrossParts) {
   }
 }
 
-// A tag that stands elsewhere, since a message or a tool wrote it, cuts
-// nothing.
+// Of several tags, which messages and tools may write, one that stands behind
+// another text cuts nothing.
 TEST(ContinueMessageTest, WhatDoesNotComeOutIsRefused) {
   const std::string tag = kTag;
   struct CutCase {

@@ -27,6 +27,10 @@ std::string Lowered(std::string_view text) {
   return lowered;
 }
 
+// Variables that nobody else sets, or that no template is to see.
+constexpr std::string_view kOurs[] = {"messages", "add_generation_prompt",
+                                      "continue_final_message"};
+
 // Roles that models were trained with: those that templates ask for, and of
 // other models those that stand in marks. Of another, which may come from who
 // writes the messages, no mark is made: "endoftext" would end a text.
@@ -78,6 +82,13 @@ Result<std::unique_ptr<const ModelTemplate>> ModelTemplate::Create(
   if (!options.kwargs.is_object()) {
     return Fail(ErrorCode::kInvalidArgument,
                 "the variables of a template are no JSON object");
+  }
+  for (const std::string_view name : kOurs) {
+    if (!options.kwargs.contains(name)) continue;
+    return Fail(ErrorCode::kInvalidArgument,
+                "the variable {} of a template cannot be set: each rendering "
+                "has its own",
+                name);
   }
   TC_ASSIGN_OR_RETURN(jinja::Template program, jinja::Template::Parse(source));
   std::unique_ptr<ModelTemplate> made(
@@ -140,8 +151,7 @@ Result<std::vector<TextPart>> ModelTemplate::RenderWith(
   jinja::Variables variables = variables_;
   variables.content["messages"] =
       MessagesForTemplate(*request.messages, arguments);
-  variables.markup["add_generation_prompt"] =
-      request.add_generation_prompt.value_or(true);
+  variables.markup["add_generation_prompt"] = *request.add_generation_prompt;
   TC_ASSIGN_OR_RETURN(
       const std::vector<TextPart> parts,
       program_.Render(variables, {.limits = {}, .now = options_.now}));

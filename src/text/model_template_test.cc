@@ -160,10 +160,16 @@ TEST(ModelTemplateTest, KwargsForgeNothing) {
                    {.kwargs = {{"bos_token", "<s>"}, {"x", "<s>"}}});
   EXPECT_THAT(PartsOf(*format, MakeMessages({{"user", "a"}})),
               ElementsAre(TextPart{"<s>", true}, TextPart{"<s>", false}));
-  const auto bad =
-      ModelTemplate::Create("", nullptr, {.kwargs = Json::array()});
-  ASSERT_FALSE(bad.has_value());
-  EXPECT_EQ(bad.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(ModelTemplateTest, KwargsThatAreRefused) {
+  for (const Json& kwargs : {Json::array(), Json{{"messages", Json::array()}},
+                             Json{{"x", 1}, {"add_generation_prompt", true}},
+                             Json{{"continue_final_message", false}}}) {
+    const auto bad = ModelTemplate::Create("", nullptr, {.kwargs = kwargs});
+    ASSERT_FALSE(bad.has_value()) << kwargs;
+    EXPECT_EQ(bad.error().code, ErrorCode::kInvalidArgument);
+  }
 }
 
 TEST(ModelTemplateTest, EndsOfAnswers) {

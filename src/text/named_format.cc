@@ -132,12 +132,11 @@ Result<std::vector<TextPart>> NamedFormat::RenderAll(
   }
   // What is behind the content of a message that is continued will be cut off.
   if (request.continue_final_message ||
-      request.add_generation_prompt == (last == "user")) {
+      *request.add_generation_prompt == (last == "user")) {
     return parts;
   }
   return Fail(ErrorCode::kInvalidArgument,
-              "{} begins answers behind a message of the user, and only there",
-              name());
+              "answers begin behind a message of the user, and only there");
 }
 
 }  // namespace thermocline::text

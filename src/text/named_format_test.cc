@@ -222,10 +222,10 @@ TEST(NamedFormatTest, RefusesWhatItHasNoPlaceFor) {
   for (const auto& messages :
        {MakeMessages({}), MakeMessages({{"system", "a"}}),
         MakeMessages({{"user", "a"}, {"assistant", "b"}})}) {
-    EXPECT_THAT(refusal(messages), HasSubstr("begins answers behind"));
+    EXPECT_THAT(refusal(messages), HasSubstr("answers begin behind"));
   }
   EXPECT_THAT(refusal(MakeMessages({{"user", "a"}}), false),
-              HasSubstr("begins answers behind"));
+              HasSubstr("answers begin behind"));
   ChatMessages image = MakeMessages({{"user", ""}});
   image[0]["content"] = {{{"type", "image"}}};
   EXPECT_THAT(refusal(image), HasSubstr("message 1: its content is no text"));
