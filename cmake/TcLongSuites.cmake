@@ -11,4 +11,12 @@ set(tc_long_suites
   training.TrainingFreeFitTest           #  25: FitLayerTest
   tests.synth_model_test.Shapes/SynthModelTest  # 110: synth's, decode of 12 kinds
   engine.Cases/LongAttentionTest         #  31: AttentionTest, kernels'
+  tests.tokenizer_golden_test.TokenizerGoldenTest  # 27: text's; real vocabularies
+  tests.exact_golden_test.Files/ExactGolden  # 23: golden_test's smaller files
+  cli.PrepareCommandTest                 #  18: training's
+  tests.cuda_rates_test.CudaRates        #  17: kernels, which are not sanitized
+  import.HfTokenizerGoldenTest           #  14: text's; real vocabularies
+  cli.LikeModel                          #  13: synth's, the planner's
+  tests.synth_model_test.SynthExpertsModelTest  # 13: as those above
+  text.Texts/LongTextTest                #  13: BpeTest, SpmTest
 )
