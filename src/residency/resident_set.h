@@ -25,6 +25,10 @@ class ResidentSet {
   size_t size() const { return size_; }
   bool is_full() const { return size_ == capacity_; }
   bool Has(uint32_t unit) const;
+  // How many of these are resident.
+  size_t CountOf(const neuron::NeuronSet& units) const {
+    return units.CountIn(residents());
+  }
 
   // Requires that it is not resident and that there is room (CHECKed).
   void Add(uint32_t unit);

@@ -48,9 +48,7 @@ class ChangeDetector {
     const size_t num_used = used.Count();
     if (2 * num_used > used.num_neurons) return false;
     num_used_ += num_used;
-    used.ForEachIn(0, used.num_neurons, [&](size_t i) {
-      if (residents.Has(static_cast<uint32_t>(i))) ++num_resident_;
-    });
+    num_resident_ += residents.CountOf(used);
     if (num_used_ < kLeastUses) return is_changing_;
     const double share =
         static_cast<double>(num_resident_) / static_cast<double>(num_used_);

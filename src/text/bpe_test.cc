@@ -12,8 +12,6 @@
 namespace thermocline::text {
 namespace {
 
-constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
-
 TEST(BpeTest, MergesWithinWordsByRank) {
   const auto tokenizer = MakeTokenizer(SmallBpeVocab());
   EXPECT_EQ(JoinedTokens(*tokenizer, "the the"), "t|he|Ġthe");

@@ -14,9 +14,6 @@
 namespace thermocline::text {
 namespace {
 
-constexpr EncodeOptions kTextOnly = {.add_special = false,
-                                     .parse_special = false};
-
 TEST(SpmTest, HighestScoreFirst) {
   const auto tokenizer = MakeTokenizer(SmallSpmVocab());
   EXPECT_EQ(JoinedTokens(*tokenizer, "the cat"), "▁the|▁|c|at");
@@ -58,7 +55,7 @@ TEST(SpmTest, TextCannotForgeControlOrByteTokens) {
   AddToken(&vocab, "<0", TokenType::kNormal, -50);
   const auto tokenizer = MakeTokenizer(vocab);
   EXPECT_EQ(JoinedTokens(*tokenizer, "<s>"), "▁|<s|>");
-  const auto ids = tokenizer->Encode("<0x41>", kTextOnly);
+  const auto ids = tokenizer->Encode("<0x41>", kPlain);
   ASSERT_TRUE(ids);
   EXPECT_EQ(std::count(ids->begin(), ids->end(), 3 + 0x41), 0);
 }
@@ -101,8 +98,7 @@ TEST(SpmTest, WordByWordEqualsTheWholeText) {
     for (uint64_t n = random.Below(40); n > 0; --n) {
       text += " theacinat☃"[random.Below(13)];
     }
-    ASSERT_EQ(*by_word->Encode(text, kTextOnly),
-              *whole->Encode(text, kTextOnly));
+    ASSERT_EQ(*by_word->Encode(text, kPlain), *whole->Encode(text, kPlain));
   }
 }
 

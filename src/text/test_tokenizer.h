@@ -13,6 +13,9 @@
 
 namespace thermocline::text {
 
+inline constexpr EncodeOptions kPlain = {.add_special = false,
+                                         .parse_special = false};
+
 inline std::unique_ptr<const Tokenizer> MakeTokenizer(Vocab vocab) {
   auto tokenizer = Tokenizer::Create(std::move(vocab));
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
@@ -23,7 +26,7 @@ inline std::unique_ptr<const Tokenizer> MakeTokenizer(Vocab vocab) {
 // between; the message where there are none.
 inline std::string JoinedTokens(const Tokenizer& tokenizer,
                                 std::string_view text) {
-  const auto ids = tokenizer.Encode(text, {false, false});
+  const auto ids = tokenizer.Encode(text, kPlain);
   if (!ids) return ids.error().message;
   std::string joined;
   for (const TokenId id : *ids) {
